@@ -1,0 +1,84 @@
+#pragma once
+
+#include <dnnl.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.h"
+
+/// All that differs between oneDNN 2.x and 3.x, and the few helpers that every use of it needs.
+namespace poseidon::cpu {
+
+using Dims = dnnl::memory::dims;
+using MemoryDesc = dnnl::memory::desc;
+using FormatTag = dnnl::memory::format_tag;
+inline constexpr auto kFloat = dnnl::memory::data_type::f32;
+
+/// 3.x made the operation descriptor part of the primitive descriptor.
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc describe_forward(const dnnl::engine& engine,
+                                                    const dnnl::primitive_attr& attributes,
+                                                    const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine, arguments..., attributes);
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes,
+                                            engine);
+#endif
+}
+
+template <class Primitive, class Hint, class... Arguments>
+typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
+                                                     const dnnl::primitive_attr& attributes,
+                                                     const Hint& hint,
+                                                     const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine, arguments..., hint, attributes);
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes,
+                                            engine, hint);
+#endif
+}
+
+/// Pooling with dilation has a name of its own in 2.x.
+#if DNNL_VERSION_MAJOR >= 3
+using PoolingForward = dnnl::pooling_forward;
+using PoolingBackward = dnnl::pooling_backward;
+#else
+using PoolingForward = dnnl::pooling_v2_forward;
+using PoolingBackward = dnnl::pooling_v2_backward;
+#endif
+
+/// The memory of an activation of rank 2 or 4.
+inline MemoryDesc activation_desc(const Shape& shape, Layout layout) {
+  const Dims dims(shape.extents().begin(), shape.extents().end());
+  if (shape.rank() == 2) return {dims, kFloat, FormatTag::nc};
+  switch (layout) {
+    case Layout::kPlain: return {dims, kFloat, FormatTag::nchw};
+    case Layout::kChannelsLast: return {dims, kFloat, FormatTag::nhwc};
+    case Layout::kBlocked8: return {dims, kFloat, FormatTag::nChw8c};
+    case Layout::kBlocked16: return {dims, kFloat, FormatTag::nChw16c};
+  }
+  return {};
+}
+
+/// Attributes every primitive here has: the caller's scratchpad, so that all layers share one.
+inline dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+/// Whether an implementation is one of the library's slow fall-backs ("ref:any", "simple:any").
+template <class PrimitiveDesc>
+bool is_reference(const PrimitiveDesc& description) {
+  const std::string name = description.impl_info_str();
+  return name.starts_with("ref") || name.starts_with("simple");
+}
+
+/// A memory object over memory that is bound at each call.
+inline dnnl::memory unbound(const MemoryDesc& description, const dnnl::engine& engine) {
+  return {description, engine, nullptr};
+}
+
+}  // namespace poseidon::cpu

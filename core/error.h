@@ -1,0 +1,42 @@
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace poseidon {
+
+/// What the user asked for cannot be done: a flag, a config, a network, a path that does not exist.
+/// The text names file and place, what was expected and what was found. Programs exit with 2.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The world failed while running: a file, a dataset, a disk, a loss that is not finite.
+/// Programs exit with 1.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// We erred: an invariant of this code does not hold.
+class LogicError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+/// Streams all arguments into one string: text("expected ", 3, ", got ", 4).
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// Throws LogicError with `message` unless `condition` holds. For invariants, never for user input.
+inline void check(bool condition, const char* message) {
+  if (!condition) throw LogicError(message);
+}
+
+}  // namespace poseidon

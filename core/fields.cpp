@@ -1,0 +1,418 @@
+#include "core/fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace poseidon {
+
+namespace {
+
+std::string number_text(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15)
+    return std::to_string(static_cast<int64_t>(value));
+  return Json(value).dump();
+}
+
+/// " >= 1", " in [0, 1]", or nothing.
+std::string range_text(Range range) {
+  const bool low = std::isfinite(range.minimum), high = std::isfinite(range.maximum);
+  if (low && high)
+    return (range.above_minimum ? " in (" : " in [") + number_text(range.minimum) + ", " +
+           number_text(range.maximum) + "]";
+  if (low) return (range.above_minimum ? " > " : " >= ") + number_text(range.minimum);
+  if (high) return " <= " + number_text(range.maximum);
+  return "";
+}
+
+bool inside(double value, Range range) {
+  return (range.above_minimum ? value > range.minimum : value >= range.minimum) &&
+         value <= range.maximum;
+}
+
+[[noreturn]] void fail_expected(const JsonPlace& place, const std::string& expected,
+                                const Json& got) {
+  fail_at(place, "expected " + expected + ", got " + shown(got));
+}
+
+int64_t read_integer(const Json& json, const JsonPlace& place, Range range) {
+  const bool fits =
+      json.is_number_integer() &&
+      !(json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
+  if (!fits || !inside(static_cast<double>(json.get<int64_t>()), range))
+    fail_expected(place, "an integer" + range_text(range), json);
+  return json.get<int64_t>();
+}
+
+double read_number(const Json& json, const JsonPlace& place, Range range) {
+  if (!json.is_number() || !std::isfinite(json.get<double>()) || !inside(json.get<double>(), range))
+    fail_expected(place, "a number" + range_text(range), json);
+  return json.get<double>();
+}
+
+std::string read_text(const Json& json, const JsonPlace& place) {
+  if (!json.is_string()) fail_expected(place, "a text", json);
+  return json.get<std::string>();
+}
+
+/// Calls `each(element, place)` for the elements of a list, or once for a value that is not a list.
+template <class Each>
+void for_each_element(const Json& json, const JsonPlace& place, const Each& each) {
+  if (!json.is_array()) return each(json, place);
+  for (size_t i = 0; i < json.size(); ++i) each(json[i], place.at(i));
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "\"" : ", \"") + name + "\"";
+  return out;
+}
+
+[[noreturn]] void fail_unknown_name(const JsonPlace& place, const std::string& got,
+                                    const std::vector<std::string>& names) {
+  const std::string hint = suggestion(got, names);
+  fail_at(place, "expected one of " + listed(names) + ", got " + shown(Json(got)) + hint);
+}
+
+std::vector<std::string> names_of(const std::vector<Variant>& variants) {
+  std::vector<std::string> names;
+  for (const Variant& variant : variants) names.push_back(variant.name);
+  return names;
+}
+
+}  // namespace
+
+// ---- reading
+
+FieldReader::FieldReader(const Json& object, JsonPlace place)
+    : object_(object), place_(std::move(place)) {
+  if (!object_.is_object()) fail_expected(place_, "an object", object_);
+}
+
+const Json* FieldReader::find(std::string_view key, Presence presence) {
+  known_.emplace_back(key);
+  const auto at = object_.find(std::string(key));
+  if (at != object_.end()) return &*at;
+  if (presence == Presence::kRequired) fail_at(place_, poseidon::text("\"", key, "\" is missing"));
+  return nullptr;
+}
+
+bool FieldReader::has(std::string_view key) const { return object_.contains(std::string(key)); }
+
+void FieldReader::finish() const {
+  for (const auto& [key, value] : object_.items())
+    if (std::find(known_.begin(), known_.end(), key) == known_.end())
+      fail_at(place_.at(key), "unknown key" + suggestion(key, known_));
+}
+
+void FieldReader::boolean(std::string_view key, bool& value, std::string_view) {
+  const Json* json = find(key, Presence::kOptional);
+  if (json == nullptr) return;
+  if (!json->is_boolean()) fail_expected(place_.at(key), "true or false", *json);
+  value = json->get<bool>();
+}
+
+void FieldReader::integer(std::string_view key, int64_t& value, Range range, std::string_view,
+                          Presence presence) {
+  if (const Json* json = find(key, presence)) value = read_integer(*json, place_.at(key), range);
+}
+
+void FieldReader::number(std::string_view key, double& value, Range range, std::string_view,
+                         Presence presence) {
+  if (const Json* json = find(key, presence)) value = read_number(*json, place_.at(key), range);
+}
+
+void FieldReader::text(std::string_view key, std::string& value, std::string_view,
+                       Presence presence) {
+  if (const Json* json = find(key, presence)) value = read_text(*json, place_.at(key));
+}
+
+void FieldReader::pair(std::string_view key, std::array<int64_t, 2>& value, Range range,
+                       std::string_view, Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  if (!json->is_array()) {
+    value.fill(read_integer(*json, place_.at(key), range));
+    return;
+  }
+  if (json->size() != 2) fail_expected(place_.at(key), "an integer or [height, width]", *json);
+  for (size_t i = 0; i < 2; ++i) value[i] = read_integer((*json)[i], place_.at(key).at(i), range);
+}
+
+void FieldReader::numbers(std::string_view key, std::vector<double>& value, Range range,
+                          std::string_view, Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  value.clear();
+  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPlace& place) {
+    value.push_back(read_number(element, place, range));
+  });
+}
+
+void FieldReader::integers(std::string_view key, std::vector<int64_t>& value, Range range,
+                           std::string_view, Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  value.clear();
+  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPlace& place) {
+    value.push_back(read_integer(element, place, range));
+  });
+}
+
+void FieldReader::texts(std::string_view key, std::vector<std::string>& value, std::string_view,
+                        Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  value.clear();
+  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPlace& place) {
+    value.push_back(read_text(element, place));
+  });
+}
+
+void FieldReader::object(std::string_view key, const Describe& describe, std::string_view,
+                         Presence presence, bool* present) {
+  const Json* json = find(key, presence);
+  if (present != nullptr) *present = json != nullptr;
+  if (json != nullptr) read_fields(*json, place_.at(key), describe);
+}
+
+void FieldReader::objects(std::string_view key, size_t, const std::function<void(size_t)>& resize,
+                          const std::function<void(Fields&, size_t)>& describe, std::string_view,
+                          Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  if (!json->is_array()) fail_expected(place_.at(key), "a list", *json);
+  resize(json->size());
+  for (size_t i = 0; i < json->size(); ++i)
+    read_fields((*json)[i], place_.at(key).at(i), [&](Fields& fields) { describe(fields, i); });
+}
+
+void FieldReader::variant(std::string_view key, std::string& value,
+                          const std::vector<Variant>& variants, std::string_view,
+                          Presence presence) {
+  if (const Json* json = find(key, presence)) value = read_text(*json, place_.at(key));
+  const auto chosen = std::find_if(variants.begin(), variants.end(),
+                                   [&](const Variant& variant) { return variant.name == value; });
+  if (chosen == variants.end()) fail_unknown_name(place_.at(key), value, names_of(variants));
+  chosen->describe(*this);
+}
+
+void FieldReader::raw(std::string_view key, Json& value, std::string_view, Presence presence) {
+  if (const Json* json = find(key, presence)) value = *json;
+}
+
+void FieldReader::choice(std::string_view key, int& index, const std::vector<std::string>& names,
+                         std::string_view, Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  const std::string name = read_text(*json, place_.at(key));
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end()) fail_unknown_name(place_.at(key), name, names);
+  index = static_cast<int>(at - names.begin());
+}
+
+void read_fields(const Json& object, const JsonPlace& place, const Describe& describe) {
+  FieldReader reader(object, place);
+  describe(reader);
+  reader.finish();
+}
+
+// ---- writing
+
+void FieldWriter::boolean(std::string_view key, bool& value, std::string_view) { put(key, value); }
+void FieldWriter::integer(std::string_view key, int64_t& value, Range, std::string_view, Presence) {
+  put(key, value);
+}
+void FieldWriter::number(std::string_view key, double& value, Range, std::string_view, Presence) {
+  put(key, value);
+}
+void FieldWriter::text(std::string_view key, std::string& value, std::string_view, Presence) {
+  put(key, value);
+}
+void FieldWriter::pair(std::string_view key, std::array<int64_t, 2>& value, Range, std::string_view,
+                       Presence) {
+  put(key, value[0] == value[1] ? Json(value[0]) : Json(value));
+}
+void FieldWriter::numbers(std::string_view key, std::vector<double>& value, Range, std::string_view,
+                          Presence) {
+  put(key, value);
+}
+void FieldWriter::integers(std::string_view key, std::vector<int64_t>& value, Range,
+                           std::string_view, Presence) {
+  put(key, value);
+}
+void FieldWriter::texts(std::string_view key, std::vector<std::string>& value, std::string_view,
+                        Presence) {
+  put(key, value);
+}
+void FieldWriter::object(std::string_view key, const Describe& describe, std::string_view, Presence,
+                         bool* present) {
+  if (present == nullptr || *present) put(key, write_fields(describe));
+}
+void FieldWriter::objects(std::string_view key, size_t size, const std::function<void(size_t)>&,
+                          const std::function<void(Fields&, size_t)>& describe, std::string_view,
+                          Presence) {
+  Json list = Json::array();
+  for (size_t i = 0; i < size; ++i)
+    list.push_back(write_fields([&](Fields& fields) { describe(fields, i); }));
+  put(key, std::move(list));
+}
+void FieldWriter::variant(std::string_view key, std::string& value,
+                          const std::vector<Variant>& variants, std::string_view, Presence) {
+  put(key, value);
+  for (const Variant& variant : variants)
+    if (variant.name == value) variant.describe(*this);
+}
+void FieldWriter::raw(std::string_view key, Json& value, std::string_view, Presence) {
+  if (!value.is_null()) put(key, value);
+}
+void FieldWriter::choice(std::string_view key, int& index, const std::vector<std::string>& names,
+                         std::string_view, Presence) {
+  put(key, names[static_cast<size_t>(index)]);
+}
+
+Json write_fields(const Describe& describe) {
+  FieldWriter writer;
+  describe(writer);
+  return writer.take();
+}
+
+// ---- schema
+
+namespace {
+
+void add_range(Json& schema, Range range) {
+  if (std::isfinite(range.minimum))
+    schema[range.above_minimum ? "exclusiveMinimum" : "minimum"] = range.minimum;
+  if (std::isfinite(range.maximum)) schema["maximum"] = range.maximum;
+}
+
+Json ranged(const char* type, Range range) {
+  Json schema{{"type", type}};
+  add_range(schema, range);
+  return schema;
+}
+
+/// `element`, or a list of it.
+Json one_or_list(const Json& element) {
+  return Json{{"anyOf", Json::array({element, Json{{"type", "array"}, {"items", element}}})}};
+}
+
+}  // namespace
+
+void FieldSchema::put(std::string_view key, Json schema, std::string_view doc, Presence presence) {
+  schema["description"] = doc;
+  properties_[std::string(key)] = std::move(schema);
+  if (presence == Presence::kRequired) required_.push_back(key);
+}
+
+void FieldSchema::boolean(std::string_view key, bool& value, std::string_view doc) {
+  put(key, Json{{"type", "boolean"}, {"default", value}}, doc, Presence::kOptional);
+}
+void FieldSchema::integer(std::string_view key, int64_t& value, Range range, std::string_view doc,
+                          Presence presence) {
+  Json schema = ranged("integer", range);
+  if (presence == Presence::kOptional) schema["default"] = value;
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::number(std::string_view key, double& value, Range range, std::string_view doc,
+                         Presence presence) {
+  Json schema = ranged("number", range);
+  if (presence == Presence::kOptional) schema["default"] = value;
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::text(std::string_view key, std::string& value, std::string_view doc,
+                       Presence presence) {
+  Json schema{{"type", "string"}};
+  if (presence == Presence::kOptional) schema["default"] = value;
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::pair(std::string_view key, std::array<int64_t, 2>& value, Range range,
+                       std::string_view doc, Presence presence) {
+  const Json element = ranged("integer", range);
+  Json schema{{"anyOf", Json::array({element, Json{{"type", "array"},
+                                                   {"items", element},
+                                                   {"minItems", 2},
+                                                   {"maxItems", 2}}})}};
+  if (presence == Presence::kOptional)
+    schema["default"] = value[0] == value[1] ? Json(value[0]) : Json(value);
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::numbers(std::string_view key, std::vector<double>& value, Range range,
+                          std::string_view doc, Presence presence) {
+  Json schema = one_or_list(ranged("number", range));
+  if (presence == Presence::kOptional) schema["default"] = value;
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::integers(std::string_view key, std::vector<int64_t>& value, Range range,
+                           std::string_view doc, Presence presence) {
+  Json schema = one_or_list(ranged("integer", range));
+  if (presence == Presence::kOptional) schema["default"] = value;
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
+                        Presence presence) {
+  Json schema = one_or_list(Json{{"type", "string"}});
+  if (presence == Presence::kOptional) schema["default"] = value;
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::object(std::string_view key, const Describe& describe, std::string_view doc,
+                         Presence presence, bool*) {
+  put(key, schema_of(describe), doc, presence);
+}
+void FieldSchema::objects(std::string_view key, size_t size,
+                          const std::function<void(size_t)>& resize,
+                          const std::function<void(Fields&, size_t)>& describe,
+                          std::string_view doc, Presence presence) {
+  if (size == 0) resize(1);
+  Json element = schema_of([&](Fields& fields) { describe(fields, 0); });
+  if (size == 0) resize(0);
+  put(key, Json{{"type", "array"}, {"items", std::move(element)}}, doc, presence);
+}
+void FieldSchema::variant(std::string_view key, std::string& value,
+                          const std::vector<Variant>& variants, std::string_view doc,
+                          Presence presence) {
+  Json name{{"type", "string"}, {"enum", names_of(variants)}};
+  if (presence == Presence::kOptional) name["default"] = value;
+  put(key, std::move(name), doc, presence);
+  for (const Variant& variant : variants) {
+    FieldSchema branch;
+    branch.put(key, Json{{"const", variant.name}}, variant.doc,
+               variant.name == value ? presence : Presence::kRequired);
+    variant.describe(branch);
+    variants_.push_back(branch.take());
+  }
+}
+void FieldSchema::raw(std::string_view key, Json&, std::string_view doc, Presence presence) {
+  put(key, Json::object(), doc, presence);
+}
+void FieldSchema::choice(std::string_view key, int& index, const std::vector<std::string>& names,
+                         std::string_view doc, Presence presence) {
+  Json schema{{"type", "string"}, {"enum", names}};
+  if (presence == Presence::kOptional) schema["default"] = names[static_cast<size_t>(index)];
+  put(key, std::move(schema), doc, presence);
+}
+
+Json FieldSchema::take() {
+  Json schema{{"type", "object"}, {"properties", properties_}};
+  if (!required_.empty()) schema["required"] = required_;
+  if (variants_.empty()) {
+    schema["additionalProperties"] = false;
+    return schema;
+  }
+  // A branch knows its own keys only; the keys common to all are allowed in it as well.
+  for (Json& branch : variants_)
+    for (const auto& [key, value] : properties_.items())
+      if (!branch["properties"].contains(key)) branch["properties"][key] = true;
+  schema["oneOf"] = std::move(variants_);
+  return schema;
+}
+
+Json schema_of(const Describe& describe) {
+  FieldSchema schema;
+  describe(schema);
+  return schema.take();
+}
+
+}  // namespace poseidon

@@ -1,0 +1,134 @@
+#include "core/json.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include "core/error.h"
+
+namespace poseidon {
+
+namespace {
+
+constexpr int kMaxDepth = 64;
+constexpr size_t kMaxBytes = size_t{16} << 20;
+
+struct LineColumn {
+  size_t line = 1, column = 1;
+};
+
+LineColumn line_column(std::string_view json_text, size_t byte) {
+  LineColumn at;
+  for (char c : json_text.substr(0, std::min(byte, json_text.size()))) {
+    at.column = c == '\n' ? 1 : at.column + 1;
+    at.line += c == '\n' ? 1 : 0;
+  }
+  return at;
+}
+
+/// Refuses what the grammar allows but a config must not hold: deep nesting and repeated keys.
+class StrictCallback {
+ public:
+  explicit StrictCallback(const std::string& file) : file_(file) {}
+
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kMaxDepth)
+      throw ConfigError(text(file_, ": nested deeper than ", kMaxDepth, " levels"));
+    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
+      throw ConfigError(
+          text(file_, ": key \"", parsed.get<std::string>(), "\" is given twice in one object"));
+    return true;
+  }
+
+ private:
+  const std::string& file_;
+  std::vector<std::set<std::string>> keys_;
+};
+
+/// The library's messages begin with "[json.exception...] parse error at line 1, column 2: "; what
+/// follows is for people.
+std::string reason(const std::string& what) {
+  const size_t end = what.find("syntax error");
+  const size_t start = end == std::string::npos ? what.rfind("] ") : end;
+  return start == std::string::npos ? what : what.substr(start);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+void fail_at(const JsonPlace& place, std::string_view message) {
+  throw ConfigError(
+      text(place.file, ": ", place.pointer.empty() ? "/" : place.pointer, ": ", message));
+}
+
+Json parse_json(std::string_view json_text, const std::string& file_name) {
+  if (json_text.size() > kMaxBytes)
+    throw ConfigError(text(file_name, ": ", json_text.size(), " bytes of JSON; at most ", kMaxBytes,
+                           " are read"));
+  try {
+    return Json::parse(json_text, StrictCallback(file_name));
+  } catch (const Json::parse_error& error) {
+    const LineColumn at = line_column(json_text, error.byte == 0 ? 0 : error.byte - 1);
+    throw ConfigError(
+        text(file_name, ":", at.line, ":", at.column, ": not valid JSON: ", reason(error.what())));
+  } catch (const Json::exception& error) {
+    throw ConfigError(text(file_name, ": not valid JSON: ", reason(error.what())));
+  }
+}
+
+Json read_json(const std::filesystem::path& path) {
+  std::error_code failure;
+  if (std::filesystem::is_directory(path, failure))
+    throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw ConfigError(text(path.string(), ": cannot be read: no such file or no permission"));
+  std::string content(kMaxBytes + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<size_t>(file.gcount()));
+  return parse_json(content, path.string());
+}
+
+std::string shown(const Json& value) {
+  constexpr size_t kMost = 60;
+  std::string out = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (out.size() > kMost) out = out.substr(0, kMost - 3) + "...";
+  return out;
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  const size_t most = std::max<size_t>(2, word.size() / 3);
+  std::string best;
+  size_t best_distance = most + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word.substr(0, 64), candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string name = nearest(word, candidates);
+  return name.empty() ? "" : "; did you mean \"" + name + "\"?";
+}
+
+}  // namespace poseidon

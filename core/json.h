@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace poseidon {
+
+/// A JSON value whose objects keep the order of their keys.
+using Json = nlohmann::ordered_json;
+
+/// Where a JSON value stands, for messages: a file and a JSON pointer ("/layers/3/kernel").
+struct JsonPlace {
+  std::string file;
+  std::string pointer;
+
+  JsonPlace at(std::string_view key) const { return {file, pointer + "/" + std::string(key)}; }
+  JsonPlace at(size_t index) const { return {file, pointer + "/" + std::to_string(index)}; }
+};
+
+/// Throws ConfigError "FILE: POINTER: MESSAGE".
+[[noreturn]] void fail_at(const JsonPlace& place, std::string_view message);
+
+/// Parses JSON text. Refuses, with file, line and column: malformed text, a key given twice in an
+/// object, nesting deeper than 64, text over 16 MiB, invalid UTF-8. Throws ConfigError.
+Json parse_json(std::string_view json_text, const std::string& file_name);
+
+/// Reads and parses a file. Throws ConfigError.
+Json read_json(const std::filesystem::path& path);
+
+/// A value as it is shown in messages: compact JSON, cut at 60 characters.
+std::string shown(const Json& value);
+
+/// The candidate nearest to `word` by edit distance; empty when none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// "; did you mean \"kernel\"?" or nothing.
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace poseidon

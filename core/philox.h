@@ -1,0 +1,91 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace poseidon {
+
+/// Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11): four
+/// random words as a pure function of a 128-bit counter and a 64-bit key. Every random choice in
+/// Poseidon is such a function of what it is for, so it depends on no thread, worker or order of
+/// calls.
+using PhiloxBlock = std::array<uint32_t, 4>;
+
+inline PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
+  constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter[0];
+    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter[2];
+    counter = {
+        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
+        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return counter;
+}
+
+/// Uses of randomness; each has a space of counters of its own.
+enum class RandomPurpose : uint32_t {
+  kInitialization,
+  kShuffle,
+  kAugmentation,
+  kDropout,
+  kGeneration
+};
+
+/// One stream of random numbers: a key made from the seed and what the numbers are for, and a
+/// counter. `stream` and `index` name the instance, for example (layer, sample) or (epoch, sample).
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t stream, uint64_t index)
+      : key_(mix(seed, static_cast<uint64_t>(purpose), stream)), index_(index) {}
+
+  /// The four words of block `block`, in any order of calls.
+  PhiloxBlock at(uint64_t block) const {
+    return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                   static_cast<uint32_t>(index_), static_cast<uint32_t>(index_ >> 32)},
+                  key_);
+  }
+
+  uint32_t next_word() {
+    if (used_ == 4) {
+      words_ = at(block_++);
+      used_ = 0;
+    }
+    return words_[used_++];
+  }
+  /// Uniform in [0, 1), 24 bits.
+  float next_uniform() { return unit(next_word()); }
+  /// Uniform in [low, high).
+  float next_uniform(float low, float high) { return low + (high - low) * next_uniform(); }
+  /// Uniform integer in [0, bound), bound >= 1; the bias is below 2^-32 * bound.
+  uint32_t next_below(uint32_t bound) {
+    return static_cast<uint32_t>((static_cast<uint64_t>(next_word()) * bound) >> 32);
+  }
+
+  static float unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+ private:
+  /// SplitMix64 finalizer over the three numbers, one after another.
+  static uint64_t mix(uint64_t seed, uint64_t purpose, uint64_t stream) {
+    uint64_t state = 0;
+    for (uint64_t part : {seed, purpose, stream}) {
+      state += part + 0x9E3779B97F4A7C15u;
+      state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
+      state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
+      state ^= state >> 31;
+    }
+    return state;
+  }
+
+  uint64_t key_;
+  uint64_t index_;
+  uint64_t block_ = 0;
+  PhiloxBlock words_{};
+  unsigned used_ = 4;
+};
+
+}  // namespace poseidon

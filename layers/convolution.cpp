@@ -1,0 +1,65 @@
+#include "layers/convolution.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+void Convolution::describe(Fields& fields) {
+  fields.integer("outputs", outputs, between(1, 1 << 20), "number of output channels",
+                 Presence::kRequired);
+  fields.pair("kernel", kernel, between(1, 1 << 12), "kernel height and width",
+              Presence::kRequired);
+  fields.pair("stride", stride, between(1, 1 << 12), "steps between windows");
+  fields.pair("padding", padding, between(0, 1 << 12), "zeros added on each side");
+  fields.pair("dilation", dilation, between(1, 1 << 12), "distance between kernel taps");
+  fields.integer("groups", groups, at_least(1), "channel groups that are convolved apart");
+  fields.boolean("bias", bias, "whether a bias is added");
+  fields.object(
+      "weight_filler", [this](Fields& f) { weight_filler.describe(f); },
+      "first values of the weight");
+  fields.object(
+      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "first values of the bias");
+  multipliers.describe(fields);
+}
+
+Shape Convolution::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  input = inputs[0];
+  if (input.rank() != 4) fail(text("expected an input with height and width, got ", input.text()));
+  if (input.channels() % groups != 0)
+    fail(text("input has ", input.channels(), " channels, which \"groups\": ", groups,
+              " does not divide"));
+  if (outputs % groups != 0)
+    fail(text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups));
+  std::array<int64_t, 2> extent{};
+  for (int axis = 0; axis < 2; ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    const int64_t window = dilation[i] * (kernel[i] - 1) + 1;
+    const int64_t padded = input[2 + axis] + 2 * padding[i];
+    if (window > padded)
+      fail(text("kernel spans ", window, " but the padded input has only ", padded,
+                axis == 0 ? " rows" : " columns"));
+    extent[i] = (padded - window) / stride[i] + 1;
+  }
+  output = Shape{input.samples(), outputs, extent[0], extent[1]};
+  return output;
+}
+
+std::vector<ParameterSpec> Convolution::parameters() const {
+  const int64_t fan_in = input.channels() / groups * kernel[0] * kernel[1];
+  std::vector<ParameterSpec> specs;
+  specs.push_back({.name = "weight",
+                   .shape = {outputs, input.channels() / groups, kernel[0], kernel[1]},
+                   .filler = weight_filler,
+                   .fan_in = fan_in});
+  if (bias)
+    specs.push_back({.name = "bias", .shape = {outputs}, .filler = bias_filler, .fan_in = fan_in});
+  multipliers.apply(specs);
+  return specs;
+}
+
+int64_t Convolution::multiply_adds() const {
+  return output.count() * (input.channels() / groups) * kernel[0] * kernel[1];
+}
+
+}  // namespace poseidon::layers

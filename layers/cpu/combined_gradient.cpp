@@ -1,0 +1,45 @@
+#include "layers/cpu/cpu_layer.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// One instance for each number of contributions that occurs often, so that the loop holds no inner
+/// loop.
+template <int kOthers>
+void sum_and_mask(float* sum, const float* const* others, const float* output, float slope,
+                  int64_t count) {
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < count; ++i) {
+    float total = sum[i];
+    for (int k = 0; k < kOthers; ++k) total += others[k][i];
+    if (output != nullptr && !(output[i] > 0)) total *= slope;
+    sum[i] = total;
+  }
+}
+
+}  // namespace
+
+const float* combined_gradient(const Bindings& memory, std::optional<float> relu) {
+  const auto& contributions = memory.output_gradients;
+  float* sum = contributions[0].data;
+  const int64_t count = contributions[0].blocking().count();
+  std::vector<const float*> others;
+  for (size_t i = 1; i < contributions.size(); ++i) others.push_back(contributions[i].data);
+  // All but the last pair are summed two at a time, in order; the last pass applies the relu too.
+  size_t done = 0;
+  for (; others.size() - done > 2; done += 2)
+    sum_and_mask<2>(sum, others.data() + done, nullptr, 1, count);
+  const float* output = relu ? memory.output.data : nullptr;
+  const float slope = relu.value_or(1);
+  switch (others.size() - done) {
+    case 0:
+      if (relu) sum_and_mask<0>(sum, nullptr, output, slope, count);
+      break;
+    case 1: sum_and_mask<1>(sum, others.data() + done, output, slope, count); break;
+    default: sum_and_mask<2>(sum, others.data() + done, output, slope, count); break;
+  }
+  return sum;
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/cpu/cpu_device.h"
+#include "layers/layer.h"
+
+namespace poseidon::layers::cpu {
+
+using poseidon::cpu::CpuDevice;
+
+/// Base of the CPU layers. Parameters are kept in canonical order unless a layer packs them
+/// otherwise.
+class CpuLayer : public Layer {
+ public:
+  CpuLayer(const LayerRequest& request, CpuDevice& device)
+      : device_(device),
+        name_(request.definition.name),
+        parameters_(request.definition.parameters()) {
+    needs_.input_layouts = request.input_layouts;
+    if (!request.input_layouts.empty()) needs_.output_layout = request.input_layouts[0];
+  }
+
+  int64_t packed_count(int index) const override { return spec(index).shape.count(); }
+  void pack(int index, const float* canonical, float* packed) const override {
+    std::copy_n(canonical, spec(index).shape.count(), packed);
+  }
+  void unpack(int index, const float* packed, float* canonical) const override {
+    std::copy_n(packed, spec(index).shape.count(), canonical);
+  }
+
+ protected:
+  const ParameterSpec& spec(int index) const { return parameters_[static_cast<size_t>(index)]; }
+
+  CpuDevice& device_;
+  std::string name_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+/// Makes CPU layers (LayerFactory for this device).
+std::unique_ptr<LayerFactory> make_cpu_factory(CpuDevice& device);
+
+/// One maker for each layer type; make_cpu_factory looks them up by the definition's type.
+std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_concat(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_convolution(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_dropout(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_flatten(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_linear(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_lrn(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_pooling(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_relu(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_sigmoid(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_softmax(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, CpuDevice& device);
+std::unique_ptr<Layer> make_tanh(const LayerRequest& request, CpuDevice& device);
+
+/// output_gradients[0], after the other contributions are added to it and, where the layer has a
+/// fused relu, after it is multiplied by the relu's derivative at `output`. One pass over memory;
+/// none when there is nothing to do.
+const float* combined_gradient(const Bindings& memory, std::optional<float> relu);
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,71 @@
+#include <map>
+
+#include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/reorder.h"
+#include "layers/eltwise.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, CpuDevice&);
+
+const std::map<std::string_view, Maker>& makers() {
+  static const std::map<std::string_view, Maker> kMakers{
+      {"batch_norm", make_batch_norm},
+      {"concat", make_concat},
+      {"convolution", make_convolution},
+      {"dropout", make_dropout},
+      {"eltwise", make_eltwise},
+      {"flatten", make_flatten},
+      {"linear", make_linear},
+      {"lrn", make_lrn},
+      {"pooling", make_pooling},
+      {"relu", make_relu},
+      {"sigmoid", make_sigmoid},
+      {"softmax", make_softmax},
+      {"softmax_loss", make_softmax_loss},
+      {"tanh", make_tanh},
+  };
+  return kMakers;
+}
+
+class CpuFactory final : public LayerFactory {
+ public:
+  explicit CpuFactory(CpuDevice& device) : device_(device) {}
+
+  std::unique_ptr<Layer> make(const LayerRequest& request) override {
+    const auto maker = makers().find(request.definition.type());
+    if (maker == makers().end())
+      throw ConfigError(text("[", request.definition.type(), " '", request.definition.name,
+                             "'] this layer type has no CPU implementation"));
+    return maker->second(request, device_);
+  }
+
+  bool fuses_relu(const Definition& definition) const override {
+    const std::string_view type = definition.type();
+    if (type == "eltwise")
+      return static_cast<const Eltwise&>(definition).operation == EltwiseOperation::kSum;
+    return type == "convolution" || type == "linear" || type == "batch_norm";
+  }
+
+  bool fuses_residual(const Definition& definition) const override {
+    return definition.type() == "batch_norm";
+  }
+
+  std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to) override {
+    return cpu::make_reorder(shape, from, to);
+  }
+
+ private:
+  CpuDevice& device_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerFactory> make_cpu_factory(CpuDevice& device) {
+  return std::make_unique<CpuFactory>(device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,66 @@
+#include "layers/cpu/reorder.h"
+
+#include "layers/cpu/cpu_layer.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Positions are taken in runs, so that both the strided and the dense side stay in the first-level
+/// cache.
+constexpr int64_t kRun = 64;
+
+void copy_run(const Blocking& from, const float* source, const Blocking& to, float* target,
+              int64_t sample, int64_t first, int64_t last) {
+  for (int64_t channel = 0; channel < from.channels; ++channel) {
+    const float* in = source + from.offset(sample, channel, first);
+    float* out = target + to.offset(sample, channel, first);
+    for (int64_t i = 0; i < last - first; ++i) out[i * to.block] = in[i * from.block];
+  }
+  for (int64_t channel = to.channels; channel < to.blocks * to.block; ++channel)
+    for (int64_t position = first; position < last; ++position)
+      target[to.offset(sample, channel, position)] = 0;
+}
+
+class Reorder final : public Layer {
+ public:
+  Reorder(const Shape& shape, Layout from, Layout to) : shape_(shape), from_(from), to_(to) {
+    needs_.input_layouts = {from};
+    needs_.output_layout = to;
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    reorder({memory.inputs[0].data, shape_, from_}, {memory.output.data, shape_, to_});
+  }
+  void backward(const StepContext&, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    const float* gradient = combined_gradient(memory, std::nullopt);
+    reorder({const_cast<float*>(gradient), shape_, to_},
+            {memory.input_gradients[0].data, shape_, from_});
+  }
+  int64_t packed_count(int) const override { return 0; }
+  void pack(int, const float*, float*) const override {}
+  void unpack(int, const float*, float*) const override {}
+
+ private:
+  Shape shape_;
+  Layout from_, to_;
+};
+
+}  // namespace
+
+void reorder(const Tensor& source, const Tensor& target) {
+  const Blocking from = source.blocking(), to = target.blocking();
+  const int64_t runs = (from.area + kRun - 1) / kRun;
+#pragma omp parallel for collapse(2) schedule(static)
+  for (int64_t sample = 0; sample < from.samples; ++sample)
+    for (int64_t run = 0; run < runs; ++run)
+      copy_run(from, source.data, to, target.data, sample, run * kRun,
+               std::min(from.area, (run + 1) * kRun));
+}
+
+std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to) {
+  return std::make_unique<Reorder>(shape, from, to);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "layers/layer.h"
+
+namespace poseidon::layers::cpu {
+
+/// A layer that copies an activation from one layout to another; backward copies the gradient back.
+std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to);
+
+/// Copies `source` into `target`, same shape, other layout; padding lanes become zero.
+void reorder(const Tensor& source, const Tensor& target);
+
+}  // namespace poseidon::layers::cpu

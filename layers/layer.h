@@ -1,0 +1,183 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/fields.h"
+#include "core/tensor.h"
+#include "layers/filler.h"
+
+/// A layer has two halves. Its Definition (layers/pooling.h) is device-free: JSON fields, geometry,
+/// output shape, parameters. Its Layer (layers/cpu/pooling.cpp) is its mathematics on one device.
+namespace poseidon::layers {
+
+/// One learnable tensor in canonical dense order (outputs x inputs/groups x kernel).
+struct ParameterSpec {
+  std::string name;  ///< "weight", "bias"
+  Shape shape;
+  Filler filler;
+  int64_t fan_in = 1;
+  double learning_rate_multiplier = 1;
+  double decay_multiplier = 1;
+};
+
+/// One tensor that is tracked, not learned: after each step
+/// value += momentum * (mean of the logical shards' contributions - value).
+struct StatisticSpec {
+  std::string name;  ///< "running_mean"
+  Shape shape;
+  float initial = 0;
+  double momentum = 0.1;
+};
+
+/// What the network file says of one layer, and what follows from it. Made by make_definition
+/// (layers/registry.h).
+class Definition {
+ public:
+  virtual ~Definition() = default;
+
+  virtual std::string_view type() const = 0;
+  /// The fields of this type, for the network file.
+  virtual void describe(Fields& fields) = 0;
+  /// Called once, with the shapes of the inputs (the first extent is the batch). Checks them, keeps
+  /// the geometry and returns the output's shape. Throws ConfigError by fail().
+  virtual Shape infer(std::span<const Shape> inputs) = 0;
+
+  virtual std::vector<ParameterSpec> parameters() const { return {}; }
+  virtual std::vector<StatisticSpec> statistics() const { return {}; }
+  /// Multiply-adds of one forward pass over the batch; 0 where they do not matter.
+  virtual int64_t multiply_adds() const { return 0; }
+  /// Its output is (samples, 2): the loss of each sample, unscaled, and the rank of its label among
+  /// the scores, 0 for the best. It starts the backward pass.
+  virtual bool is_loss() const { return false; }
+
+  std::string name;
+
+ protected:
+  /// Throws ConfigError "[type 'name'] message".
+  [[noreturn]] void fail(const std::string& message) const;
+  /// Refuses another number of inputs than `count`.
+  void expect_inputs(std::span<const Shape> inputs, size_t count) const;
+};
+
+/// The multipliers of Caffe's param blocks: "learning_rate_multipliers": [1, 2],
+/// "decay_multipliers": [1, 0], one for each parameter, in order; missing ones are 1.
+struct Multipliers {
+  std::vector<double> learning_rate, decay;
+  void describe(Fields& fields);
+  void apply(std::vector<ParameterSpec>& parameters) const;
+};
+
+/// How a layer is to be computed, where there is a choice. Empty: by the fixed rule of its device.
+/// Values are names that the device's layer gives ("blocked16", "winograd", "direct").
+struct Choice {
+  std::string layout;
+  std::string forward, backward_data, backward_weights;
+
+  void describe(Fields& fields);
+  bool operator==(const Choice&) const = default;
+};
+
+enum class Phase : uint8_t { kTrain, kTest };
+
+/// What a step tells its layers.
+struct StepContext {
+  Phase phase = Phase::kTrain;
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t first_sample = 0;         ///< place of this batch's first sample in the global batch
+  std::span<const int32_t> labels;  ///< one for each sample of this batch
+  float loss_scale = 1;             ///< 1 / samples of the global batch
+};
+
+/// A layer's parameter or statistic in device memory, in the layer's own order (see Layer::pack).
+struct ParameterMemory {
+  float* value = nullptr;
+  float* gradient = nullptr;  ///< of a statistic: this batch's contribution; null when not training
+};
+
+/// The memory of one call, bound by the net.
+struct Bindings {
+  std::vector<Tensor> inputs;
+  Tensor output;
+  /// Backward: the gradients that the output's consumers left, one or more, to be summed. The layer
+  /// may overwrite them.
+  std::vector<Tensor> output_gradients;
+  std::vector<Tensor> input_gradients;  ///< data is null where none is wanted
+  std::vector<ParameterMemory> parameters;
+  std::vector<ParameterMemory> statistics;
+  std::byte* workspace = nullptr;  ///< kept from forward to backward of the same batch
+  std::byte* scratch = nullptr;    ///< free for the time of the call
+};
+
+/// What a layer asks of the net; fixed when it is made.
+struct Needs {
+  std::vector<Layout> input_layouts;  ///< the net reorders where a producer gives another
+  Layout output_layout = Layout::kPlain;
+  bool backward_reads_inputs = false;
+  bool backward_reads_output = false;
+  /// The output may take the memory of this input, and the gradient of this input the memory of
+  /// output_gradients[0]; -1 for none.
+  int forward_in_place = -1;
+  int backward_in_place = -1;
+  size_t workspace_bytes = 0;
+  size_t scratch_bytes = 0;
+};
+
+/// The mathematics of one layer on one device. Gradients are written, never accumulated. Called by
+/// one thread, the compute thread.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  const Needs& needs() const { return needs_; }
+  const Choice& choice() const { return choice_; }
+
+  virtual void forward(const StepContext& step, const Bindings& memory) = 0;
+  virtual void backward(const StepContext& step, const Bindings& memory) = 0;
+
+  /// Elements of parameter `index` in the order this layer keeps it, padding (always zero)
+  /// included.
+  virtual int64_t packed_count(int index) const = 0;
+  /// From canonical order to the layer's own, and back.
+  virtual void pack(int index, const float* canonical, float* packed) const = 0;
+  virtual void unpack(int index, const float* packed, float* canonical) const = 0;
+
+ protected:
+  Needs needs_;
+  Choice choice_;
+};
+
+/// What the net asks for when it has a layer made.
+struct LayerRequest {
+  const Definition& definition;
+  std::vector<Shape> input_shapes;
+  Shape output_shape;
+  std::vector<Layout> input_layouts;  ///< as their producers give them
+  std::vector<bool> input_needs_gradient;
+  bool training = true;       ///< backward will be called
+  std::optional<float> relu;  ///< apply leaky relu with this negative slope to the output
+  bool residual = false;      ///< the last input is to be added to the output, before the relu
+  Choice choice;
+};
+
+/// Makes layers for one device. One for each kind of device; chosen when the net is made.
+class LayerFactory {
+ public:
+  virtual ~LayerFactory() = default;
+  virtual std::unique_ptr<Layer> make(const LayerRequest& request) = 0;
+  /// Whether a layer of this kind can take a following relu, or the addition of a residual, into
+  /// itself.
+  virtual bool fuses_relu(const Definition& definition) const = 0;
+  virtual bool fuses_residual(const Definition& definition) const = 0;
+  /// A layer that copies its input into another layout; its gradient back.
+  virtual std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to) = 0;
+};
+
+}  // namespace poseidon::layers

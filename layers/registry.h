@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// A layer type of network files.
+struct LayerType {
+  std::string name;
+  std::string doc;
+  std::unique_ptr<Definition> (*make)();
+};
+
+/// All layer types, in alphabetical order.
+const std::vector<LayerType>& layer_types();
+
+/// Null when there is no such type.
+std::unique_ptr<Definition> make_definition(const std::string& type);
+
+}  // namespace poseidon::layers

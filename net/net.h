@@ -1,0 +1,117 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/log.h"
+#include "layers/layer.h"
+#include "net/network.h"
+
+namespace poseidon::net {
+
+/// One learnable tensor (or tracked statistic) of a net. Its memory is in the order its layer
+/// keeps; canonical order is the dense one of the network file.
+struct Parameter {
+  std::string name;  ///< "conv1.weight"
+  int layer = 0;     ///< index of its layer, for the callbacks
+  int index = 0;     ///< its place among the layer's parameters
+  layers::ParameterSpec spec;
+  std::span<float> value;     ///< packed
+  std::span<float> gradient;  ///< packed; overwritten by each backward
+};
+
+/// A statistic; never packed. `contribution` is overwritten by each forward in training.
+struct Statistic {
+  std::string name;  ///< "bn1.running_mean"
+  int layer = 0;
+  layers::StatisticSpec spec;
+  std::span<float> value;
+  std::span<float> contribution;
+};
+
+/// Choices by layer name, as they stand in a file that device.choices names.
+using Choices = std::map<std::string, layers::Choice>;
+
+/// Called before the forward pass of a layer that has parameters: returns when they may be read.
+using Gate = std::function<void(int layer)>;
+/// Called in backward as soon as all gradients of a layer are final, last layer first.
+using OnGradient = std::function<void(int layer)>;
+
+/// A network in the memory of one device: parameters, activations, and the order of execution. Used
+/// by one thread.
+class Net {
+ public:
+  struct Options {
+    bool training = true;  ///< false: forward only, less memory
+    Choices choices;
+  };
+
+  /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError.
+  Net(const Network& network, layers::LayerFactory& factory, const Options& options);
+  ~Net();
+
+  /// The batch to compute, plain (n, c, h, w): fill it before forward.
+  Tensor input() const;
+
+  /// `gate` may be null.
+  void forward(const layers::StepContext& step, const Gate& gate = nullptr);
+  /// After a forward in training. `on_gradient` may be null.
+  void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr);
+
+  /// In network order.
+  std::span<Parameter> parameters();
+  std::span<Statistic> statistics();
+  std::span<const int> parameters_of(int layer) const;
+
+  /// Fills every parameter by its filler, a pure function of the seed; statistics by their first
+  /// value.
+  void initialize(uint64_t seed);
+  /// A parameter's value in canonical order.
+  std::vector<float> canonical(const Parameter& parameter) const;
+  void set_canonical(const Parameter& parameter, std::span<const float> values);
+  /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements).
+  void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
+
+  /// A loss layer's (samples, 2) result of the last forward: loss and rank of the label, for each
+  /// sample.
+  struct Loss {
+    std::string name;
+    double weight = 1;
+    std::span<const float> loss_and_rank;
+  };
+  std::vector<Loss> losses() const;
+
+  /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
+  /// Only layers whose output is kept (see `keep`), else LogicError.
+  std::vector<float> output(const std::string& layer) const;
+
+  /// The first layer, in order, whose output, parameters or gradients hold a value that is not
+  /// finite; "" when there is none. Runs forward and backward again, so call it only when something
+  /// is wrong.
+  std::string first_non_finite(const layers::StepContext& step);
+
+  /// What was decided for each layer, for plan.json and checkpoints.
+  Choices choices() const;
+
+  struct Timing {
+    std::string name, type;
+    double forward_ms = 0, backward_ms = 0;
+    int64_t multiply_adds = 0;  ///< of the forward pass
+  };
+  /// Times every operation over `repeats` steps (medians).
+  std::vector<Timing> time(const layers::StepContext& step, int repeats);
+
+  /// Bytes of activations, gradients of activations, workspaces and scratch, after reuse.
+  size_t arena_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace poseidon::net

@@ -1,0 +1,10 @@
+# The packages Poseidon uses; what each is for, and which folder may include it, stands in README.md here.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(OpenSSL REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(dnnl REQUIRED)
+find_path(STB_INCLUDE_DIR stb/stb_image.h REQUIRED)
