@@ -1,0 +1,25 @@
+#pragma once
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// Fully connected: output (n, outputs) = input (n, inputs) x weight^T + bias, weight (outputs,
+/// inputs). An input with height and width is read in canonical order.
+class Linear final : public Definition {
+ public:
+  std::string_view type() const override { return "linear"; }
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+  std::vector<ParameterSpec> parameters() const override;
+  int64_t multiply_adds() const override { return samples * inputs * outputs; }
+
+  int64_t outputs = 0;
+  bool bias = true;
+  Filler weight_filler = Filler::of(FillerType::kXavier), bias_filler;
+  Multipliers multipliers;
+
+  int64_t samples = 0, inputs = 0;  ///< set by infer
+};
+
+}  // namespace poseidon::layers

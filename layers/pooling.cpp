@@ -1,0 +1,53 @@
+#include "layers/pooling.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+void Pooling::describe(Fields& fields) {
+  fields.option("method", method, {"max", "average"}, "what is taken of each window");
+  fields.pair("kernel", kernel, between(0, 1 << 12),
+              "window height and width; not with \"global\"");
+  fields.pair("stride", stride, between(1, 1 << 12), "steps between windows");
+  fields.pair("padding", padding, between(0, 1 << 12), "cells added on each side");
+  fields.option("rounding", rounding, {"ceil", "floor"}, "how the number of windows is rounded");
+  fields.boolean("global", global, "one window over the whole input");
+}
+
+Shape Pooling::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  input = inputs[0];
+  if (input.rank() != 4) fail(text("expected an input with height and width, got ", input.text()));
+  if (global) {
+    if (kernel[0] != 0 || padding[0] != 0 || padding[1] != 0)
+      fail("\"global\" takes the whole input: \"kernel\" and \"padding\" do not go with it");
+    kernel = {input.height(), input.width()};
+    stride = {1, 1};
+  }
+  output = {input.samples(), input.channels(), 0, 0};
+  for (int axis = 0; axis < 2; ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    if (kernel[i] == 0) fail("\"kernel\" is missing (or \"global\": true)");
+    if (padding[i] >= kernel[i])
+      fail(text("\"padding\" must be smaller than the kernel, got ", padding[i], " with kernel ",
+                kernel[i]));
+    const int64_t room = input[2 + axis] + 2 * padding[i] - kernel[i];
+    if (room < 0)
+      fail(text("kernel spans ", kernel[i], " but the padded input has only ", room + kernel[i],
+                axis == 0 ? " rows" : " columns"));
+    const int64_t round_up = rounding == PoolingRounding::kCeil ? stride[i] - 1 : 0;
+    output[2 + axis] = (room + round_up) / stride[i] + 1;
+    if ((output[2 + axis] - 1) * stride[i] >= input[2 + axis] + padding[i]) --output[2 + axis];
+  }
+  return output;
+}
+
+int64_t Pooling::overhang(int axis) const {
+  const auto i = static_cast<size_t>(axis);
+  const int64_t end = (output[2 + axis] - 1) * stride[i] - padding[i] + kernel[i];
+  return std::max<int64_t>(0, end - input[2 + axis]);
+}
+
+}  // namespace poseidon::layers
