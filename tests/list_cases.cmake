@@ -1,0 +1,31 @@
+# Run after a test program is built: asks it for its cases and writes LIST, a file with one CTest test
+# for each of them. A case named "slow: ..." cannot hide here: the label is the program's.
+#   -D PROGRAM=... -D LABEL=unit|slow -D LIST=...
+execute_process(COMMAND ${PROGRAM} --list-test-cases --no-colors=true
+                OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${PROGRAM} could not list its test cases (${result}):\n${output}${errors}")
+endif()
+
+get_filename_component(program ${PROGRAM} NAME)
+if(LABEL STREQUAL unit)
+  set(limit 120)  # a case takes under a second; sanitizers and busy machines take their share
+else()
+  set(limit 1800)
+endif()
+
+set(script "")
+string(REPLACE ";" "\\;" output "${output}")
+string(REPLACE "\n" ";" lines "${output}")
+foreach(case IN LISTS lines)
+  if(case STREQUAL "" OR case MATCHES "^(\\[doctest\\]|====)")
+    continue()
+  endif()
+  # doctest reads a comma as the end of a name, and * and ? match anything, themselves included.
+  string(REPLACE "," "\\," filter "${case}")
+  set(test "${program}: ${case}")
+  string(APPEND script
+    "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[--test-case=${filter}]==] --no-skipped-summary=true)\n"
+    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} TIMEOUT ${limit})\n")
+endforeach()
+file(WRITE ${LIST} "${script}")
