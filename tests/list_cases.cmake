@@ -1,5 +1,5 @@
 # Run after a test program is built: asks it for its cases and writes LIST, a file with one CTest test
-# for each of them. A case named "slow: ..." cannot hide here: the label is the program's.
+# for each of them, under the program's label.
 #   -D PROGRAM=... -D LABEL=unit|slow -D LIST=...
 execute_process(COMMAND ${PROGRAM} --list-test-cases --no-colors=true
                 OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
@@ -25,7 +25,8 @@ foreach(case IN LISTS lines)
   string(REPLACE "," "\\," filter "${case}")
   set(test "${program}: ${case}")
   string(APPEND script
-    "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[--test-case=${filter}]==] --no-skipped-summary=true)\n"
-    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} TIMEOUT ${limit})\n")
+    "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[--test-case=${filter}]==])\n"
+    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} TIMEOUT ${limit}\n"
+    "  FAIL_REGULAR_EXPRESSION \"test cases: +0 \")\n")
 endforeach()
 file(WRITE ${LIST} "${script}")
