@@ -120,7 +120,7 @@ struct Bindings {
 struct Needs {
   std::vector<Layout> input_layouts;  ///< the net reorders where a producer gives another
   Layout output_layout = Layout::kPlain;
-  bool backward_reads_inputs = false;
+  bool backward_reads_inputs = false;  ///< all of them but a fused residual
   bool backward_reads_output = false;
   /// The output may take the memory of this input, and the gradient of this input the memory of
   /// output_gradients[0]; -1 for none.
@@ -149,7 +149,12 @@ class Layer {
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
 
+  /// What the user should know, for example that only slow code exists for this geometry; usually
+  /// empty.
+  const std::string& warning() const { return warning_; }
+
  protected:
+  std::string warning_;
   Needs needs_;
   Choice choice_;
 };

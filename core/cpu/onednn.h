@@ -69,6 +69,17 @@ inline dnnl::primitive_attr user_scratchpad() {
   return attributes;
 }
 
+/// Leaky relu with this negative slope, applied to a primitive's result.
+inline dnnl::post_ops relu_post_op(float slope) {
+  dnnl::post_ops operations;
+#if DNNL_VERSION_MAJOR >= 3
+  operations.append_eltwise(dnnl::algorithm::eltwise_relu, slope, 0);
+#else
+  operations.append_eltwise(1, dnnl::algorithm::eltwise_relu, slope, 0);
+#endif
+  return operations;
+}
+
 /// Whether an implementation is one of the library's slow fall-backs ("ref:any", "simple:any").
 template <class PrimitiveDesc>
 bool is_reference(const PrimitiveDesc& description) {

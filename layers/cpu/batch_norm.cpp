@@ -1,0 +1,339 @@
+#include "layers/batch_norm.h"
+
+#include <array>
+#include <cmath>
+
+#include "layers/cpu/cpu_layer.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+constexpr int64_t kMaxLanes = 16;
+/// Positions of one tile: 256 x 16 lanes are 16 KiB, so a second look at a tile comes from the
+/// first-level cache.
+constexpr int64_t kTile = 256;
+
+/// Up to 16 channels that lie side by side at every position.
+struct ChannelGroup {
+  int64_t first;   ///< first channel
+  int64_t lanes;   ///< channels in memory, padding included
+  int64_t real;    ///< channels without padding
+  int64_t offset;  ///< of position 0 of sample 0
+};
+
+std::vector<ChannelGroup> groups_of(const Blocking& blocking) {
+  std::vector<ChannelGroup> groups;
+  for (int64_t block = 0; block < blocking.blocks; ++block) {
+    for (int64_t lane = 0; lane < blocking.block; lane += kMaxLanes) {
+      const int64_t lanes = std::min(kMaxLanes, blocking.block - lane);
+      const int64_t first = block * blocking.block + lane;
+      const int64_t real = std::clamp<int64_t>(blocking.channels - first, 0, lanes);
+      groups.push_back({first, lanes, real, block * blocking.area * blocking.block + lane});
+    }
+  }
+  return groups;
+}
+
+using Lanes = std::array<double, kMaxLanes>;
+using FloatLanes = std::array<float, kMaxLanes>;
+
+/// Mean and sum of squared deviations of a stream of tiles, merged pairwise (Chan, Golub and
+/// LeVeque 1979): one pass over memory, without the cancellation of E[x^2] - E[x]^2.
+struct Moments {
+  double count = 0;
+  Lanes mean{}, squares{};
+
+  void merge(double tile_count, const FloatLanes& tile_mean, const FloatLanes& tile_squares,
+             int64_t lanes) {
+    const double total = count + tile_count;
+    for (size_t lane = 0; lane < static_cast<size_t>(lanes); ++lane) {
+      const double delta = static_cast<double>(tile_mean[lane]) - mean[lane];
+      mean[lane] += delta * tile_count / total;
+      squares[lane] +=
+          static_cast<double>(tile_squares[lane]) + delta * delta * count * tile_count / total;
+    }
+    count = total;
+  }
+};
+
+/// Calls body with the lanes and the distance between positions as constants where they are the
+/// usual ones.
+template <class Body>
+void with_lanes(int64_t lanes, int64_t stride, const Body& body) {
+  using std::integral_constant;
+  if (lanes == 16 && stride == 16)
+    return body(integral_constant<int64_t, 16>{}, integral_constant<int64_t, 16>{});
+  if (lanes == 16) return body(integral_constant<int64_t, 16>{}, stride);
+  if (lanes == 8 && stride == 8)
+    return body(integral_constant<int64_t, 8>{}, integral_constant<int64_t, 8>{});
+  body(lanes, stride);
+}
+
+/// Own kernels rather than oneDNN's: its training pass reads the input three times forward and
+/// twice backward, and it cannot take the addition of a residual into itself. Here forward reads it
+/// twice, and the sum of the consumers' gradients, the relu's mask and the residual's gradient are
+/// one pass with the backward sums.
+class CpuBatchNorm final : public CpuLayer {
+ public:
+  CpuBatchNorm(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device),
+        definition_(static_cast<const BatchNorm&>(request.definition)),
+        relu_(request.relu),
+        residual_(request.residual),
+        blocking_(definition_.input, needs_.output_layout),
+        groups_(groups_of(blocking_)) {
+    for (Layout& layout : needs_.input_layouts) layout = needs_.output_layout;
+    needs_.backward_reads_inputs = true;
+    needs_.backward_reads_output = relu_.has_value();
+    needs_.backward_in_place = residual_ ? 1 : 0;
+    needs_.workspace_bytes = groups_.size() * sizeof(Saved);
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    auto* saved = reinterpret_cast<Saved*>(memory.workspace);
+    const auto count = static_cast<int64_t>(groups_.size());
+#pragma omp parallel for schedule(static)
+    for (int64_t g = 0; g < count; ++g) {
+      const ChannelGroup& group = groups_[static_cast<size_t>(g)];
+      if (step.phase == Phase::kTrain)
+        measure(group, memory, saved[g]);
+      else
+        recall(group, memory, saved[g]);
+      normalize(group, memory, saved[g]);
+    }
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    const auto* saved = reinterpret_cast<const Saved*>(memory.workspace);
+    const auto count = static_cast<int64_t>(groups_.size());
+#pragma omp parallel for schedule(static)
+    for (int64_t g = 0; g < count; ++g) {
+      const ChannelGroup& group = groups_[static_cast<size_t>(g)];
+      const GradientSums sums = sum_gradients(group, memory, saved[g]);
+      write_parameter_gradients(group, memory, saved[g], sums);
+      if (memory.input_gradients[0]) write_input_gradient(group, memory, saved[g], sums);
+    }
+  }
+
+ private:
+  /// What backward needs of forward, for one group.
+  struct Saved {
+    FloatLanes mean, inverse_deviation;
+  };
+  struct GradientSums {
+    Lanes gradient{}, gradient_times_centered{};
+  };
+
+  double population() const { return static_cast<double>(blocking_.samples * blocking_.area); }
+
+  /// Calls tile(offset of its first position, positions) over all samples of a group.
+  template <class Tile>
+  void for_each_tile(const ChannelGroup& group, const Tile& tile) const {
+    const int64_t sample_stride = blocking_.blocks * blocking_.area * blocking_.block;
+    for (int64_t sample = 0; sample < blocking_.samples; ++sample)
+      for (int64_t first = 0; first < blocking_.area; first += kTile)
+        tile(group.offset + sample * sample_stride + first * blocking_.block,
+             std::min(kTile, blocking_.area - first));
+  }
+
+  void measure(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
+    Moments moments;
+    const float* source = memory.inputs[0].data;
+    with_lanes(group.lanes, blocking_.block, [&](auto lanes, auto stride) {
+      for_each_tile(group, [&](int64_t offset, int64_t positions) {
+        merge_tile(source + offset, positions, lanes, stride, moments);
+      });
+    });
+    for (int64_t lane = 0; lane < group.lanes; ++lane) {
+      const auto i = static_cast<size_t>(lane);
+      const double variance = moments.squares[i] / population();
+      saved.mean[i] = static_cast<float>(moments.mean[i]);
+      saved.inverse_deviation[i] =
+          static_cast<float>(1 / std::sqrt(variance + definition_.epsilon));
+      if (lane >= group.real) continue;
+      const int64_t channel = group.first + lane;
+      memory.statistics[0].gradient[channel] = saved.mean[i];
+      memory.statistics[1].gradient[channel] =
+          static_cast<float>(moments.squares[i] / std::max(1.0, population() - 1));
+    }
+  }
+
+  template <class LaneCount, class Stride>
+  static void merge_tile(const float* tile, int64_t positions, LaneCount lanes, Stride stride,
+                         Moments& moments) {
+    FloatLanes mean{}, squares{};
+    for (int64_t p = 0; p < positions; ++p)
+#pragma omp simd
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        mean[static_cast<size_t>(lane)] += tile[p * stride + lane];
+    const float share = 1 / static_cast<float>(positions);
+    for (int64_t lane = 0; lane < lanes; ++lane) mean[static_cast<size_t>(lane)] *= share;
+    for (int64_t p = 0; p < positions; ++p) {
+#pragma omp simd
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const float centered = tile[p * stride + lane] - mean[static_cast<size_t>(lane)];
+        squares[static_cast<size_t>(lane)] += centered * centered;
+      }
+    }
+    moments.merge(static_cast<double>(positions), mean, squares, lanes);
+  }
+
+  /// Testing: the running statistics.
+  void recall(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
+    for (int64_t lane = 0; lane < group.real; ++lane) {
+      const auto i = static_cast<size_t>(lane);
+      saved.mean[i] = memory.statistics[0].value[group.first + lane];
+      const double variance = memory.statistics[1].value[group.first + lane];
+      saved.inverse_deviation[i] =
+          static_cast<float>(1 / std::sqrt(variance + definition_.epsilon));
+    }
+  }
+
+  /// y = x * factor + term; both are zero in padding lanes, so padding stays zero.
+  void normalize(const ChannelGroup& group, const Bindings& memory, const Saved& saved) const {
+    FloatLanes factor{}, term{};
+    for (int64_t lane = 0; lane < group.real; ++lane) {
+      const auto i = static_cast<size_t>(lane);
+      factor[i] = memory.parameters[0].value[group.first + lane] * saved.inverse_deviation[i];
+      term[i] = memory.parameters[1].value[group.first + lane] - saved.mean[i] * factor[i];
+    }
+    const float* source = memory.inputs[0].data;
+    const float* residual = residual_ ? memory.inputs[1].data : nullptr;
+    float* target = memory.output.data;
+    // Without a relu the slope is 1: the same loop serves.
+    const float slope = relu_.value_or(1);
+    with_lanes(group.lanes, blocking_.block, [&](auto lanes, auto stride) {
+      for_each_tile(group, [&](int64_t offset, int64_t positions) {
+        for (int64_t p = 0; p < positions; ++p) {
+          const int64_t at = offset + p * stride;
+#pragma omp simd
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            const auto i = static_cast<size_t>(lane);
+            float y = source[at + lane] * factor[i] + term[i];
+            if (residual != nullptr) y += residual[at + lane];
+            target[at + lane] = y > 0 ? y : y * slope;
+          }
+        }
+      });
+    });
+  }
+
+  /// Where the masked sum of the output's gradients goes; null when it is output_gradients[0] as it
+  /// stands.
+  float* masked_target(const Bindings& memory) const {
+    if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].data;
+    return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].data : nullptr;
+  }
+
+  const float* masked_gradient(const Bindings& memory) const {
+    const float* written = masked_target(memory);
+    return written != nullptr ? written : memory.output_gradients[0].data;
+  }
+
+  GradientSums sum_gradients(const ChannelGroup& group, const Bindings& memory,
+                             const Saved& saved) const {
+    GradientSums sums;
+    // A third contribution and more are rare: they are added to the first beforehand.
+    for (size_t i = 2; i < memory.output_gradients.size(); ++i)
+      add_contribution(group, memory.output_gradients[i].data, memory.output_gradients[0].data);
+    const float* gradient = memory.output_gradients[0].data;
+    const float* other =
+        memory.output_gradients.size() > 1 ? memory.output_gradients[1].data : nullptr;
+    const float* output = relu_ ? memory.output.data : nullptr;
+    const float* source = memory.inputs[0].data;
+    float* masked = masked_target(memory);
+    const float slope = relu_.value_or(1);
+    with_lanes(group.lanes, blocking_.block, [&](auto lanes, auto stride) {
+      for_each_tile(group, [&](int64_t offset, int64_t positions) {
+        FloatLanes sum{}, product{};
+        for (int64_t p = 0; p < positions; ++p) {
+          const int64_t at = offset + p * stride;
+#pragma omp simd
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            const auto i = static_cast<size_t>(lane);
+            float g = gradient[at + lane];
+            if (other != nullptr) g += other[at + lane];
+            if (output != nullptr) g = output[at + lane] > 0 ? g : g * slope;
+            if (masked != nullptr) masked[at + lane] = g;
+            sum[i] += g;
+            product[i] += g * (source[at + lane] - saved.mean[i]);
+          }
+        }
+        for (size_t i = 0; i < static_cast<size_t>(group.lanes); ++i) {
+          sums.gradient[i] += static_cast<double>(sum[i]);
+          sums.gradient_times_centered[i] += static_cast<double>(product[i]);
+        }
+      });
+    });
+    return sums;
+  }
+
+  void add_contribution(const ChannelGroup& group, const float* from, float* to) const {
+    for_each_tile(group, [&](int64_t offset, int64_t positions) {
+      for (int64_t p = 0; p < positions; ++p)
+        for (int64_t lane = 0; lane < group.lanes; ++lane) {
+          const int64_t at = offset + p * blocking_.block + lane;
+          to[at] += from[at];
+        }
+    });
+  }
+
+  void write_parameter_gradients(const ChannelGroup& group, const Bindings& memory,
+                                 const Saved& saved, const GradientSums& sums) const {
+    for (int64_t lane = 0; lane < group.real; ++lane) {
+      const auto i = static_cast<size_t>(lane);
+      memory.parameters[0].gradient[group.first + lane] = static_cast<float>(
+          sums.gradient_times_centered[i] * static_cast<double>(saved.inverse_deviation[i]));
+      memory.parameters[1].gradient[group.first + lane] = static_cast<float>(sums.gradient[i]);
+    }
+  }
+
+  /// dx = a * g + b * x + c, which is the derivative of the normalization with the batch's own
+  /// statistics.
+  void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
+                            const GradientSums& sums) const {
+    FloatLanes a{}, b{}, c{};
+    for (int64_t lane = 0; lane < group.real; ++lane) {
+      const auto i = static_cast<size_t>(lane);
+      const double inverse = saved.inverse_deviation[i];
+      const double factor =
+          static_cast<double>(memory.parameters[0].value[group.first + lane]) * inverse;
+      const double slope =
+          -factor * inverse * inverse * sums.gradient_times_centered[i] / population();
+      a[i] = static_cast<float>(factor);
+      b[i] = static_cast<float>(slope);
+      c[i] = static_cast<float>(-factor * sums.gradient[i] / population() -
+                                slope * static_cast<double>(saved.mean[i]));
+    }
+    const float* gradient = masked_gradient(memory);
+    const float* source = memory.inputs[0].data;
+    float* target = memory.input_gradients[0].data;
+    with_lanes(group.lanes, blocking_.block, [&](auto lanes, auto stride) {
+      for_each_tile(group, [&](int64_t offset, int64_t positions) {
+        for (int64_t p = 0; p < positions; ++p) {
+          const int64_t at = offset + p * stride;
+#pragma omp simd
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            const auto i = static_cast<size_t>(lane);
+            target[at + lane] = a[i] * gradient[at + lane] + b[i] * source[at + lane] + c[i];
+          }
+        }
+      });
+    });
+  }
+
+  const BatchNorm& definition_;
+  std::optional<float> relu_;
+  bool residual_;
+  Blocking blocking_;
+  std::vector<ChannelGroup> groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuBatchNorm>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

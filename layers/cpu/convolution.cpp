@@ -1,0 +1,359 @@
+#include "layers/convolution.h"
+
+#include <optional>
+
+#include "core/cpu/onednn.h"
+#include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/scratch.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+using namespace poseidon::cpu;
+using dnnl::algorithm;
+
+using ForwardDesc = dnnl::convolution_forward::primitive_desc;
+using BackwardDataDesc = dnnl::convolution_backward_data::primitive_desc;
+using BackwardWeightsDesc = dnnl::convolution_backward_weights::primitive_desc;
+
+/// The geometry in oneDNN's terms.
+struct Geometry {
+  Dims weight, bias, stride, dilation, padding_left, padding_right;
+
+  explicit Geometry(const Convolution& c)
+      : bias{c.outputs},
+        stride{c.stride[0], c.stride[1]},
+        dilation{c.dilation[0] - 1, c.dilation[1] - 1},
+        padding_left{c.padding[0], c.padding[1]},
+        padding_right(2) {
+    const int64_t inputs = c.input.channels() / c.groups, outputs = c.outputs / c.groups;
+    weight = {outputs, inputs, c.kernel[0], c.kernel[1]};
+    if (c.groups > 1) weight.insert(weight.begin(), c.groups);
+    for (size_t i = 0; i < 2; ++i) {
+      const int axis = static_cast<int>(i) + 2;
+      const int64_t window = c.dilation[i] * (c.kernel[i] - 1) + 1;
+      padding_right[i] =
+          (c.output[axis] - 1) * stride[i] + window - c.input[axis] - padding_left[i];
+    }
+  }
+};
+
+FormatTag canonical_tag(const Geometry& geometry) {
+  return geometry.weight.size() == 5 ? FormatTag::goihw : FormatTag::oihw;
+}
+
+/// Asks for the three passes of one convolution. An implementation that does not exist is nullopt.
+class Asker {
+ public:
+  Asker(const Convolution& convolution, const Geometry& geometry, std::optional<float> relu,
+        dnnl::engine& engine)
+      : convolution_(convolution), geometry_(geometry), relu_(relu), engine_(engine) {}
+
+  std::optional<ForwardDesc> forward(algorithm method, Layout in, Layout out,
+                                     const MemoryDesc& weight, bool training) const {
+    dnnl::primitive_attr attributes = user_scratchpad();
+    if (relu_) attributes.set_post_ops(relu_post_op(*relu_));
+    return attempt([&] {
+      const auto kind =
+          training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+      const auto& g = geometry_;
+      if (!convolution_.bias)
+        return describe_forward<dnnl::convolution_forward>(
+            engine_, attributes, kind, method, source(in), weight, target(out), g.stride,
+            g.dilation, g.padding_left, g.padding_right);
+      return describe_forward<dnnl::convolution_forward>(
+          engine_, attributes, kind, method, source(in), weight, bias(), target(out), g.stride,
+          g.dilation, g.padding_left, g.padding_right);
+    });
+  }
+
+  std::optional<BackwardDataDesc> backward_data(algorithm method, Layout in, Layout out,
+                                                const MemoryDesc& weight,
+                                                const ForwardDesc& hint) const {
+    const auto& g = geometry_;
+    return attempt([&] {
+      return describe_backward<dnnl::convolution_backward_data>(
+          engine_, user_scratchpad(), hint, method, source(in), weight, target(out), g.stride,
+          g.dilation, g.padding_left, g.padding_right);
+    });
+  }
+
+  std::optional<BackwardWeightsDesc> backward_weights(algorithm method, Layout in, Layout out,
+                                                      const MemoryDesc& weight,
+                                                      const ForwardDesc& hint) const {
+    const auto& g = geometry_;
+    return attempt([&] {
+      if (!convolution_.bias)
+        return describe_backward<dnnl::convolution_backward_weights>(
+            engine_, user_scratchpad(), hint, method, source(in), weight, target(out), g.stride,
+            g.dilation, g.padding_left, g.padding_right);
+      return describe_backward<dnnl::convolution_backward_weights>(
+          engine_, user_scratchpad(), hint, method, source(in), weight, bias(), target(out),
+          g.stride, g.dilation, g.padding_left, g.padding_right);
+    });
+  }
+
+  MemoryDesc any_weight() const { return {geometry_.weight, kFloat, FormatTag::any}; }
+
+ private:
+  template <class Make>
+  static auto attempt(const Make& make) -> std::optional<decltype(make())> {
+    try {
+      return make();
+    } catch (const dnnl::error&) {
+      return std::nullopt;
+    }
+  }
+
+  MemoryDesc source(Layout layout) const { return activation_desc(convolution_.input, layout); }
+  MemoryDesc target(Layout layout) const { return activation_desc(convolution_.output, layout); }
+  MemoryDesc bias() const { return {geometry_.bias, kFloat, FormatTag::x}; }
+
+  const Convolution& convolution_;
+  const Geometry& geometry_;
+  std::optional<float> relu_;
+  dnnl::engine& engine_;
+};
+
+/// oneDNN's Winograd F(4x4, 3x3). Its traffic for the transformed tiles pays only with enough
+/// channels and enough of a map to tile (see convolution_rule.md beside the bench for the
+/// measurements).
+bool winograd_is_legal(const Convolution& c) {
+  return c.kernel == std::array<int64_t, 2>{3, 3} && c.stride == std::array<int64_t, 2>{1, 1} &&
+         c.dilation == std::array<int64_t, 2>{1, 1} && c.groups == 1 && c.padding[0] <= 1 &&
+         c.padding[1] <= 1 && c.input.channels() % 16 == 0 && c.outputs % 16 == 0;
+}
+
+class CpuConvolution final : public CpuLayer {
+ public:
+  CpuConvolution(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device),
+        convolution_(static_cast<const Convolution&>(request.definition)),
+        geometry_(convolution_),
+        relu_(request.relu) {
+    const Asker asker(convolution_, geometry_, relu_, device.engine());
+    choose_layout(request, asker);
+    choose_forward(request, asker);
+    if (request.training) {
+      choose_backward_weights(request, asker);
+      if (request.input_needs_gradient[0]) choose_backward_data(request, asker);
+    }
+    set_needs(request);
+  }
+
+  int64_t packed_count(int index) const override {
+    return index == 0 ? static_cast<int64_t>(weight_.get_size() / sizeof(float))
+                      : convolution_.outputs;
+  }
+
+  void pack(int index, const float* canonical, float* packed) const override {
+    if (index != 0) return CpuLayer::pack(index, canonical, packed);
+    reorder_weight(canonical_weight(), const_cast<float*>(canonical), weight_, packed);
+  }
+
+  void unpack(int index, const float* packed, float* canonical) const override {
+    if (index != 0) return CpuLayer::unpack(index, packed, canonical);
+    reorder_weight(weight_, const_cast<float*>(packed), canonical_weight(), canonical);
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    Scratch scratch(memory.scratch);
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_SRC, forward_desc_->src_desc(), memory.inputs[0].data);
+    arguments.add(DNNL_ARG_WEIGHTS, weight_, memory.parameters[0].value);
+    if (convolution_.bias)
+      arguments.add(DNNL_ARG_BIAS, forward_desc_->bias_desc(), memory.parameters[1].value);
+    arguments.add(DNNL_ARG_DST, forward_desc_->dst_desc(), memory.output.data);
+    arguments.run(forward_, forward_desc_->scratchpad_desc(), scratch);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    float* gradient = const_cast<float*>(combined_gradient(memory, relu_));
+    run_backward_weights(memory, gradient);
+    if (memory.input_gradients[0]) run_backward_data(memory, gradient);
+  }
+
+ private:
+  /// Blocked where the library has a real implementation; a layer that reads an image takes it
+  /// plain.
+  void choose_layout(const LayerRequest& request, const Asker& asker) {
+    const Layout blocked = device_.blocked_layout();
+    struct Candidate {
+      Layout in, out;
+    };
+    std::vector<Candidate> candidates;
+    if (request.choice.layout == layout_name(Layout::kChannelsLast))
+      candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast});
+    if (convolution_.input.channels() <= 4) candidates.push_back({Layout::kPlain, blocked});
+    candidates.push_back({blocked, blocked});
+    candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast});
+    candidates.push_back({Layout::kPlain, Layout::kPlain});
+    for (const Candidate& candidate : candidates) {
+      auto description = asker.forward(algorithm::convolution_direct, candidate.in, candidate.out,
+                                       asker.any_weight(), request.training);
+      if (!description || is_reference(*description)) continue;
+      in_ = candidate.in;
+      out_ = candidate.out;
+      weight_ = description->weights_desc();
+      forward_desc_ = std::move(description);
+      choice_.layout = layout_name(out_);
+      return;
+    }
+    in_ = out_ = Layout::kPlain;
+    forward_desc_ = asker.forward(algorithm::convolution_direct, in_, out_, asker.any_weight(),
+                                  request.training);
+    if (!forward_desc_)
+      throw LogicError(text("[convolution '", name_, "'] oneDNN has no implementation at all"));
+    weight_ = forward_desc_->weights_desc();
+    choice_.layout = layout_name(out_);
+    warning_ = text("[convolution '", name_,
+                    "'] only slow reference code exists for this geometry on this CPU");
+  }
+
+  void choose_forward(const LayerRequest& request, const Asker& asker) {
+    choice_.forward = "direct";
+    if (wants_winograd(request.choice.forward, Pass::kForward)) {
+      auto winograd =
+          asker.forward(algorithm::convolution_winograd, in_, out_, weight_, request.training);
+      if (winograd && !is_reference(*winograd)) {
+        forward_desc_ = std::move(winograd);
+        choice_.forward = "winograd";
+      }
+    }
+    forward_ = dnnl::convolution_forward(*forward_desc_);
+  }
+
+  void choose_backward_weights(const LayerRequest& request, const Asker& asker) {
+    const ForwardDesc& hint = *forward_desc_;
+    choice_.backward_weights = "direct";
+    if (wants_winograd(request.choice.backward_weights, Pass::kBackwardWeights)) {
+      auto winograd =
+          asker.backward_weights(algorithm::convolution_winograd, in_, out_, weight_, hint);
+      if (winograd && !is_reference(*winograd)) {
+        backward_weights_desc_ = std::move(winograd);
+        choice_.backward_weights = "winograd";
+      }
+    }
+    if (!backward_weights_desc_)
+      backward_weights_desc_ =
+          asker.backward_weights(algorithm::convolution_direct, in_, out_, weight_, hint);
+    if (!backward_weights_desc_ || is_reference(*backward_weights_desc_))
+      backward_weights_desc_ = asker.backward_weights(algorithm::convolution_direct, in_, out_,
+                                                      asker.any_weight(), hint);
+    check(backward_weights_desc_.has_value(),
+          "oneDNN gives every convolution a backward-weights pass");
+    backward_weights_ = dnnl::convolution_backward_weights(*backward_weights_desc_);
+  }
+
+  void choose_backward_data(const LayerRequest& request, const Asker& asker) {
+    const ForwardDesc& hint = *forward_desc_;
+    choice_.backward_data = "direct";
+    if (wants_winograd(request.choice.backward_data, Pass::kBackwardData)) {
+      auto winograd =
+          asker.backward_data(algorithm::convolution_winograd, in_, out_, asker.any_weight(), hint);
+      if (winograd && !is_reference(*winograd)) {
+        backward_data_desc_ = std::move(winograd);
+        choice_.backward_data = "winograd";
+      }
+    }
+    if (!backward_data_desc_)
+      backward_data_desc_ =
+          asker.backward_data(algorithm::convolution_direct, in_, out_, asker.any_weight(), hint);
+    check(backward_data_desc_.has_value(), "oneDNN gives every convolution a backward-data pass");
+    backward_data_ = dnnl::convolution_backward_data(*backward_data_desc_);
+  }
+
+  enum class Pass { kForward, kBackwardData, kBackwardWeights };
+
+  bool wants_winograd(const std::string& asked, Pass pass) const {
+    if (!asked.empty()) return asked == "winograd" && winograd_is_legal(convolution_);
+    if (!winograd_is_legal(convolution_) || out_ != Layout::kBlocked16) return false;
+    const int64_t channels = std::min(convolution_.input.channels(), convolution_.outputs);
+    return channels >= (pass == Pass::kBackwardWeights ? 128 : 64);
+  }
+
+  void set_needs(const LayerRequest& request) {
+    needs_.input_layouts = {in_};
+    needs_.output_layout = out_;
+    needs_.backward_reads_inputs = true;
+    needs_.backward_reads_output = relu_.has_value();
+    needs_.scratch_bytes = Scratch::rounded(forward_desc_->scratchpad_desc().get_size());
+    if (!request.training) return;
+    const auto& weights = *backward_weights_desc_;
+    size_t most = Scratch::rounded(weights.scratchpad_desc().get_size());
+    if (weights.diff_weights_desc() != weight_)
+      most += Scratch::rounded(weights.diff_weights_desc().get_size());
+    needs_.scratch_bytes = std::max(needs_.scratch_bytes, most);
+    if (!backward_data_desc_) return;
+    const auto& data = *backward_data_desc_;
+    most = Scratch::rounded(data.scratchpad_desc().get_size());
+    if (data.weights_desc() != weight_) most += Scratch::rounded(data.weights_desc().get_size());
+    needs_.scratch_bytes = std::max(needs_.scratch_bytes, most);
+  }
+
+  void run_backward_weights(const Bindings& memory, float* gradient) {
+    const auto& description = *backward_weights_desc_;
+    Scratch scratch(memory.scratch);
+    float* weight_gradient = memory.parameters[0].gradient;
+    const bool other_order = description.diff_weights_desc() != weight_;
+    if (other_order) weight_gradient = scratch.take(description.diff_weights_desc().get_size());
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_SRC, description.src_desc(), memory.inputs[0].data);
+    arguments.add(DNNL_ARG_DIFF_DST, description.diff_dst_desc(), gradient);
+    arguments.add(DNNL_ARG_DIFF_WEIGHTS, description.diff_weights_desc(), weight_gradient);
+    if (convolution_.bias)
+      arguments.add(DNNL_ARG_DIFF_BIAS, description.diff_bias_desc(),
+                    memory.parameters[1].gradient);
+    arguments.run(backward_weights_, description.scratchpad_desc(), scratch);
+    if (other_order)
+      reorder_weight(description.diff_weights_desc(), weight_gradient, weight_,
+                     memory.parameters[0].gradient);
+  }
+
+  void run_backward_data(const Bindings& memory, float* gradient) {
+    const auto& description = *backward_data_desc_;
+    Scratch scratch(memory.scratch);
+    float* weight = memory.parameters[0].value;
+    if (description.weights_desc() != weight_) {
+      weight = scratch.take(description.weights_desc().get_size());
+      reorder_weight(weight_, memory.parameters[0].value, description.weights_desc(), weight);
+    }
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_DIFF_DST, description.diff_dst_desc(), gradient);
+    arguments.add(DNNL_ARG_WEIGHTS, description.weights_desc(), weight);
+    arguments.add(DNNL_ARG_DIFF_SRC, description.diff_src_desc(), memory.input_gradients[0].data);
+    arguments.run(backward_data_, description.scratchpad_desc(), scratch);
+  }
+
+  MemoryDesc canonical_weight() const {
+    return {geometry_.weight, kFloat, canonical_tag(geometry_)};
+  }
+
+  void reorder_weight(const MemoryDesc& from, float* source, const MemoryDesc& to,
+                      float* target) const {
+    run_reorder(device_, from, source, to, target);
+  }
+
+  const Convolution& convolution_;
+  Geometry geometry_;
+  std::optional<float> relu_;
+  Layout in_ = Layout::kPlain, out_ = Layout::kPlain;
+  MemoryDesc weight_;  ///< the order the weight is kept in: the forward pass's
+
+  std::optional<ForwardDesc> forward_desc_;
+  std::optional<BackwardDataDesc> backward_data_desc_;
+  std::optional<BackwardWeightsDesc> backward_weights_desc_;
+  dnnl::convolution_forward forward_;
+  dnnl::convolution_backward_data backward_data_;
+  dnnl::convolution_backward_weights backward_weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_convolution(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuConvolution>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,178 @@
+#include "layers/linear.h"
+
+#include <optional>
+
+#include "core/cpu/onednn.h"
+#include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/scratch.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+using namespace poseidon::cpu;
+
+using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
+using BackwardDataDesc = dnnl::inner_product_backward_data::primitive_desc;
+using BackwardWeightsDesc = dnnl::inner_product_backward_weights::primitive_desc;
+
+/// The weight is kept in the order the forward pass wants. Both backward passes are asked for that
+/// same order: left to choose, they would each want another one, and re-ordering the weight of
+/// AlexNet's fc6 costs more than the pass itself.
+class CpuLinear final : public CpuLayer {
+ public:
+  CpuLinear(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device),
+        linear_(static_cast<const Linear&>(request.definition)),
+        relu_(request.relu),
+        source_({linear_.samples, linear_.inputs}, kFloat, FormatTag::nc),
+        target_({linear_.samples, linear_.outputs}, kFloat, FormatTag::nc),
+        bias_({linear_.outputs}, kFloat, FormatTag::x) {
+    make_forward(request.training);
+    if (request.training) make_backward(request.input_needs_gradient[0]);
+    needs_.input_layouts = {Layout::kPlain};
+    needs_.output_layout = Layout::kPlain;
+    needs_.backward_reads_inputs = true;
+    needs_.backward_reads_output = relu_.has_value();
+  }
+
+  int64_t packed_count(int index) const override {
+    return index == 0 ? static_cast<int64_t>(weight_.get_size() / sizeof(float)) : linear_.outputs;
+  }
+
+  void pack(int index, const float* canonical, float* packed) const override {
+    if (index != 0) return CpuLayer::pack(index, canonical, packed);
+    run_reorder(device_, canonical_weight(), const_cast<float*>(canonical), weight_, packed);
+  }
+
+  void unpack(int index, const float* packed, float* canonical) const override {
+    if (index != 0) return CpuLayer::unpack(index, packed, canonical);
+    run_reorder(device_, weight_, const_cast<float*>(packed), canonical_weight(), canonical);
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    Scratch scratch(memory.scratch);
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].data);
+    arguments.add(DNNL_ARG_WEIGHTS, weight_, memory.parameters[0].value);
+    if (linear_.bias) arguments.add(DNNL_ARG_BIAS, bias_, memory.parameters[1].value);
+    arguments.add(DNNL_ARG_DST, target_, memory.output.data);
+    arguments.run(forward_, forward_desc_.scratchpad_desc(), scratch);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    float* gradient = const_cast<float*>(combined_gradient(memory, relu_));
+    run_backward_weights(memory, gradient);
+    if (memory.input_gradients[0]) run_backward_data(memory, gradient);
+  }
+
+ private:
+  MemoryDesc any_weight() const {
+    return {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::any};
+  }
+  MemoryDesc canonical_weight() const {
+    return {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi};
+  }
+
+  void need_scratch(size_t scratchpad, size_t extra = 0) {
+    needs_.scratch_bytes =
+        std::max(needs_.scratch_bytes, Scratch::rounded(scratchpad) + Scratch::rounded(extra));
+  }
+
+  void make_forward(bool training) {
+    dnnl::primitive_attr attributes = user_scratchpad();
+    if (relu_) attributes.set_post_ops(relu_post_op(*relu_));
+    const auto kind =
+        training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    dnnl::engine& engine = device_.engine();
+    forward_desc_ = linear_.bias
+                        ? describe_forward<dnnl::inner_product_forward>(
+                              engine, attributes, kind, source_, any_weight(), bias_, target_)
+                        : describe_forward<dnnl::inner_product_forward>(
+                              engine, attributes, kind, source_, any_weight(), target_);
+    weight_ = forward_desc_.weights_desc();
+    forward_ = dnnl::inner_product_forward(forward_desc_);
+    need_scratch(forward_desc_.scratchpad_desc().get_size());
+  }
+
+  void make_backward(bool data_wanted) {
+    backward_weights_desc_ = ask_backward_weights(weight_);
+    if (is_reference(backward_weights_desc_))
+      backward_weights_desc_ = ask_backward_weights(any_weight());
+    backward_weights_ = dnnl::inner_product_backward_weights(backward_weights_desc_);
+    const MemoryDesc gradient = backward_weights_desc_.diff_weights_desc();
+    need_scratch(backward_weights_desc_.scratchpad_desc().get_size(),
+                 gradient == weight_ ? 0 : gradient.get_size());
+    if (!data_wanted) return;
+    backward_data_desc_ = ask_backward_data(weight_);
+    if (is_reference(backward_data_desc_)) backward_data_desc_ = ask_backward_data(any_weight());
+    backward_data_ = dnnl::inner_product_backward_data(backward_data_desc_);
+    const MemoryDesc weight = backward_data_desc_.weights_desc();
+    need_scratch(backward_data_desc_.scratchpad_desc().get_size(),
+                 weight == weight_ ? 0 : weight.get_size());
+  }
+
+  BackwardDataDesc ask_backward_data(const MemoryDesc& weight) {
+    return describe_backward<dnnl::inner_product_backward_data>(
+        device_.engine(), user_scratchpad(), forward_desc_, source_, weight, target_);
+  }
+
+  BackwardWeightsDesc ask_backward_weights(const MemoryDesc& weight) {
+    if (!linear_.bias)
+      return describe_backward<dnnl::inner_product_backward_weights>(
+          device_.engine(), user_scratchpad(), forward_desc_, source_, weight, target_);
+    return describe_backward<dnnl::inner_product_backward_weights>(
+        device_.engine(), user_scratchpad(), forward_desc_, source_, weight, bias_, target_);
+  }
+
+  void run_backward_weights(const Bindings& memory, float* gradient) {
+    const MemoryDesc order = backward_weights_desc_.diff_weights_desc();
+    Scratch scratch(memory.scratch);
+    float* weight_gradient =
+        order == weight_ ? memory.parameters[0].gradient : scratch.take(order.get_size());
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].data);
+    arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);
+    arguments.add(DNNL_ARG_DIFF_WEIGHTS, order, weight_gradient);
+    if (linear_.bias) arguments.add(DNNL_ARG_DIFF_BIAS, bias_, memory.parameters[1].gradient);
+    arguments.run(backward_weights_, backward_weights_desc_.scratchpad_desc(), scratch);
+    if (order != weight_)
+      run_reorder(device_, order, weight_gradient, weight_, memory.parameters[0].gradient);
+  }
+
+  void run_backward_data(const Bindings& memory, float* gradient) {
+    const MemoryDesc order = backward_data_desc_.weights_desc();
+    Scratch scratch(memory.scratch);
+    float* weight = memory.parameters[0].value;
+    if (order != weight_) {
+      weight = scratch.take(order.get_size());
+      run_reorder(device_, weight_, memory.parameters[0].value, order, weight);
+    }
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);
+    arguments.add(DNNL_ARG_WEIGHTS, order, weight);
+    arguments.add(DNNL_ARG_DIFF_SRC, source_, memory.input_gradients[0].data);
+    arguments.run(backward_data_, backward_data_desc_.scratchpad_desc(), scratch);
+  }
+
+  const Linear& linear_;
+  std::optional<float> relu_;
+  MemoryDesc source_, target_, bias_;
+  MemoryDesc weight_;  ///< the order the weight is kept in: the forward pass's
+
+  ForwardDesc forward_desc_;
+  BackwardDataDesc backward_data_desc_;
+  BackwardWeightsDesc backward_weights_desc_;
+  dnnl::inner_product_forward forward_;
+  dnnl::inner_product_backward_data backward_data_;
+  dnnl::inner_product_backward_weights backward_weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_linear(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuLinear>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

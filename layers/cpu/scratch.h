@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <unordered_map>
+
+#include "core/cpu/cpu_device.h"
+#include "core/cpu/onednn.h"
+
+namespace poseidon::layers::cpu {
+
+using poseidon::cpu::CpuDevice;
+using poseidon::cpu::MemoryDesc;
+
+/// Hands out the net's scratch memory piece by piece, for the time of one call.
+class Scratch {
+ public:
+  explicit Scratch(std::byte* memory) : next_(memory) {}
+
+  float* take(size_t bytes) {
+    std::byte* piece = next_;
+    next_ += rounded(bytes);
+    return reinterpret_cast<float*>(piece);
+  }
+
+  static constexpr size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+ private:
+  std::byte* next_;
+};
+
+/// The arguments of one execution of a oneDNN primitive.
+class Arguments {
+ public:
+  explicit Arguments(CpuDevice& device) : device_(device) {}
+
+  void add(int which, const MemoryDesc& description, void* data) {
+    memory_.emplace(which, dnnl::memory(description, device_.engine(), data));
+  }
+
+  template <class Primitive>
+  void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch) {
+    if (scratchpad.get_size() > 0)
+      add(DNNL_ARG_SCRATCHPAD, scratchpad, scratch.take(scratchpad.get_size()));
+    primitive.execute(device_.stream(), memory_);
+    device_.stream().wait();
+  }
+
+ private:
+  CpuDevice& device_;
+  std::unordered_map<int, dnnl::memory> memory_;
+};
+
+/// Copies between two orders of one tensor.
+inline void run_reorder(CpuDevice& device, const MemoryDesc& from, float* source,
+                        const MemoryDesc& to, float* target) {
+  dnnl::memory in(from, device.engine(), source), out(to, device.engine(), target);
+  dnnl::reorder(in, out).execute(device.stream(), in, out);
+  device.stream().wait();
+}
+
+}  // namespace poseidon::layers::cpu
