@@ -1,14 +1,27 @@
 # Compiler settings common to all targets, and poseidon_library(), which makes one folder's target.
 
 find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Warnings are errors with the compilers the project is checked with. A newer compiler's new warning
+# must not stop a user's build; -DCMAKE_COMPILE_WARNING_AS_ERROR=ON|OFF overrides.
+if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
+  string(REGEX MATCH "^[0-9]+" major "${CMAKE_CXX_COMPILER_VERSION}")
+  if("${CMAKE_CXX_COMPILER_ID} ${major}" MATCHES "^(GNU 12|Clang 16)$")
+    set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
+  endif()
 endif()
 
 add_library(poseidon_settings INTERFACE)
 target_include_directories(poseidon_settings INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(poseidon_settings INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fno-math-errno)
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # Lock discipline: core/thread_annotations.h.
+  target_compile_options(poseidon_settings INTERFACE -Wthread-safety)
+endif()
 if(POSEIDON_ARCH)
   target_compile_options(poseidon_settings INTERFACE -march=${POSEIDON_ARCH})
 endif()
@@ -16,6 +29,17 @@ if(POSEIDON_SANITIZE)
   target_compile_options(poseidon_settings INTERFACE
     -fsanitize=${POSEIDON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(poseidon_settings INTERFACE -fsanitize=${POSEIDON_SANITIZE})
+endif()
+if(POSEIDON_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "POSEIDON_FUZZ=ON needs clang (libFuzzer), got ${CMAKE_CXX_COMPILER_ID}; "
+      "use: cmake --preset fuzz")
+  endif()
+  target_compile_options(poseidon_settings INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(POSEIDON_COVERAGE)
+  target_compile_options(poseidon_settings INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(poseidon_settings INTERFACE --coverage)
 endif()
 
 # poseidon_library(NAME LINKS...): every source of this folder, and of its CPU part.

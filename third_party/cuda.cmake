@@ -1,0 +1,30 @@
+# POSEIDON_CUDA=AUTO|ON|OFF. The GPU layers are not written yet: this version says what it finds and
+# computes on the CPU, and ON is refused rather than silently ignored.
+set(POSEIDON_CUDA AUTO CACHE STRING "GPU layers: AUTO (when CUDA and cuDNN are found), ON, OFF")
+set_property(CACHE POSEIDON_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT POSEIDON_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "POSEIDON_CUDA: expected AUTO, ON or OFF, got \"${POSEIDON_CUDA}\"")
+endif()
+if(POSEIDON_CUDA STREQUAL OFF)
+  return()
+endif()
+
+find_package(CUDAToolkit QUIET)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+mark_as_advanced(CUDNN_INCLUDE_DIR)
+if(CUDAToolkit_FOUND)
+  set(found "CUDA ${CUDAToolkit_VERSION} in ${CUDAToolkit_BIN_DIR}")
+else()
+  set(found "no CUDA toolkit")
+endif()
+if(CUDNN_INCLUDE_DIR)
+  string(APPEND found ", cuDNN in ${CUDNN_INCLUDE_DIR}")
+else()
+  string(APPEND found ", no cuDNN")
+endif()
+
+if(POSEIDON_CUDA STREQUAL ON)
+  message(FATAL_ERROR "POSEIDON_CUDA=ON: this version of Poseidon has no GPU layers yet "
+    "(found: ${found}). Configure with -DPOSEIDON_CUDA=AUTO or OFF to train on the CPU.")
+endif()
+message(STATUS "GPU: ${found}; this version has no GPU layers yet and computes on the CPU")
