@@ -19,6 +19,9 @@ struct Node {
 
 inline constexpr int kNetworkInput = -1;
 
+/// The keys of a network file, for its JSON Schema.
+void describe_network(Fields& fields);
+
 /// A network as its JSON file defines it, blocks expanded, checked, shapes inferred. It knows no
 /// device.
 class Network {

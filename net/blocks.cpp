@@ -1,0 +1,279 @@
+#include "net/blocks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+#include "core/fields.h"
+
+namespace poseidon::net {
+
+namespace {
+
+constexpr size_t kMostLayers = 100000;
+constexpr size_t kMostNested = 8;
+
+struct Block {
+  Json parameters = Json::object();  ///< name to default; null where a value must be given
+  Json layers = Json::array();
+  JsonPlace place;
+};
+
+/// Values of a block's parameters in one use of it.
+using Values = std::map<std::string, Json>;
+
+std::string name_of(const Json& layer, const JsonPlace& place) {
+  if (!layer.is_object()) fail_at(place, "expected an object, got " + shown(layer));
+  if (!layer.contains("name")) fail_at(place, "\"name\" is missing");
+  const Json& name = layer["name"];
+  if (!name.is_string() || name.get<std::string>().empty())
+    fail_at(place.at("name"), "expected a text that is not empty, got " + shown(name));
+  const auto out = name.get<std::string>();
+  if (out == kInputName)
+    fail_at(place.at("name"), "\"input\" means the network's (or the block's) input");
+  if (out.find('.') != std::string::npos)
+    fail_at(place.at("name"), "a name holds no \".\", got " + shown(name));
+  return out;
+}
+
+/// A factor of "$planes * 4": a parameter's value or a number.
+Json factor_value(std::string word, const Values& values, const JsonPlace& place) {
+  std::erase(word, ' ');
+  if (word.starts_with("$")) {
+    const auto found = values.find(word.substr(1));
+    if (found != values.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : values) names.push_back(name);
+    fail_at(place,
+            "no parameter is named \"" + word.substr(1) + "\"" + suggestion(word.substr(1), names));
+  }
+  int64_t number = 0;
+  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (failure != std::errc() || end != word.data() + word.size())
+    fail_at(place, "expected \"$parameter\" or an integer, got " + shown(Json(word)));
+  return number;
+}
+
+/// "$name" becomes the parameter's value, "$name * 4" a product of integers.
+Json evaluate(const std::string& expression, const Values& values, const JsonPlace& place) {
+  const size_t star = expression.find('*');
+  if (star == std::string::npos) return factor_value(expression, values, place);
+  int64_t product = 1;
+  for (size_t start = 0; start <= expression.size();) {
+    const size_t end = std::min(expression.find('*', start), expression.size());
+    const Json value = factor_value(expression.substr(start, end - start), values, place);
+    if (!value.is_number_integer())
+      fail_at(place, "expected integers to multiply, got " + shown(value));
+    if (__builtin_mul_overflow(product, value.get<int64_t>(), &product))
+      fail_at(place, "the product is too large");
+    start = end + 1;
+  }
+  return product;
+}
+
+Json substituted(const Json& json, const Values& values, const JsonPlace& place) {
+  if (json.is_string() && json.get<std::string>().starts_with("$"))
+    return evaluate(json.get<std::string>(), values, place);
+  if (!json.is_structured()) return json;
+  Json out = json;
+  for (auto& [key, value] : out.items()) value = substituted(value, values, place.at(key));
+  return out;
+}
+
+class Expander {
+ public:
+  Expander(const Json& network, const std::string& file) : file_(file) {
+    const JsonPlace top{file, ""};
+    if (network.contains("blocks")) read_blocks(network["blocks"], top.at("blocks"));
+    if (network.contains("defaults")) read_defaults(network["defaults"], top.at("defaults"));
+    if (!network.contains("layers")) fail_at(top, "\"layers\" is missing");
+    const Scope scope{.prefix = "", .input = kInputName, .values = {}, .depth = 0};
+    expand(network["layers"], top.at("layers"), scope);
+    if (entries_.empty()) fail_at(top.at("layers"), "a network needs at least one layer");
+  }
+
+  std::vector<LayerEntry> take() { return std::move(entries_); }
+
+ private:
+  /// Where a list of layers is expanded: at the top, or in one use of a block.
+  struct Scope {
+    std::string prefix;  ///< of the names of its layers
+    std::string input;   ///< full name of what "input" means
+    Values values;
+    size_t depth;
+  };
+
+  void read_blocks(const Json& blocks, const JsonPlace& place) {
+    if (!blocks.is_object()) fail_at(place, "expected an object, got " + shown(blocks));
+    for (const auto& [name, json] : blocks.items()) {
+      Block block;
+      block.place = place.at(name);
+      read_fields(json, block.place, [&](Fields& fields) {
+        fields.raw("parameters", block.parameters,
+                   "names with their defaults; null: must be given");
+        fields.raw("layers", block.layers, "the layers", Presence::kRequired);
+      });
+      if (!block.parameters.is_object())
+        fail_at(block.place.at("parameters"), "expected an object");
+      blocks_[name] = std::move(block);
+    }
+  }
+
+  void read_defaults(const Json& defaults, const JsonPlace& place) {
+    if (!defaults.is_object()) fail_at(place, "expected an object, got " + shown(defaults));
+    for (const auto& [type, fields] : defaults.items()) {
+      if (!fields.is_object()) fail_at(place.at(type), "expected an object, got " + shown(fields));
+      defaults_[type] = fields;
+    }
+  }
+
+  /// Expands a list of layers; returns the full name of the last one, which is a block's output.
+  std::string expand(const Json& layers, const JsonPlace& place, const Scope& scope) {
+    if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
+    if (scope.depth > kMostNested)
+      fail_at(place, text("blocks are nested deeper than ", kMostNested));
+    std::map<std::string, std::string> outputs;  // local name to full name
+    // Names may be used before the layer that bears them: collect them first.
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const std::string name = name_of(layers[i], place.at(i));
+      if (!outputs.emplace(name, output_name(layers[i], scope.prefix + name)).second)
+        fail_at(place.at(i).at("name"), "the name \"" + name + "\" is used twice");
+    }
+    std::string previous = scope.input;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const Json layer = substituted(layers[i], scope.values, place.at(i));
+      previous = add(layer, place.at(i), scope, outputs, previous);
+    }
+    return previous;
+  }
+
+  /// What others read when they name this layer: for a block, its last layer.
+  std::string output_name(const Json& layer, const std::string& full) const {
+    if (!layer.contains("type") || layer["type"] != "block" || !layer.contains("block"))
+      return full;
+    const auto block = layer["block"].is_string() ? blocks_.find(layer["block"].get<std::string>())
+                                                  : blocks_.end();
+    if (block == blocks_.end() || !block->second.layers.is_array() || block->second.layers.empty())
+      return full;
+    // The name of the last layer of the last repetition, found without expanding it.
+    const Json& last = block->second.layers.back();
+    if (!last.is_object() || !last.contains("name") || !last["name"].is_string()) return full;
+    const bool repeated = layer.contains("repeat");
+    const std::string count = repeated && layer["repeat"].is_number_integer()
+                                  ? std::to_string(layer["repeat"].get<int64_t>() - 1)
+                                  : "0";
+    return output_name(
+        last, full + (repeated ? "." + count : "") + "." + last["name"].get<std::string>());
+  }
+
+  std::string add(Json layer, const JsonPlace& place, const Scope& scope,
+                  const std::map<std::string, std::string>& outputs, const std::string& previous) {
+    const std::string full = scope.prefix + name_of(layer, place);
+    const std::vector<std::string> inputs = inputs_of(layer, place, scope, outputs, previous);
+    for (const char* key : {"name", "input", "inputs"}) layer.erase(key);
+    if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
+    if (layer["type"] == "block") return add_block(layer, place, scope, full, inputs);
+    if (entries_.size() >= kMostLayers) fail_at(place, text("more than ", kMostLayers, " layers"));
+    if (layer["type"].is_string()) add_defaults(layer);
+    entries_.push_back({std::move(layer), place, full, inputs});
+    return full;
+  }
+
+  void add_defaults(Json& layer) const {
+    const auto found = defaults_.find(layer["type"].get<std::string>());
+    if (found == defaults_.end()) return;
+    for (const auto& [key, value] : found->second.items())
+      if (!layer.contains(key)) layer[key] = value;
+  }
+
+  std::vector<std::string> inputs_of(const Json& layer, const JsonPlace& place, const Scope& scope,
+                                     const std::map<std::string, std::string>& outputs,
+                                     const std::string& previous) const {
+    std::vector<std::string> names;
+    FieldReader reader(layer, place);
+    if (reader.has("input") && reader.has("inputs"))
+      fail_at(place, "\"input\" and \"inputs\" exclude each other");
+    reader.texts("input", names, "", Presence::kOptional);
+    reader.texts("inputs", names, "", Presence::kOptional);
+    if (!reader.has("input") && !reader.has("inputs")) return {previous};
+    const JsonPlace at = place.at(reader.has("input") ? "input" : "inputs");
+    if (names.empty()) fail_at(at, "expected at least one name");
+    std::vector<std::string> full;
+    for (const std::string& name : names) {
+      const auto found = outputs.find(name);
+      if (name != kInputName && found == outputs.end()) {
+        std::vector<std::string> known{kInputName};
+        for (const auto& [local, unused] : outputs) known.push_back(local);
+        fail_at(at, "no layer is named \"" + name + "\"" + suggestion(name, known));
+      }
+      full.push_back(name == kInputName ? scope.input : found->second);
+    }
+    return full;
+  }
+
+  std::string add_block(const Json& layer, const JsonPlace& place, const Scope& scope,
+                        const std::string& full, const std::vector<std::string>& inputs) {
+    std::string name, type;
+    Json with = Json::object();
+    int64_t repeat = 1;
+    read_fields(layer, place, [&](Fields& fields) {
+      fields.text("type", type, "");
+      fields.text("block", name, "which block", Presence::kRequired);
+      fields.raw("with", with, "values of its parameters");
+      fields.integer("repeat", repeat, between(1, 10000), "how often, one after another");
+    });
+    if (inputs.size() != 1) fail_at(place, "a block has one input");
+    const Block& block = find_block(name, place);
+    Scope inner{.prefix = "",
+                .input = inputs[0],
+                .values = values_for(block, with, place),
+                .depth = scope.depth + 1};
+    for (int64_t i = 0; i < repeat; ++i) {
+      inner.prefix = full + (layer.contains("repeat") ? "." + std::to_string(i) : "") + ".";
+      inner.input = expand(block.layers, block.place.at("layers"), inner);
+    }
+    return inner.input;
+  }
+
+  const Block& find_block(const std::string& name, const JsonPlace& place) const {
+    const auto found = blocks_.find(name);
+    if (found != blocks_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [known, block] : blocks_) names.push_back(known);
+    fail_at(place.at("block"), "no block is named \"" + name + "\"" + suggestion(name, names));
+  }
+
+  static Values values_for(const Block& block, const Json& with, const JsonPlace& place) {
+    if (!with.is_object()) fail_at(place.at("with"), "expected an object, got " + shown(with));
+    Values values;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : block.parameters.items()) {
+      values[name] = value;
+      names.push_back(name);
+    }
+    for (const auto& [name, value] : with.items()) {
+      if (!values.contains(name))
+        fail_at(place.at("with").at(name), "unknown parameter" + suggestion(name, names));
+      values[name] = value;
+    }
+    for (const auto& [name, value] : values)
+      if (value.is_null())
+        fail_at(place.at("with"), "the parameter \"" + name + "\" has no default and is missing");
+    return values;
+  }
+
+  std::string file_;
+  std::map<std::string, Block> blocks_;
+  std::map<std::string, Json> defaults_;
+  std::vector<LayerEntry> entries_;
+};
+
+}  // namespace
+
+std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file) {
+  return Expander(network, file).take();
+}
+
+}  // namespace poseidon::net

@@ -1,0 +1,214 @@
+#include "net/network.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "layers/registry.h"
+#include "net/blocks.h"
+
+namespace poseidon::net {
+
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 31;
+
+std::vector<Variant> layer_variants(std::unique_ptr<layers::Definition>& definition) {
+  std::vector<Variant> variants;
+  for (const layers::LayerType& type : layers::layer_types())
+    variants.push_back({type.name, type.doc, [&definition, make = type.make](Fields& fields) {
+                          definition = make();
+                          definition->describe(fields);
+                        }});
+  return variants;
+}
+
+/// The fields of one layer, whatever its type; makes the definition that the type names.
+void describe_layer(Fields& fields, std::unique_ptr<layers::Definition>& definition) {
+  std::string type;
+  fields.variant("type", type, layer_variants(definition), "what the layer computes");
+}
+
+/// Topological order, stable: among the layers that are ready, the one that stands first in the
+/// file.
+std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
+                                    const std::map<std::string, size_t>& index) {
+  std::vector<size_t> order, waiting(entries.size());
+  std::vector<std::vector<size_t>> consumers(entries.size());
+  std::vector<size_t> ready;  // a heap, smallest first
+  for (size_t i = 0; i < entries.size(); ++i) {
+    for (const std::string& input : entries[i].inputs) {
+      if (input == kInputName) continue;
+      consumers[index.at(input)].push_back(i);
+      ++waiting[i];
+    }
+    if (waiting[i] == 0) ready.push_back(i);
+  }
+  std::make_heap(ready.begin(), ready.end(), std::greater<>());
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), std::greater<>());
+    const size_t next = ready.back();
+    ready.pop_back();
+    order.push_back(next);
+    for (size_t consumer : consumers[next]) {
+      if (--waiting[consumer] != 0) continue;
+      ready.push_back(consumer);
+      std::push_heap(ready.begin(), ready.end(), std::greater<>());
+    }
+  }
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (waiting[i] != 0)
+      fail_at(entries[i].place,
+              "the layer \"" + entries[i].name + "\" is its own input, by way of others (a cycle)");
+  return order;
+}
+
+Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const JsonPlace& place) {
+  Shape output;
+  try {
+    output = definition.infer(inputs);
+  } catch (const ConfigError& error) {
+    fail_at(place, error.what());
+  }
+  int64_t count = 1;
+  for (int64_t extent : output.extents())
+    if (__builtin_mul_overflow(count, extent, &count) || count >= kMostElements)
+      fail_at(place, text("the output ", output.text(), " has 2^31 elements or more"));
+  return output;
+}
+
+}  // namespace
+
+void describe_network(Fields& fields) {
+  std::string name;
+  int64_t extent = 1;
+  Json raw;
+  std::vector<std::string> inputs;
+  std::unique_ptr<layers::Definition> definition;
+  fields.text("name", name, "name of the network", Presence::kRequired);
+  fields.object(
+      "input",
+      [&](Fields& f) {
+        f.integer("channels", extent, between(1, 1 << 16), "channels of a sample",
+                  Presence::kRequired);
+        f.integer("height", extent, between(1, 1 << 16), "rows of a sample");
+        f.integer("width", extent, between(1, 1 << 16), "columns of a sample");
+      },
+      "what one sample is", Presence::kRequired);
+  fields.raw("defaults", raw, "by layer type: values for keys that a layer does not give");
+  fields.raw("blocks", raw,
+             "by name: {\"parameters\": {name: default or null}, \"layers\": [...]}");
+  fields.objects(
+      "layers", 0, [](size_t) {},
+      [&](Fields& f, size_t) {
+        f.text("name", name, "unique; parameters are called name.weight and so on",
+               Presence::kRequired);
+        f.texts("input", inputs,
+                "the layer it reads; default: the one before; \"input\": the network's input");
+        f.texts("inputs", inputs, "the same for layers that read several");
+        std::vector<Variant> variants = layer_variants(definition);
+        variants.push_back({"block", "the layers of a block, once or repeated", [&](Fields& g) {
+                              g.text("block", name, "name of the block", Presence::kRequired);
+                              g.raw("with", raw, "values of its parameters");
+                              g.integer("repeat", extent, between(1, 10000),
+                                        "how often, one after another");
+                            }});
+        std::string type;
+        f.variant("type", type, variants, "what the layer computes");
+      },
+      "the layers, in any order that has no cycle", Presence::kRequired);
+}
+
+Network::Network(const std::filesystem::path& file, int64_t batch)
+    : Network(read_json(file), file.string(), batch) {}
+
+Network::Network(const Json& json, const std::string& file, int64_t batch) : json_(json) {
+  const JsonPlace top{file, ""};
+  int64_t channels = 0, height = 1, width = 1;
+  Json unused;
+  read_fields(json, top, [&](Fields& fields) {
+    fields.text("name", name_, "", Presence::kRequired);
+    fields.object(
+        "input",
+        [&](Fields& f) {
+          f.integer("channels", channels, between(1, 1 << 16), "", Presence::kRequired);
+          f.integer("height", height, between(1, 1 << 16), "");
+          f.integer("width", width, between(1, 1 << 16), "");
+        },
+        "", Presence::kRequired);
+    for (const char* key : {"defaults", "blocks", "layers"}) fields.raw(key, unused, "");
+  });
+  input_ = {batch, channels, height, width};
+  if (input_.count() >= kMostElements)
+    fail_at(top.at("input"), text("the input ", input_.text(), " has 2^31 elements or more"));
+
+  std::vector<LayerEntry> entries = expand_layers(json, file);
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < entries.size(); ++i) index[entries[i].name] = i;
+  std::map<std::string, int> node_of{{kInputName, kNetworkInput}};
+  for (size_t i : execution_order(entries, index)) {
+    const LayerEntry& entry = entries[i];
+    Node node;
+    read_fields(entry.json, entry.place,
+                [&](Fields& fields) { describe_layer(fields, node.definition); });
+    node.definition->name = entry.name;
+    std::vector<Shape> shapes;
+    for (const std::string& input : entry.inputs) {
+      node.inputs.push_back(node_of.at(input));
+      shapes.push_back(node.inputs.back() == kNetworkInput
+                           ? input_
+                           : nodes_[static_cast<size_t>(node.inputs.back())].output);
+      if (node.inputs.back() != kNetworkInput &&
+          nodes_[static_cast<size_t>(node.inputs.back())].definition->is_loss())
+        fail_at(entry.place, "the loss \"" + input + "\" cannot be the input of a layer");
+    }
+    node.output = infer(*node.definition, shapes, entry.place);
+    node_of[entry.name] = static_cast<int>(nodes_.size());
+    nodes_.push_back(std::move(node));
+  }
+}
+
+int64_t Network::classes() const {
+  for (const Node& node : nodes_)
+    if (node.definition->is_loss())
+      return node.inputs[0] == kNetworkInput
+                 ? input_.channels()
+                 : nodes_[static_cast<size_t>(node.inputs[0])].output.channels();
+  return 0;
+}
+
+namespace {
+
+int64_t parameter_count(const layers::Definition& definition) {
+  int64_t count = 0;
+  for (const layers::ParameterSpec& spec : definition.parameters()) count += spec.shape.count();
+  return count;
+}
+
+}  // namespace
+
+int64_t Network::parameter_count() const {
+  int64_t count = 0;
+  for (const Node& node : nodes_) count += net::parameter_count(*node.definition);
+  return count;
+}
+
+Json Network::summary() const {
+  Json layers = Json::array();
+  int64_t activations = input_.count();
+  for (const Node& node : nodes_) {
+    layers.push_back({{"name", node.definition->name},
+                      {"type", node.definition->type()},
+                      {"output_shape", node.output.extents()},
+                      {"parameters", net::parameter_count(*node.definition)}});
+    activations += node.output.count();
+  }
+  const auto bytes = static_cast<int64_t>(sizeof(float));
+  return {{"name", name_},
+          {"parameters", parameter_count()},
+          {"layers", std::move(layers)},
+          {"activation_bytes", activations * bytes},
+          {"parameter_bytes", parameter_count() * bytes}};
+}
+
+}  // namespace poseidon::net
