@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/log.h"
+#include "data/dataset.h"
+#include "data/dataset_config.h"
+#include "data/transform.h"
+
+namespace poseidon::data {
+
+/// A part of the global batch: samples first .. first + count - 1 of every step.
+struct ShardRange {
+  int64_t first = 0;
+  int64_t count = 0;
+  bool operator==(const ShardRange&) const = default;
+};
+
+/// The global batch cut into `shards` parts in order, the first ones larger by one where it does
+/// not divide. Needs global_batch >= shards >= 1.
+std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
+
+struct LoaderOptions {
+  Phase phase = Phase::kTrain;
+  uint64_t seed = 1;
+  bool shuffle = true;
+  OnError on_error = OnError::kStop;
+  int64_t global_batch = 1;
+  /// This worker's parts of the global batch: next() gives them in this order, step after step.
+  std::vector<ShardRange> shards;
+  int64_t start_step = 0;     ///< steps already done, counted from 0
+  int threads = 1;            ///< at least 1; few and light: they run at a low priority
+  int64_t ready_batches = 3;  ///< prepared ahead, at most; at least 2
+};
+
+/// One shard of one step, in host memory, plain nchw. Valid until the next call of next().
+struct Batch {
+  int64_t step = 0;   ///< counted from 0
+  size_t shard = 0;   ///< index into LoaderOptions::shards
+  int64_t epoch = 0;  ///< of the first sample
+  /// Samples that count. In training always the shard's count; in testing less (also 0) at the end
+  /// of a pass: what follows in `pixels` is zero, in `labels` 0, in `indices` -1.
+  int64_t valid = 0;
+  int64_t replaced = 0;  ///< samples that stand in for corrupt ones
+  std::span<const float> pixels;
+  std::span<const int32_t> labels;
+  std::span<const int64_t> indices;
+};
+
+/// Prepares batches ahead of their use in threads of its own. What next() gives depends on dataset,
+/// transform, seed and step alone, never on the number of threads or on time. In training, epochs
+/// follow one another without a gap (see Order). In testing, passes of ceil(samples / global_batch)
+/// steps follow one another, each over the whole dataset in index order.
+///
+/// A corrupt sample stops the run (kStop) or is named once, and replaced by the next good sample in
+/// index order (kSkip).
+class Loader {
+ public:
+  /// `dataset`, `transform` and `log` must outlive the loader. Throws ConfigError for options that
+  /// cannot be.
+  Loader(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
+         Log& log);
+  ~Loader();
+
+  /// The next batch in order; waits for it. An error met while preparing it is thrown here, again
+  /// at every further call.
+  const Batch& next();
+
+  /// Steps of one pass over the dataset, the last one perhaps short.
+  int64_t steps_per_pass() const;
+  /// Distinct corrupt samples met so far, by batches handed out and those prepared ahead.
+  int64_t corrupt_samples() const;
+  /// Seconds that next() has waited for batches so far.
+  double waited_seconds() const;
+
+ private:
+  class Ring;
+  std::unique_ptr<Ring> ring_;
+};
+
+}  // namespace poseidon::data

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/shape.h"
+#include "data/sample.h"
+#include "data/transform_config.h"
+
+namespace poseidon::data {
+
+enum class Phase : uint8_t { kTrain, kTest };
+
+/// Memory and decoder of one thread that applies transforms.
+class TransformScratch;
+struct TransformScratchDelete {
+  void operator()(TransformScratch* scratch) const;
+};
+using TransformScratchPtr = std::unique_ptr<TransformScratch, TransformScratchDelete>;
+TransformScratchPtr make_transform_scratch();
+
+/// Which sample of which epoch is prepared: with the seed, all that its random numbers depend on.
+struct SampleKey {
+  uint64_t epoch = 0;
+  uint64_t index = 0;
+};
+
+/// Prepares samples for a network input of a given shape. Immutable, thread-safe.
+class Transform {
+ public:
+  /// `output` is channels, height, width; 1 or 3 channels for images. `source`, when its rank is
+  /// not 0, is the shape of every sample of the dataset, and is checked here rather than on the
+  /// first sample. Throws ConfigError when the parts of `config` do not go together or cannot give
+  /// `output`.
+  Transform(const TransformConfig& config, const Shape& output, Phase phase, uint64_t seed,
+            const Shape& source = {});
+  ~Transform();
+  Transform(Transform&&) noexcept;
+
+  const Shape& output() const;
+
+  /// Writes channels x height x width floats. Throws CorruptSample when the image cannot be
+  /// decoded, ConfigError when it does not come out in the wanted size; both begin with `name`.
+  void apply(const Sample& sample, SampleKey key, const std::string& name, std::span<float> out,
+             TransformScratch& scratch) const;
+
+ private:
+  struct State;
+  std::unique_ptr<const State> state_;
+};
+
+}  // namespace poseidon::data

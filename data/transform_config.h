@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/fields.h"
+
+namespace poseidon::data {
+
+/// What is done to an image on its way to the network, in this order:
+///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
+///   2. `mirror`, `jitter`
+///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
+/// In training the crop's place, the mirror and the jitter are random, functions of seed, epoch and
+/// sample alone. In testing nothing is random: the crop is the centre, `random_resized_crop` takes
+/// the centre 7/8 of the shorter side, nothing is mirrored or jittered.
+struct TransformConfig {
+  std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized
+  int64_t resize_short = 0;             ///< shorter side, aspect kept; 0: not resized
+  int64_t padding = 0;                  ///< black pixels added on each side before the crop
+  std::array<int64_t, 2> crop{0, 0};    ///< height, width; 0: the whole image
+
+  struct RandomResizedCrop {
+    bool present = false;
+    std::array<int64_t, 2> size{0, 0};
+    std::vector<double> area{0.08, 1.0};               ///< smallest and largest part of the image
+    std::vector<double> aspect{3.0 / 4.0, 4.0 / 3.0};  ///< smallest and largest width / height
+  } random_resized_crop;
+
+  bool mirror = false;
+
+  struct Jitter {
+    bool present = false;
+    double brightness = 0, contrast = 0, saturation = 0;  ///< factors drawn from [1 - x, 1 + x]
+  } jitter;
+
+  std::vector<double> mean;     ///< one for all channels, or one each; empty: 0
+  std::vector<double> std_dev;  ///< key "std"; likewise; empty: 1
+  double scale = 1;
+  std::string mean_image;  ///< a PFM file, subtracted in place of `mean`
+
+  void describe(Fields& fields);
+};
+
+}  // namespace poseidon::data
