@@ -9,10 +9,13 @@ endif()
 
 get_filename_component(program ${PROGRAM} NAME)
 if(LABEL STREQUAL unit)
-  set(limit 120)  # a case takes under a second; sanitizers and busy machines take their share
+  # A case takes under a second; sanitizers and busy machines take their share.
+  set(properties TIMEOUT 120)
 else()
-  set(limit 1800)
+  # It computes on all cores: beside another, both would be much slower.
+  set(properties TIMEOUT 1800 RUN_SERIAL TRUE)
 endif()
+list(JOIN properties " " properties)
 
 set(script "")
 string(REPLACE ";" "\\;" output "${output}")
@@ -26,7 +29,7 @@ foreach(case IN LISTS lines)
   set(test "${program}: ${case}")
   string(APPEND script
     "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[--test-case=${filter}]==])\n"
-    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} TIMEOUT ${limit}\n"
+    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} ${properties}\n"
     "  FAIL_REGULAR_EXPRESSION \"test cases: +0 \")\n")
 endforeach()
 file(WRITE ${LIST} "${script}")

@@ -1,0 +1,67 @@
+// What the project ships as text must be true in any clone: links lead somewhere, files that are
+// named exist, and no path or ticket of one workplace is in it.
+
+#include <doctest/doctest.h>
+
+#include <regex>
+
+#include "tests/house/source_files.h"
+
+using poseidon::house::source_files;
+using poseidon::house::SourceFile;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool in_project(const fs::path& path) { return fs::exists(fs::path(POSEIDON_SOURCE_DIR) / path); }
+
+/// All matches of the first group of `pattern` in `line`.
+std::vector<std::string> groups(const std::string& line, const std::regex& pattern) {
+  std::vector<std::string> found;
+  for (std::sregex_iterator at(line.begin(), line.end(), pattern), end; at != end; ++at)
+    found.push_back((*at)[1]);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("links in documents lead to files of the project") {
+  static const std::regex kLink(R"(\]\(([^)#]+)(#[^)]*)?\))");
+  for (const SourceFile& file : source_files("", {".md"}))
+    for (size_t i = 0; i < file.lines.size(); ++i)
+      for (const std::string& target : groups(file.lines[i], kLink)) {
+        if (target.starts_with("http")) continue;
+        CAPTURE(file.path);
+        CAPTURE(i + 1);
+        CAPTURE(target);
+        CHECK(in_project(fs::path(file.path).parent_path() / target));
+      }
+}
+
+TEST_CASE("files that documents name between backticks exist") {
+  // A path of ours: begins with one of the folders or a dot and a slash, and holds no blank.
+  static const std::regex kPath(
+      R"(`((?:\./)?(?:apps|bench|comm|configs|core|data|docs|layers|net|scripts|tests|third_party|trainer)/[A-Za-z0-9_./-]+)`)");
+  for (const SourceFile& file : source_files("", {".md"}))
+    for (size_t i = 0; i < file.lines.size(); ++i)
+      for (const std::string& path : groups(file.lines[i], kPath)) {
+        CAPTURE(file.path);
+        CAPTURE(i + 1);
+        CAPTURE(path);
+        CHECK(in_project(path));
+      }
+}
+
+TEST_CASE("no text names a folder or a ticket that its reader has not") {
+  static const std::regex kLocal(R"((^|[^A-Za-z0-9_./}])(/(home|root|work)/|issue #?[0-9]))");
+  for (const SourceFile& file :
+       source_files("", {".md", ".h", ".cpp", ".cmake", ".txt", ".json", ".py"})) {
+    if (file.path.starts_with("tests/house/")) continue;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      CAPTURE(file.path);
+      CAPTURE(i + 1);
+      CHECK_FALSE(std::regex_search(file.lines[i], kLocal));
+    }
+  }
+}

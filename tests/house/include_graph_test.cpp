@@ -1,0 +1,160 @@
+// Reads every #include line of the program's folders against the graph in ARCHITECTURE.md: which
+// folder may include which, and where an outside package may be included.
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "tests/house/source_files.h"
+
+using poseidon::house::source_files;
+using poseidon::house::SourceFile;
+
+namespace {
+
+const std::map<std::string, std::set<std::string>> kFolders{
+    {"core", {"core"}},
+    {"layers", {"core", "layers"}},
+    {"net", {"core", "layers", "net"}},
+    {"comm", {"core", "comm"}},
+    {"data", {"core", "data"}},
+    {"trainer", {"core", "layers", "net", "comm", "data", "trainer"}},
+    {"apps", {"core", "layers", "net", "comm", "data", "trainer", "apps"}},
+};
+
+/// A device is chosen at the door: its folders are known to each other, and to who opens the door.
+const std::set<std::string> kDeviceFolders{"core/cpu", "layers/cpu"};
+const std::set<std::string> kDeviceUsers{"core/cpu", "layers/cpu", "trainer", "apps"};
+
+/// Outside packages by the beginning of the include, and where they may stand.
+const std::map<std::string, std::set<std::string>> kPackages{
+    {"nlohmann/", {"core"}},
+    {"openssl/", {"core"}},
+    {"dnnl", {"core/cpu", "layers/cpu"}},
+    {"oneapi/", {"core/cpu", "layers/cpu"}},
+    {"omp.h", {"core/cpu", "layers/cpu"}},
+    {"stb/", {"data"}},
+    {"jpeglib.h", {"data"}},
+    {"turbojpeg.h", {"data"}},
+    {"zlib.h", {"data"}},
+    {"CLI/", {"apps"}},
+};
+
+/// The operating system and the instruction set.
+const std::set<std::string> kSystem{
+    "unistd.h",      "fcntl.h",     "sched.h",     "signal.h",   "poll.h",         "sys/mman.h",
+    "sys/stat.h",    "sys/types.h", "sys/ioctl.h", "sys/wait.h", "sys/resource.h", "sys/syscall.h",
+    "sys/statvfs.h", "sys/file.h",  "pthread.h",   "cpuid.h",    "immintrin.h",    "nmmintrin.h"};
+
+struct Include {
+  std::string target;
+  bool quoted;
+};
+
+std::optional<Include> include_of(const std::string& line) {
+  size_t at = line.find_first_not_of(" \t");
+  if (at == std::string::npos || line[at] != '#') return std::nullopt;
+  at = line.find_first_not_of(" \t", at + 1);
+  if (at == std::string::npos || line.compare(at, 7, "include") != 0) return std::nullopt;
+  const size_t open = line.find_first_of("<\"", at);
+  const size_t close = line.find_first_of(">\"", open + 1);
+  if (open == std::string::npos || close == std::string::npos) return std::nullopt;
+  return Include{line.substr(open + 1, close - open - 1), line[open] == '"'};
+}
+
+std::string top_folder(const std::string& path) { return path.substr(0, path.find('/')); }
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+/// Whether a file in `folder` is in one of `places` or below it.
+bool stands_in(const std::string& folder, const std::set<std::string>& places) {
+  return std::any_of(places.begin(), places.end(), [&](const std::string& place) {
+    return folder == place || folder.starts_with(place + "/");
+  });
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+/// What is wrong with an include of one of our own headers from `folder`; "" when nothing is.
+std::string own_fault(const std::string& folder, const std::string& target) {
+  const auto& allowed = kFolders.at(top_folder(folder));
+  if (!allowed.contains(top_folder(target)))
+    return top_folder(folder) + " may include " + joined(allowed);
+  if (stands_in(folder_of(target), kDeviceFolders) && !stands_in(folder, kDeviceUsers))
+    return "a device's headers are for " + joined(kDeviceUsers);
+  return "";
+}
+
+/// The same for a header of the system or of a package.
+std::string outside_fault(const std::string& folder, const std::string& target) {
+  const bool standard = target.find_first_of("./") == std::string::npos;
+  if (standard || kSystem.contains(target)) return "";
+  for (const auto& [prefix, places] : kPackages)
+    if (target.starts_with(prefix))
+      return stands_in(folder, places) ? "" : "this package is for " + joined(places);
+  return "not in the list of packages (tests/house/include_graph_test.cpp)";
+}
+
+/// "net/net.cpp:7: \"data/loader.h\": net may include core, layers, net", one for each fault.
+std::vector<std::string> faults_of(const SourceFile& file) {
+  std::vector<std::string> faults;
+  for (size_t i = 0; i < file.lines.size(); ++i) {
+    const auto include = include_of(file.lines[i]);
+    if (!include) continue;
+    const std::string folder = folder_of(file.path);
+    const std::string fault = include->quoted ? own_fault(folder, include->target)
+                                              : outside_fault(folder, include->target);
+    if (!fault.empty())
+      faults.push_back(file.path + ":" + std::to_string(i + 1) + ": \"" + include->target +
+                       "\": " + fault);
+  }
+  return faults;
+}
+
+}  // namespace
+
+TEST_CASE("every include follows the graph of folders") {
+  size_t files = 0;
+  for (const auto& [folder, allowed] : kFolders)
+    for (const SourceFile& file : source_files(folder, {".h", ".cpp", ".cu", ".cuh"})) {
+      ++files;
+      for (const std::string& fault : faults_of(file)) FAIL_CHECK(fault);
+    }
+  CHECK(files > 50);
+}
+
+TEST_CASE("the include test finds what it is for") {
+  const auto faults = [](const std::string& path, const std::string& line) {
+    return faults_of({.path = path, .lines = {line}});
+  };
+  CHECK(faults("net/net.cpp", "#include \"layers/layer.h\"").empty());
+  CHECK(faults("net/net.cpp", "#include <vector>").empty());
+  CHECK(faults("layers/cpu/relu.cpp", "#include <dnnl.hpp>").empty());
+  CHECK(faults("net/net.cpp", "  #  include \"data/loader.h\"") ==
+        std::vector<std::string>{
+            "net/net.cpp:1: \"data/loader.h\": net may include core, layers, net"});
+  CHECK(faults("net/net.cpp", "#include \"layers/cpu/cpu_layer.h\"") ==
+        std::vector<std::string>{"net/net.cpp:1: \"layers/cpu/cpu_layer.h\": a device's headers "
+                                 "are for apps, core/cpu, layers/cpu, trainer"});
+  CHECK(faults("layers/relu.cpp", "#include <dnnl.hpp>") ==
+        std::vector<std::string>{
+            "layers/relu.cpp:1: \"dnnl.hpp\": this package is for core/cpu, layers/cpu"});
+  CHECK(
+      faults("core/shape.cpp", "#include <boost/asio.hpp>") ==
+      std::vector<std::string>{"core/shape.cpp:1: \"boost/asio.hpp\": not in the list of packages "
+                               "(tests/house/include_graph_test.cpp)"});
+}
+
+TEST_CASE("every header is included once and has no using namespace") {
+  for (const auto& [folder, allowed] : kFolders)
+    for (const SourceFile& file : source_files(folder, {".h", ".cuh"})) {
+      CAPTURE(file.path);
+      CHECK(std::find(file.lines.begin(), file.lines.end(), "#pragma once") != file.lines.end());
+      for (const std::string& line : file.lines) CHECK_FALSE(line.starts_with("using namespace"));
+    }
+}
