@@ -56,6 +56,8 @@ class Definition {
   /// Its output is (samples, 2): the loss of each sample, unscaled, and the rank of its label among
   /// the scores, 0 for the best. It starts the backward pass.
   virtual bool is_loss() const { return false; }
+  /// Of a loss: its factor in the total loss.
+  virtual double loss_weight() const { return 1; }
 
   std::string name;
 

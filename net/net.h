@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "core/log.h"
 #include "layers/layer.h"
 #include "net/network.h"
 
@@ -49,6 +48,7 @@ class Net {
   struct Options {
     bool training = true;  ///< false: forward only, less memory
     Choices choices;
+    std::vector<std::string> keep;  ///< layers whose output can be read after a forward pass
   };
 
   /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError.
@@ -94,6 +94,9 @@ class Net {
   /// finite; "" when there is none. Runs forward and backward again, so call it only when something
   /// is wrong.
   std::string first_non_finite(const layers::StepContext& step);
+
+  /// What the user should know of this network on this device, each with the layer's name.
+  std::vector<std::string> warnings() const;
 
   /// What was decided for each layer, for plan.json and checkpoints.
   Choices choices() const;

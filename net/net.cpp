@@ -1,0 +1,328 @@
+#include "net/net.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/error.h"
+#include "net/program.h"
+
+namespace poseidon::net {
+
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+constexpr size_t kFloatsPerLine = 64 / sizeof(float);
+
+size_t padded(size_t floats) {
+  return (floats + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
+}
+
+/// FNV-1a: a name as a number, the same on every machine.
+uint64_t name_hash(std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+bool all_finite(const float* values, int64_t count) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; ++i) finite = finite && std::isfinite(values[i]);
+  return finite;
+}
+
+bool all_finite(const Tensor& tensor) {
+  return !tensor || all_finite(tensor.data, tensor.blocking().count());
+}
+
+bool all_finite(std::span<const float> values) {
+  return all_finite(values.data(), static_cast<int64_t>(values.size()));
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+struct Net::State {
+  State(const Network& definition, layers::LayerFactory& factory, const Options& options)
+      : network(definition),
+        program(definition, factory,
+                {.training = options.training, .choices = options.choices, .keep = options.keep}),
+        parameters_of_layer(definition.nodes().size()) {
+    make_parameters();
+    make_statistics();
+    bind();
+  }
+
+  void make_parameters() {
+    std::vector<Call*> owners = in_network_order();
+    size_t total = 0;
+    for (const Call* call : owners)
+      for (size_t i = 0; i < definition_of(*call).parameters().size(); ++i)
+        total += padded(static_cast<size_t>(call->layer->packed_count(static_cast<int>(i))));
+    values = Buffer(total * sizeof(float));
+    gradients = Buffer(training() ? total * sizeof(float) : 0);
+    size_t next = 0;
+    for (const Call* call : owners) {
+      const std::vector<layers::ParameterSpec> specs = definition_of(*call).parameters();
+      for (size_t i = 0; i < specs.size(); ++i) {
+        const auto count = static_cast<size_t>(call->layer->packed_count(static_cast<int>(i)));
+        parameters_of_layer[at(call->node)].push_back(static_cast<int>(parameters.size()));
+        parameters.push_back({.name = definition_of(*call).name + "." + specs[i].name,
+                              .layer = call->node,
+                              .index = static_cast<int>(i),
+                              .spec = specs[i],
+                              .value = values.as<float>().subspan(next, count),
+                              .gradient = training() ? gradients.as<float>().subspan(next, count)
+                                                     : std::span<float>()});
+        layer_of_parameter.push_back(call->layer.get());
+        next += padded(count);
+      }
+    }
+  }
+
+  void make_statistics() {
+    size_t total = 0;
+    std::vector<Call*> owners = in_network_order();
+    for (const Call* call : owners)
+      for (const layers::StatisticSpec& spec : definition_of(*call).statistics())
+        total += padded(static_cast<size_t>(spec.shape.count()));
+    statistic_values = Buffer(2 * total * sizeof(float));
+    size_t next = 0;
+    for (const Call* call : owners) {
+      for (const layers::StatisticSpec& spec : definition_of(*call).statistics()) {
+        const auto count = static_cast<size_t>(spec.shape.count());
+        statistics.push_back(
+            {.name = definition_of(*call).name + "." + spec.name,
+             .layer = call->node,
+             .spec = spec,
+             .value = statistic_values.as<float>().subspan(next, count),
+             .contribution = statistic_values.as<float>().subspan(total + next, count)});
+        next += padded(count);
+      }
+    }
+  }
+
+  void bind() {
+    for (Call& call : program.calls()) {
+      if (call.node < 0) continue;
+      for (int index : parameters_of_layer[at(call.node)])
+        call.memory.parameters.push_back(
+            {parameters[at(index)].value.data(), parameters[at(index)].gradient.data()});
+      for (const Statistic& statistic : statistics)
+        if (statistic.layer == call.node)
+          call.memory.statistics.push_back({statistic.value.data(), statistic.contribution.data()});
+    }
+  }
+
+  /// The calls that are layers, in the network's order, which fusion may have changed.
+  std::vector<Call*> in_network_order() {
+    std::vector<Call*> owners;
+    for (Call& call : program.calls())
+      if (call.node >= 0) owners.push_back(&call);
+    std::stable_sort(owners.begin(), owners.end(),
+                     [](const Call* a, const Call* b) { return a->node < b->node; });
+    return owners;
+  }
+
+  const layers::Definition& definition_of(const Call& call) const {
+    return *network.nodes()[at(call.node)].definition;
+  }
+
+  bool training() const {
+    return std::any_of(program.calls().begin(), program.calls().end(),
+                       [](const Call& call) { return call.runs_backward; });
+  }
+
+  bool has_parameters(const Call& call) const {
+    return call.node >= 0 && !parameters_of_layer[at(call.node)].empty();
+  }
+
+  size_t index_of(const Parameter& parameter) const {
+    return static_cast<size_t>(&parameter - parameters.data());
+  }
+
+  /// The name a person knows a call by.
+  std::string name_of(const Call& call) const {
+    return call.node >= 0 ? definition_of(call).name
+                          : "reorder after " + name_of(producer_of(call));
+  }
+
+  const Call& producer_of(const Call& call) const {
+    for (const Call& other : program.calls())
+      if (other.output == call.inputs[0]) return other;
+    return program.calls().front();
+  }
+
+  const Network& network;
+  Program program;
+  Buffer values, gradients, statistic_values;
+  std::vector<Parameter> parameters;
+  std::vector<layers::Layer*> layer_of_parameter;
+  std::vector<std::vector<int>> parameters_of_layer;  ///< by node
+  std::vector<Statistic> statistics;
+};
+
+Net::Net(const Network& network, layers::LayerFactory& factory, const Options& options)
+    : state_(std::make_unique<State>(network, factory, options)) {}
+
+Net::~Net() = default;
+
+Tensor Net::input() const { return state_->program.input(); }
+
+void Net::forward(const layers::StepContext& step, const Gate& gate) {
+  for (Call& call : state_->program.calls()) {
+    if (gate && state_->has_parameters(call)) gate(call.node);
+    call.layer->forward(step, call.memory);
+  }
+}
+
+void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient) {
+  std::vector<Call>& calls = state_->program.calls();
+  for (size_t i = calls.size(); i-- > 0;) {
+    if (!calls[i].runs_backward) continue;
+    calls[i].layer->backward(step, calls[i].memory);
+    if (on_gradient && state_->has_parameters(calls[i])) on_gradient(calls[i].node);
+  }
+}
+
+std::span<Parameter> Net::parameters() { return state_->parameters; }
+std::span<Statistic> Net::statistics() { return state_->statistics; }
+std::span<const int> Net::parameters_of(int layer) const {
+  return state_->parameters_of_layer[at(layer)];
+}
+
+void Net::initialize(uint64_t seed) {
+  for (const Parameter& parameter : state_->parameters) {
+    std::vector<float> canonical(static_cast<size_t>(parameter.spec.shape.count()));
+    RandomStream random(seed, RandomPurpose::kInitialization, name_hash(parameter.name), 0);
+    parameter.spec.filler.fill(canonical, parameter.spec.fan_in, random);
+    set_canonical(parameter, canonical);
+  }
+  for (Statistic& statistic : state_->statistics)
+    std::fill(statistic.value.begin(), statistic.value.end(), statistic.spec.initial);
+}
+
+std::vector<float> Net::canonical(const Parameter& parameter) const {
+  std::vector<float> out(static_cast<size_t>(parameter.spec.shape.count()));
+  state_->layer_of_parameter[state_->index_of(parameter)]->unpack(
+      parameter.index, parameter.value.data(), out.data());
+  return out;
+}
+
+void Net::set_canonical(const Parameter& parameter, std::span<const float> values) {
+  check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
+        "a parameter is set whole");
+  state_->layer_of_parameter[state_->index_of(parameter)]->pack(parameter.index, values.data(),
+                                                                parameter.value.data());
+}
+
+void Net::canonical_gradient(const Parameter& parameter, std::span<float> out) const {
+  check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
+        "a gradient is read whole");
+  state_->layer_of_parameter[state_->index_of(parameter)]->unpack(
+      parameter.index, parameter.gradient.data(), out.data());
+}
+
+std::vector<Net::Loss> Net::losses() const {
+  std::vector<Loss> out;
+  for (const Call& call : state_->program.calls()) {
+    if (call.node < 0 || !state_->definition_of(call).is_loss()) continue;
+    const Tensor& result = call.memory.output;
+    out.push_back({state_->definition_of(call).name,
+                   state_->definition_of(call).loss_weight(),
+                   {result.data, static_cast<size_t>(result.shape.count())}});
+  }
+  return out;
+}
+
+std::vector<float> Net::output(const std::string& layer) const {
+  const auto& nodes = state_->network.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].definition->name != layer) continue;
+    const Tensor kept = state_->program.kept_output(static_cast<int>(i));
+    check(static_cast<bool>(kept), "only the output of a layer named in Options::keep can be read");
+    const Blocking blocking = kept.blocking();
+    std::vector<float> out;
+    for (int64_t n = 0; n < blocking.samples; ++n)
+      for (int64_t c = 0; c < blocking.channels; ++c)
+        for (int64_t p = 0; p < blocking.area; ++p)
+          out.push_back(kept.data[blocking.offset(n, c, p)]);
+    return out;
+  }
+  throw LogicError("no layer is named " + layer);
+}
+
+std::string Net::first_non_finite(const layers::StepContext& step) {
+  for (Call& call : state_->program.calls()) {
+    if (state_->has_parameters(call))
+      for (int index : state_->parameters_of_layer[at(call.node)])
+        if (!all_finite(state_->parameters[at(index)].value)) return state_->name_of(call);
+    call.layer->forward(step, call.memory);
+    if (!all_finite(call.memory.output)) return state_->name_of(call);
+  }
+  std::string found;
+  backward(step, [&](int layer) {
+    for (int index : state_->parameters_of_layer[at(layer)])
+      if (found.empty() && !all_finite(state_->parameters[at(index)].gradient))
+        found = state_->network.nodes()[at(layer)].definition->name;
+  });
+  return found;
+}
+
+std::vector<std::string> Net::warnings() const {
+  std::vector<std::string> out;
+  for (const Call& call : state_->program.calls())
+    if (!call.layer->warning().empty()) out.push_back(call.layer->warning());
+  return out;
+}
+
+Choices Net::choices() const {
+  Choices out;
+  for (const Call& call : state_->program.calls())
+    if (call.node >= 0 && !(call.layer->choice() == layers::Choice{}))
+      out[state_->definition_of(call).name] = call.layer->choice();
+  return out;
+}
+
+std::vector<Net::Timing> Net::time(const layers::StepContext& step, int repeats) {
+  std::vector<Call>& calls = state_->program.calls();
+  std::vector<std::vector<double>> forward_ms(calls.size()), backward_ms(calls.size());
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      calls[i].layer->forward(step, calls[i].memory);
+      forward_ms[i].push_back(milliseconds_since(start));
+    }
+    for (size_t i = calls.size(); i-- > 0;) {
+      if (!calls[i].runs_backward) continue;
+      const auto start = std::chrono::steady_clock::now();
+      calls[i].layer->backward(step, calls[i].memory);
+      backward_ms[i].push_back(milliseconds_since(start));
+    }
+  }
+  std::vector<Timing> out;
+  for (size_t i = 0; i < calls.size(); ++i)
+    out.push_back({.name = state_->name_of(calls[i]),
+                   .type = std::string(calls[i].node >= 0 ? state_->definition_of(calls[i]).type()
+                                                          : "reorder"),
+                   .forward_ms = median(forward_ms[i]),
+                   .backward_ms = backward_ms[i].empty() ? 0 : median(backward_ms[i]),
+                   .multiply_adds =
+                       calls[i].node >= 0 ? state_->definition_of(calls[i]).multiply_adds() : 0});
+  return out;
+}
+
+size_t Net::arena_bytes() const { return state_->program.arena_bytes(); }
+
+}  // namespace poseidon::net

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/buffer.h"
+#include "layers/layer.h"
+#include "net/fusion.h"
+
+namespace poseidon::net {
+
+/// One activation: what a call writes and later calls read.
+struct Value {
+  Shape shape;
+  Layout layout = Layout::kPlain;
+  int producer = -1;           ///< call; -1: the network's input
+  std::vector<int> consumers;  ///< calls, in order
+  bool needs_gradient = false;
+  bool kept = false;  ///< its memory is not reused
+};
+
+/// One layer (or reorder between layouts) in its place in the program.
+struct Call {
+  std::unique_ptr<layers::Layer> layer;
+  int node = -1;               ///< whose parameters it has; -1: a reorder
+  int inputs_read_back = 0;    ///< how many inputs, from the first, the backward pass reads
+  std::vector<int> inputs;     ///< values
+  int output = 0;              ///< value
+  bool runs_backward = false;  ///< a loss depends on it, and a gradient is wanted of it
+  layers::Bindings memory;
+};
+
+/// The operations of a network with their layers made, the reorders between layouts put in, and the
+/// memory of every activation, gradient and workspace assigned. Calls run forward in order, and
+/// backward in reverse.
+class Program {
+ public:
+  struct Options {
+    bool training = true;
+    std::map<std::string, layers::Choice> choices;
+    std::vector<std::string> keep;  ///< layers whose output must survive the step
+  };
+
+  Program(const Network& network, layers::LayerFactory& factory, const Options& options);
+
+  std::vector<Call>& calls() { return calls_; }
+  const std::vector<Call>& calls() const { return calls_; }
+  /// The network's input.
+  Tensor input() const { return tensor(0); }
+  /// The output of a node; a null tensor when it was fused into a later one or its memory is
+  /// reused.
+  Tensor kept_output(int node) const;
+  size_t arena_bytes() const { return arena_.bytes(); }
+
+ private:
+  void add_operation(const Operation& operation);
+  int in_layout(int value, Layout layout);
+  int add_value(Value value);
+  void mark_backward();
+  void assign_memory();
+  bool may_overwrite(const Call& call, int input) const;
+  Tensor tensor(int value) const;
+
+  const Network& network_;
+  layers::LayerFactory& factory_;
+  Options options_;
+  std::vector<Call> calls_;
+  std::vector<Value> values_;
+  std::vector<int> value_of_node_;
+  std::map<std::pair<int, Layout>, int> reordered_;
+  std::vector<float*> memory_of_value_;
+  Buffer arena_;
+};
+
+}  // namespace poseidon::net
