@@ -1,0 +1,79 @@
+#include "layers/concat.h"
+
+#include <cstring>
+
+#include "layers/cpu/elementwise.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Blocked pieces can be laid down whole when each, but for the last, fills its blocks.
+bool fills_blocks(const LayerRequest& request, Layout layout) {
+  for (size_t i = 0; i + 1 < request.input_shapes.size(); ++i) {
+    const Blocking blocking(request.input_shapes[i], layout);
+    if (blocking.channels % blocking.block != 0) return false;
+  }
+  return true;
+}
+
+/// Where one input lies in the output: `runs` runs of `length` elements, `stride` apart in the
+/// output and dense in the input.
+struct Piece {
+  int64_t runs, length, stride, start;
+};
+
+Piece piece_of(const Tensor& part, const Tensor& whole, int64_t first_channel) {
+  const Blocking p = part.blocking(), w = whole.blocking();
+  if (whole.layout == Layout::kChannelsLast)
+    return {p.samples * p.area, p.channels, w.channels, first_channel};
+  return {p.samples, p.blocks * p.block * p.area, w.blocks * w.block * w.area,
+          w.offset(0, first_channel, 0)};
+}
+
+class CpuConcat final : public CpuLayer {
+ public:
+  CpuConcat(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
+    Layout layout = common_layout(request);
+    if (layout != Layout::kChannelsLast && !fills_blocks(request, layout)) layout = Layout::kPlain;
+    needs_.output_layout = layout;
+    needs_.input_layouts.assign(request.input_shapes.size(), layout);
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    int64_t channel = 0;
+    for (const Tensor& input : memory.inputs) {
+      const Piece piece = piece_of(input, memory.output, channel);
+      copy_runs(input.data, piece.length, memory.output.data + piece.start, piece.stride, piece);
+      channel += input.shape.channels();
+    }
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    const Tensor& whole = memory.output_gradients[0];
+    const float* gradient = combined_gradient(memory, std::nullopt);
+    int64_t channel = 0;
+    for (const Tensor& part : memory.input_gradients) {
+      const Piece piece = piece_of(part, whole, channel);
+      if (part) copy_runs(gradient + piece.start, piece.stride, part.data, piece.length, piece);
+      channel += part.shape.channels();
+    }
+  }
+
+ private:
+  static void copy_runs(const float* source, int64_t source_stride, float* target,
+                        int64_t target_stride, const Piece& piece) {
+#pragma omp parallel for schedule(static)
+    for (int64_t run = 0; run < piece.runs; ++run)
+      std::memcpy(target + run * target_stride, source + run * source_stride,
+                  static_cast<size_t>(piece.length) * sizeof(float));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_concat(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuConcat>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,121 @@
+#include "layers/dropout.h"
+
+#include "layers/cpu/elementwise.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Elements of one channel, or of a dense run, that are decided together.
+constexpr int64_t kRun = 256;
+/// Channels whose runs are decided together where they lie side by side.
+constexpr int64_t kLanes = 16;
+
+/// The decisions (1: kept) for canonical elements [first, first + count) of a sample. They stand at
+/// keep[0]...; up to 3 + 3 places more are written. Returns where the first one stands.
+const uint8_t* decide(const RandomStream& random, int64_t first, int64_t count, uint32_t threshold,
+                      uint8_t* keep) {
+  const auto block = static_cast<uint64_t>(first / 4);
+  const int64_t blocks = (first % 4 + count + 3) / 4;
+#pragma omp simd
+  for (int64_t b = 0; b < blocks; ++b) {
+    const PhiloxBlock words = random.at(block + static_cast<uint64_t>(b));
+    keep[4 * b] = words[0] >= threshold;
+    keep[4 * b + 1] = words[1] >= threshold;
+    keep[4 * b + 2] = words[2] >= threshold;
+    keep[4 * b + 3] = words[3] >= threshold;
+  }
+  return keep + first % 4;
+}
+
+/// The workspace holds one byte for each stored element: whether it is kept.
+class CpuDropout final : public CpuLayer {
+ public:
+  CpuDropout(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device), dropout_(static_cast<const Dropout&>(request.definition)) {
+    needs_.forward_in_place = needs_.backward_in_place = 0;
+    const int64_t count = stored_count(request.output_shape, needs_.output_layout);
+    if (request.training) needs_.workspace_bytes = static_cast<size_t>(count);
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    if (step.phase == Phase::kTest) return copy(memory.inputs[0], memory.output);
+    const Blocking b = memory.output.blocking();
+    if (b.block == 1 || b.area == 1)
+      decide_dense(step, memory, b);
+    else
+      decide_tiles(step, memory, b);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    const auto* kept = reinterpret_cast<const uint8_t*>(memory.workspace);
+    const float scale = dropout_.scale();
+    map_gradient(memory, [=](float g, int64_t i) { return kept[i] != 0 ? g * scale : 0; });
+  }
+
+ private:
+  /// Stored order is canonical order (but for padding behind each sample).
+  void decide_dense(const StepContext& step, const Bindings& memory, const Blocking& b) const {
+    const int64_t stored = b.blocks * b.block * b.area;
+    const int64_t runs = (stored + kRun - 1) / kRun;
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t n = 0; n < b.samples; ++n)
+      for (int64_t run = 0; run < runs; ++run) {
+        uint8_t decisions[kRun + 8];
+        const int64_t first = run * kRun, count = std::min(kRun, stored - first);
+        const RandomStream random = dropout_.stream(step, step.first_sample + n);
+        const uint8_t* keep = decide(random, first, count, dropout_.threshold(), decisions);
+        apply(memory, n * stored + first, keep, count);
+      }
+  }
+
+  /// Channels lie side by side: the decisions of kLanes of them are made in canonical order, then
+  /// read across.
+  void decide_tiles(const StepContext& step, const Bindings& memory, const Blocking& b) const {
+    const int64_t groups = (b.block + kLanes - 1) / kLanes, runs = (b.area + kRun - 1) / kRun;
+#pragma omp parallel for collapse(4) schedule(static)
+    for (int64_t n = 0; n < b.samples; ++n)
+      for (int64_t block = 0; block < b.blocks; ++block)
+        for (int64_t group = 0; group < groups; ++group)
+          for (int64_t run = 0; run < runs; ++run)
+            decide_tile(step, memory, b, n, block * b.block + group * kLanes, run * kRun);
+  }
+
+  void decide_tile(const StepContext& step, const Bindings& memory, const Blocking& b, int64_t n,
+                   int64_t channel, int64_t first) const {
+    uint8_t decisions[kLanes][kRun + 8], across[kLanes];
+    const uint8_t* keep[kLanes];
+    const int64_t lanes = std::min(kLanes, b.block - channel % b.block);
+    const int64_t count = std::min(kRun, b.area - first);
+    const RandomStream random = dropout_.stream(step, step.first_sample + n);
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      keep[lane] = decide(random, (channel + lane) * b.area + first, count, dropout_.threshold(),
+                          decisions[lane]);
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t lane = 0; lane < lanes; ++lane) across[lane] = keep[lane][i];
+      apply(memory, b.offset(n, channel, first + i), across, lanes);
+    }
+  }
+
+  void apply(const Bindings& memory, int64_t first, const uint8_t* keep, int64_t count) const {
+    const float scale = dropout_.scale();
+    const float* in = memory.inputs[0].data + first;
+    float* out = memory.output.data + first;
+    auto* kept = reinterpret_cast<uint8_t*>(memory.workspace) + first;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = keep[i] != 0 ? in[i] * scale : 0;
+      kept[i] = keep[i];
+    }
+  }
+
+  const Dropout& dropout_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_dropout(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuDropout>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,35 @@
+#include "layers/cpu/elementwise.h"
+
+#include <map>
+
+namespace poseidon::layers::cpu {
+
+Layout common_layout(const LayerRequest& request) {
+  std::map<Layout, int64_t> elements;
+  for (size_t i = 0; i < request.input_shapes.size(); ++i)
+    elements[request.input_layouts[i]] += request.input_shapes[i].count();
+  Layout best = request.input_layouts[0];
+  for (const auto& [layout, count] : elements)
+    if (count > elements[best]) best = layout;
+  return best;
+}
+
+void clear_padding(const Tensor& tensor) {
+  const Blocking b = tensor.blocking();
+  const int64_t used = b.channels - (b.blocks - 1) * b.block;
+  if (used == b.block) return;
+#pragma omp parallel for schedule(static)
+  for (int64_t sample = 0; sample < b.samples; ++sample) {
+    float* last_block = tensor.data + b.offset(sample, (b.blocks - 1) * b.block, 0);
+    for (int64_t position = 0; position < b.area; ++position)
+      std::fill(last_block + position * b.block + used, last_block + (position + 1) * b.block,
+                0.0F);
+  }
+}
+
+void copy(const Tensor& source, const Tensor& target) {
+  if (source.data == target.data) return;
+  map(source, target, [](float value) { return value; });
+}
+
+}  // namespace poseidon::layers::cpu

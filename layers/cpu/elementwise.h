@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "layers/cpu/cpu_layer.h"
+
+/// Loops over memory that the element-by-element layers share. They run in stored order, whatever
+/// the layout, padding lanes included, on all threads.
+namespace poseidon::layers::cpu {
+
+/// The layout most of the input elements are in; of equals, that of the first input.
+Layout common_layout(const LayerRequest& request);
+
+/// Sets the padding lanes of a blocked tensor to zero.
+void clear_padding(const Tensor& tensor);
+
+/// target = source; nothing when they are one memory.
+void copy(const Tensor& source, const Tensor& target);
+
+/// output[i] = function(input[i]); the two may be one memory.
+template <class Function>
+void map(const Tensor& input, const Tensor& output, const Function& function) {
+  const float* in = input.data;
+  float* out = output.data;
+  const int64_t count = input.blocking().count();
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < count; ++i) out[i] = function(in[i]);
+}
+
+/// The first input's gradient[i] = function(gradient of output[i], i), in one pass for one or two
+/// contributions; the target may be the memory of the first of them.
+template <class Function>
+void map_gradient(const Bindings& memory, const Function& function) {
+  float* target = memory.input_gradients[0].data;
+  if (target == nullptr) return;
+  const bool pair = memory.output_gradients.size() == 2;
+  const float* first =
+      pair ? memory.output_gradients[0].data : combined_gradient(memory, std::nullopt);
+  const int64_t count = memory.output_gradients[0].blocking().count();
+  if (pair) {
+    const float* second = memory.output_gradients[1].data;
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < count; ++i) target[i] = function(first[i] + second[i], i);
+  } else {
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < count; ++i) target[i] = function(first[i], i);
+  }
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,126 @@
+#include "layers/eltwise.h"
+
+#include "layers/cpu/elementwise.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+struct Sum {
+  static float join(float a, float b) { return a + b; }
+};
+struct Product {
+  static float join(float a, float b) { return a * b; }
+};
+struct Maximum {
+  static float join(float a, float b) { return b > a || b != b ? b : a; }  // a NaN stays
+};
+
+/// output = a (op) b, and leaky relu where `slope` is not 1.
+template <class Operation>
+void join(const float* a, const float* b, float* output, int64_t count, float slope) {
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < count; ++i) {
+    const float joined = Operation::join(a[i], b[i]);
+    output[i] = joined > 0 ? joined : slope * joined;
+  }
+}
+
+template <class Operation>
+void join_all(const Bindings& memory, float slope) {
+  const int64_t count = memory.output.blocking().count();
+  const size_t last = memory.inputs.size() - 1;
+  const float* so_far = memory.inputs[0].data;
+  for (size_t k = 1; k <= last; ++k) {
+    join<Operation>(so_far, memory.inputs[k].data, memory.output.data, count,
+                    k == last ? slope : 1);
+    so_far = memory.output.data;
+  }
+}
+
+class CpuEltwise final : public CpuLayer {
+ public:
+  CpuEltwise(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device),
+        operation_(static_cast<const Eltwise&>(request.definition).operation),
+        relu_(request.relu) {
+    needs_.output_layout = common_layout(request);
+    needs_.input_layouts.assign(request.input_shapes.size(), needs_.output_layout);
+    needs_.backward_reads_output = relu_.has_value();
+    if (operation_ == EltwiseOperation::kSum)
+      needs_.forward_in_place = needs_.backward_in_place = 0;
+    else
+      needs_.backward_reads_inputs = true;
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    const float slope = relu_.value_or(1);
+    switch (operation_) {
+      case EltwiseOperation::kSum: return join_all<Sum>(memory, slope);
+      case EltwiseOperation::kProduct: return join_all<Product>(memory, slope);
+      case EltwiseOperation::kMaximum: return join_all<Maximum>(memory, slope);
+    }
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    if (operation_ == EltwiseOperation::kSum) return backward_sum(memory);
+    const float* gradient = combined_gradient(memory, relu_);
+    const int64_t count = memory.output.blocking().count();
+    for (size_t k = 0; k < memory.inputs.size(); ++k) {
+      float* target = memory.input_gradients[k].data;
+      if (target == nullptr) continue;
+      if (operation_ == EltwiseOperation::kProduct)
+        multiply_others(memory, k, gradient, target, count);
+      else
+        pass_to_maximum(memory, k, gradient, target, count);
+    }
+  }
+
+ private:
+  /// The same gradient for every input. The first may be the memory of the output's own.
+  void backward_sum(const Bindings& memory) const {
+    const Tensor gradient = memory.output_gradients[0];
+    combined_gradient(memory, relu_);
+    for (size_t k = memory.inputs.size(); k-- > 0;)
+      if (memory.input_gradients[k]) copy(gradient, memory.input_gradients[k]);
+  }
+
+  static void multiply_others(const Bindings& memory, size_t k, const float* gradient,
+                              float* target, int64_t count) {
+    const float* so_far = gradient;
+    for (size_t other = 0; other < memory.inputs.size(); ++other) {
+      if (other == k) continue;
+      join<Product>(so_far, memory.inputs[other].data, target, count, 1);
+      so_far = target;
+    }
+  }
+
+  /// Of equal maxima the first input gets the gradient.
+  static void pass_to_maximum(const Bindings& memory, size_t k, const float* gradient,
+                              float* target, int64_t count) {
+    const float* input = memory.inputs[k].data;
+    copy({const_cast<float*>(gradient), memory.output.shape, memory.output.layout},
+         memory.input_gradients[k]);
+    for (size_t other = 0; other < memory.inputs.size(); ++other) {
+      if (other == k) continue;
+      const float* rival = memory.inputs[other].data;
+      const bool earlier = other < k;
+#pragma omp parallel for simd schedule(static)
+      for (int64_t i = 0; i < count; ++i) {
+        const bool beaten = earlier ? rival[i] >= input[i] : rival[i] > input[i];
+        target[i] = beaten ? 0 : target[i];
+      }
+    }
+  }
+
+  EltwiseOperation operation_;
+  std::optional<float> relu_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuEltwise>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

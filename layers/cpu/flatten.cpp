@@ -1,0 +1,37 @@
+#include "layers/flatten.h"
+
+#include "layers/cpu/elementwise.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// In plain layout it changes no byte, and none moves where the net lets it work in place.
+class CpuFlatten final : public CpuLayer {
+ public:
+  CpuFlatten(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
+    needs_.input_layouts = {Layout::kPlain};
+    needs_.output_layout = Layout::kPlain;
+    needs_.forward_in_place = needs_.backward_in_place = 0;
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    copy(memory.inputs[0], memory.output);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    if (memory.output_gradients.size() == 1)
+      copy(memory.output_gradients[0], memory.input_gradients[0]);
+    else
+      map_gradient(memory, [](float g, int64_t) { return g; });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_flatten(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuFlatten>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

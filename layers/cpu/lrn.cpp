@@ -1,0 +1,376 @@
+#include "layers/lrn.h"
+
+#include <omp.h>
+
+#include "layers/cpu/elementwise.h"
+#include "layers/cpu/vector_math.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// With s = k + alpha/m * (sum of squares over the window) and q = g * x * s^-(beta+1):
+///   forward   y  = x * s^-beta
+///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
+/// Both need only x; s is computed again in backward, which costs less than to store it.
+struct Powers {
+  float root, step;  ///< s^-beta, s^-(beta+1)
+};
+
+struct BetaThreeQuarters {
+  Powers operator()(float s) const {
+    const float r = inverse_fourth_root(s), square = r * r;
+    return {square * r, square * r * (square * square)};
+  }
+};
+
+struct AnyBeta {
+  float beta;
+  Powers operator()(float s) const {
+    const float root = fast_exp(-beta * fast_log(s));
+    return {root, root / s};
+  }
+};
+
+/// s = k + alpha * sum; alpha is divided by m, and gradient = 2 * alpha/m * beta.
+struct Constants {
+  float k, alpha, gradient;
+  int64_t size, half;
+};
+
+int64_t rounded(int64_t count) { return (count + 15) / 16 * 16; }
+
+/// target[i] = sum of `size` values of `source`, `shift` apart, the first at source[i].
+void window_sum(const float* source, int64_t shift, int64_t size, float* target, int64_t count) {
+  if (size == 5) {
+    const float *a = source, *b = a + shift, *c = b + shift, *d = c + shift, *e = d + shift;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) target[i] = ((a[i] + b[i]) + (d[i] + e[i])) + c[i];
+    return;
+  }
+  std::copy_n(source, count, target);
+  for (int64_t k = 1; k < size; ++k) {
+    const float* shifted = source + k * shift;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) target[i] += shifted[i];
+  }
+}
+
+/// Turns window sums into s^-beta, in place, and s^-(beta+1) where `steps` is not null.
+template <class Beta>
+void take_powers(const Beta& beta, const Constants& constants, float* sums, float* steps,
+                 int64_t count) {
+  const float k = constants.k, alpha = constants.alpha;
+  if (steps == nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) sums[i] = beta(k + alpha * sums[i]).root;
+    return;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const Powers powers = beta(k + alpha * sums[i]);
+    sums[i] = powers.root;
+    steps[i] = powers.step;
+  }
+}
+
+/// Some positions of a sample with all their channels, brought into an order in which the channels
+/// of a position are `shift` apart, with room for half a window of zeros on both sides. In plain
+/// layout kRun positions stand side by side; in the others each position is a row of channels.
+class Tile {
+ public:
+  static constexpr int64_t kRun = 16;
+
+  Tile(const Blocking& blocking, const Constants& constants) : b_(blocking) {
+    const int64_t channels = b_.blocks * b_.block + 2 * constants.half;
+    side_by_side_ = b_.block == 1 && b_.area > 1;
+    row_ = rounded(channels);
+    shift_ = side_by_side_ ? kRun : 1;
+    start_ = constants.half * shift_;
+    length_ = kRun * (side_by_side_ ? channels : row_);
+  }
+
+  int64_t shift() const { return shift_; }
+  int64_t start() const { return start_; }  ///< of the first channel of the first position
+  /// Elements; a window that begins at one of the first length() - 2 * start() stays inside.
+  int64_t length() const { return length_; }
+  int64_t runs() const { return (b_.area + kRun - 1) / kRun; }
+
+  /// Calls visit(place in the tensor, place in the tile, length) for the dense pieces of a run.
+  template <class Visit>
+  void for_pieces(int64_t sample, int64_t run, const Visit& visit) const {
+    const int64_t first = run * kRun, positions = std::min(kRun, b_.area - first);
+    if (side_by_side_) {
+      for (int64_t c = 0; c < b_.channels; ++c)
+        visit(b_.offset(sample, c, first), start_ + c * kRun, positions);
+    } else if (b_.area == 1) {
+      visit(sample * b_.blocks * b_.block, start_, b_.blocks * b_.block);
+    } else if (b_.block == 16) {
+      for_rows<16>(sample, first, positions, visit);
+    } else if (b_.block == 8) {
+      for_rows<8>(sample, first, positions, visit);
+    } else {
+      for_rows<0>(sample, first, positions, visit);
+    }
+  }
+
+ private:
+  /// A block's length is a constant where that makes the loops over it straight code.
+  template <int64_t kBlock, class Visit>
+  void for_rows(int64_t sample, int64_t first, int64_t positions, const Visit& visit) const {
+    const int64_t block = kBlock > 0 ? kBlock : b_.block;
+    for (int64_t i = 0; i < positions; ++i)
+      for (int64_t k = 0; k < b_.blocks; ++k)
+        visit(((sample * b_.blocks + k) * b_.area + first + i) * block,
+              start_ + i * row_ + k * block, block);
+  }
+
+  Blocking b_;
+  bool side_by_side_;
+  int64_t row_, shift_, start_, length_;
+};
+
+/// Memory for `rows` rows of `length` elements for each thread, zeroed where windows read padding.
+class ThreadRows {
+ public:
+  ThreadRows(std::byte* scratch, int64_t length, int64_t rows)
+      : data_(reinterpret_cast<float*>(scratch) + omp_get_thread_num() * rounded(length) * rows),
+        length_(rounded(length)) {
+    std::fill_n(data_, length_ * rows, 0.0F);
+  }
+  float* operator[](int64_t row) const { return data_ + row * length_; }
+
+  static size_t bytes(int64_t length, int64_t rows, int threads) {
+    return static_cast<size_t>(rounded(length) * rows * threads) * sizeof(float);
+  }
+
+ private:
+  float* data_;
+  int64_t length_;
+};
+
+template <class Beta>
+class AcrossChannels {
+ public:
+  AcrossChannels(const Blocking& blocking, const Constants& constants, const Beta& beta)
+      : b_(blocking), constants_(constants), beta_(beta), tile_(blocking, constants) {}
+
+  size_t scratch_bytes(bool training, int threads) const {
+    return ThreadRows::bytes(tile_.length(), training ? 4 : 2, threads);
+  }
+
+  void forward(const float* x, float* y, std::byte* scratch) const {
+    for_tiles(scratch, 2, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
+      float *squares = rows[0], *roots = rows[1];
+      square(x, sample, run, squares);
+      window_sum(squares, tile_.shift(), constants_.size, roots + tile_.start(), inner());
+      take_powers(beta_, constants_, roots + tile_.start(), nullptr, inner());
+      tile_.for_pieces(sample, run, [&](int64_t m, int64_t t, int64_t length) {
+#pragma omp simd
+        for (int64_t i = 0; i < length; ++i) y[m + i] = x[m + i] * roots[t + i];
+      });
+    });
+  }
+
+  void backward(const float* x, const float* g, float* dx, std::byte* scratch) const {
+    for_tiles(scratch, 4, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
+      float *squares = rows[0], *roots = rows[1], *steps = rows[2], *products = rows[3];
+      square(x, sample, run, squares);
+      const int64_t start = tile_.start();
+      window_sum(squares, tile_.shift(), constants_.size, roots + start, inner());
+      take_powers(beta_, constants_, roots + start, steps + start, inner());
+      tile_.for_pieces(sample, run, [&](int64_t m, int64_t t, int64_t length) {
+#pragma omp simd
+        for (int64_t i = 0; i < length; ++i) products[t + i] = g[m + i] * x[m + i] * steps[t + i];
+      });
+      float* sums = steps;  // no longer needed
+      window_sum(products, tile_.shift(), constants_.size, sums + start, inner());
+      const float factor = constants_.gradient;
+      tile_.for_pieces(sample, run, [&](int64_t m, int64_t t, int64_t length) {
+#pragma omp simd
+        for (int64_t i = 0; i < length; ++i)
+          dx[m + i] = g[m + i] * roots[t + i] - factor * x[m + i] * sums[t + i];
+      });
+    });
+  }
+
+ private:
+  /// Elements from the first channel of the first position to the last of the last.
+  int64_t inner() const { return tile_.length() - 2 * tile_.start(); }
+
+  void square(const float* x, int64_t sample, int64_t run, float* squares) const {
+    tile_.for_pieces(sample, run, [&](int64_t m, int64_t t, int64_t length) {
+#pragma omp simd
+      for (int64_t i = 0; i < length; ++i) squares[t + i] = x[m + i] * x[m + i];
+    });
+  }
+
+  template <class Work>
+  void for_tiles(std::byte* scratch, int64_t row_count, const Work& work) const {
+#pragma omp parallel
+    {
+      const ThreadRows rows(scratch, tile_.length(), row_count);
+#pragma omp for collapse(2) schedule(static)
+      for (int64_t sample = 0; sample < b_.samples; ++sample)
+        for (int64_t run = 0; run < tile_.runs(); ++run) work(rows, sample, run);
+    }
+  }
+
+  Blocking b_;
+  Constants constants_;
+  Beta beta_;
+  Tile tile_;
+};
+
+/// An image is one block of channels of one sample: rows of width * block elements, in which
+/// neighbours to the left and right are `block` apart. The window's sum is taken down the columns
+/// first.
+template <class Beta>
+class WithinChannel {
+ public:
+  WithinChannel(const Blocking& blocking, const Shape& shape, const Constants& constants,
+                const Beta& beta)
+      : b_(blocking),
+        height_(shape.height()),
+        row_(shape.width() * blocking.block),
+        constants_(constants),
+        beta_(beta) {}
+
+  size_t scratch_bytes(bool training, int threads) const {
+    const size_t products = training ? ThreadRows::bytes(height_ * row_, 1, threads) : 0;
+    return ThreadRows::bytes(padded_row(), 3, threads) + products;
+  }
+
+  void forward(const float* x, float* y, std::byte* scratch) const {
+#pragma omp parallel
+    {
+      const ThreadRows rows(scratch, padded_row(), 3);
+#pragma omp for schedule(static)
+      for (int64_t image = 0; image < b_.samples * b_.blocks; ++image)
+        forward_image(x + image * height_ * row_, y + image * height_ * row_, rows);
+    }
+  }
+
+  void backward(const float* x, const float* g, float* dx, std::byte* scratch) const {
+    std::byte* behind = scratch + ThreadRows::bytes(padded_row(), 3, omp_get_max_threads());
+#pragma omp parallel
+    {
+      const ThreadRows rows(scratch, padded_row(), 3);
+      const ThreadRows products(behind, height_ * row_, 1);
+#pragma omp for schedule(static)
+      for (int64_t image = 0; image < b_.samples * b_.blocks; ++image) {
+        const int64_t at = image * height_ * row_;
+        backward_image(x + at, g + at, dx + at, rows, products[0]);
+      }
+    }
+  }
+
+ private:
+  int64_t padded_row() const { return row_ + 2 * constants_.half * b_.block; }
+
+  /// sums = sum of value(element) over the window around each element of row `y`.
+  template <class Value>
+  void sum_windows(int64_t y, const Value& value, float* columns, float* sums) const {
+    const int64_t half = constants_.half, first = std::max<int64_t>(0, y - half);
+    const int64_t last = std::min(height_ - 1, y + half);
+    float* column = columns + half * b_.block;
+    std::fill_n(column, row_, 0.0F);
+    for (int64_t row = first; row <= last; ++row)
+#pragma omp simd
+      for (int64_t i = 0; i < row_; ++i) column[i] += value(row * row_ + i);
+    window_sum(columns, b_.block, constants_.size, sums, row_);
+  }
+
+  void forward_image(const float* x, float* y, const ThreadRows& rows) const {
+    float* roots = rows[1];
+    for (int64_t row = 0; row < height_; ++row) {
+      sum_windows(
+          row, [=](int64_t i) { return x[i] * x[i]; }, rows[0], roots);
+      take_powers(beta_, constants_, roots, nullptr, row_);
+      const float* in = x + row * row_;
+      float* out = y + row * row_;
+#pragma omp simd
+      for (int64_t i = 0; i < row_; ++i) out[i] = in[i] * roots[i];
+    }
+  }
+
+  void backward_image(const float* x, const float* g, float* dx, const ThreadRows& rows,
+                      float* products) const {
+    float *roots = rows[1], *steps = rows[2];
+    for (int64_t row = 0; row < height_; ++row) {
+      sum_windows(
+          row, [=](int64_t i) { return x[i] * x[i]; }, rows[0], roots);
+      take_powers(beta_, constants_, roots, steps, row_);
+      const int64_t at = row * row_;
+#pragma omp simd
+      for (int64_t i = 0; i < row_; ++i) {
+        products[at + i] = g[at + i] * x[at + i] * steps[i];
+        dx[at + i] = g[at + i] * roots[i];
+      }
+    }
+    float* sums = rows[1];
+    const float factor = constants_.gradient;
+    for (int64_t row = 0; row < height_; ++row) {
+      sum_windows(
+          row, [=](int64_t i) { return products[i]; }, rows[0], sums);
+      const int64_t at = row * row_;
+#pragma omp simd
+      for (int64_t i = 0; i < row_; ++i) dx[at + i] -= factor * x[at + i] * sums[i];
+    }
+  }
+
+  Blocking b_;
+  int64_t height_, row_;
+  Constants constants_;
+  Beta beta_;
+};
+
+template <class Region>
+class CpuLrn final : public CpuLayer {
+ public:
+  CpuLrn(const LayerRequest& request, CpuDevice& device, const Region& region)
+      : CpuLayer(request, device), region_(region) {
+    needs_.backward_reads_inputs = true;
+    needs_.scratch_bytes = region_.scratch_bytes(request.training, device.threads());
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    region_.forward(memory.inputs[0].data, memory.output.data, memory.scratch);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    const float* gradient = combined_gradient(memory, std::nullopt);
+    region_.backward(memory.inputs[0].data, gradient, memory.input_gradients[0].data,
+                     memory.scratch);
+  }
+
+ private:
+  Region region_;
+};
+
+template <class Beta>
+std::unique_ptr<Layer> make_with(const LayerRequest& request, CpuDevice& device, const Lrn& lrn,
+                                 const Beta& beta) {
+  const Constants constants{.k = static_cast<float>(lrn.k),
+                            .alpha = static_cast<float>(lrn.scaled_alpha()),
+                            .gradient = static_cast<float>(2 * lrn.scaled_alpha() * lrn.beta),
+                            .size = lrn.size,
+                            .half = lrn.size / 2};
+  const Blocking blocking(lrn.input, request.input_layouts[0]);
+  if (lrn.region == LrnRegion::kAcrossChannels)
+    return std::make_unique<CpuLrn<AcrossChannels<Beta>>>(
+        request, device, AcrossChannels<Beta>(blocking, constants, beta));
+  return std::make_unique<CpuLrn<WithinChannel<Beta>>>(
+      request, device, WithinChannel<Beta>(blocking, lrn.input, constants, beta));
+}
+
+}  // namespace
+
+std::unique_ptr<Layer> make_lrn(const LayerRequest& request, CpuDevice& device) {
+  const auto& lrn = static_cast<const Lrn&>(request.definition);
+  if (lrn.beta == 0.75) return make_with(request, device, lrn, BetaThreeQuarters{});
+  return make_with(request, device, lrn, AnyBeta{static_cast<float>(lrn.beta)});
+}
+
+}  // namespace poseidon::layers::cpu

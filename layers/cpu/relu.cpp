@@ -1,0 +1,39 @@
+#include "layers/relu.h"
+
+#include "layers/cpu/elementwise.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+class CpuRelu final : public CpuLayer {
+ public:
+  CpuRelu(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device),
+        slope_(static_cast<float>(static_cast<const Relu&>(request.definition).slope)) {
+    needs_.backward_reads_output = true;
+    needs_.forward_in_place = needs_.backward_in_place = 0;
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    const float slope = slope_;
+    map(memory.inputs[0], memory.output, [=](float x) { return x > 0 ? x : slope * x; });
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    const float slope = slope_;
+    const float* output = memory.output.data;
+    map_gradient(memory, [=](float g, int64_t i) { return output[i] > 0 ? g : slope * g; });
+  }
+
+ private:
+  float slope_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_relu(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuRelu>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,102 @@
+#include "layers/softmax.h"
+
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/softmax_rows.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Positions that are worked on together where the channels of one are far apart.
+constexpr int64_t kRun = 64;
+
+void normalize_row(const float* row, float* output, int64_t channels) {
+  const float scale = 1 / exponentiate_row(row, output, channels).sum;
+  for (int64_t c = 0; c < channels; ++c) output[c] *= scale;
+}
+
+void row_gradient(const float* output, const float* gradient, float* target, int64_t channels) {
+  float dot = 0;
+#pragma omp simd reduction(+ : dot)
+  for (int64_t c = 0; c < channels; ++c) dot += output[c] * gradient[c];
+  for (int64_t c = 0; c < channels; ++c) target[c] = output[c] * (gradient[c] - dot);
+}
+
+/// The same for `count` positions side by side, whose channels are `stride` apart.
+void normalize_run(const float* input, float* output, int64_t channels, int64_t stride,
+                   int64_t count) {
+  float largest[kRun], sum[kRun] = {};
+  std::copy_n(input, count, largest);
+  for (int64_t c = 1; c < channels; ++c)
+    for (int64_t i = 0; i < count; ++i) largest[i] = std::max(largest[i], input[c * stride + i]);
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < count; ++i) {
+      output[c * stride + i] = fast_exp(input[c * stride + i] - largest[i]);
+      sum[i] += output[c * stride + i];
+    }
+  for (int64_t i = 0; i < count; ++i) sum[i] = 1 / sum[i];
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < count; ++i) output[c * stride + i] *= sum[i];
+}
+
+void run_gradient(const float* output, const float* gradient, float* target, int64_t channels,
+                  int64_t stride, int64_t count) {
+  float dot[kRun] = {};
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < count; ++i) dot[i] += output[c * stride + i] * gradient[c * stride + i];
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < count; ++i)
+      target[c * stride + i] = output[c * stride + i] * (gradient[c * stride + i] - dot[i]);
+}
+
+class CpuSoftmax final : public CpuLayer {
+ public:
+  CpuSoftmax(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
+    needs_.input_layouts = {Layout::kPlain};
+    needs_.output_layout = Layout::kPlain;
+    needs_.backward_reads_output = true;
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    const float* input = memory.inputs[0].data;
+    float* output = memory.output.data;
+    for_runs(memory.output.blocking(), [=](const Blocking& b, int64_t first, int64_t count) {
+      if (b.area == 1)
+        normalize_row(input + first, output + first, b.channels);
+      else
+        normalize_run(input + first, output + first, b.channels, b.area, count);
+    });
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    float* target = memory.input_gradients[0].data;
+    if (target == nullptr) return;
+    const float* gradient = combined_gradient(memory, std::nullopt);
+    const float* output = memory.output.data;
+    for_runs(memory.output.blocking(), [=](const Blocking& b, int64_t first, int64_t count) {
+      if (b.area == 1)
+        row_gradient(output + first, gradient + first, target + first, b.channels);
+      else
+        run_gradient(output + first, gradient + first, target + first, b.channels, b.area, count);
+    });
+  }
+
+ private:
+  /// Calls visit(blocking, offset of a run's first position, its positions) for every run.
+  template <class Visit>
+  static void for_runs(const Blocking& b, const Visit& visit) {
+    const int64_t runs = (b.area + kRun - 1) / kRun;
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t sample = 0; sample < b.samples; ++sample)
+      for (int64_t run = 0; run < runs; ++run)
+        visit(b, b.offset(sample, 0, run * kRun), std::min(kRun, b.area - run * kRun));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_softmax(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuSoftmax>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,97 @@
+#include "layers/softmax_loss.h"
+
+#include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/softmax_rows.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Scores ahead of the label's; of equal ones, those before it. A label whose score is not a number
+/// is last.
+int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
+  const float own = scores[label];
+  int64_t ahead = 0;
+  for (int64_t c = 0; c < label; ++c) ahead += !(scores[c] < own);
+  for (int64_t c = label + 1; c < classes; ++c) ahead += !(scores[c] <= own);
+  return ahead;
+}
+
+double sum_of(const float* values, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
+  return sum;
+}
+
+/// The workspace holds the probabilities, so that backward is one pass and needs no scores.
+class CpuSoftmaxLoss final : public CpuLayer {
+ public:
+  CpuSoftmaxLoss(const LayerRequest& request, CpuDevice& device)
+      : CpuLayer(request, device), loss_(static_cast<const SoftmaxLoss&>(request.definition)) {
+    needs_.input_layouts = {Layout::kPlain};
+    needs_.output_layout = Layout::kPlain;
+    needs_.workspace_bytes = static_cast<size_t>(loss_.samples * loss_.classes) * sizeof(float);
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    const auto labelled = static_cast<int64_t>(step.labels.size());
+    check(labelled == loss_.samples || (step.phase == Phase::kTest && labelled < loss_.samples),
+          "softmax_loss: one label for each sample");
+    loss_.check_labels(step);
+    std::fill(memory.output.data + 2 * labelled, memory.output.data + 2 * loss_.samples, 0.0F);
+    const float* scores = memory.inputs[0].data;
+    auto* probabilities = reinterpret_cast<float*>(memory.workspace);
+    const int64_t classes = loss_.classes;
+#pragma omp parallel for schedule(static)
+    for (int64_t n = 0; n < labelled; ++n)
+      forward_sample(scores + n * classes, step.labels[static_cast<size_t>(n)],
+                     probabilities + n * classes, memory.output.data + 2 * n);
+  }
+
+  void backward(const StepContext& step, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    const auto* probabilities = reinterpret_cast<const float*>(memory.workspace);
+    const int64_t classes = loss_.classes;
+    const float scale = step.loss_scale * static_cast<float>(loss_.weight);
+#pragma omp parallel for schedule(static)
+    for (int64_t n = 0; n < loss_.samples; ++n)
+      backward_sample(probabilities + n * classes, step.labels[static_cast<size_t>(n)], scale,
+                      memory.input_gradients[0].data + n * classes);
+  }
+
+ private:
+  void forward_sample(const float* scores, int64_t label, float* probabilities,
+                      float* loss_and_rank) const {
+    const int64_t classes = loss_.classes;
+    const RowSum row = exponentiate_row(scores, probabilities, classes);
+    const float inverse = 1 / row.sum;
+    for (int64_t c = 0; c < classes; ++c) probabilities[c] *= inverse;
+    const auto largest = static_cast<double>(row.largest), smoothing = loss_.label_smoothing;
+    double expected = (1 - smoothing) * (static_cast<double>(scores[label]) - largest);
+    if (smoothing > 0)
+      expected += smoothing * (sum_of(scores, classes) / static_cast<double>(classes) - largest);
+    loss_and_rank[0] = static_cast<float>(std::log(static_cast<double>(row.sum)) - expected);
+    loss_and_rank[1] = static_cast<float>(rank_of(scores, classes, label));
+  }
+
+  void backward_sample(const float* probabilities, int64_t label, float scale,
+                       float* target) const {
+    const auto smoothing = static_cast<float>(loss_.label_smoothing);
+    const float everywhere = smoothing / static_cast<float>(loss_.classes);
+#pragma omp simd
+    for (int64_t c = 0; c < loss_.classes; ++c) target[c] = scale * (probabilities[c] - everywhere);
+    target[label] = scale * (probabilities[label] - everywhere - (1 - smoothing));
+  }
+
+  const SoftmaxLoss& loss_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, CpuDevice& device) {
+  return std::make_unique<CpuSoftmaxLoss>(request, device);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,26 @@
+#include "layers/lrn.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+void Lrn::describe(Fields& fields) {
+  fields.integer("size", size, between(1, 1 << 12), "window: channels, or height and width; odd");
+  fields.number("alpha", alpha, {}, "factor on the mean of the squares");
+  fields.number("beta", beta, at_least(0), "exponent");
+  fields.number("k", k, kPositive, "added to the mean of the squares");
+  fields.option("region", region, {"across_channels", "within_channel"},
+                "where the window extends");
+}
+
+Shape Lrn::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  input = inputs[0];
+  if (input.rank() < 2) fail(text("expected an input with channels, got ", input.text()));
+  if (size % 2 == 0) fail(text("\"size\" must be odd, got ", size));
+  if (region == LrnRegion::kWithinChannel && input.rank() != 4)
+    fail(text("\"within_channel\" expects an input with height and width, got ", input.text()));
+  return input;
+}
+
+}  // namespace poseidon::layers

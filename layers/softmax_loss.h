@@ -1,0 +1,26 @@
+#pragma once
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// Cross entropy between the softmax of the scores and the label, smoothed where asked: the target
+/// is (1 - s) at the label plus s / classes everywhere. Scores are (n, classes) or
+/// (n, classes, 1, 1). Of equal scores the first is the better one, as an argmax would pick it.
+class SoftmaxLoss final : public Definition {
+ public:
+  std::string_view type() const override { return "softmax_loss"; }
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+  bool is_loss() const override { return true; }
+
+  /// Throws RunError, with layer, sample and label, at the first label that is no class.
+  void check_labels(const StepContext& step) const;
+
+  double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
+  double label_smoothing = 0;
+
+  int64_t samples = 0, classes = 0;  ///< set by infer
+};
+
+}  // namespace poseidon::layers

@@ -1,0 +1,10 @@
+#include "layers/tanh.h"
+
+namespace poseidon::layers {
+
+Shape Tanh::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  return inputs[0];
+}
+
+}  // namespace poseidon::layers
