@@ -13,6 +13,7 @@ class SoftmaxLoss final : public Definition {
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
   bool is_loss() const override { return true; }
+  double loss_weight() const override { return weight; }
 
   /// Throws RunError, with layer, sample and label, at the first label that is no class.
   void check_labels(const StepContext& step) const;
