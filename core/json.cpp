@@ -113,11 +113,12 @@ std::string shown(const Json& value) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  word = word.substr(0, 64);
   const size_t most = std::max<size_t>(2, word.size() / 3);
   std::string best;
   size_t best_distance = most + 1;
   for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(word.substr(0, 64), candidate);
+    const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

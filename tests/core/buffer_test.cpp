@@ -1,0 +1,65 @@
+#include "core/buffer.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/error.h"
+
+using namespace poseidon;
+
+namespace {
+
+bool aligned(const Buffer& buffer, uintptr_t alignment) {
+  return reinterpret_cast<uintptr_t>(buffer.data()) % alignment == 0;
+}
+
+bool all_zero(const Buffer& buffer) {
+  const auto bytes = buffer.as<unsigned char>();
+  return std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; });
+}
+
+}  // namespace
+
+TEST_CASE("a buffer is aligned to a cache line, and zero") {
+  for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{1000}}) {
+    const Buffer buffer(bytes);
+    CHECK(buffer.bytes() == bytes);
+    CHECK(aligned(buffer, 64));
+    CHECK(all_zero(buffer));
+  }
+}
+
+TEST_CASE("a large buffer is aligned to a huge page") {
+  const Buffer buffer(size_t{9} << 20);
+  CHECK(aligned(buffer, uintptr_t{2} << 20));
+  CHECK(all_zero(buffer));
+}
+
+TEST_CASE("an empty buffer holds nothing") {
+  CHECK(Buffer().data() == nullptr);
+  CHECK(Buffer(0).data() == nullptr);
+  CHECK(Buffer(0).as<float>().empty());
+}
+
+TEST_CASE("a buffer moves, and leaves nothing behind") {
+  Buffer first(64);
+  first.as<float>()[3] = 7;
+  void* data = first.data();
+  Buffer second(std::move(first));
+  CHECK(second.data() == data);
+  Buffer third;
+  third = std::move(second);
+  CHECK(third.as<float>()[3] == 7);
+  CHECK(third.as<float>().size() == 16);
+}
+
+TEST_CASE("more memory than there is, is refused with its size") {
+  // The sanitizers' allocators end the process instead.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const size_t bytes = size_t{1} << 60;
+  CHECK_THROWS_WITH_AS(Buffer{bytes}, "out of memory: could not allocate 1152921504606846976 bytes",
+                       RunError);
+#endif
+}

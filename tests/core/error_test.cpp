@@ -1,0 +1,14 @@
+#include "core/error.h"
+
+#include <doctest/doctest.h>
+
+using namespace poseidon;
+
+TEST_CASE("text streams its parts one after another") {
+  CHECK(text("expected ", 3, ", got ", 4.5, '!') == "expected 3, got 4.5!");
+}
+
+TEST_CASE("check speaks up when an invariant does not hold") {
+  CHECK_NOTHROW(check(true, "never said"));
+  CHECK_THROWS_WITH_AS(check(false, "two is not three"), "two is not three", LogicError);
+}

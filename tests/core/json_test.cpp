@@ -1,0 +1,94 @@
+#include "core/json.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+
+using namespace poseidon;
+
+namespace {
+
+/// The message with which `json_text` is refused; "" when it is not.
+std::string refusal(const std::string& json_text) {
+  try {
+    parse_json(json_text, "job.json");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string nested(int depth) {
+  return std::string(static_cast<size_t>(depth), '[') +
+         std::string(static_cast<size_t>(depth), ']');
+}
+
+}  // namespace
+
+TEST_CASE("objects keep the order of their keys") {
+  CHECK(parse_json(R"({"z": 1, "a": [true, null], "m": 0.5})", "job.json").dump() ==
+        R"({"z":1,"a":[true,null],"m":0.5})");
+}
+
+TEST_CASE("malformed text is refused with line and column") {
+  CHECK(refusal("{\"a\": 1,\n \"b\": }").starts_with("job.json:2:7: not valid JSON: syntax error"));
+  CHECK(refusal("").starts_with("job.json:1:1: not valid JSON: syntax error"));
+  CHECK(refusal("{\"a\": 1} x").starts_with("job.json:1:10: not valid JSON: syntax error"));
+  CHECK(refusal("{'a': 1}").starts_with("job.json:1:2: not valid JSON"));
+  CHECK(refusal("[1, 2,]").starts_with("job.json:1:7: not valid JSON"));
+  CHECK(refusal("[NaN]").starts_with("job.json:1:2: not valid JSON"));
+  CHECK(refusal("\"\xff\"").starts_with("job.json:1:2: not valid JSON"));
+}
+
+TEST_CASE("a key given twice in one object is refused") {
+  CHECK(refusal(R"({"a": {"b": 1, "b": 2}})") ==
+        "job.json: key \"b\" is given twice in one object");
+  CHECK(refusal(R"({"a": {"b": 1}, "c": {"b": 2}})") == "");
+  CHECK(refusal(R"([{"a": 1}, {"a": 2}])") == "");
+}
+
+TEST_CASE("nesting has a bound") {
+  CHECK(refusal(nested(64)) == "");
+  CHECK(refusal(nested(66)) == "job.json: nested deeper than 64 levels");
+  CHECK(refusal(nested(100000)) == "job.json: nested deeper than 64 levels");
+}
+
+TEST_CASE("a number beyond all numbers is refused") {
+  CHECK(refusal("[1e999]").starts_with("job.json"));
+}
+
+TEST_CASE("a text over the limit is refused before it is read") {
+  CHECK(refusal(std::string((size_t{16} << 20) + 1, ' ')) ==
+        "job.json: 16777217 bytes of JSON; at most 16777216 are read");
+}
+
+TEST_CASE("files that cannot be read are named") {
+  CHECK_THROWS_WITH_AS(read_json("no/such/file.json"),
+                       "no/such/file.json: cannot be read: no such file or no permission",
+                       ConfigError);
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  CHECK_THROWS_WITH_AS(read_json(folder), (folder + ": is a folder, expected a JSON file").c_str(),
+                       ConfigError);
+}
+
+TEST_CASE("values are shown in one short line") {
+  CHECK(shown(Json("three")) == "\"three\"");
+  CHECK(shown(Json{{"a", 1}}) == "{\"a\":1}");
+  const std::string cut = shown(Json(std::string(100, 'x')));
+  CHECK(cut.size() == 60);
+  CHECK(cut.ends_with("..."));
+  CHECK(shown(Json("\xff")) == "\"\xef\xbf\xbd\"");
+}
+
+TEST_CASE("the nearest name is offered when it is near") {
+  const std::vector<std::string> names{"kernel", "stride", "padding"};
+  CHECK(nearest("kernl", names) == "kernel");
+  CHECK(nearest("pading", names) == "padding");
+  CHECK(nearest("momentum", names) == "");
+  CHECK(suggestion("strides", names) == "; did you mean \"stride\"?");
+  CHECK(suggestion("momentum", names) == "");
+  CHECK(nearest(std::string(10000, 'x'), names) == "");
+}
