@@ -1,0 +1,209 @@
+#include "layers/cpu/update.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Below this many elements, waking the team costs more than the work.
+constexpr int64_t kWorthATeam = 1 << 14;
+
+/// Calls body(i) for every element, vectorized, on all threads where it pays. Each element is
+/// computed alone, so bits do not depend on how they are dealt.
+template <class Body>
+void for_each_element(int64_t count, const Body& body) {
+  if (count < kWorthATeam) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < count; ++i) body(i);
+}
+
+/// The gradient with clipping and decay in it.
+template <bool kHasL1>
+struct Gradient {
+  const float* gradient;
+  float scale, l2, l1;
+
+  float operator()(int64_t i, float value) const {
+    float g = gradient[i] * scale + l2 * value;
+    if constexpr (kHasL1) g += value > 0 ? l1 : (value < 0 ? -l1 : 0.0f);
+    return g;
+  }
+};
+
+template <class G>
+void sgd(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
+  float* value = memory.value.data();
+  float* velocity = memory.state[0].data();
+  const auto count = static_cast<int64_t>(memory.value.size());
+  const float rate = n.learning_rate * n.trust, momentum = n.momentum;
+  if (memory.state[0].empty()) {
+    for_each_element(count, [=](int64_t i) { value[i] -= rate * gradient(i, value[i]); });
+    return;
+  }
+  // lars: the trust factor is part of what the velocity gathers, the learning rate is not.
+  const float trust = n.trust, step = n.learning_rate;
+  for_each_element(count, [=](int64_t i) {
+    const float v = momentum * velocity[i] + trust * gradient(i, value[i]);
+    velocity[i] = v;
+    value[i] -= step * v;
+  });
+}
+
+template <class G>
+void nesterov(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
+  float* value = memory.value.data();
+  float* velocity = memory.state[0].data();
+  const float rate = n.learning_rate, momentum = n.momentum;
+  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
+    const float g = gradient(i, value[i]);
+    const float v = momentum * velocity[i] + g;
+    velocity[i] = v;
+    value[i] -= rate * (g + momentum * v);
+  });
+}
+
+template <class G>
+void adagrad(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
+  float* value = memory.value.data();
+  float* squares = memory.state[0].data();
+  const float rate = n.learning_rate, epsilon = n.epsilon;
+  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
+    const float g = gradient(i, value[i]);
+    const float s = squares[i] + g * g;
+    squares[i] = s;
+    value[i] -= rate * g / (std::sqrt(s) + epsilon);
+  });
+}
+
+template <class G>
+void rmsprop(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
+  float* value = memory.value.data();
+  float* squares = memory.state[0].data();
+  float* velocity = memory.state[1].data();
+  const auto count = static_cast<int64_t>(memory.value.size());
+  const float rate = n.learning_rate, smoothing = n.smoothing, epsilon = n.epsilon;
+  const float momentum = n.momentum;
+  const auto direction = [=](int64_t i) {
+    const float g = gradient(i, value[i]);
+    const float s = smoothing * squares[i] + (1 - smoothing) * g * g;
+    squares[i] = s;
+    return g / (std::sqrt(s) + epsilon);
+  };
+  if (memory.state[1].empty()) {
+    for_each_element(count, [=](int64_t i) { value[i] -= rate * direction(i); });
+    return;
+  }
+  for_each_element(count, [=](int64_t i) {
+    const float v = momentum * velocity[i] + direction(i);
+    velocity[i] = v;
+    value[i] -= rate * v;
+  });
+}
+
+template <class G>
+void adadelta(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
+  float* value = memory.value.data();
+  float* squares = memory.state[0].data();
+  float* squared_steps = memory.state[1].data();
+  const float rate = n.learning_rate, smoothing = n.smoothing, epsilon = n.epsilon;
+  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
+    const float g = gradient(i, value[i]);
+    const float s = smoothing * squares[i] + (1 - smoothing) * g * g;
+    const float step = std::sqrt(squared_steps[i] + epsilon) / std::sqrt(s + epsilon) * g;
+    squares[i] = s;
+    squared_steps[i] = smoothing * squared_steps[i] + (1 - smoothing) * step * step;
+    value[i] -= rate * step;
+  });
+}
+
+/// `shrink` is adamw's decay, 1 for adam.
+template <class G>
+void adam(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient, float shrink) {
+  float* value = memory.value.data();
+  float* first = memory.state[0].data();
+  float* second = memory.state[1].data();
+  const float beta1 = n.beta1, beta2 = n.beta2, epsilon = n.epsilon;
+  const float rate = n.learning_rate / n.correction1;
+  const float root_scale = 1 / std::sqrt(n.correction2);
+  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
+    const float g = gradient(i, value[i]);
+    const float m = beta1 * first[i] + (1 - beta1) * g;
+    const float v = beta2 * second[i] + (1 - beta2) * g * g;
+    first[i] = m;
+    second[i] = v;
+    value[i] = value[i] * shrink - rate * m / (std::sqrt(v) * root_scale + epsilon);
+  });
+}
+
+template <class G>
+void update_by(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
+  switch (n.rule) {
+    case UpdateRule::kSgd:
+    case UpdateRule::kLars: return sgd(n, memory, gradient);
+    case UpdateRule::kNesterov: return nesterov(n, memory, gradient);
+    case UpdateRule::kAdaGrad: return adagrad(n, memory, gradient);
+    case UpdateRule::kRmsProp: return rmsprop(n, memory, gradient);
+    case UpdateRule::kAdaDelta: return adadelta(n, memory, gradient);
+    case UpdateRule::kAdam: return adam(n, memory, gradient, 1);
+    case UpdateRule::kAdamW: return adam(n, memory, gradient, 1 - n.learning_rate * n.l2);
+  }
+}
+
+/// Eight running sums, so that the order is fixed and the loop is vectorized all the same.
+double block_norm(std::span<const float> values) {
+  std::array<double, 8> lanes{};
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i];
+    lanes[i % lanes.size()] += value * value;
+  }
+  double sum = 0;
+  for (double lane : lanes) sum += lane;
+  return sum;
+}
+
+class CpuUpdater final : public Updater {
+ public:
+  void update(const UpdateNumbers& numbers, const UpdateMemory& memory) override {
+    const float l2 = numbers.rule == UpdateRule::kAdamW ? 0 : numbers.l2;
+    const float* gradient = memory.gradient.data();
+    if (numbers.l1 > 0)
+      update_by(numbers, memory, Gradient<true>{gradient, numbers.gradient_scale, l2, numbers.l1});
+    else
+      update_by(numbers, memory, Gradient<false>{gradient, numbers.gradient_scale, l2, 0});
+  }
+
+  double squared_norm(std::span<const float> values) override {
+    constexpr size_t kBlock = 4096;
+    const auto blocks = static_cast<int64_t>((values.size() + kBlock - 1) / kBlock);
+    std::vector<double> sums(static_cast<size_t>(blocks));
+#pragma omp parallel for schedule(static) if (blocks > 4)
+    for (int64_t b = 0; b < blocks; ++b) {
+      const size_t first = static_cast<size_t>(b) * kBlock;
+      sums[static_cast<size_t>(b)] =
+          block_norm(values.subspan(first, std::min(kBlock, values.size() - first)));
+    }
+    double sum = 0;
+    for (double block : sums) sum += block;
+    return sum;
+  }
+
+  void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
+    const float *left = a.data(), *right = b.data();
+    float* target = sum.data();
+    for_each_element(static_cast<int64_t>(sum.size()),
+                     [=](int64_t i) { target[i] = left[i] + right[i]; });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> make_cpu_updater() { return std::make_unique<CpuUpdater>(); }
+
+}  // namespace poseidon::layers::cpu

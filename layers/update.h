@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace poseidon::layers {
+
+/// The optimizer rules, as PyTorch defines them: in sgd and nesterov the velocity gathers
+/// gradients, v = m v + g, and the step is learning_rate * v. (Caffe gathers steps, v = m v + lr g:
+/// the same until the learning rate changes; then ours takes effect at once.)
+enum class UpdateRule : uint8_t {
+  kSgd,
+  kNesterov,
+  kAdaGrad,
+  kRmsProp,
+  kAdaDelta,
+  kAdam,
+  kAdamW,
+  kLars,
+};
+
+/// The numbers of one update of one tensor. `l2` and `l1` are added to the gradient (l2 * w + l1 *
+/// sign(w)), but for adamw, whose l2 shrinks the value itself.
+struct UpdateNumbers {
+  UpdateRule rule = UpdateRule::kSgd;
+  float learning_rate = 0;
+  float l2 = 0, l1 = 0;
+  float gradient_scale = 1;  ///< clipping
+  float momentum = 0;        ///< sgd, nesterov, lars, rmsprop
+  float smoothing = 0;       ///< rmsprop, adadelta: of the squares
+  float beta1 = 0, beta2 = 0;
+  float correction1 = 1, correction2 = 1;  ///< adam, adamw: 1 - beta^t
+  float epsilon = 0;                       ///< greater than 0: padding stays zero
+  float trust = 1;                         ///< lars: the layer's own factor
+};
+
+/// One tensor with its gradient and optimizer state, all in the same order and of equal size. Which
+/// states a rule has, in which order: state_names(). Unused ones are empty.
+struct UpdateMemory {
+  std::span<float> value;
+  std::span<const float> gradient;
+  std::array<std::span<float>, 2> state;
+};
+
+/// Element-wise arithmetic on parameters in a device's memory. Results do not depend on the number
+/// of threads. Called by the compute thread.
+class Updater {
+ public:
+  virtual ~Updater() = default;
+  /// New value and state from the gradient, in one pass over memory. Elements whose value, gradient
+  /// and state are zero (padding) stay zero.
+  virtual void update(const UpdateNumbers& numbers, const UpdateMemory& memory) = 0;
+  /// Sum of squares, in an order of addition that is fixed by the number of values alone.
+  virtual double squared_norm(std::span<const float> values) = 0;
+  /// sum = a + b; `sum` may be `a` or `b`.
+  virtual void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) = 0;
+};
+
+/// The names of a rule's state tensors, in the order of UpdateMemory::state. `momentum` says
+/// whether it is greater than 0: sgd and rmsprop keep a velocity only then.
+std::span<const char* const> state_names(UpdateRule rule, bool momentum);
+
+}  // namespace poseidon::layers

@@ -1,0 +1,197 @@
+// The fused updates against references in double precision, written straight from the formulas.
+
+#include "layers/update.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "core/philox.h"
+#include "layers/cpu/update.h"
+
+using namespace poseidon;
+using layers::UpdateNumbers;
+using layers::UpdateRule;
+
+namespace {
+
+constexpr size_t kCount = 1003;  // no multiple of a vector
+constexpr int kSteps = 6;
+
+/// One element in double precision.
+struct Element {
+  double value = 0;
+  double state[2] = {0, 0};
+};
+
+using Reference = std::function<void(Element&, double gradient, const UpdateNumbers&, int step)>;
+
+double with_decay(double gradient, double value, const UpdateNumbers& n) {
+  const double sign = value > 0 ? 1 : (value < 0 ? -1 : 0);
+  return gradient * n.gradient_scale + n.l2 * value + n.l1 * sign;
+}
+
+/// The largest relative difference after some steps, and that padding stayed zero.
+double difference(UpdateNumbers numbers, bool momentum, const Reference& reference) {
+  const auto updater = layers::cpu::make_cpu_updater();
+  std::vector<float> value(kCount), gradient(kCount), first(kCount), second(kCount);
+  std::vector<Element> expected(kCount);
+  RandomStream random(7, RandomPurpose::kInitialization, 1, 2);
+  for (size_t i = 0; i + 16 < kCount; ++i) value[i] = random.next_uniform(-1, 1);
+  for (size_t i = 0; i < kCount; ++i) expected[i].value = static_cast<double>(value[i]);
+  const size_t states = layers::state_names(numbers.rule, momentum).size();
+  for (int step = 0; step < kSteps; ++step) {
+    numbers.correction1 = static_cast<float>(1 - std::pow(numbers.beta1, step + 1));
+    numbers.correction2 = static_cast<float>(1 - std::pow(numbers.beta2, step + 1));
+    for (size_t i = 0; i + 16 < kCount; ++i) gradient[i] = random.next_uniform(-1, 1);
+    for (size_t i = 0; i + 16 < kCount; ++i)
+      reference(expected[i], static_cast<double>(gradient[i]), numbers, step);
+    layers::UpdateMemory memory{.value = value, .gradient = gradient, .state = {}};
+    if (states > 0) memory.state[0] = first;
+    if (states > 1) memory.state[1] = second;
+    updater->update(numbers, memory);
+  }
+  double worst = 0;
+  for (size_t i = 0; i + 16 < kCount; ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(value[i]) - expected[i].value) /
+                                std::max(1e-3, std::abs(expected[i].value)));
+  for (size_t i = kCount - 16; i < kCount; ++i)
+    if (value[i] != 0 || first[i] != 0 || second[i] != 0) worst = 1e9;
+  return worst;
+}
+
+UpdateNumbers numbers_of(UpdateRule rule) {
+  return {.rule = rule,
+          .learning_rate = 0.05f,
+          .l2 = 0.01f,
+          .l1 = 0.002f,
+          .gradient_scale = 0.5f,
+          .momentum = 0.9f,
+          .smoothing = 0.95f,
+          .beta1 = 0.9f,
+          .beta2 = 0.99f,
+          .epsilon = 1e-6f};
+}
+
+}  // namespace
+
+TEST_CASE("sgd with momentum gathers gradients in its velocity") {
+  CHECK(difference(numbers_of(UpdateRule::kSgd), true,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     e.state[0] = n.momentum * e.state[0] + with_decay(gradient, e.value, n);
+                     e.value -= n.learning_rate * e.state[0];
+                   }) < 1e-5);
+}
+
+TEST_CASE("sgd without momentum has no state") {
+  CHECK(layers::state_names(UpdateRule::kSgd, false).empty());
+  CHECK(difference(numbers_of(UpdateRule::kSgd), false,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     e.value -= n.learning_rate * with_decay(gradient, e.value, n);
+                   }) < 1e-5);
+}
+
+TEST_CASE("nesterov looks ahead along its velocity") {
+  CHECK(difference(numbers_of(UpdateRule::kNesterov), true,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     const double g = with_decay(gradient, e.value, n);
+                     e.state[0] = n.momentum * e.state[0] + g;
+                     e.value -= n.learning_rate * (g + n.momentum * e.state[0]);
+                   }) < 1e-5);
+}
+
+TEST_CASE("adagrad divides by the root of all squares") {
+  CHECK(difference(numbers_of(UpdateRule::kAdaGrad), false,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     const double g = with_decay(gradient, e.value, n);
+                     e.state[0] += g * g;
+                     e.value -= n.learning_rate * g / (std::sqrt(e.state[0]) + n.epsilon);
+                   }) < 1e-4);
+}
+
+TEST_CASE("rmsprop divides by the root of smoothed squares, with momentum and without") {
+  for (const bool momentum : {false, true})
+    CHECK(difference(numbers_of(UpdateRule::kRmsProp), momentum,
+                     [momentum](Element& e, double gradient, const UpdateNumbers& n, int) {
+                       const double g = with_decay(gradient, e.value, n);
+                       e.state[0] = n.smoothing * e.state[0] + (1 - n.smoothing) * g * g;
+                       const double direction = g / (std::sqrt(e.state[0]) + n.epsilon);
+                       e.state[1] = (momentum ? n.momentum * e.state[1] : 0) + direction;
+                       e.value -= n.learning_rate * e.state[1];
+                     }) < 1e-4);
+}
+
+TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
+  CHECK(difference(numbers_of(UpdateRule::kAdaDelta), false,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     const double g = with_decay(gradient, e.value, n);
+                     e.state[0] = n.smoothing * e.state[0] + (1 - n.smoothing) * g * g;
+                     const double step =
+                         std::sqrt(e.state[1] + n.epsilon) / std::sqrt(e.state[0] + n.epsilon) * g;
+                     e.state[1] = n.smoothing * e.state[1] + (1 - n.smoothing) * step * step;
+                     e.value -= n.learning_rate * step;
+                   }) < 1e-4);
+}
+
+TEST_CASE("adam corrects its moments for their beginning at zero") {
+  CHECK(difference(numbers_of(UpdateRule::kAdam), false,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int step) {
+                     const double g = with_decay(gradient, e.value, n);
+                     e.state[0] = n.beta1 * e.state[0] + (1 - n.beta1) * g;
+                     e.state[1] = n.beta2 * e.state[1] + (1 - n.beta2) * g * g;
+                     const double first = e.state[0] / (1 - std::pow(n.beta1, step + 1));
+                     const double second = e.state[1] / (1 - std::pow(n.beta2, step + 1));
+                     e.value -= n.learning_rate * first / (std::sqrt(second) + n.epsilon);
+                   }) < 1e-4);
+}
+
+TEST_CASE("adamw decays the value, not the gradient") {
+  CHECK(difference(numbers_of(UpdateRule::kAdamW), false,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int step) {
+                     UpdateNumbers undecayed = n;
+                     undecayed.l2 = 0;
+                     const double g = with_decay(gradient, e.value, undecayed);
+                     e.value *= 1 - n.learning_rate * n.l2;
+                     e.state[0] = n.beta1 * e.state[0] + (1 - n.beta1) * g;
+                     e.state[1] = n.beta2 * e.state[1] + (1 - n.beta2) * g * g;
+                     const double first = e.state[0] / (1 - std::pow(n.beta1, step + 1));
+                     const double second = e.state[1] / (1 - std::pow(n.beta2, step + 1));
+                     e.value -= n.learning_rate * first / (std::sqrt(second) + n.epsilon);
+                   }) < 1e-4);
+}
+
+TEST_CASE("lars gathers gradients scaled by its trust") {
+  UpdateNumbers numbers = numbers_of(UpdateRule::kLars);
+  numbers.trust = 0.25f;
+  CHECK(difference(numbers, true, [](Element& e, double gradient, const UpdateNumbers& n, int) {
+          e.state[0] = n.momentum * e.state[0] + n.trust * with_decay(gradient, e.value, n);
+          e.value -= n.learning_rate * e.state[0];
+        }) < 1e-5);
+}
+
+TEST_CASE("large tensors give the bits of small ones, whatever the threads") {
+  const auto updater = layers::cpu::make_cpu_updater();
+  const size_t count = 50021;
+  std::vector<float> gradient(count), whole(count, 0.5f), pieces(count, 0.5f);
+  std::vector<float> state_of_whole(count), state_of_pieces(count);
+  RandomStream random(3, RandomPurpose::kInitialization, 1, 2);
+  for (float& g : gradient) g = random.next_uniform(-1, 1);
+  const UpdateNumbers numbers = numbers_of(UpdateRule::kRmsProp);
+  updater->update(numbers, {whole, gradient, {state_of_whole, {}}});
+  for (size_t first = 0; first < count; first += 1001) {
+    const size_t length = std::min<size_t>(1001, count - first);
+    const auto part = [&](std::vector<float>& v) { return std::span(v).subspan(first, length); };
+    updater->update(numbers, {part(pieces), part(gradient), {part(state_of_pieces), {}}});
+  }
+  CHECK(whole == pieces);
+  CHECK(state_of_whole == state_of_pieces);
+}
+
+TEST_CASE("the squared norm is exact where it can be") {
+  const auto updater = layers::cpu::make_cpu_updater();
+  std::vector<float> values(50000, 2.0f);
+  CHECK(updater->squared_norm(values) == 200000);
+  CHECK(updater->squared_norm({}) == 0);
+}
