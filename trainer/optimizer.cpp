@@ -1,0 +1,165 @@
+#include "trainer/optimizer.h"
+
+#include <array>
+#include <cmath>
+
+namespace poseidon::trainer {
+
+using layers::UpdateRule;
+
+namespace {
+
+constexpr Range kBelowOne{.minimum = 0, .maximum = 0.99999999};
+/// Not so small that a float would hold it as 0.
+constexpr Range kEpsilon{.minimum = 1e-30, .maximum = 1};
+
+constexpr std::array kRuleNames{"sgd",      "nesterov", "adagrad", "rmsprop",
+                                "adadelta", "adam",     "adamw",   "lars"};
+
+/// Memory of states begins at cache lines.
+size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
+
+bool frozen(const net::Parameter& parameter) {
+  return parameter.spec.learning_rate_multiplier == 0;
+}
+
+}  // namespace
+
+void OptimizerConfig::describe(Fields& fields) {
+  const auto momentum_field = [this](Fields& f) {
+    f.number("momentum", momentum, kBelowOne, "part of the velocity that is kept");
+  };
+  const auto adam_fields = [this](Fields& f) {
+    f.number("beta1", beta1, kBelowOne, "smoothing of the gradient");
+    f.number("beta2", beta2, kBelowOne, "smoothing of its square");
+    f.number("epsilon", adam_epsilon, kEpsilon, "added to the root of the square");
+  };
+  fields.variant(
+      "type", type,
+      {{"sgd", "v = momentum v + g; w -= rate v", momentum_field},
+       {"nesterov", "v = momentum v + g; w -= rate (g + momentum v)", momentum_field},
+       {"adagrad", "s += g^2; w -= rate g / (sqrt(s) + epsilon)",
+        [this](Fields& f) { f.number("epsilon", adagrad_epsilon, kEpsilon, "added to the root"); }},
+       {"rmsprop", "s = smoothing s + (1 - smoothing) g^2; w -= rate g / (sqrt(s) + epsilon)",
+        [this](Fields& f) {
+          f.number("smoothing", rmsprop_smoothing, kBelowOne, "of the square");
+          f.number("momentum", rmsprop_momentum, kBelowOne, "part of the velocity that is kept");
+          f.number("epsilon", rmsprop_epsilon, kEpsilon, "added to the root");
+        }},
+       {"adadelta", "steps in the ratio of the roots of smoothed squares of steps and gradients",
+        [this](Fields& f) {
+          f.number("smoothing", adadelta_smoothing, kBelowOne, "of the squares");
+          f.number("epsilon", adadelta_epsilon, kEpsilon, "added under the roots");
+        }},
+       {"adam", "smoothed gradient over the root of its smoothed square", adam_fields},
+       {"adamw", "adam with a decay that is not part of the gradient", adam_fields},
+       {"lars", "sgd with a rate for each tensor, trust |w| / (|g| + decay |w|)",
+        [=, this](Fields& f) {
+          momentum_field(f);
+          f.number("trust", trust, kPositive, "factor on the ratio of norms");
+        }}},
+      "the rule", Presence::kOptional);
+  fields.number("learning_rate", learning_rate, at_least(0), "before schedule and multipliers",
+                Presence::kRequired);
+  fields.number("weight_decay", weight_decay, at_least(0), "L2: this times w joins the gradient");
+  fields.number("l1_decay", l1_decay, at_least(0), "L1: this times sign(w) joins the gradient");
+  fields.number("clip_norm", clip_norm, at_least(0),
+                "longest gradient, over all parameters together; 0: no limit");
+  fields.object(
+      "schedule", [this](Fields& f) { schedule.describe(f); }, "how the learning rate changes");
+}
+
+UpdateRule OptimizerConfig::rule() const {
+  for (size_t i = 0; i < kRuleNames.size(); ++i)
+    if (type == kRuleNames[i]) return static_cast<UpdateRule>(i);
+  return UpdateRule::kSgd;
+}
+
+Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater)
+    : config_(config), net_(net), updater_(updater), states_of_parameter_(net.parameters().size()) {
+  const UpdateRule rule = config.rule();
+  const double momentum = rule == UpdateRule::kRmsProp ? config.rmsprop_momentum : config.momentum;
+  const std::span<const char* const> names = layers::state_names(rule, momentum > 0);
+  size_t total = 0;
+  for (const net::Parameter& parameter : net.parameters())
+    if (!frozen(parameter)) total += names.size() * padded(parameter.value.size());
+  memory_ = Buffer(total * sizeof(float));
+  size_t next = 0;
+  for (size_t i = 0; i < net.parameters().size(); ++i) {
+    const net::Parameter& parameter = net.parameters()[i];
+    if (frozen(parameter)) continue;
+    for (size_t state = 0; state < names.size(); ++state) {
+      const auto memory = memory_.as<float>().subspan(next, parameter.value.size());
+      states_of_parameter_[i][state] = memory;
+      states_.push_back({parameter.name + "." + names[state], i, memory});
+      next += padded(parameter.value.size());
+    }
+  }
+}
+
+void Optimizer::update(size_t index, const UpdateStep& step) {
+  const net::Parameter& parameter = net_.parameters()[index];
+  if (frozen(parameter)) return;
+  updater_.update(numbers_for(parameter, step),
+                  {parameter.value, parameter.gradient, states_of_parameter_[index]});
+}
+
+layers::UpdateNumbers Optimizer::numbers_for(const net::Parameter& parameter,
+                                             const UpdateStep& step) {
+  const auto real = [](double value) { return static_cast<float>(value); };
+  const double decay = config_.weight_decay * parameter.spec.decay_multiplier;
+  const double updates = static_cast<double>(step.step) + 1;
+  layers::UpdateNumbers numbers{
+      .rule = config_.rule(),
+      .learning_rate = real(step.learning_rate * parameter.spec.learning_rate_multiplier),
+      .l2 = real(decay),
+      .l1 = real(config_.l1_decay * parameter.spec.decay_multiplier),
+      .gradient_scale = real(step.gradient_scale),
+      .momentum = real(config_.momentum),
+      .beta1 = real(config_.beta1),
+      .beta2 = real(config_.beta2),
+      .correction1 = real(1 - std::pow(config_.beta1, updates)),
+      .correction2 = real(1 - std::pow(config_.beta2, updates)),
+      .epsilon = real(config_.adam_epsilon)};
+  switch (numbers.rule) {
+    case UpdateRule::kAdaGrad: numbers.epsilon = real(config_.adagrad_epsilon); break;
+    case UpdateRule::kRmsProp:
+      numbers.smoothing = real(config_.rmsprop_smoothing);
+      numbers.momentum = real(config_.rmsprop_momentum);
+      numbers.epsilon = real(config_.rmsprop_epsilon);
+      break;
+    case UpdateRule::kAdaDelta:
+      numbers.smoothing = real(config_.adadelta_smoothing);
+      numbers.epsilon = real(config_.adadelta_epsilon);
+      break;
+    case UpdateRule::kLars: numbers.trust = real(trust_of(parameter, decay)); break;
+    default: break;
+  }
+  return numbers;
+}
+
+double Optimizer::gradient_norm(const net::Parameter& parameter) {
+  scratch_.resize(static_cast<size_t>(parameter.spec.shape.count()));
+  net_.canonical_gradient(parameter, scratch_);
+  return updater_.squared_norm(scratch_);
+}
+
+double Optimizer::trust_of(const net::Parameter& parameter, double decay) {
+  // Biases, scales and shifts take the plain learning rate, as LARS is commonly used.
+  if (parameter.spec.shape.rank() < 2) return 1;
+  const double gradient = std::sqrt(gradient_norm(parameter));
+  const double value = std::sqrt(updater_.squared_norm(net_.canonical(parameter)));
+  if (gradient == 0 || value == 0) return 1;
+  return config_.trust * value / (gradient + decay * value);
+}
+
+double Optimizer::clipping_scale() {
+  if (!clips()) return 1;
+  double squares = 0;
+  for (const net::Parameter& parameter : net_.parameters())
+    if (!frozen(parameter)) squares += gradient_norm(parameter);
+  const double norm = std::sqrt(squares);
+  return norm > config_.clip_norm ? config_.clip_norm / norm : 1;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/fields.h"
+#include "layers/update.h"
+#include "net/net.h"
+#include "trainer/schedule.h"
+
+namespace poseidon::trainer {
+
+/// "optimizer" of a job.
+struct OptimizerConfig {
+  std::string type = "sgd";
+  double learning_rate = 0.01;
+  double weight_decay = 0;  ///< L2
+  double l1_decay = 0;
+  double clip_norm = 0;  ///< 0: no clipping
+  ScheduleConfig schedule;
+
+  double momentum = 0.9;  ///< sgd, nesterov, lars
+  double trust = 0.001;   ///< lars
+  double adagrad_epsilon = 1e-10;
+  double rmsprop_smoothing = 0.99, rmsprop_momentum = 0, rmsprop_epsilon = 1e-8;
+  double adadelta_smoothing = 0.9, adadelta_epsilon = 1e-6;
+  double beta1 = 0.9, beta2 = 0.999, adam_epsilon = 1e-8;
+
+  void describe(Fields& fields);
+  layers::UpdateRule rule() const;
+};
+
+/// What all updates of one step have in common.
+struct UpdateStep {
+  int64_t step = 0;  ///< counted from 0
+  double learning_rate = 0;
+  double gradient_scale = 1;  ///< clipping
+};
+
+/// The optimizer's rule with its state: one or two tensors beside each parameter, in the memory
+/// order of that parameter. Used by the compute thread.
+class Optimizer {
+ public:
+  /// `net` and `updater` must outlive it. State begins at zero.
+  Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
+
+  /// New value and state of parameter `index` of the net, from its gradient.
+  void update(size_t index, const UpdateStep& step);
+
+  /// What clipping multiplies all gradients by, from their common norm; 1 without clipping. All
+  /// gradients must be final.
+  double clipping_scale();
+  bool clips() const { return config_.clip_norm > 0; }
+
+  /// A state tensor by its name in checkpoints, "conv1.weight.velocity".
+  struct State {
+    std::string name;
+    size_t parameter = 0;
+    std::span<float> memory;
+  };
+  std::span<const State> states() const { return states_; }
+
+ private:
+  layers::UpdateNumbers numbers_for(const net::Parameter& parameter, const UpdateStep& step);
+  double trust_of(const net::Parameter& parameter, double decay);
+  double gradient_norm(const net::Parameter& parameter);
+
+  OptimizerConfig config_;
+  net::Net& net_;
+  layers::Updater& updater_;
+  Buffer memory_;
+  std::vector<State> states_;
+  std::vector<std::array<std::span<float>, 2>> states_of_parameter_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/buffer.h"
+#include "layers/update.h"
+
+namespace poseidon::trainer {
+
+/// Sums one tensor over the logical shards 0 to n - 1 by the fixed binary tree: a range of shards
+/// is the sum of its first part, of the largest power of two below its length, and of the rest.
+/// Given one after another, the shards are merged like the digits of a binary counter, so log2(n)
+/// partial sums are kept.
+class ShardTree {
+ public:
+  ShardTree(size_t elements, int64_t shards, layers::Updater& updater)
+      : elements_(elements),
+        shards_(shards),
+        updater_(updater),
+        partial_(elements * sizeof(float) *
+                 static_cast<size_t>(std::bit_width(static_cast<uint64_t>(shards - 1)))) {}
+
+  /// Takes the values of `shard`; shards come in order. After the last one, `values` is the sum.
+  void add(int64_t shard, std::span<float> values) {
+    const bool last = shard == shards_ - 1;
+    size_t level = 0;
+    // A set bit of the counter is a finished subtree that stands to the left of this one.
+    for (uint64_t counter = static_cast<uint64_t>(shard); counter != 0; counter >>= 1, ++level) {
+      if ((counter & 1) != 0)
+        updater_.add(partial(level), values, values);
+      else if (!last)
+        break;
+    }
+    if (!last) std::copy(values.begin(), values.end(), partial(level).begin());
+  }
+
+ private:
+  std::span<float> partial(size_t level) {
+    return partial_.as<float>().subspan(level * elements_, elements_);
+  }
+
+  size_t elements_;
+  int64_t shards_;
+  layers::Updater& updater_;
+  Buffer partial_;
+};
+
+}  // namespace poseidon::trainer
