@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+
+#include "tests/support/gradient_check.h"
+
+using namespace poseidon;
+using namespace poseidon::test;
+
+namespace {
+
+Json convolution(Json fields) {
+  fields["type"] = "convolution";
+  fields["name"] = "conv";
+  return fields;
+}
+
+void check(const Json& fields, Shape input, std::optional<float> relu = std::nullopt) {
+  CAPTURE(fields.dump());
+  check_gradients_everywhere({.json = convolution(fields), .inputs = {input}, .relu = relu},
+                             {.step = 3e-2F, .most_elements = 12, .kinks = relu.has_value()});
+}
+
+}  // namespace
+
+TEST_CASE("convolution: gradients of an image's three channels") {
+  check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}}, {2, 3, 6, 6});
+  check({{"outputs", 16}, {"kernel", 5}, {"stride", 2}}, {2, 1, 9, 9});
+}
+
+TEST_CASE("convolution: gradients with rectangular everything") {
+  check({{"outputs", 16}, {"kernel", {3, 2}}, {"stride", {1, 2}}, {"padding", {1, 0}}},
+        {2, 16, 5, 7});
+  check({{"outputs", 8}, {"kernel", {1, 3}}, {"padding", {0, 2}}, {"dilation", {1, 2}}},
+        {2, 8, 3, 7});
+}
+
+TEST_CASE("convolution: gradients where channels fill no block") {
+  check({{"outputs", 5}, {"kernel", 3}, {"padding", 1}}, {2, 7, 4, 4});
+  check({{"outputs", 20}, {"kernel", 5}}, {2, 1, 8, 8});
+  check({{"outputs", 50}, {"kernel", 3}}, {1, 20, 4, 4});
+}
+
+TEST_CASE("convolution: gradients without bias") {
+  check({{"outputs", 16}, {"kernel", 1}, {"bias", false}}, {2, 16, 3, 3});
+  check({{"outputs", 32}, {"kernel", 1}, {"stride", 2}, {"bias", false}}, {2, 16, 5, 5});
+}
+
+TEST_CASE("convolution: gradients in groups") {
+  check({{"outputs", 32}, {"kernel", 3}, {"padding", 1}, {"groups", 2}}, {1, 32, 4, 4});
+  check({{"outputs", 8}, {"kernel", 3}, {"groups", 4}}, {1, 12, 4, 4});
+  check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}, {"groups", 16}}, {1, 16, 4, 4});
+}
+
+TEST_CASE("convolution: gradients with a fused relu") {
+  check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}}, {2, 3, 5, 5}, 0.0F);
+  check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}}, {1, 16, 5, 5}, 0.1F);
+}
+
+TEST_CASE("convolution: gradients by Winograd's method and by the direct one") {
+  for (const char* method : {"winograd", "direct"}) {
+    LayerCase layer{
+        .json = convolution({{"outputs", 32}, {"kernel", 3}, {"padding", 1}}),
+        .inputs = {{1, 16, 8, 8}},
+        .layout = Layout::kBlocked16,
+        .choice = {
+            .layout = "", .forward = method, .backward_data = method, .backward_weights = method}};
+    LayerRunner runner(layer);
+    check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
+  }
+}
+
+TEST_CASE("convolution: every layout and method gives the same result") {
+  const Json json = convolution({{"outputs", 64}, {"kernel", 3}, {"padding", 1}});
+  LayerCase plain{.json = json, .inputs = {{2, 64, 9, 9}}};
+  LayerRunner first(plain);
+  const LayerInputs values = random_inputs(first, plain, 1);
+  const LayerResults expected = first.run(values);
+  for (const char* layout : {"plain", "channels_last", "blocked8", "blocked16"})
+    for (const char* method : {"direct", "winograd"}) {
+      CAPTURE(std::string(layout));
+      CAPTURE(std::string(method));
+      LayerCase other = plain;
+      other.choice = {
+          .layout = layout, .forward = method, .backward_data = method, .backward_weights = method};
+      const LayerResults got = LayerRunner(other).run(values);
+      check_close(got.output, expected.output, 1e-5, "output");
+      check_close(got.input_gradients[0], expected.input_gradients[0], 1e-5, "input gradient");
+      check_close(got.parameter_gradients[0], expected.parameter_gradients[0], 1e-5,
+                  "weight gradient");
+      check_close(got.parameter_gradients[1], expected.parameter_gradients[1], 1e-5,
+                  "bias gradient");
+    }
+}
+
+TEST_CASE("convolution: the input's gradient can be left out") {
+  LayerCase layer{.json = convolution({{"outputs", 16}, {"kernel", 3}}),
+                  .inputs = {{2, 3, 5, 5}},
+                  .input_needs_gradient = {false}};
+  check_gradients(layer, random_inputs(LayerRunner(layer), layer, 2), {.step = 3e-2F});
+}
+
+TEST_CASE("convolution: bad geometry") {
+  const auto refuse = [](Json fields, Shape input) {
+    define(convolution(std::move(fields)), {input});
+  };
+  CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}}, {2, 10}),
+                    "[convolution 'conv'] expected an input with height and width, got 2x10");
+  CHECK_THROWS_WITH(
+      refuse({{"outputs", 4}, {"kernel", 3}, {"groups", 2}}, {1, 3, 5, 5}),
+      "[convolution 'conv'] input has 3 channels, which \"groups\": 2 does not divide");
+  CHECK_THROWS_WITH(refuse({{"outputs", 5}, {"kernel", 3}, {"groups", 2}}, {1, 4, 5, 5}),
+                    "[convolution 'conv'] \"outputs\": 5 is not a multiple of \"groups\": 2");
+  CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", {3, 7}}}, {1, 4, 5, 5}),
+                    "[convolution 'conv'] kernel spans 7 but the padded input has only 5 columns");
+  CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}, {"dilation", 4}}, {1, 4, 5, 5}),
+                    "[convolution 'conv'] kernel spans 9 but the padded input has only 5 rows");
+}

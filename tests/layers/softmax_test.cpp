@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "tests/support/gradient_check.h"
+
+using namespace poseidon;
+using namespace poseidon::test;
+
+namespace {
+
+const std::array<int32_t, 4> kLabels{2, 0, 6, 3};
+
+LayerCase loss_case(Json json, Shape scores = {4, 7}) {
+  json["type"] = "softmax_loss";
+  json["name"] = "loss";
+  LayerCase layer{.json = json, .inputs = {scores}};
+  layer.step.labels = std::span(kLabels).first(static_cast<size_t>(scores.samples()));
+  layer.step.loss_scale = 0.25F;
+  return layer;
+}
+
+Values loss_of(const Values& scores, int32_t label) {
+  LayerCase layer = loss_case({}, {1, static_cast<int64_t>(scores.size())});
+  layer.step.labels = std::span(&label, 1);
+  return LayerRunner(layer).forward({.inputs = {scores}});
+}
+
+}  // namespace
+
+TEST_CASE("softmax: gradients over features and over the channels of an image") {
+  check_gradients_everywhere({.json = {{"type", "softmax"}}, .inputs = {{3, 7}}});
+  check_gradients_everywhere({.json = {{"type", "softmax"}}, .inputs = {{2, 5, 9, 8}}});
+}
+
+TEST_CASE("softmax: large scores do not overflow") {
+  LayerRunner runner({.json = {{"type", "softmax"}}, .inputs = {{1, 3}}});
+  const Values got = runner.forward({.inputs = {{1000, 999, -1000}}});
+  const float first = 1 / (1 + std::exp(-1.0F));
+  check_close(got, {first, 1 - first, 0}, 1e-6, "softmax");
+}
+
+TEST_CASE("softmax_loss: gradients, weighted and smoothed") {
+  check_gradients_everywhere(loss_case({}));
+  check_gradients_everywhere(loss_case({{"weight", 0.3}, {"label_smoothing", 0.1}}));
+  check_gradients_everywhere(loss_case({}, {2, 21, 1, 1}));
+}
+
+TEST_CASE("softmax_loss: loss and rank of the label") {
+  const Values got = loss_of({1, 3, 2}, 2);
+  CHECK(got[0] == doctest::Approx(std::log(std::exp(-1.0) + std::exp(1.0) + 1)));
+  CHECK(got[1] == 1);
+  CHECK(loss_of({1, 3, 2}, 1)[1] == 0);
+  CHECK(loss_of({1, 3, 2}, 0)[1] == 2);
+}
+
+TEST_CASE("softmax_loss: of equal scores the first is ahead") {
+  CHECK(loss_of({5, 5, 5}, 0)[1] == 0);
+  CHECK(loss_of({5, 5, 5}, 2)[1] == 2);
+}
+
+TEST_CASE("softmax_loss: what is not a number is a loss that is not a number, and last") {
+  const Values got = loss_of({1, std::numeric_limits<float>::quiet_NaN(), 2}, 1);
+  CHECK(std::isnan(got[0]));
+  CHECK(got[1] == 2);
+}
+
+TEST_CASE("softmax_loss: a confident and right answer keeps its small loss") {
+  CHECK(loss_of({20, 0}, 0)[0] == doctest::Approx(2.0611537e-9).epsilon(1e-3));
+}
+
+TEST_CASE("softmax_loss: a label out of range is named") {
+  LayerCase layer = loss_case({});
+  const std::array<int32_t, 4> labels{2, 0, 7, 3};
+  layer.step.labels = labels;
+  layer.step.first_sample = 40;
+  LayerRunner runner(layer);
+  CHECK_THROWS_AS(runner.forward(random_inputs(runner, layer, 0)), RunError);
+  CHECK_THROWS_WITH(
+      runner.forward(random_inputs(runner, layer, 0)),
+      "[softmax_loss 'loss'] sample 42 of step 3: label 7 is out of range, expected 0 "
+      "to 6 (the network tells 7 classes apart)");
+}
+
+TEST_CASE("softmax_loss: a short batch in testing leaves the rest at zero") {
+  LayerCase layer = loss_case({});
+  layer.step.phase = layers::Phase::kTest;
+  layer.step.labels = layer.step.labels.first(3);
+  LayerRunner runner(layer);
+  const Values got = runner.forward(random_inputs(runner, layer, 0));
+  CHECK(got[4] > 0);
+  CHECK(got[6] == 0);
+  CHECK(got[7] == 0);
+}
+
+TEST_CASE("softmax_loss: bad scores") {
+  CHECK_THROWS_WITH(
+      define({{"type", "softmax_loss"}, {"name", "loss"}}, {{2, 10, 3, 3}}),
+      "[softmax_loss 'loss'] expected scores of shape samples x classes, got 2x10x3x3 "
+      "(a pooling or linear layer missing before it?)");
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "tests/support/layer_runner.h"
+
+namespace poseidon::test {
+
+struct GradientTolerance {
+  float step = 1e-2F;         ///< of the central difference
+  double relative = 2e-3;     ///< of the gradient's largest element, at least of 1
+  size_t most_elements = 40;  ///< of each tensor, chosen at random
+  bool kinks = false;         ///< the layer is not smooth everywhere
+};
+
+/// Compares the gradients of all inputs and parameters with central differences of a random linear
+/// functional of the output (of a loss layer: the sum of weighted losses), summed in double.
+/// Where the layer has kinks, elements whose differences to both sides disagree are left out; more
+/// than a third of them is a failure.
+void check_gradients(const LayerCase& layer_case, const LayerInputs& values,
+                     const GradientTolerance& tolerance = {});
+
+/// The same with random values, for every layout of the inputs and one to three contributions to
+/// the output's gradient; and the results in place and with two threads must be the same.
+void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& tolerance = {});
+
+/// Fails unless the two agree within `relative` of the largest element (at least of 1), and names
+/// `what`.
+void check_close(const Values& got, const Values& expected, double relative, const char* what);
+
+}  // namespace poseidon::test
