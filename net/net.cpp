@@ -154,14 +154,10 @@ struct Net::State {
 
   /// The name a person knows a call by.
   std::string name_of(const Call& call) const {
-    return call.node >= 0 ? definition_of(call).name
-                          : "reorder after " + name_of(producer_of(call));
-  }
-
-  const Call& producer_of(const Call& call) const {
+    if (call.node >= 0) return definition_of(call).name;
     for (const Call& other : program.calls())
-      if (other.output == call.inputs[0]) return other;
-    return program.calls().front();
+      if (other.output == call.inputs[0]) return "reorder after " + name_of(other);
+    return "reorder of the input";
   }
 
   const Network& network;
@@ -225,6 +221,18 @@ void Net::set_canonical(const Parameter& parameter, std::span<const float> value
         "a parameter is set whole");
   state_->layer_of_parameter[state_->index_of(parameter)]->pack(parameter.index, values.data(),
                                                                 parameter.value.data());
+}
+
+void Net::pack(const Parameter& parameter, std::span<const float> canonical,
+               std::span<float> packed) const {
+  state_->layer_of_parameter[state_->index_of(parameter)]->pack(parameter.index, canonical.data(),
+                                                                packed.data());
+}
+
+void Net::unpack(const Parameter& parameter, std::span<const float> packed,
+                 std::span<float> canonical) const {
+  state_->layer_of_parameter[state_->index_of(parameter)]->unpack(parameter.index, packed.data(),
+                                                                  canonical.data());
 }
 
 void Net::canonical_gradient(const Parameter& parameter, std::span<float> out) const {

@@ -74,6 +74,12 @@ class Net {
   /// A parameter's value in canonical order.
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
+  /// Between canonical order and that of the parameter's memory, for tensors that are kept like it
+  /// (optimizer state).
+  void pack(const Parameter& parameter, std::span<const float> canonical,
+            std::span<float> packed) const;
+  void unpack(const Parameter& parameter, std::span<const float> packed,
+              std::span<float> canonical) const;
   /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements).
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
 
