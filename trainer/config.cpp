@@ -1,0 +1,220 @@
+#include "trainer/config.h"
+
+#include "core/digest.h"
+#include "core/error.h"
+#include "net/network.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// A text that is one of `names`, kept as text.
+void named(Fields& fields, std::string_view key, std::string& value,
+           const std::vector<std::string>& names, std::string_view doc) {
+  const auto at = std::find(names.begin(), names.end(), value);
+  int index = static_cast<int>(at - names.begin());
+  fields.choice(key, index, names, doc);
+  value = names[static_cast<size_t>(index)];
+}
+
+void expect_one(const JsonPlace& place, bool first, bool second, const char* pair) {
+  if (first != second) return;
+  fail_at(place, text("expected exactly one of ", pair, ", got ", first ? "both" : "neither"));
+}
+
+void check_batch(const JobConfig& config, const std::string& file) {
+  const JsonPlace data{file, "/data"}, cluster{file, "/cluster"};
+  const int64_t batch = config.global_batch(), shards = config.logical_shards();
+  if (shards < config.cluster.workers)
+    fail_at(cluster.at("logical_shards"),
+            text("expected at least \"workers\" (", config.cluster.workers, "), got ", shards));
+  if (batch % shards != 0)
+    fail_at(data, text("expected a global batch that \"cluster.logical_shards\" (", shards,
+                       ") divides, got ", batch, " samples"));
+}
+
+}  // namespace
+
+void DataConfig::describe(Fields& fields) {
+  fields.object(
+      "train", [this](Fields& f) { train.describe(f); }, "what is trained on", Presence::kRequired);
+  fields.object(
+      "test", [this](Fields& f) { test.describe(f); },
+      "what is tested on, while training and at its end", Presence::kOptional, &has_test);
+  fields.integer("batch_per_worker", batch_per_worker, between(1, 1 << 24),
+                 "samples of one worker in a step; this or global_batch");
+  fields.integer("global_batch", global_batch, between(1, 1 << 24),
+                 "samples of all workers in a step");
+  fields.integer("loader_threads", loader_threads, between(1, 64),
+                 "threads that prepare batches; they change no result");
+}
+
+void TrainConfig::describe(Fields& fields) {
+  fields.integer("steps", steps, between(1, 1e15), "length of the job; this or epochs");
+  fields.number("epochs", epochs, {.minimum = 0, .maximum = 1e9, .above_minimum = true},
+                "length of the job in passes over the training set");
+  fields.integer("seed", seed, at_least(0), "of first values, order, augmentation and dropout");
+  fields.integer("test_every", test_every, at_least(0), "steps between tests; 0: at the end only");
+  fields.integer("checkpoint_every", checkpoint_every, at_least(0),
+                 "steps between checkpoints; 0: at the end only");
+  fields.integer("log_every", log_every, at_least(1), "steps between lines of metrics.jsonl");
+}
+
+void DeviceConfig::describe(Fields& fields) {
+  named(fields, "type", type, {"cpu", "cuda"}, "what computes");
+  fields.integer("threads", threads, between(0, 1024), "computing threads; 0: all cores");
+  named(fields, "precision", precision, {"fp32"}, "of the arithmetic");
+  fields.text("choices", choices,
+              "file of choices by layer, made by --tune, or a plan.json; \"\": a fixed rule");
+}
+
+void CommConfig::describe(Fields& fields) {
+  named(fields, "scheme", scheme, {"auto", "ps", "sfb"},
+        "how gradients are summed: chosen for each layer, parameter server, sufficient factors");
+  named(fields, "policy", policy, {"bytes", "time"}, "what \"auto\" makes small");
+  fields.text("plan", plan, "a plan.json that is taken as it is");
+  named(fields, "wire", wire, {"fp32", "bf16"}, "what gradients are sent as");
+  fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, 1 << 30),
+                 "largest piece of a gradient that goes to one server");
+  fields.integer("staleness", staleness, between(0, 1024), "steps that sums may be late");
+  fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
+                "of each node; 0: no limit");
+  fields.number("link_mbps", link_mbps, at_least(0), "speed of the network; 0: measured");
+}
+
+void ClusterConfig::describe(Fields& fields) {
+  fields.integer("workers", workers, between(1, 4096), "processes that compute");
+  fields.integer("servers", servers, between(0, 4096), "processes that add gradients");
+  fields.integer("logical_shards", logical_shards, between(0, 1 << 20),
+                 "parts of the global batch, summed by a fixed tree; 0: as many as workers; more: "
+                 "gradient accumulation");
+  fields.boolean("servers_apart", servers_apart, "servers have hosts of their own");
+  fields.number("timeout_s", timeout_s, kPositive, "silence after which a peer is lost");
+  fields.number("stall_timeout_s", stall_timeout_s, kPositive,
+                "time without progress after which the job fails");
+}
+
+void JobConfig::describe(Fields& fields) {
+  fields.text("name", name, "of the run; default: the name of the job file");
+  fields.text("network", network, "the network file, seen from this file's folder",
+              Presence::kRequired);
+  fields.object(
+      "data", [this](Fields& f) { data.describe(f); }, "samples", Presence::kRequired);
+  fields.object(
+      "optimizer", [this](Fields& f) { optimizer.describe(f); }, "how parameters follow gradients",
+      Presence::kRequired);
+  fields.object(
+      "train", [this](Fields& f) { train.describe(f); }, "how long, and what is done meanwhile",
+      Presence::kRequired);
+  fields.object(
+      "device", [this](Fields& f) { device.describe(f); }, "what computes");
+  fields.object(
+      "comm", [this](Fields& f) { comm.describe(f); }, "how workers exchange gradients");
+  fields.object(
+      "cluster", [this](Fields& f) { cluster.describe(f); }, "who takes part");
+}
+
+JobConfig read_job_config(const Json& json, const std::string& file) {
+  JobConfig config;
+  const JsonPlace top{file, ""};
+  read_fields(json, top, [&](Fields& fields) { config.describe(fields); });
+  expect_one(top.at("data"), config.data.batch_per_worker != 0, config.data.global_batch != 0,
+             "\"batch_per_worker\" and \"global_batch\"");
+  expect_one(top.at("train"), config.train.steps != 0, config.train.epochs > 0,
+             "\"steps\" and \"epochs\"");
+  if (config.name.find('/') != std::string::npos)
+    fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
+  check_batch(config, file);
+  return config;
+}
+
+void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
+  const auto refuse = [&](const char* pointer, const std::string& got, const char* only) {
+    fail_at({file, pointer}, text("got ", got, ", but distributed training is not in this build; ",
+                                  "expected ", only));
+  };
+  if (config.cluster.workers > 1)
+    refuse("/cluster/workers", std::to_string(config.cluster.workers), "1");
+  if (config.cluster.servers > 0)
+    refuse("/cluster/servers", std::to_string(config.cluster.servers), "0");
+  if (config.comm.scheme != "auto")
+    refuse("/comm/scheme", "\"" + config.comm.scheme + "\"", "\"auto\"");
+  if (config.comm.wire != "fp32") refuse("/comm/wire", "\"" + config.comm.wire + "\"", "\"fp32\"");
+  if (config.comm.staleness > 0)
+    refuse("/comm/staleness", std::to_string(config.comm.staleness), "0");
+  if (!config.comm.plan.empty()) refuse("/comm/plan", "\"" + config.comm.plan + "\"", "\"\"");
+  if (config.device.type != "cpu")
+    fail_at({file, "/device/type"},
+            "got \"" + config.device.type + "\", but this build computes on \"cpu\" only");
+}
+
+Json resolved(JobConfig config) {
+  Json json = write_fields([&](Fields& fields) { config.describe(fields); });
+  // 0 stands for "not given" and is not a value that a file may hold.
+  if (config.data.batch_per_worker == 0) json["data"].erase("batch_per_worker");
+  if (config.data.global_batch == 0) json["data"].erase("global_batch");
+  if (config.train.steps == 0) json["train"].erase("steps");
+  if (config.train.epochs <= 0) json["train"].erase("epochs");
+  return json;
+}
+
+Json decisive(const JobConfig& config, const Json& network) {
+  Json json = resolved(config);
+  json.erase("name");
+  json["network"] = network;
+  for (const char* set : {"train", "test"}) {
+    if (!json["data"].contains(set)) continue;
+    Json& dataset = json["data"][set];
+    dataset.erase("path");
+    if (dataset.contains("transform")) dataset["transform"].erase("mean_image");
+  }
+  json["data"].erase("loader_threads");
+  json["device"].erase("threads");
+  json["device"].erase("choices");
+  json["comm"].erase("plan");
+  return json;
+}
+
+std::string config_hash(const Json& decisive_part) {
+  const std::string words = decisive_part.dump();
+  return sha256_hex(std::as_bytes(std::span(words)));
+}
+
+// ---- schemas
+
+namespace {
+
+constexpr const char* kDialect = "https://json-schema.org/draft/2020-12/schema";
+
+Json titled(const char* title, Json schema) {
+  Json out{{"$schema", kDialect}, {"title", title}};
+  out.update(schema);
+  return out;
+}
+
+/// Exactly one of two keys, whose default 0 means that they are not given.
+void exclusive(Json& object, const char* first, const char* second) {
+  for (const char* key : {first, second}) object["properties"][key].erase("default");
+  object["oneOf"] = Json::array(
+      {Json{{"required", Json::array({first})}}, Json{{"required", Json::array({second})}}});
+}
+
+}  // namespace
+
+Json job_schema() {
+  JobConfig config;
+  Json schema = schema_of([&](Fields& fields) { config.describe(fields); });
+  exclusive(schema["properties"]["data"], "batch_per_worker", "global_batch");
+  exclusive(schema["properties"]["train"], "steps", "epochs");
+  return titled("Poseidon job", std::move(schema));
+}
+
+Json network_schema() {
+  Json schema = schema_of(net::describe_network);
+  // A key that a layer must have may stand in "defaults" instead.
+  for (Json& branch : schema["properties"]["layers"]["items"]["oneOf"])
+    branch["required"] = Json::array({"type"});
+  return titled("Poseidon network", std::move(schema));
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,116 @@
+#include "trainer/job.h"
+
+#include "core/error.h"
+#include "trainer/overrides.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Replaces variables and makes paths absolute.
+class PathResolver {
+ public:
+  PathResolver(const JobSource& source, Log& log)
+      : source_(source), folder_(fs::absolute(source.file).parent_path()), log_(log) {}
+
+  /// `pointer` is the place in the job file.
+  void resolve(std::string& path, const char* pointer) const {
+    if (path.empty()) return;
+    const JsonPlace place{source_.file.string(), pointer};
+    try {
+      path = (folder_ / data::expand_variables(path, source_.lookup)).lexically_normal().string();
+    } catch (const ConfigError& error) {
+      complain(place, error.what());
+      return;
+    }
+    if (!fs::exists(path)) complain(place, "\"" + path + "\" does not exist");
+  }
+
+ private:
+  void complain(const JsonPlace& place, const std::string& message) const {
+    if (!source_.data_may_be_missing) fail_at(place, message);
+    log_.warning(text(place.file, ": ", place.pointer, ": ", message));
+  }
+
+  const JobSource& source_;
+  fs::path folder_;
+  Log& log_;
+};
+
+void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
+  const PathResolver resolver(source, log);
+  resolver.resolve(config.data.train.path, "/data/train/path");
+  resolver.resolve(config.data.train.transform.mean_image, "/data/train/transform/mean_image");
+  if (config.data.has_test) {
+    resolver.resolve(config.data.test.path, "/data/test/path");
+    resolver.resolve(config.data.test.transform.mean_image, "/data/test/transform/mean_image");
+  }
+  resolver.resolve(config.device.choices, "/device/choices");
+}
+
+/// The network's path may hold variables too, but it must be there.
+fs::path network_path(const JobConfig& config, const JobSource& source) {
+  const JsonPlace place{source.file.string(), "/network"};
+  fs::path path;
+  try {
+    path = source.file.parent_path() / data::expand_variables(config.network, source.lookup);
+  } catch (const ConfigError& error) {
+    fail_at(place, error.what());
+  }
+  if (!fs::exists(path))
+    fail_at(place, "the network file \"" + path.string() + "\" does not exist");
+  return path;
+}
+
+}  // namespace
+
+Job load_job(const JobSource& source, Log& log) {
+  Job job{.file = source.file.string(), .config = {}, .network = nullptr};
+  Json json = read_json(source.file);
+  for (const std::string& key : apply_overrides(json, source.overrides, fs::current_path()))
+    log.info("--set changes the type: " + key + " of " + job.file + " is left out");
+  job.config = read_job_config(json, job.file);
+  if (job.config.name.empty()) job.config.name = source.file.stem().string();
+  refuse_what_is_not_built(job.config, job.file);
+  resolve_paths(job.config, source, log);
+  const fs::path network_file = network_path(job.config, source);
+  job.network = std::make_unique<net::Network>(network_file, job.config.shard_batch());
+  job.config.network = fs::absolute(network_file).lexically_normal().string();
+  if (job.network->classes() == 0)
+    throw ConfigError(network_file.string() +
+                      ": /layers: a network that is trained needs a softmax_loss");
+  return job;
+}
+
+PreparedData open_data(const Job& job, DataPart part, Log& log) {
+  const bool train = part == DataPart::kTrain;
+  data::DatasetConfig config = train ? job.config.data.train : job.config.data.test;
+  if (!train && !config.has_transform) config.transform = job.config.data.train.transform;
+  const JsonPlace place{job.file, train ? "/data/train" : "/data/test"};
+  PreparedData prepared;
+  prepared.dataset = data::open_dataset(config);
+  const data::DatasetDescription& known = prepared.dataset->description();
+  const auto classes = static_cast<int64_t>(known.classes.size());
+  if (classes > job.network->classes())
+    fail_at(place, text(known.source, " has ", classes, " classes, but network \"",
+                        job.network->name(), "\" tells only ", job.network->classes(), " apart"));
+  if (classes < job.network->classes())
+    log.warning(text(place.file, ": ", place.pointer, ": ", known.source, " has ", classes,
+                     " classes, network \"", job.network->name(), "\" tells ",
+                     job.network->classes(), " apart"));
+  const Shape& input = job.network->input();
+  try {
+    prepared.transform = std::make_unique<data::Transform>(
+        config.transform, Shape{input.channels(), input.height(), input.width()},
+        train ? data::Phase::kTrain : data::Phase::kTest,
+        static_cast<uint64_t>(job.config.train.seed), known.shape);
+  } catch (const ConfigError& error) {
+    fail_at(place, text("for the input ", input.channels(), "x", input.height(), "x", input.width(),
+                        " of network \"", job.network->name(), "\": ", error.what()));
+  }
+  return prepared;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/log.h"
+#include "data/dataset.h"
+#include "data/transform.h"
+#include "net/network.h"
+#include "trainer/config.h"
+
+namespace poseidon::trainer {
+
+/// Where a job comes from.
+struct JobSource {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;  ///< "--set" words
+  data::VariableLookup lookup;         ///< values of ${VARIABLES} in paths
+  /// A path that is not there, or a variable that is not set, is a warning: nothing will be read.
+  bool data_may_be_missing = false;
+};
+
+/// A job whose files are read and checked: what a run, --check and --time begin with.
+struct Job {
+  std::string file;                       ///< for messages
+  JobConfig config;                       ///< paths are absolute, variables replaced
+  std::unique_ptr<net::Network> network;  ///< for batches of config.shard_batch() samples
+
+  Json decisive_part() const { return decisive(config, network->json()); }
+};
+
+/// Reads job and network, resolves paths. Throws ConfigError.
+Job load_job(const JobSource& source, Log& log);
+
+/// A dataset with its preparation for the job's network.
+struct PreparedData {
+  std::unique_ptr<data::Dataset> dataset;
+  std::unique_ptr<data::Transform> transform;
+};
+
+enum class DataPart : uint8_t { kTrain, kTest };
+
+/// Opens one of the job's datasets and checks that it goes with the network: shape, classes. Throws
+/// ConfigError, RunError.
+PreparedData open_data(const Job& job, DataPart part, Log& log);
+
+}  // namespace poseidon::trainer
