@@ -1,0 +1,19 @@
+// A network file of any bytes: it is refused with a ConfigError, or it is a network whose summary can
+// be written.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/error.h"
+#include "net/network.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon;
+  try {
+    const Json json = parse_json({reinterpret_cast<const char*>(data), size}, "network.json");
+    net::Network(json, "network.json", 2).summary();
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}
