@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/error.h"
@@ -14,6 +16,9 @@ class CorruptSample : public RunError {
  public:
   using RunError::RunError;
 };
+
+/// Makes a sample's name where a message needs it.
+using SampleName = std::function<std::string()>;
 
 enum class SampleForm : uint8_t {
   kEncoded,  ///< an image file: JPEG, PNG, BMP or PNM

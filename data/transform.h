@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/shape.h"
@@ -44,7 +43,7 @@ class Transform {
 
   /// Writes channels x height x width floats. Throws CorruptSample when the image cannot be
   /// decoded, ConfigError when it does not come out in the wanted size; both begin with `name`.
-  void apply(const Sample& sample, SampleKey key, const std::string& name, std::span<float> out,
+  void apply(const Sample& sample, SampleKey key, const SampleName& name, std::span<float> out,
              TransformScratch& scratch) const;
 
  private:

@@ -37,6 +37,7 @@ const std::map<std::string, std::set<std::string>> kPackages{
     {"omp.h", {"core/cpu", "layers/cpu"}},
     {"stb/", {"data"}},
     {"jpeglib.h", {"data"}},
+    {"jerror.h", {"data"}},
     {"turbojpeg.h", {"data"}},
     {"zlib.h", {"data"}},
     {"CLI/", {"apps"}},

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/digest.h"
+
+namespace poseidon::data {
+
+/// Gathers what makes a dataset that dataset. Every part is hashed with its length, so that no two
+/// lists of parts run into each other.
+class Fingerprint {
+ public:
+  void add(uint64_t number) {
+    std::array<std::byte, 8> bytes;
+    for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<std::byte>(number >> (8 * i));
+    digest_.update(bytes);
+  }
+  void add(const std::string& part) {
+    add(part.size());
+    digest_.update({reinterpret_cast<const std::byte*>(part.data()), part.size()});
+  }
+  void add(const std::vector<std::string>& parts) {
+    add(parts.size());
+    for (const std::string& part : parts) add(part);
+  }
+  std::string hex() { return digest_.hex(); }
+
+ private:
+  Sha256 digest_;
+};
+
+}  // namespace poseidon::data

@@ -1,0 +1,59 @@
+#include "data/finish.h"
+
+#include <algorithm>
+
+namespace poseidon::data {
+
+namespace {
+
+/// `count` pixels from `in`, every kStep-th value, normalized. The step is a constant for the
+/// common numbers of channels, so that the compiler makes vector code of it.
+template <int64_t kStep, class Value>
+void copy_run(const Value* in, int64_t step, int64_t count, float mean, float factor, float* out) {
+  const int64_t stride = kStep > 0 ? kStep : step;
+  for (int64_t x = 0; x < count; ++x) out[x] = (static_cast<float>(in[x * stride]) - mean) * factor;
+}
+
+template <class Value>
+void copy_run(const Value* in, int64_t step, int64_t count, float mean, float factor, float* out) {
+  if (step == 3) return copy_run<3>(in, step, count, mean, factor, out);
+  if (step == 1) return copy_run<1>(in, step, count, mean, factor, out);
+  copy_run<0>(in, step, count, mean, factor, out);
+}
+
+}  // namespace
+
+template <class Value>
+void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
+            int64_t out_height, int64_t out_width, std::span<float> out) {
+  const int64_t channels = static_cast<int64_t>(normalization.mean.size());
+  // Columns begin .. end - 1 of the output lie in the pixels, the others beside them.
+  const int64_t begin = std::clamp<int64_t>(-window.left, 0, out_width);
+  const int64_t end = std::clamp<int64_t>(window.width - window.left, begin, out_width);
+  for (int64_t c = 0; c < channels; ++c) {
+    const float mean = normalization.mean[static_cast<size_t>(c)];
+    const float factor = normalization.factor[static_cast<size_t>(c)];
+    const float black = (0 - mean) * factor;
+    for (int64_t y = 0; y < out_height; ++y) {
+      float* row = &out[static_cast<size_t>((c * out_height + y) * out_width)];
+      const int64_t from = window.top + y;
+      if (from < 0 || from >= window.height) {
+        std::fill(row, row + out_width, black);
+        continue;
+      }
+      std::fill(row, row + begin, black);
+      if (begin < end)
+        copy_run(window.pixels + (from * window.width + window.left + begin) * channels + c,
+                 channels, end - begin, mean, factor, row + begin);
+      std::fill(row + end, row + out_width, black);
+      if (mirror) std::reverse(row, row + out_width);
+    }
+  }
+}
+
+template void finish(const PixelWindow<uint8_t>&, const Normalization&, bool, int64_t, int64_t,
+                     std::span<float>);
+template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
+                     std::span<float>);
+
+}  // namespace poseidon::data

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace poseidon::data {
+
+/// Interleaved pixels of which a window is the output. Where the window reaches beyond them there
+/// is black.
+template <class Value>
+struct PixelWindow {
+  const Value* pixels = nullptr;  ///< height x width x channels
+  int64_t height = 0, width = 0;
+  int64_t top = 0, left = 0;  ///< of the window's corner; below 0 outside of the pixels
+};
+
+/// Per channel: (value - mean) * factor.
+struct Normalization {
+  std::vector<float> mean, factor;
+};
+
+/// Writes the window as channels x out_height x out_width floats, normalized, and mirrored when
+/// wanted. The number of channels is that of `normalization`.
+template <class Value>
+void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
+            int64_t out_height, int64_t out_width, std::span<float> out);
+
+extern template void finish(const PixelWindow<uint8_t>&, const Normalization&, bool, int64_t,
+                            int64_t, std::span<float>);
+extern template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
+                            std::span<float>);
+
+}  // namespace poseidon::data

@@ -1,0 +1,292 @@
+#include "data/jpeg.h"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+
+#include <jpeglib.h>
+// What follows needs what precedes.
+#include <jerror.h>
+
+#include "core/error.h"
+#include "data/sample.h"
+
+namespace poseidon::data {
+
+namespace {
+
+/// Scans of a progressive file; a hostile one repeats a large scan thousands of times.
+constexpr int kMostScans = 100;
+constexpr long kMostMemory = 1L << 30;
+
+/// libjpeg's errors are made to come back to setjmp in the functions below that begin with `try_`.
+/// Those hold plain values only: a longjmp runs no destructors.
+struct ErrorReturn {
+  jpeg_error_mgr manager;
+  std::jmp_buf place;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void return_error(j_common_ptr jpeg) {
+  auto* error = reinterpret_cast<ErrorReturn*>(jpeg->err);
+  error->manager.format_message(jpeg, error->message);
+  std::longjmp(error->place, 1);
+}
+
+/// libjpeg only warns where the data are damaged, and fills the rest with grey. That is no sample
+/// to learn from. Other warnings (bytes that are skipped between segments) leave the image whole.
+void judge_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  switch (jpeg->err->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_NOT_SEQUENTIAL: return_error(jpeg);
+    default: ++jpeg->err->num_warnings;
+  }
+}
+
+void keep_message(j_common_ptr) {}
+
+void count_scans(j_common_ptr jpeg) {
+  if (!jpeg->is_decompressor) return;
+  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > kMostScans) {
+    jpeg->err->msg_code = JERR_BAD_PROGRESSION;
+    return_error(jpeg);
+  }
+}
+
+void set_up(ErrorReturn& error) {
+  jpeg_std_error(&error.manager);
+  error.manager.error_exit = return_error;
+  error.manager.emit_message = judge_message;
+  error.manager.output_message = keep_message;
+}
+
+/// The part of the image that is decoded, in pixels of the scaled image.
+struct Window {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+};
+
+struct Decompressor {
+  jpeg_decompress_struct jpeg{};
+  ErrorReturn error{};
+  jpeg_progress_mgr progress{};
+};
+
+bool try_create(Decompressor& d) {
+  set_up(d.error);
+  d.jpeg.err = &d.error.manager;
+  if (setjmp(d.error.place) != 0) return false;
+  jpeg_create_decompress(&d.jpeg);
+  d.progress.progress_monitor = count_scans;
+  d.jpeg.progress = &d.progress;
+  d.jpeg.mem->max_memory_to_use = kMostMemory;
+  return true;
+}
+
+bool try_read_header(Decompressor& d, const std::byte* bytes, size_t count) {
+  if (setjmp(d.error.place) != 0) return false;
+  jpeg_abort_decompress(&d.jpeg);
+  jpeg_mem_src(&d.jpeg, reinterpret_cast<const unsigned char*>(bytes),
+               static_cast<unsigned long>(count));
+  jpeg_read_header(&d.jpeg, TRUE);
+  return true;
+}
+
+/// Starts the image at eighths/8 of its size and goes to the window, which is widened on its left
+/// to where the format allows to begin.
+bool try_start(Decompressor& d, unsigned eighths, J_COLOR_SPACE colors, Window& window) {
+  if (setjmp(d.error.place) != 0) return false;
+  d.jpeg.scale_num = eighths;
+  d.jpeg.scale_denom = 8;
+  d.jpeg.out_color_space = colors;
+  d.jpeg.dct_method = JDCT_ISLOW;
+  jpeg_start_decompress(&d.jpeg);
+  const int64_t output_height = d.jpeg.output_height, output_width = d.jpeg.output_width;
+  window.height = std::min(window.height, output_height - window.top);
+  window.width = std::min(window.width, output_width - window.left);
+  if (window.width < output_width) {
+    JDIMENSION left = static_cast<JDIMENSION>(window.left);
+    JDIMENSION width = static_cast<JDIMENSION>(window.width);
+    jpeg_crop_scanline(&d.jpeg, &left, &width);
+    window.left = left;
+    window.width = width;
+  }
+  if (window.top > 0) jpeg_skip_scanlines(&d.jpeg, static_cast<JDIMENSION>(window.top));
+  return true;
+}
+
+void read_rows(j_decompress_ptr jpeg, uint8_t* out, int64_t rows, int64_t row_bytes) {
+  constexpr int64_t kMostRows = 16;
+  JSAMPROW pointers[kMostRows];
+  while (rows > 0) {
+    const int64_t count = std::min(rows, kMostRows);
+    for (int64_t i = 0; i < count; ++i) pointers[i] = out + i * row_bytes;
+    const JDIMENSION got = jpeg_read_scanlines(jpeg, pointers, static_cast<JDIMENSION>(count));
+    out += got * row_bytes;
+    rows -= got;
+  }
+}
+
+bool try_read_rows(Decompressor& d, uint8_t* out, int64_t rows, int64_t row_bytes) {
+  if (setjmp(d.error.place) != 0) return false;
+  read_rows(&d.jpeg, out, rows, row_bytes);
+  jpeg_abort_decompress(&d.jpeg);
+  return true;
+}
+
+/// The smallest part of 8 that shrinks by no more than `shrink`, among those that libjpeg-turbo has
+/// fast code for.
+unsigned eighths_for(double shrink) {
+  for (unsigned eighths : {1u, 2u, 4u})
+    if (shrink * eighths >= 8) return eighths;
+  return 8;
+}
+
+/// `box` in the scaled image, with two pixels more on each side: at the edges of what is decoded,
+/// colour is interpolated from one side only.
+Window window_for(const Box& box, double scale, int64_t image_height, int64_t image_width) {
+  constexpr int64_t kMargin = 2;
+  const auto low = [&](int64_t from) {
+    return std::max<int64_t>(0, static_cast<int64_t>(static_cast<double>(from) * scale) - kMargin);
+  };
+  const auto high = [&](int64_t to, int64_t extent) {
+    const int64_t whole = static_cast<int64_t>(static_cast<double>(extent) * scale) + 1;
+    return std::min(whole, static_cast<int64_t>(static_cast<double>(to) * scale) + 1 + kMargin);
+  };
+  Window window;
+  window.top = low(box.top);
+  window.left = low(box.left);
+  window.height = high(box.top + box.height, image_height) - window.top;
+  window.width = high(box.left + box.width, image_width) - window.left;
+  return window;
+}
+
+/// CMYK as Adobe writes it, inverted, or plain.
+void cmyk_to_rgb(const Image& cmyk, bool inverted, Image& out) {
+  out.reshape(cmyk.height, cmyk.width, 3);
+  for (size_t i = 0; i < out.pixels.size() / 3; ++i) {
+    const auto light = [&](size_t c) {
+      const int value = cmyk.pixels[4 * i + c];
+      return inverted ? value : 255 - value;
+    };
+    for (size_t c = 0; c < 3; ++c)
+      out.pixels[3 * i + c] = static_cast<uint8_t>((light(c) * light(3) + 127) / 255);
+  }
+}
+
+void rgb_to_grey(Image& image) {
+  const size_t count = image.pixels.size() / 3;
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* p = &image.pixels[3 * i];
+    image.pixels[i] = static_cast<uint8_t>((p[0] * 299 + p[1] * 587 + p[2] * 114 + 500) / 1000);
+  }
+  image.reshape(image.height, image.width, 1);
+}
+
+}  // namespace
+
+struct JpegDecoder::State {
+  Decompressor decompressor;
+  std::string name;
+  Image cmyk;
+
+  [[noreturn]] void fail() const {
+    throw CorruptSample(text(name, ": cannot be decoded: ", decompressor.error.message));
+  }
+  bool is_cmyk() const {
+    return decompressor.jpeg.jpeg_color_space == JCS_CMYK ||
+           decompressor.jpeg.jpeg_color_space == JCS_YCCK;
+  }
+};
+
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
+  if (!try_create(state_->decompressor))
+    throw RunError(text("libjpeg cannot be started: ", state_->decompressor.error.message));
+}
+
+JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->decompressor.jpeg); }
+
+std::array<int64_t, 3> JpegDecoder::open(std::span<const std::byte> bytes,
+                                         const std::string& name) {
+  state_->name = name;
+  Decompressor& d = state_->decompressor;
+  if (!try_read_header(d, bytes.data(), bytes.size())) state_->fail();
+  return {d.jpeg.image_height, d.jpeg.image_width, d.jpeg.num_components == 1 ? 1 : 3};
+}
+
+void JpegDecoder::decode(const Box& box, double shrink, int channels, DecodedPart& out) {
+  Decompressor& d = state_->decompressor;
+  const bool cmyk = state_->is_cmyk();
+  const bool to_grey = channels == 1 && (d.jpeg.jpeg_color_space == JCS_GRAYSCALE ||
+                                         d.jpeg.jpeg_color_space == JCS_YCbCr);
+  const J_COLOR_SPACE colors = cmyk ? JCS_CMYK : to_grey ? JCS_GRAYSCALE : JCS_RGB;
+  const unsigned eighths = eighths_for(shrink);
+  out.scale = eighths / 8.0;
+  Window window = window_for(box, out.scale, d.jpeg.image_height, d.jpeg.image_width);
+  if (!try_start(d, eighths, colors, window)) state_->fail();
+
+  Image& image = cmyk ? state_->cmyk : out.image;
+  image.reshape(window.height, window.width, cmyk ? 4 : to_grey ? 1 : 3);
+  if (!try_read_rows(d, image.pixels.data(), window.height, window.width * image.channels))
+    state_->fail();
+  if (cmyk) cmyk_to_rgb(image, d.jpeg.saw_Adobe_marker != 0, out.image);
+  if (channels == 1 && !to_grey) rgb_to_grey(out.image);
+  out.top = window.top;
+  out.left = window.left;
+}
+
+namespace {
+
+struct Compressor {
+  jpeg_compress_struct jpeg{};
+  ErrorReturn error{};
+  unsigned char* bytes = nullptr;
+  unsigned long count = 0;
+};
+
+bool try_encode(Compressor& c, const uint8_t* pixels, int64_t height, int64_t width,
+                int64_t channels, int quality) {
+  set_up(c.error);
+  c.jpeg.err = &c.error.manager;
+  if (setjmp(c.error.place) != 0) return false;
+  jpeg_create_compress(&c.jpeg);
+  jpeg_mem_dest(&c.jpeg, &c.bytes, &c.count);
+  c.jpeg.image_height = static_cast<JDIMENSION>(height);
+  c.jpeg.image_width = static_cast<JDIMENSION>(width);
+  c.jpeg.input_components = static_cast<int>(channels);
+  c.jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&c.jpeg);
+  jpeg_set_quality(&c.jpeg, quality, TRUE);
+  c.jpeg.optimize_coding = TRUE;
+  jpeg_start_compress(&c.jpeg, TRUE);
+  for (int64_t y = 0; y < height; ++y) {
+    JSAMPROW row = const_cast<JSAMPROW>(pixels + y * width * channels);
+    jpeg_write_scanlines(&c.jpeg, &row, 1);
+  }
+  jpeg_finish_compress(&c.jpeg);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
+  check(image.channels == 1 || image.channels == 3, "a JPEG file has 1 or 3 channels");
+  Compressor c;
+  const bool done =
+      try_encode(c, image.pixels.data(), image.height, image.width, image.channels, quality);
+  const auto* bytes = reinterpret_cast<const std::byte*>(c.bytes);
+  std::vector<std::byte> out;
+  if (done) out.assign(bytes, bytes + c.count);
+  jpeg_destroy_compress(&c.jpeg);
+  std::free(c.bytes);
+  if (!done) throw RunError(text("an image cannot be encoded: ", c.error.message));
+  return out;
+}
+
+}  // namespace poseidon::data

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+#include "data/image_decoder.h"
+
+namespace poseidon::data {
+
+/// Decodes JPEG files by libjpeg-turbo. One for each thread.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+
+  /// Reads the header: height, width, channels (1 or 3). Throws CorruptSample.
+  std::array<int64_t, 3> open(std::span<const std::byte> bytes, const std::string& name);
+  /// As ImageDecoder::decode(). CMYK images become RGB.
+  void decode(const Box& box, double shrink, int channels, DecodedPart& out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Grey or RGB pixels as a JPEG file of `quality` 1 to 100.
+std::vector<std::byte> encode_jpeg(const Image& image, int quality);
+
+}  // namespace poseidon::data

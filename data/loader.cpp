@@ -1,0 +1,355 @@
+#include "data/loader.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "core/buffer.h"
+#include "core/error.h"
+#include "core/mutex.h"
+#include "data/order.h"
+
+namespace poseidon::data {
+
+namespace {
+
+/// Above normal programs' 0: the threads that compute go first.
+constexpr int kNiceness = 10;
+constexpr int64_t kMostChunk = 16;
+constexpr int kMostReplacements = 1000;
+
+void yield_to_computing_threads() {
+  // On Linux a priority belongs to a thread. Failure costs only speed.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNiceness);
+}
+
+/// Which sample stands where: the steps of training and testing.
+class Plan {
+ public:
+  Plan(int64_t samples, const LoaderOptions& options)
+      : order_(samples, options.seed, options.shuffle && options.phase == Phase::kTrain),
+        global_batch_(options.global_batch),
+        testing_(options.phase == Phase::kTest) {}
+
+  int64_t steps_per_pass() const { return (order_.samples() + global_batch_ - 1) / global_batch_; }
+  /// Sample `i` of the global batch of `step`; index -1 behind the end of a test's pass.
+  OrderedSample at(int64_t step, int64_t i) const {
+    if (!testing_) return order_.at(step * global_batch_ + i);
+    const int64_t position = step % steps_per_pass() * global_batch_ + i;
+    return {step / steps_per_pass(), position < order_.samples() ? position : -1};
+  }
+  int64_t samples() const { return order_.samples(); }
+
+ private:
+  Order order_;
+  int64_t global_batch_;
+  bool testing_;
+};
+
+/// Prepares one sample after another. The part of the loader that a thread runs without a lock.
+class SamplePreparer {
+ public:
+  SamplePreparer(const Dataset& dataset, const Transform& transform, OnError on_error, Log& log)
+      : dataset_(dataset), transform_(transform), on_error_(on_error), log_(log) {}
+
+  struct Memory {
+    Sample sample;
+    TransformScratchPtr scratch = make_transform_scratch();
+  };
+
+  /// Fills `out` from sample `wanted`, or from the next good one where that is allowed. Gives the
+  /// index of the sample used.
+  int64_t prepare(OrderedSample wanted, std::span<float> out, Memory& memory) {
+    int64_t index = wanted.index;
+    for (int attempt = 0; attempt < kMostReplacements; ++attempt) {
+      if (try_prepare({wanted.epoch, index}, out, memory)) return index;
+      index = (index + 1) % dataset_.size();
+    }
+    throw RunError(text(dataset_.description().source, ": ", kMostReplacements,
+                        " corrupt samples in a row, from ", dataset_.name(wanted.index), " on"));
+  }
+  int64_t corrupt_samples() const {
+    MutexLock lock(mutex_);
+    return static_cast<int64_t>(corrupt_.size());
+  }
+
+ private:
+  bool try_prepare(OrderedSample at, std::span<float> out, Memory& memory) {
+    const auto name = [&] { return dataset_.name(at.index); };
+    try {
+      dataset_.read(at.index, memory.sample);
+      const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
+      transform_.apply(memory.sample, key, name, out, *memory.scratch);
+      return true;
+    } catch (const CorruptSample& error) {
+      if (on_error_ == OnError::kStop) throw;
+      note_corrupt(at.index, error);
+      return false;
+    }
+  }
+
+  // Whether a sample is used never depends on what was noted: a random crop may miss the damage.
+  void note_corrupt(int64_t index, const CorruptSample& error) {
+    {
+      MutexLock lock(mutex_);
+      if (!corrupt_.insert(index).second) return;
+    }
+    log_.warning(text(error.what(), "; skipped"));
+  }
+
+  const Dataset& dataset_;
+  const Transform& transform_;
+  const OnError on_error_;
+  Log& log_;
+  mutable Mutex mutex_;
+  std::set<int64_t> corrupt_ GUARDED_BY(mutex_);
+};
+
+/// A place for one batch. While it is prepared, the threads write to parts of their own.
+struct Slot {
+  Buffer pixels;
+  std::vector<int32_t> labels;
+  std::vector<int64_t> indices;
+  Batch batch;
+  int64_t chunks_left = 0;
+  std::exception_ptr error;
+  int64_t error_at = 0;  ///< place in the batch of the sample that failed
+};
+
+/// Some samples of a batch: what a thread takes at once.
+struct Chunk {
+  int64_t sequence = 0, first = 0, count = 0;
+};
+
+}  // namespace
+
+/// Batches have sequence numbers 0, 1, ... from the start step on; batch n lies in slot n % slots.
+/// A batch is prepared in chunks that threads take in order, once its slot is free.
+class Loader::Ring {
+ public:
+  Ring(const Dataset& dataset, const Transform& transform, const LoaderOptions& options, Log& log);
+  ~Ring();
+
+  const Batch& next();
+  const Plan& plan() const { return plan_; }
+  int64_t corrupt_samples() const { return preparer_.corrupt_samples(); }
+  double waited_seconds() const { return waited_.load(); }
+
+ private:
+  void run();
+  bool take_chunk(Chunk& chunk);
+  void start_batch(Slot& slot, int64_t sequence) REQUIRES(mutex_);
+  int64_t fill_chunk(const Chunk& chunk, SamplePreparer::Memory& memory);
+  int64_t fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory);
+  void finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error);
+
+  Slot& slot_of(int64_t sequence) { return slots_[static_cast<size_t>(sequence) % slots_.size()]; }
+  const ShardRange& shard_of(int64_t sequence) const {
+    return options_.shards[static_cast<size_t>(sequence) % options_.shards.size()];
+  }
+  int64_t chunk_size(int64_t count) const {
+    return std::clamp<int64_t>(count / (2 * options_.threads), 1, kMostChunk);
+  }
+
+  const LoaderOptions options_;
+  const int64_t sample_count_;  ///< floats of a sample
+  const Plan plan_;
+  SamplePreparer preparer_;  ///< locks itself
+  std::atomic<double> waited_{0};
+
+  Mutex mutex_;
+  Condition room_, ready_;
+  std::vector<Slot> slots_;  ///< chunks_left, error: guarded; the rest as Slot says
+  Chunk next_ GUARDED_BY(mutex_);
+  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< batches handed out
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::exception_ptr failure_ GUARDED_BY(mutex_);
+
+  std::vector<std::jthread> threads_;  ///< last: they use all of the above
+};
+
+Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
+                   Log& log)
+    : options_(options),
+      sample_count_(transform.output().count()),
+      plan_(dataset.size(), options),
+      preparer_(dataset, transform, options.on_error, log),
+      slots_(static_cast<size_t>(options.ready_batches)) {
+  int64_t largest = 0;
+  for (const ShardRange& shard : options_.shards) largest = std::max(largest, shard.count);
+  for (Slot& slot : slots_) {
+    slot.pixels = Buffer(static_cast<size_t>(largest * sample_count_) * sizeof(float));
+    slot.labels.resize(static_cast<size_t>(largest));
+    slot.indices.resize(static_cast<size_t>(largest));
+  }
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Loader::Ring::~Ring() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  room_.notify_all();
+}
+
+void Loader::Ring::run() {
+  yield_to_computing_threads();
+  SamplePreparer::Memory memory;
+  Chunk chunk;
+  while (take_chunk(chunk)) {
+    int64_t replaced = 0;
+    std::exception_ptr error;
+    try {
+      replaced = fill_chunk(chunk, memory);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    finish_chunk(chunk, replaced, error);
+  }
+}
+
+bool Loader::Ring::take_chunk(Chunk& chunk) {
+  MutexLock lock(mutex_);
+  // The batch handed out last stays whole until the next one is asked for.
+  const auto room_end = [this]() REQUIRES(mutex_) {
+    return std::max<int64_t>(given_ - 1, 0) + static_cast<int64_t>(slots_.size());
+  };
+  while (!stopping_ && next_.sequence >= room_end()) room_.wait(mutex_);
+  if (stopping_) return false;
+  const int64_t count = shard_of(next_.sequence).count;
+  if (next_.first == 0) start_batch(slot_of(next_.sequence), next_.sequence);
+  chunk = next_;
+  chunk.count = std::min(chunk_size(count), count - next_.first);
+  next_.first += chunk.count;
+  if (next_.first >= count) next_ = {next_.sequence + 1, 0, 0};
+  return true;
+}
+
+void Loader::Ring::start_batch(Slot& slot, int64_t sequence) {
+  const int64_t shards = static_cast<int64_t>(options_.shards.size());
+  const ShardRange& range = shard_of(sequence);
+  const size_t count = static_cast<size_t>(range.count);
+  const int64_t chunk = chunk_size(range.count);
+  slot.chunks_left = std::max<int64_t>(1, (range.count + chunk - 1) / chunk);
+  slot.error = nullptr;
+  Batch& batch = slot.batch;
+  batch.step = options_.start_step + sequence / shards;
+  batch.shard = static_cast<size_t>(sequence % shards);
+  batch.epoch = plan_.at(batch.step, range.first).epoch;
+  batch.valid = 0;
+  while (batch.valid < range.count && plan_.at(batch.step, range.first + batch.valid).index >= 0)
+    ++batch.valid;
+  batch.replaced = 0;
+  batch.pixels = slot.pixels.as<float>().first(count * static_cast<size_t>(sample_count_));
+  batch.labels = std::span(slot.labels).first(count);
+  batch.indices = std::span(slot.indices).first(count);
+}
+
+int64_t Loader::Ring::fill_chunk(const Chunk& chunk, SamplePreparer::Memory& memory) {
+  Slot& slot = slot_of(chunk.sequence);
+  int64_t replaced = 0;
+  for (int64_t i = chunk.first; i < chunk.first + chunk.count; ++i)
+    replaced += fill_sample(slot, i, memory);
+  return replaced;
+}
+
+/// 1 when another sample had to take its place.
+int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory) {
+  const size_t at = static_cast<size_t>(i), floats = static_cast<size_t>(sample_count_);
+  const std::span<float> out = slot.pixels.as<float>().subspan(at * floats, floats);
+  const OrderedSample wanted =
+      plan_.at(slot.batch.step, options_.shards[slot.batch.shard].first + i);
+  if (wanted.index < 0) {
+    std::fill(out.begin(), out.end(), 0.0f);
+    slot.labels[at] = 0;
+    slot.indices[at] = -1;
+    return 0;
+  }
+  slot.indices[at] = preparer_.prepare(wanted, out, memory);
+  slot.labels[at] = memory.sample.label;
+  return slot.indices[at] != wanted.index ? 1 : 0;
+}
+
+void Loader::Ring::finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error) {
+  MutexLock lock(mutex_);
+  Slot& slot = slot_of(chunk.sequence);
+  slot.batch.replaced += replaced;
+  // Of several errors in a batch the first sample's is told, whichever thread was faster.
+  if (error != nullptr && (slot.error == nullptr || chunk.first < slot.error_at)) {
+    slot.error = error;
+    slot.error_at = chunk.first;
+  }
+  if (--slot.chunks_left == 0) ready_.notify_all();
+}
+
+const Batch& Loader::Ring::next() {
+  const auto began = std::chrono::steady_clock::now();
+  MutexLock lock(mutex_);
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  const int64_t sequence = given_++;
+  room_.notify_all();
+  Slot& slot = slot_of(sequence);
+  while (next_.sequence <= sequence || slot.chunks_left > 0) ready_.wait(mutex_);
+  waited_ =
+      waited_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  if (slot.error != nullptr) {
+    failure_ = slot.error;
+    std::rethrow_exception(failure_);
+  }
+  return slot.batch;
+}
+
+namespace {
+
+[[noreturn]] void fail_option(const std::string& what) { throw ConfigError("loader: " + what); }
+
+void check_options(const Dataset& dataset, const LoaderOptions& options) {
+  if (dataset.size() < 1) fail_option("the dataset is empty");
+  if (options.global_batch < 1 || options.global_batch > (int64_t{1} << 31))
+    fail_option(text("expected a global batch of at least 1, got ", options.global_batch));
+  if (options.threads < 1 || options.threads > 1024)
+    fail_option(text("expected 1 to 1024 threads, got ", options.threads));
+  if (options.ready_batches < 2)
+    fail_option(text("expected at least 2 ready batches, got ", options.ready_batches));
+  if (options.start_step < 0) fail_option("expected a start step of at least 0");
+  if (options.shards.empty()) fail_option("expected at least one shard");
+  for (const ShardRange& shard : options.shards)
+    if (shard.first < 0 || shard.count < 0 || shard.first + shard.count > options.global_batch)
+      fail_option(text("samples ", shard.first, " to ", shard.first + shard.count,
+                       " are outside of the global batch of ", options.global_batch));
+}
+
+}  // namespace
+
+std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards) {
+  check(shards >= 1 && global_batch >= shards, "a batch is cut into at most its own samples");
+  std::vector<ShardRange> ranges;
+  int64_t first = 0;
+  for (int64_t i = 0; i < shards; ++i) {
+    const int64_t count = global_batch / shards + (i < global_batch % shards ? 1 : 0);
+    ranges.push_back({first, count});
+    first += count;
+  }
+  return ranges;
+}
+
+Loader::Loader(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
+               Log& log) {
+  check_options(dataset, options);
+  ring_ = std::make_unique<Ring>(dataset, transform, options, log);
+}
+
+Loader::~Loader() = default;
+
+const Batch& Loader::next() { return ring_->next(); }
+int64_t Loader::steps_per_pass() const { return ring_->plan().steps_per_pass(); }
+int64_t Loader::corrupt_samples() const { return ring_->corrupt_samples(); }
+double Loader::waited_seconds() const { return ring_->waited_seconds(); }
+
+}  // namespace poseidon::data

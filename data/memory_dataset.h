@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace poseidon::data {
+
+/// Part of a dataset that came from one file.
+struct PixelFile {
+  std::string name;
+  std::vector<uint8_t> labels;
+  std::vector<std::byte> pixels;  ///< height x width x channels for each label
+};
+
+/// A small dataset held in memory whole: the files' samples one after another.
+class MemoryDataset final : public Dataset {
+ public:
+  /// `shape` is channels, height, width. `source` names the dataset in messages.
+  MemoryDataset(std::string source, std::vector<std::string> classes, Shape shape,
+                std::vector<PixelFile> files);
+
+  const DatasetDescription& description() const override { return description_; }
+  void read(int64_t index, Sample& sample) const override;
+  std::string name(int64_t index) const override;
+
+ private:
+  struct Position {
+    const PixelFile& file;
+    int64_t index;
+  };
+  Position find(int64_t index) const;
+
+  DatasetDescription description_;
+  std::vector<PixelFile> files_;
+};
+
+}  // namespace poseidon::data

@@ -1,0 +1,72 @@
+#include "data/random_dataset.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/philox.h"
+#include "data/fingerprint.h"
+
+namespace poseidon::data {
+
+namespace {
+
+/// Writes two values for each random word.
+void fill_uniform(const RandomStream& random, std::span<float> out) {
+  const float step = std::sqrt(12.0f) / 65536.0f;  // a width of sqrt(12) has variance 1
+  for (size_t i = 0; i < out.size(); i += 8) {
+    const PhiloxBlock words = random.at(1 + i / 8);
+    for (size_t k = 0; k < 8 && i + k < out.size(); ++k) {
+      const uint32_t half = (words[k / 2] >> (16 * (k % 2))) & 0xFFFF;
+      out[i + k] = (static_cast<float>(half) - 32767.5f) * step;
+    }
+  }
+}
+
+class RandomDataset final : public Dataset {
+ public:
+  RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed) : seed_(seed) {
+    description_.source = "random (generated)";
+    description_.samples = samples;
+    description_.shape = shape;
+    for (int64_t i = 0; i < classes; ++i) description_.classes.push_back(std::to_string(i));
+    Fingerprint fingerprint;
+    fingerprint.add("random");
+    for (int64_t number : {shape[0], shape[1], shape[2], classes, samples})
+      fingerprint.add(static_cast<uint64_t>(number));
+    fingerprint.add(seed);
+    description_.fingerprint = fingerprint.hex();
+  }
+
+  const DatasetDescription& description() const override { return description_; }
+
+  void read(int64_t index, Sample& sample) const override {
+    const RandomStream random(seed_, RandomPurpose::kGeneration, 0, static_cast<uint64_t>(index));
+    const uint64_t classes = description_.classes.size();
+    sample.label = static_cast<int32_t>((random.at(0)[0] * classes) >> 32);
+    sample.form = SampleForm::kFloats;
+    sample.channels = description_.shape[0];
+    sample.height = description_.shape[1];
+    sample.width = description_.shape[2];
+    const size_t count = static_cast<size_t>(description_.shape.count());
+    sample.storage.resize(count * sizeof(float));
+    fill_uniform(random, {reinterpret_cast<float*>(sample.storage.data()), count});
+    sample.bytes = sample.storage;
+  }
+
+  std::string name(int64_t index) const override { return text("random #", index); }
+
+ private:
+  DatasetDescription description_;
+  uint64_t seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
+                                     uint64_t seed) {
+  if (shape.count() > (int64_t{1} << 28))
+    throw ConfigError(text("random: a sample of ", shape.text(), " values is too large"));
+  return std::make_unique<RandomDataset>(shape, classes, samples, seed);
+}
+
+}  // namespace poseidon::data

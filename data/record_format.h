@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/fields.h"
+#include "data/sample.h"
+
+// The bytes of a record set, as docs/record-format.md has them.
+
+namespace poseidon::data {
+
+inline constexpr char kManifestName[] = "records.json";
+inline constexpr size_t kShardHeaderBytes = 64;
+inline constexpr size_t kIndexEntryBytes = 32;
+
+struct ShardHeader {
+  uint32_t shard = 0;
+  uint64_t records = 0;
+  uint64_t index_offset = 0;
+  uint64_t file_bytes = 0;
+  uint32_t index_crc = 0;
+};
+
+struct RecordEntry {
+  uint64_t offset = 0;
+  uint32_t payload_bytes = 0;
+  uint32_t crc = 0;
+  uint32_t label = 0;
+  uint16_t name_bytes = 0;
+  SampleForm form = SampleForm::kEncoded;
+  uint8_t channels = 0;
+  uint32_t height = 0, width = 0;
+};
+
+std::vector<std::byte> encode(const ShardHeader& header);
+/// The checksum that `encode` puts at the end of the header.
+uint32_t header_crc(const ShardHeader& header);
+/// Throws RunError, beginning with `name`, on a wrong magic, version or checksum.
+ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& name);
+
+void append(const RecordEntry& entry, std::vector<std::byte>& out);
+/// `bytes` are kIndexEntryBytes long. Any bytes give an entry; the form may be unknown.
+RecordEntry decode_entry(std::span<const std::byte> bytes);
+
+struct ManifestShard {
+  std::string file;
+  int64_t records = 0, bytes = 0, checksum = 0;
+};
+
+struct Manifest {
+  int64_t samples = 0;
+  std::vector<std::string> classes;
+  std::vector<int64_t> shape;
+  std::vector<ManifestShard> shards;
+};
+
+/// With its checksum.
+std::string manifest_text(Manifest manifest);
+/// Throws RunError, beginning with `name`, for text that is no manifest or fails its checksum.
+Manifest parse_manifest(const std::string& json_text, const std::string& name);
+
+}  // namespace poseidon::data

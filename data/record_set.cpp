@@ -1,0 +1,174 @@
+#include "data/record_set.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/digest.h"
+#include "data/file.h"
+#include "data/fingerprint.h"
+
+namespace poseidon::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uint64_t kMostManifestBytes = uint64_t{16} << 20;
+
+struct OpenShard {
+  MappedFile file;
+  RecordShard shard;
+  int64_t first = 0;  ///< number in the set of its first record
+};
+
+void compare_shard(const RecordShard& shard, const ManifestShard& expected, size_t number,
+                   const std::string& name) {
+  const ShardHeader& header = shard.header();
+  if (header.shard == number && static_cast<int64_t>(header.records) == expected.records &&
+      header_crc(header) == expected.checksum)
+    return;
+  throw RunError(text(name, ": expected shard ", number, " with ", expected.records,
+                      " records and header checksum ", expected.checksum, ", got shard ",
+                      header.shard, " with ", header.records, " and ", header_crc(header),
+                      ": it belongs to another record set"));
+}
+
+OpenShard open_shard(const fs::path& path, const ManifestShard& expected, size_t number,
+                     size_t classes) {
+  MappedFile file(path);
+  if (static_cast<int64_t>(file.bytes().size()) != expected.bytes)
+    throw RunError(
+        text(path.string(), ": expected ", expected.bytes, " bytes, got ", file.bytes().size()));
+  RecordShard shard(file.bytes(), classes, path.string());
+  compare_shard(shard, expected, number, path.string());
+  return {std::move(file), std::move(shard), 0};
+}
+
+class RecordSet final : public Dataset {
+ public:
+  RecordSet(const fs::path& folder, const Manifest& manifest) {
+    for (size_t i = 0; i < manifest.shards.size(); ++i) {
+      shards_.push_back(open_shard(folder / manifest.shards[i].file, manifest.shards[i], i,
+                                   manifest.classes.size()));
+      shards_.back().first = description_.samples;
+      description_.samples += manifest.shards[i].records;
+    }
+    description_.source = folder.string();
+    description_.classes = manifest.classes;
+    if (!manifest.shape.empty())
+      description_.shape = {manifest.shape[0], manifest.shape[1], manifest.shape[2]};
+    Fingerprint fingerprint;
+    fingerprint.add(manifest.classes);
+    for (const ManifestShard& shard : manifest.shards)
+      for (int64_t number : {shard.records, shard.bytes, shard.checksum})
+        fingerprint.add(static_cast<uint64_t>(number));
+    description_.fingerprint = fingerprint.hex();
+  }
+
+  const DatasetDescription& description() const override { return description_; }
+
+  void read(int64_t index, Sample& sample) const override {
+    const OpenShard& shard = shard_of(index);
+    shard.shard.read(static_cast<uint64_t>(index - shard.first), sample);
+  }
+
+  std::string name(int64_t index) const override {
+    const OpenShard& shard = shard_of(index);
+    return shard.shard.record_name(static_cast<uint64_t>(index - shard.first));
+  }
+
+ private:
+  const OpenShard& shard_of(int64_t index) const {
+    check(index >= 0 && index < description_.samples, "sample index outside the record set");
+    const auto after =
+        std::upper_bound(shards_.begin(), shards_.end(), index,
+                         [](int64_t value, const OpenShard& shard) { return value < shard.first; });
+    return *(after - 1);
+  }
+
+  DatasetDescription description_;
+  std::vector<OpenShard> shards_;
+};
+
+}  // namespace
+
+RecordShard::RecordShard(std::span<const std::byte> bytes, size_t classes, std::string name)
+    : bytes_(bytes), name_(std::move(name)), header_(decode_header(bytes, name_)) {
+  const uint64_t size = bytes.size();
+  if (header_.file_bytes != size)
+    throw RunError(text(name_, ": byte 32: expected ", header_.file_bytes, " bytes, got ", size,
+                        size < header_.file_bytes ? ": the file is cut" : ""));
+  if (header_.index_offset < kShardHeaderBytes || header_.index_offset > size ||
+      header_.records != (size - header_.index_offset) / kIndexEntryBytes ||
+      (size - header_.index_offset) % kIndexEntryBytes != 0)
+    throw RunError(text(name_, ": byte 16: an index of ", header_.records, " records at byte ",
+                        header_.index_offset, " does not fit a file of ", size, " bytes"));
+  if (crc32c(bytes.subspan(header_.index_offset)) != header_.index_crc)
+    throw RunError(text(name_, ": byte ", header_.index_offset,
+                        ": the index's checksum does not "
+                        "match"));
+  for (uint64_t record = 0; record < header_.records; ++record) check_entry(record, classes);
+}
+
+RecordEntry RecordShard::entry(uint64_t record) const {
+  check(record < header_.records, "record beyond the shard");
+  return decode_entry(
+      bytes_.subspan(header_.index_offset + record * kIndexEntryBytes, kIndexEntryBytes));
+}
+
+void RecordShard::check_entry(uint64_t record, size_t classes) const {
+  const RecordEntry at = entry(record);
+  const auto fail = [&](const std::string& what) {
+    throw RunError(text(name_, ": record ", record, ": ", what));
+  };
+  const uint64_t length = uint64_t{at.name_bytes} + at.payload_bytes;
+  if (at.offset < kShardHeaderBytes || at.offset > header_.index_offset ||
+      length > header_.index_offset - at.offset)
+    fail(text("expected it between bytes ", kShardHeaderBytes, " and ", header_.index_offset,
+              ", got ", length, " bytes at ", at.offset));
+  if (at.label >= classes)
+    fail(text("expected a label below ", classes, ", the number of classes, got ", at.label));
+  if (at.form != SampleForm::kEncoded && at.form != SampleForm::kPixels)
+    fail(text("expected form 0 or 1, got ", static_cast<int>(at.form)));
+  // Two 32-bit extents and an 8-bit one could wrap 64 bits: the first product is bounded alone.
+  const uint64_t area = uint64_t{at.height} * at.width;
+  if (at.form == SampleForm::kPixels &&
+      (area == 0 || area > UINT32_MAX || area * at.channels != at.payload_bytes))
+    fail(text("expected ", static_cast<int>(at.channels), "x", at.height, "x", at.width,
+              " pixels, got ", at.payload_bytes, " bytes"));
+}
+
+void RecordShard::read(uint64_t record, Sample& sample) const {
+  const RecordEntry at = entry(record);
+  const auto all = bytes_.subspan(at.offset, size_t{at.name_bytes} + at.payload_bytes);
+  if (crc32c(all) != at.crc)
+    throw CorruptSample(text(record_name(record), ": the record's checksum does not match"));
+  sample.label = static_cast<int32_t>(at.label);
+  sample.form = at.form;
+  sample.channels = at.channels;
+  sample.height = at.height;
+  sample.width = at.width;
+  sample.bytes = all.subspan(at.name_bytes);
+}
+
+std::string RecordShard::record_name(uint64_t record) const {
+  const RecordEntry at = entry(record);
+  const auto name = bytes_.subspan(at.offset, at.name_bytes);
+  return text(name_, " #", record, " (",
+              std::string_view(reinterpret_cast<const char*>(name.data()), name.size()), ")");
+}
+
+std::unique_ptr<Dataset> open_record_set(const std::string& folder) {
+  const fs::path path = fs::path(folder) / kManifestName;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    throw ConfigError(text(path.string(),
+                           ": no such file; expected the folder of a record set "
+                           "(made by poseidon-data pack)"));
+  std::vector<std::byte> bytes;
+  read_file(path, kMostManifestBytes, bytes);
+  const std::string json_text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return std::make_unique<RecordSet>(folder, parse_manifest(json_text, path.string()));
+}
+
+}  // namespace poseidon::data

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/image.h"
+
+namespace poseidon::data {
+
+/// Along one axis: which pixels of the input make each pixel of the output, with what weights.
+/// Bilinear; where it shrinks, the triangle is widened to cover every input pixel (antialias).
+struct AxisTaps {
+  std::vector<int32_t> first;  ///< of each output pixel
+  std::vector<float> weights;  ///< `taps` for each output pixel, zero where there are fewer
+  int32_t taps = 0;
+  int32_t begin = 0, end = 0;  ///< input pixels used by any output pixel
+
+  /// Output pixel i of `count` has its centre at input position origin + (i + 0.5) * step. Only
+  /// input pixels low .. high - 1 are used: beyond them the edge counts.
+  void make(double origin, double step, int64_t count, int64_t low, int64_t high);
+};
+
+/// `out`: rows.first.size() x columns.first.size() x channels, channels 1 or 3. `scratch` is memory
+/// to be reused.
+void resample(const Image& image, const AxisTaps& rows, const AxisTaps& columns,
+              std::span<float> out, std::vector<float>& scratch);
+
+}  // namespace poseidon::data

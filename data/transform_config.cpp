@@ -1,0 +1,55 @@
+#include "data/transform_config.h"
+
+namespace poseidon::data {
+
+namespace {
+
+constexpr double kMostPixels = 16384;
+
+void describe_random_resized_crop(Fields& fields, TransformConfig::RandomResizedCrop& crop) {
+  fields.pair("size", crop.size, between(1, kMostPixels), "height and width that come out",
+              Presence::kRequired);
+  fields.numbers("area", crop.area, {.minimum = 0, .maximum = 1, .above_minimum = true},
+                 "smallest and largest part of the image's area");
+  fields.numbers("aspect", crop.aspect, {.minimum = 0, .maximum = 100, .above_minimum = true},
+                 "smallest and largest width / height of the part");
+}
+
+void describe_jitter(Fields& fields, TransformConfig::Jitter& jitter) {
+  fields.number("brightness", jitter.brightness, between(0, 1), "factor of 1 - x to 1 + x");
+  fields.number("contrast", jitter.contrast, between(0, 1),
+                "distance from the mean grey, times 1 - x to 1 + x");
+  fields.number("saturation", jitter.saturation, between(0, 1),
+                "distance from the pixel's own grey, times 1 - x to 1 + x");
+}
+
+}  // namespace
+
+void TransformConfig::describe(Fields& fields) {
+  fields.pair("resize", resize, between(0, kMostPixels),
+              "height and width to resize to; 0: as it is");
+  fields.integer("resize_short", resize_short, between(0, kMostPixels),
+                 "length to resize the shorter side to, aspect kept; 0: as it is");
+  fields.integer("padding", padding, between(0, kMostPixels),
+                 "black pixels added on each side before the crop");
+  fields.pair("crop", crop, between(0, kMostPixels),
+              "height and width to cut out: anywhere in training, the centre in testing");
+  fields.object(
+      "random_resized_crop",
+      [&](Fields& inner) { describe_random_resized_crop(inner, random_resized_crop); },
+      "a random part of the image, resized; in testing the centre 7/8 of the shorter side",
+      Presence::kOptional, &random_resized_crop.present);
+  fields.boolean("mirror", mirror,
+                 "left and right are swapped in one half of the training samples");
+  fields.object(
+      "jitter", [&](Fields& inner) { describe_jitter(inner, jitter); },
+      "random brightness, contrast and saturation in training", Presence::kOptional,
+      &jitter.present);
+  fields.numbers("mean", mean, {}, "subtracted from pixels of 0 to 255: one, or one per channel");
+  fields.numbers("std", std_dev, kPositive,
+                 "divisor of what is left, in pixel units: one, or one per channel");
+  fields.number("scale", scale, {}, "factor of what is left");
+  fields.text("mean_image", mean_image, "PFM file subtracted from each image in place of \"mean\"");
+}
+
+}  // namespace poseidon::data
