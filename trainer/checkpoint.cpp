@@ -1,0 +1,309 @@
+#include "trainer/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "core/digest.h"
+#include "core/error.h"
+#include "core/fields.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kMagic = "PSDNSTAT";
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kPrefix = 16;   ///< magic, version, length of the JSON
+constexpr uint64_t kTrailer = 12;  ///< length of the file, checksum
+constexpr uint32_t kMostJson = 16 << 20;
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+template <class T>
+T read_value(const InputFile& file, uint64_t offset) {
+  T value{};
+  file.read(offset, std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+/// The keys of the state's JSON that are not about files and tensors.
+void describe_state(Fields& fields, RunState& state) {
+  fields.integer("step", state.step, at_least(0), "", Presence::kRequired);
+  fields.integer("samples", state.samples, at_least(0), "", Presence::kRequired);
+  fields.number("learning_rate", state.learning_rate, {}, "");
+  fields.text("config_hash", state.config_hash, "", Presence::kRequired);
+  fields.raw("config", state.config, "", Presence::kRequired);
+  fields.raw("choices", state.choices, "", Presence::kRequired);
+  fields.text("dataset", state.dataset, "", Presence::kRequired);
+}
+
+std::string name_of(int64_t step) { return "step-" + std::to_string(step); }
+
+/// 12 of ".../step-12.state" and ".../step-12.safetensors".
+std::optional<int64_t> step_of(const fs::path& file) {
+  const std::string stem = file.stem().string();
+  int64_t step = 0;
+  if (!stem.starts_with("step-")) return std::nullopt;
+  const char* end = stem.data() + stem.size();
+  const auto [at, failure] = std::from_chars(stem.data() + 5, end, step);
+  return failure == std::errc() && at == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+void write_state(const fs::path& path, const RunState& state, const AtomicFile& weights,
+                 std::span<const NamedTensor> tensors) {
+  RunState copy = state;
+  Json header = write_fields([&](Fields& fields) { describe_state(fields, copy); });
+  header["weights"] = {{"file", path.stem().string() + ".safetensors"},
+                       {"bytes", weights.bytes()},
+                       {"crc32c", weights.crc()}};
+  header["tensors"] = Json::array();
+  for (const NamedTensor& tensor : tensors)
+    header["tensors"].push_back({{"name", tensor.name}, {"shape", tensor.shape.extents()}});
+  const std::string json = header.dump();
+
+  AtomicFile file(path);
+  file.write(kMagic);
+  file.write(bytes_of(kVersion));
+  file.write(bytes_of(static_cast<uint32_t>(json.size())));
+  file.write(json);
+  std::vector<float> values;
+  for (const NamedTensor& tensor : tensors) {
+    values.resize(tensor.count());
+    tensor.get(values);
+    file.write(std::as_bytes(std::span(values)));
+  }
+  file.write(bytes_of(file.bytes() + kTrailer));
+  file.write(bytes_of(file.crc()));
+  file.commit();
+}
+
+}  // namespace
+
+fs::path write_checkpoint(const fs::path& folder, const RunState& state,
+                          const RunTensors& tensors) {
+  const fs::path weights_path = folder / (name_of(state.step) + ".safetensors");
+  const fs::path state_path = folder / (name_of(state.step) + ".state");
+  // An older state beside newer weights would be refused; better that it is not there.
+  std::error_code ignored;
+  fs::remove(state_path, ignored);
+  AtomicFile weights(weights_path);
+  write_safetensors(weights, tensors.weights,
+                    {{"format", "pt"},
+                     {"producer", "poseidon"},
+                     {"step", std::to_string(state.step)},
+                     {"parameters", std::to_string(tensors.parameters)}});
+  weights.commit();
+  try {
+    write_state(state_path, state, weights, tensors.optimizer);
+  } catch (...) {
+    fs::remove(weights_path, ignored);
+    throw;
+  }
+  return weights_path;
+}
+
+Checkpoint::Checkpoint(const fs::path& state_file) : file_(state_file) {
+  const Json header = read_header();
+  try {
+    read_fields(header, {state_file.string(), ""}, [&](Fields& fields) {
+      describe_state(fields, state_);
+      Json others;
+      fields.raw("weights", others, "", Presence::kRequired);
+      fields.raw("tensors", others, "", Presence::kRequired);
+    });
+    read_entries(header);
+    check_weights(header);
+  } catch (const ConfigError& error) {
+    throw RunError(error.what());
+  }
+}
+
+void Checkpoint::fail(const std::string& message) const {
+  throw RunError(file_.path().string() + ": " + message);
+}
+
+Json Checkpoint::read_header() {
+  const uint64_t size = file_.size();
+  if (size < kPrefix + kTrailer) fail(text("is cut off: it has ", size, " bytes"));
+  std::string magic(kMagic.size(), ' ');
+  file_.read(0, std::as_writable_bytes(std::span(magic)));
+  if (magic != kMagic) fail("is no state file: it does not begin with PSDNSTAT");
+  const auto version = read_value<uint32_t>(file_, 8);
+  if (version != kVersion)
+    fail(text("has version ", version, ", this build reads version ", kVersion));
+  const auto length = read_value<uint64_t>(file_, size - kTrailer);
+  if (length != size) fail(text("is cut off or altered: expected ", length, " bytes, got ", size));
+  const auto expected = read_value<uint32_t>(file_, size - sizeof(uint32_t));
+  const uint32_t crc = file_.crc(0, size - sizeof(uint32_t));
+  if (crc != expected) fail(text("is altered: expected checksum ", expected, ", got ", crc));
+  const auto json_bytes = read_value<uint32_t>(file_, 12);
+  if (json_bytes > kMostJson || json_bytes > size - kPrefix - kTrailer)
+    fail(text("has a header of ", json_bytes, " bytes, more than fit"));
+  std::string json(json_bytes, ' ');
+  file_.read(kPrefix, std::as_writable_bytes(std::span(json)));
+  data_begin_ = kPrefix + json_bytes;
+  try {
+    return parse_json(json, file_.path().string());
+  } catch (const ConfigError& error) {
+    throw RunError(error.what());
+  }
+}
+
+void Checkpoint::read_entries(const Json& header) {
+  const JsonPlace place{file_.path().string(), "/tensors"};
+  const Json& tensors = header["tensors"];
+  if (!tensors.is_array()) fail_at(place, "expected a list, got " + shown(tensors));
+  uint64_t offset = data_begin_;
+  const uint64_t end = file_.size() - kTrailer;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Entry entry{.name = "", .shape = {}, .offset = offset};
+    read_fields(tensors[i], place.at(i), [&](Fields& fields) {
+      fields.text("name", entry.name, "", Presence::kRequired);
+      fields.integers("shape", entry.shape, between(0, 1e12), "", Presence::kRequired);
+    });
+    uint64_t bytes = sizeof(float);
+    for (int64_t extent : entry.shape)
+      if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes))
+        fail_at(place.at(i), "a shape that cannot be");
+    if (bytes > end - offset) fail_at(place.at(i), "more values than the file has");
+    offset += bytes;
+    entries_.push_back(std::move(entry));
+  }
+  if (offset != end)
+    fail(text("has ", end - data_begin_, " bytes of values, expected ", offset - data_begin_));
+}
+
+void Checkpoint::check_weights(const Json& header) const {
+  std::string name;
+  int64_t bytes = 0, crc = 0;
+  read_fields(header["weights"], {file_.path().string(), "/weights"}, [&](Fields& fields) {
+    fields.text("file", name, "", Presence::kRequired);
+    fields.integer("bytes", bytes, at_least(0), "", Presence::kRequired);
+    fields.integer("crc32c", crc, between(0, UINT32_MAX), "", Presence::kRequired);
+  });
+  // The name inside is for people: a copied or renamed pair stays a pair.
+  const InputFile weights(weights_file());
+  if (weights.size() != static_cast<uint64_t>(bytes))
+    throw RunError(text(weights.path().string(), ": is cut off or altered: expected ", bytes,
+                        " bytes, got ", weights.size()));
+  const uint32_t got = weights.crc(0, weights.size());
+  if (got != static_cast<uint32_t>(crc))
+    throw RunError(
+        text(weights.path().string(), ": is altered: expected checksum ", crc, ", got ", got));
+}
+
+namespace {
+
+/// Refuses to restore tensors into others: "has no tensor", "has a tensor more", another shape.
+void expect_same(const std::string& file, const std::string& what, const NamedTensor& wanted,
+                 const std::vector<int64_t>* got) {
+  if (got == nullptr)
+    throw ConfigError(text(file, ": has no ", what, " \"", wanted.name,
+                           "\", which this job needs: it is of another job (--weights takes what "
+                           "matches)"));
+  if (!std::equal(got->begin(), got->end(), wanted.shape.extents().begin(),
+                  wanted.shape.extents().end()))
+    throw ConfigError(text(file, ": ", what, " \"", wanted.name, "\": expected shape ",
+                           extents_text(wanted.shape.extents()), ", got ", extents_text(*got)));
+}
+
+}  // namespace
+
+void Checkpoint::restore(const RunTensors& tensors) const {
+  const SafetensorsFile weights(weights_file());
+  const std::string weights_name = weights_file().string();
+  for (const NamedTensor& tensor : tensors.weights) {
+    const auto* entry = weights.find(tensor.name);
+    expect_same(weights_name, "tensor", tensor, entry != nullptr ? &entry->shape : nullptr);
+  }
+  if (weights.entries().size() != tensors.weights.size())
+    throw ConfigError(text(weights_name, ": has ", weights.entries().size(),
+                           " tensors, the network of this job ", tensors.weights.size()));
+  const auto find = [&](const std::string& name) {
+    return std::find_if(entries_.begin(), entries_.end(),
+                        [&](const Entry& entry) { return entry.name == name; });
+  };
+  for (const NamedTensor& tensor : tensors.optimizer) {
+    const auto entry = find(tensor.name);
+    expect_same(file_.path().string(), "optimizer state", tensor,
+                entry != entries_.end() ? &entry->shape : nullptr);
+  }
+  if (entries_.size() != tensors.optimizer.size())
+    throw ConfigError(text(file_.path().string(), ": has ", entries_.size(),
+                           " tensors of optimizer state, the optimizer of this job ",
+                           tensors.optimizer.size()));
+  for (const NamedTensor& tensor : tensors.weights)
+    tensor.set(weights.read(*weights.find(tensor.name)));
+  std::vector<float> values;
+  for (const NamedTensor& tensor : tensors.optimizer) {
+    values.resize(tensor.count());
+    file_.read(find(tensor.name)->offset, std::as_writable_bytes(std::span(values)));
+    tensor.set(values);
+  }
+}
+
+namespace {
+
+/// Steps of the checkpoints in a folder up to `newest`, newest first.
+std::vector<int64_t> steps_in(const fs::path& folder, int64_t newest) {
+  std::vector<int64_t> steps;
+  std::error_code failure;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
+    if (entry.path().extension() != ".state") continue;
+    if (const auto step = step_of(entry.path()); step && *step <= newest) steps.push_back(*step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& run_or_file, Log& log) {
+  const bool is_run = fs::is_directory(run_or_file);
+  if (!is_run && !fs::exists(run_or_file))
+    throw ConfigError("--resume " + run_or_file.string() + ": no such run directory or file");
+  const std::optional<int64_t> named = is_run ? std::nullopt : step_of(run_or_file);
+  if (!is_run && !named) {
+    fs::path state_file = run_or_file;
+    return std::make_unique<Checkpoint>(state_file.replace_extension(".state"));
+  }
+  fs::path folder = is_run ? run_or_file / "checkpoints" : run_or_file.parent_path();
+  if (is_run && !fs::is_directory(folder)) folder = run_or_file;
+  const std::vector<int64_t> steps = steps_in(folder, named.value_or(INT64_MAX));
+  if (steps.empty())
+    throw ConfigError("--resume " + run_or_file.string() +
+                      ": there is no checkpoint (a file "
+                      "step-<N>.state) in " +
+                      folder.string());
+  if (named && steps.front() != *named)
+    log.warning(text(run_or_file.string(), ": has no state file; the checkpoint before it is taken"));
+  for (const int64_t step : steps) {
+    try {
+      return std::make_unique<Checkpoint>(folder / (name_of(step) + ".state"));
+    } catch (const RunError& error) {
+      log.warning(text(error.what(), "; the checkpoint before it is taken"));
+    }
+  }
+  throw RunError("--resume " + run_or_file.string() + ": none of the " +
+                 std::to_string(steps.size()) + " checkpoints is whole");
+}
+
+std::string weights_sha256(const RunTensors& tensors) {
+  Sha256 digest;
+  std::vector<float> values;
+  for (const NamedTensor& tensor : std::span(tensors.weights).first(tensors.parameters)) {
+    values.resize(tensor.count());
+    tensor.get(values);
+    digest.update(std::as_bytes(std::span(values)));
+  }
+  return digest.hex();
+}
+
+}  // namespace poseidon::trainer
