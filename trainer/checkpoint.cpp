@@ -283,7 +283,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& run_or_file, Log& lo
                       "step-<N>.state) in " +
                       folder.string());
   if (named && steps.front() != *named)
-    log.warning(text(run_or_file.string(), ": has no state file; the checkpoint before it is taken"));
+    log.warning(
+        text(run_or_file.string(), ": has no state file; the checkpoint before it is taken"));
   for (const int64_t step : steps) {
     try {
       return std::make_unique<Checkpoint>(folder / (name_of(step) + ".state"));

@@ -1,0 +1,122 @@
+#include "trainer/run_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
+  return {.name = parameter.name,
+          .shape = parameter.spec.shape,
+          .get = [&net, &parameter](
+                     std::span<float> out) { net.unpack(parameter, parameter.value, out); },
+          .set = [&net, &parameter](
+                     std::span<const float> values) { net.set_canonical(parameter, values); }};
+}
+
+NamedTensor tensor_of(net::Statistic& statistic) {
+  const std::span<float> value = statistic.value;
+  return {
+      .name = statistic.name,
+      .shape = statistic.spec.shape,
+      .get = [value](std::span<float> out) { std::ranges::copy(value, out.begin()); },
+      .set = [value](std::span<const float> values) { std::ranges::copy(values, value.begin()); }};
+}
+
+NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
+  const net::Parameter& parameter = net.parameters()[state.parameter];
+  const std::span<float> memory = state.memory;
+  return {.name = state.name,
+          .shape = parameter.spec.shape,
+          .get = [&net, &parameter,
+                  memory](std::span<float> out) { net.unpack(parameter, memory, out); },
+          .set = [&net, &parameter,
+                  memory](std::span<const float> values) { net.pack(parameter, values, memory); }};
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  std::string out;
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i) {
+    if (i > 0) out += ", ";
+    out += names[i];
+  }
+  if (names.size() > kMost) out += text(" and ", names.size() - kMost, " more");
+  return out;
+}
+
+}  // namespace
+
+RunTensors weights_of(net::Net& net) {
+  RunTensors tensors;
+  for (const net::Parameter& parameter : net.parameters())
+    tensors.weights.push_back(tensor_of(net, parameter));
+  tensors.parameters = tensors.weights.size();
+  for (net::Statistic& statistic : net.statistics())
+    tensors.weights.push_back(tensor_of(statistic));
+  return tensors;
+}
+
+RunTensors tensors_of(net::Net& net, Optimizer& optimizer) {
+  RunTensors tensors = weights_of(net);
+  for (const Optimizer::State& state : optimizer.states())
+    tensors.optimizer.push_back(tensor_of(net, state));
+  return tensors;
+}
+
+std::string first_non_finite(const std::vector<NamedTensor>& tensors) {
+  std::vector<float> values;
+  for (const NamedTensor& tensor : tensors) {
+    values.resize(tensor.count());
+    tensor.get(values);
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+      return tensor.name;
+  }
+  return "";
+}
+
+MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors) {
+  if (!std::filesystem::exists(path))
+    throw ConfigError("--weights " + path.string() + ": no such file");
+  const SafetensorsFile file(path);
+  MatchReport match;
+  for (const NamedTensor& tensor : tensors.weights) {
+    const auto* entry = file.find(tensor.name);
+    if (entry == nullptr) {
+      match.missing.push_back(tensor.name);
+    } else if (!std::ranges::equal(entry->shape, tensor.shape.extents())) {
+      match.different.push_back(text(tensor.name, " (", extents_text(entry->shape),
+                                     " in the file, ", extents_text(tensor.shape.extents()),
+                                     " in the network)"));
+    } else {
+      tensor.set(file.read(*entry));
+      ++match.matched;
+    }
+  }
+  for (const auto& entry : file.entries())
+    if (std::ranges::none_of(tensors.weights,
+                             [&](const NamedTensor& tensor) { return tensor.name == entry.name; }))
+      match.unused.push_back(entry.name);
+  if (match.matched == 0)
+    throw ConfigError(text("--weights ", path.string(), ": none of its ", file.entries().size(),
+                           " tensors has the name and shape of one of the network's ",
+                           tensors.weights.size()));
+  return match;
+}
+
+void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log) {
+  const std::string name = file.string();
+  log.info(text(name, ": ", match.matched, " tensors taken"));
+  if (!match.different.empty())
+    log.warning(name + ": another shape, so left at first values: " + listed(match.different));
+  if (!match.missing.empty())
+    log.warning(name + ": not in the file, so left at first values: " + listed(match.missing));
+  if (!match.unused.empty())
+    log.warning(name + ": not in the network, so not used: " + listed(match.unused));
+}
+
+}  // namespace poseidon::trainer

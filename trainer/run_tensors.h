@@ -1,0 +1,33 @@
+#pragma once
+
+#include "net/net.h"
+#include "trainer/checkpoint.h"
+#include "trainer/optimizer.h"
+
+namespace poseidon::trainer {
+
+/// The parameters and statistics of a net as files know them. `net` must outlive the result.
+RunTensors weights_of(net::Net& net);
+
+/// The same with the optimizer's state.
+RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
+
+/// The first tensor that holds a value that is not finite; "" when there is none.
+std::string first_non_finite(const std::vector<NamedTensor>& tensors);
+
+/// What of a weights file did not go where.
+struct MatchReport {
+  size_t matched = 0;
+  std::vector<std::string> missing;    ///< of the network, not in the file
+  std::vector<std::string> unused;     ///< of the file, not in the network
+  std::vector<std::string> different;  ///< another shape: "ip2.weight: 10x500 in the file, 5x500"
+};
+
+/// Sets every weight that the safetensors file has under the same name and with the same shape; the
+/// others stay as they are. Throws ConfigError when none matches, RunError for a damaged file.
+MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors);
+
+/// Tells what did not match, or that all did.
+void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log);
+
+}  // namespace poseidon::trainer
