@@ -128,6 +128,7 @@ void read_rows(j_decompress_ptr jpeg, uint8_t* out, int64_t rows, int64_t row_by
     const int64_t count = std::min(rows, kMostRows);
     for (int64_t i = 0; i < count; ++i) pointers[i] = out + i * row_bytes;
     const JDIMENSION got = jpeg_read_scanlines(jpeg, pointers, static_cast<JDIMENSION>(count));
+    if (got == 0) ERREXIT(jpeg, JERR_INPUT_EOF);
     out += got * row_bytes;
     rows -= got;
   }

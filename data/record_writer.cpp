@@ -28,10 +28,9 @@ void check_free(const fs::path& folder) {
 
 }  // namespace
 
-RecordWriter::RecordWriter(fs::path folder, std::vector<std::string> classes, uint64_t shard_bytes)
+RecordWriter::RecordWriter(fs::path folder, uint64_t shard_bytes)
     : folder_(normal(folder)), shard_bytes_(shard_bytes) {
   check_free(folder_);
-  manifest_.classes = std::move(classes);
   const fs::path temporary =
       folder_.parent_path() / text(".", folder_.filename().string(), ".", ::getpid(), ".partial");
   std::error_code failure;

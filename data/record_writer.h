@@ -16,11 +16,15 @@ namespace poseidon::data {
 class RecordWriter {
  public:
   /// Throws ConfigError when `folder` exists and is not an empty folder, or cannot be made.
-  RecordWriter(std::filesystem::path folder, std::vector<std::string> classes,
-               uint64_t shard_bytes);
+  RecordWriter(std::filesystem::path folder, uint64_t shard_bytes);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
+
+  /// Before the first sample.
+  void set_classes(std::vector<std::string> classes) { manifest_.classes = std::move(classes); }
+  /// Where other temporary files may lie while the set is written.
+  const std::filesystem::path& work_folder() const { return temporary_; }
 
   /// Appends a sample: an image file (with the size its header says) or pixels.
   void add(const std::string& name, const Sample& sample);

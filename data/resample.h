@@ -26,4 +26,9 @@ struct AxisTaps {
 void resample(const Image& image, const AxisTaps& rows, const AxisTaps& columns,
               std::span<float> out, std::vector<float>& scratch);
 
+/// An image that stands for in_height x in_width pixels of the image (which may be a fraction less
+/// than it holds), at height x width.
+void resize(const Image& image, double in_height, double in_width, int64_t height, int64_t width,
+            Image& out);
+
 }  // namespace poseidon::data

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace poseidon::data {
+
+/// Image files in folders of classes, wherever they lie.
+class ImageSource {
+ public:
+  struct Entry {
+    std::string name;  ///< "<class>/<file>", relative to the prefix
+    uint64_t bytes = 0;
+    uint64_t place = 0;  ///< of the source's own
+    std::string class_name() const { return name.substr(0, name.find('/')); }
+  };
+
+  virtual ~ImageSource() = default;
+  /// Sorted by name, so that a folder and an archive of it give the same list.
+  virtual const std::vector<Entry>& entries() const = 0;
+  virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
+};
+
+/// Opens a folder, a .tar or a .tar.gz. Only what lies in `prefix` (a path inside, "" for all)
+/// counts. A compressed archive is unpacked to a temporary file without a name in `work_folder`.
+/// Throws ConfigError when there is nothing, RunError when it is damaged.
+std::unique_ptr<ImageSource> open_image_source(const std::filesystem::path& path,
+                                               const std::string& prefix,
+                                               const std::filesystem::path& work_folder);
+
+}  // namespace poseidon::data

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace poseidon::data {
+
+/// A regular file in a tar archive.
+struct TarEntry {
+  std::string name;  ///< as it stands there: may be absolute or hold ".."; nothing is unpacked
+  uint64_t offset = 0, bytes = 0;
+};
+
+/// Reads `out.size()` bytes at an offset of the archive.
+using ReadAt = std::function<void(uint64_t offset, std::span<std::byte> out)>;
+
+/// Lists the regular files of an archive of `archive_bytes` bytes: ustar, GNU (long names, binary
+/// sizes) and pax (path, size). Throws RunError, beginning with `name`, when it is cut or damaged.
+std::vector<TarEntry> list_tar(uint64_t archive_bytes, const ReadAt& read, const std::string& name);
+
+}  // namespace poseidon::data
