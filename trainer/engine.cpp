@@ -1,0 +1,97 @@
+#include "trainer/engine.h"
+
+#include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/update.h"
+
+namespace poseidon::trainer {
+
+Engine::Engine(const Job& job, const net::Choices& choices, bool training, Log& log)
+    : device_(static_cast<int>(job.config.device.threads)),
+      factory_(layers::cpu::make_cpu_factory(device_)),
+      updater_(layers::cpu::make_cpu_updater()),
+      net_(std::make_unique<net::Net>(
+          *job.network, *factory_,
+          net::Net::Options{.training = training, .choices = choices, .keep = {}})) {
+  for (const std::string& warning : net_->warnings()) log.warning(warning);
+}
+
+Json choices_json(const net::Choices& choices) {
+  Json json = Json::object();
+  for (const auto& [layer, choice] : choices) {
+    layers::Choice copy = choice;
+    json[layer] = write_fields([&](Fields& fields) { copy.describe(fields); });
+  }
+  return json;
+}
+
+net::Choices read_choices(const Json& json, const JsonPlace& place, const net::Network& network) {
+  if (!json.is_object()) fail_at(place, "expected an object, got " + shown(json));
+  std::vector<std::string> names;
+  for (const net::Node& node : network.nodes()) names.push_back(node.definition->name);
+  net::Choices choices;
+  for (const auto& [layer, value] : json.items()) {
+    if (std::find(names.begin(), names.end(), layer) == names.end())
+      fail_at(place.at(layer),
+              "network \"" + network.name() + "\" has no such layer" + suggestion(layer, names));
+    read_fields(value, place.at(layer), [&](Fields& fields) { choices[layer].describe(fields); });
+  }
+  return choices;
+}
+
+net::Choices choices_of(const Job& job) {
+  const std::string& file = job.config.device.choices;
+  if (file.empty()) return {};
+  const Json json = read_json(file);
+  const bool is_plan = json.is_object() && json.contains("choices");
+  return read_choices(is_plan ? json["choices"] : json, {file, is_plan ? "/choices" : ""},
+                      *job.network);
+}
+
+namespace {
+
+/// Rows and columns of a layer's weight: outputs, and inputs of one output.
+Json plan_layer(const net::Node& node) {
+  const std::vector<layers::ParameterSpec> specs = node.definition->parameters();
+  const Shape& weight = specs[0].shape;
+  const int64_t rows = weight[0];
+  Json layer{{"name", node.definition->name},
+             {"type", node.definition->type()},
+             {"rows", rows},
+             {"columns", weight.count() / rows},
+             {"ps_bytes", 0},
+             {"sfb_bytes", nullptr},
+             {"bytes", 0},
+             {"scheme", "local"}};
+  if (node.definition->type() == "linear") layer["sfb_bytes"] = 0;
+  return layer;
+}
+
+}  // namespace
+
+Json plan_json(const Job& job, const net::Choices& choices) {
+  Json layers = Json::array();
+  for (const net::Node& node : job.network->nodes())
+    if (!node.definition->parameters().empty()) layers.push_back(plan_layer(node));
+  return {{"workers", job.config.cluster.workers},
+          {"servers", job.config.cluster.servers},
+          {"batch_per_worker", job.config.global_batch() / job.config.cluster.workers},
+          {"policy", job.config.comm.policy},
+          {"layers", std::move(layers)},
+          {"bytes_per_node", 0},
+          {"hottest_shard_over_mean", 1.0},
+          {"choices", choices_json(choices)}};
+}
+
+Json traffic_json(const Job& job) {
+  Json layers = Json::array();
+  for (const net::Node& node : job.network->nodes())
+    if (!node.definition->parameters().empty())
+      layers.push_back({{"name", node.definition->name},
+                        {"scheme", "local"},
+                        {"bytes_sent", 0},
+                        {"bytes_received", 0}});
+  return {{"layers", std::move(layers)}, {"bytes_sent", 0}, {"bytes_received", 0}};
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "core/log.h"
+#include "net/net.h"
+#include "trainer/job.h"
+
+namespace poseidon::trainer {
+
+struct TestResult {
+  int64_t samples = 0;
+  double loss = 0;  ///< weighted over all losses, mean of the samples
+  double top1 = 0, top5 = 0;
+  double seconds = 0;
+};
+
+struct TestOptions {
+  uint64_t seed = 1;
+  int loader_threads = 1;
+  data::OnError on_error = data::OnError::kStop;
+  std::function<bool()> stop = nullptr;  ///< asked between batches; may be null
+};
+
+/// Runs the whole dataset through the net, every sample once, with the statistics gathered in
+/// training. None when it was stopped.
+std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
+                                   const TestOptions& options, Log& log);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "trainer/console.h"
+#include "trainer/evaluation.h"
+#include "trainer/event_file.h"
+#include "trainer/training_loop.h"
+
+namespace poseidon::trainer {
+
+/// What a run tells of itself while it runs: metrics.jsonl, the TensorBoard file, and the console.
+class Metrics {
+ public:
+  struct Options {
+    int64_t steps = 0;       ///< of the whole job
+    int64_t steps_done = 0;  ///< when this run begins
+    int64_t log_every = 1;
+    int64_t global_batch = 1;
+    int64_t epoch_samples = 1;
+  };
+
+  /// A run that goes on keeps the lines of metrics.jsonl up to the step it goes on from.
+  Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
+
+  /// `last`: the run ends here, so the step is written whatever its number.
+  void trained(const StepReport& report, bool last);
+  void tested(int64_t step, const TestResult& result);
+
+  /// Samples for each second of training, tests and checkpoints left out.
+  double samples_per_second() const;
+
+ private:
+  /// Steps since the last line.
+  struct Window {
+    int64_t steps = 0;
+    double wait_ms = 0, compute_ms = 0;
+    double samples_per_second(int64_t batch) const;
+  };
+  void write_line(const StepReport& report);
+  std::string progress_line(const StepReport& report) const;
+
+  Options options_;
+  Console& console_;
+  AppendFile lines_;
+  EventFile events_;
+  Window window_, whole_;
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+/// "1:02:03", "4:05", "12 s".
+std::string duration_text(double seconds);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,317 @@
+#include "trainer/run.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "core/error.h"
+#include "trainer/checkpoint.h"
+#include "trainer/engine.h"
+#include "trainer/exchange.h"
+#include "trainer/metrics.h"
+#include "trainer/run_directory.h"
+#include "trainer/run_tensors.h"
+#include "trainer/training_loop.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
+  if (train.steps != 0) return train.steps;
+  const double steps =
+      std::ceil(train.epochs * static_cast<double>(samples) / static_cast<double>(batch));
+  if (steps > 1e15) throw ConfigError("train.epochs: more steps than can be counted");
+  return static_cast<int64_t>(steps);
+}
+
+/// Differences between the job that a checkpoint was made by and this one that change results.
+std::string changes(const Json& before, const Json& now) {
+  std::string out;
+  for (const Json& change : Json::diff(before, now)) {
+    const auto path = change["path"].get<std::string>();
+    if (path.starts_with("/train/") && path.ends_with("_every")) continue;
+    out += (out.empty() ? "" : ", ") + path;
+  }
+  return out;
+}
+
+data::LoaderOptions loader_options(const JobConfig& config, int64_t steps_done) {
+  return {.phase = data::Phase::kTrain,
+          .seed = static_cast<uint64_t>(config.train.seed),
+          .shuffle = config.data.train.shuffle,
+          .on_error = config.data.train.on_error,
+          .global_batch = config.global_batch(),
+          .shards = data::cut_batch(config.global_batch(), config.logical_shards()),
+          .start_step = steps_done,
+          .threads = static_cast<int>(config.data.loader_threads)};
+}
+
+/// One run of a job by one worker, from its directory to its summary.
+class Run {
+ public:
+  Run(const Job& job, const RunOptions& options, Console& console);
+  Json go();
+
+ private:
+  net::Choices choices() const;
+  void begin();
+  void go_on_from_checkpoint();
+  void refuse_other_data() const;
+  void train_to_the_end(TrainingLoop& loop, Metrics& metrics);
+  bool stopped() const { return options_.stop != nullptr && *options_.stop; }
+  void test_now(int64_t step, Metrics& metrics);
+  void checkpoint(TrainingLoop& loop);
+  Json summary(const TrainingLoop& loop, const Metrics& metrics);
+  std::string last_checkpoint_text() const;
+
+  const Clock::time_point start_ = Clock::now();
+  const Job& job_;
+  const RunOptions& options_;
+  Console& console_;
+  std::unique_ptr<Checkpoint> resumed_;
+  PreparedData train_data_, test_data_;
+  int64_t steps_, last_step_;
+  Schedule schedule_;
+  RunDirectory directory_;
+  Engine engine_;
+  Optimizer optimizer_;
+  RunTensors tensors_;
+  int64_t steps_done_ = 0;
+  int64_t checkpoint_step_ = -1;
+  fs::path last_checkpoint_;
+  StepReport last_report_;
+  std::optional<TestResult> last_test_;
+  int64_t tested_step_ = -1;
+};
+
+fs::path directory_for(const Job& job, const RunOptions& options) {
+  if (!options.output.empty()) return options.output;
+  const fs::path resumed = options.resume.empty() ? fs::path() : run_directory_of(options.resume);
+  return resumed.empty() ? default_run_directory(job.config.name) : resumed;
+}
+
+bool goes_on_in(const fs::path& directory, const RunOptions& options) {
+  std::error_code failure;
+  return !options.resume.empty() && fs::exists(directory) &&
+         fs::equivalent(directory, run_directory_of(options.resume), failure);
+}
+
+Run::Run(const Job& job, const RunOptions& options, Console& console)
+    : job_(job),
+      options_(options),
+      console_(console),
+      resumed_(options.resume.empty() ? nullptr : open_checkpoint(options.resume, console)),
+      train_data_(open_data(job, DataPart::kTrain, console)),
+      test_data_(job.config.data.has_test ? open_data(job, DataPart::kTest, console)
+                                          : PreparedData{}),
+      steps_(steps_of(job.config.train, job.config.global_batch(), train_data_.dataset->size())),
+      last_step_(std::min(steps_, options.max_steps.value_or(steps_))),
+      schedule_(job.config.optimizer.schedule, job.config.optimizer.learning_rate, steps_,
+                static_cast<double>(train_data_.dataset->size()) /
+                    static_cast<double>(job.config.global_batch()),
+                job.file + ": /optimizer/schedule"),
+      directory_(directory_for(job, options), goes_on_in(directory_for(job, options), options)),
+      engine_(job, choices(), true, console),
+      optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
+      tensors_(tensors_of(engine_.net(), optimizer_)) {}
+
+net::Choices Run::choices() const {
+  if (resumed_ == nullptr || options_.replan) return choices_of(job_);
+  return read_choices(resumed_->state().choices, {options_.resume.string(), "/choices"},
+                      *job_.network);
+}
+
+void Run::begin() {
+  engine_.net().initialize(static_cast<uint64_t>(job_.config.train.seed));
+  if (resumed_ != nullptr) go_on_from_checkpoint();
+  if (!options_.weights.empty() && resumed_ == nullptr)
+    report_match(options_.weights, load_weights(options_.weights, tensors_), console_);
+  directory_.write_config(job_);
+  directory_.write("plan.json", plan_json(job_, engine_.net().choices()));
+  directory_.write("traffic.json", traffic_json(job_));
+}
+
+void Run::go_on_from_checkpoint() {
+  refuse_other_data();
+  const RunState& state = resumed_->state();
+  const std::string changed = changes(state.config, job_.decisive_part());
+  if (!changed.empty())
+    console_.warning(
+        "the job was changed since the checkpoint, so the result is not that of an "
+        "unbroken run: " +
+        changed);
+  resumed_->restore(tensors_);
+  steps_done_ = checkpoint_step_ = state.step;
+  last_checkpoint_ = resumed_->weights_file();
+  console_.info(text("going on after step ", state.step, " of ", steps_, " from ",
+                     last_checkpoint_.string()));
+  resumed_.reset();
+}
+
+void Run::refuse_other_data() const {
+  const RunState& state = resumed_->state();
+  const std::string file = last_checkpoint_text();
+  if (state.samples != state.step * job_.config.global_batch())
+    throw ConfigError(text(options_.resume.string(), ": ", state.samples, " samples were used in ",
+                           state.step, " steps, but this job has batches of ",
+                           job_.config.global_batch(), ": expected the batch of the checkpoint"));
+  if (state.dataset != train_data_.dataset->fingerprint())
+    console_.warning("the training set is not the one that the checkpoint was made with: " +
+                     train_data_.dataset->description().source);
+}
+
+Json Run::go() {
+  begin();
+  const int64_t shards = job_.config.logical_shards();
+  LocalExchange exchange(engine_.net(), engine_.updater(), shards);
+  StatisticsUpdate statistics(engine_.net(), engine_.updater(), shards);
+  data::Loader loader(*train_data_.dataset, *train_data_.transform,
+                      loader_options(job_.config, steps_done_), console_);
+  TrainingLoop loop(engine_.net(), optimizer_, exchange, statistics, schedule_, loader,
+                    {.seed = static_cast<uint64_t>(job_.config.train.seed),
+                     .global_batch = job_.config.global_batch(),
+                     .shards = shards,
+                     .steps_done = steps_done_});
+  Metrics metrics(directory_.path(),
+                  {.steps = steps_,
+                   .steps_done = steps_done_,
+                   .log_every = job_.config.train.log_every,
+                   .global_batch = job_.config.global_batch(),
+                   .epoch_samples = train_data_.dataset->size()},
+                  console_);
+  try {
+    train_to_the_end(loop, metrics);
+  } catch (const RunError& error) {
+    throw RunError(error.what() + last_checkpoint_text());
+  }
+  console_.finish();
+  Json result = summary(loop, metrics);
+  directory_.write("summary.json", result);
+  return result;
+}
+
+void Run::train_to_the_end(TrainingLoop& loop, Metrics& metrics) {
+  const TrainConfig& train = job_.config.train;
+  const auto due = [&](int64_t every) { return every > 0 && loop.steps_done() % every == 0; };
+  while (loop.steps_done() < last_step_ && !stopped()) {
+    last_report_ = loop.step();
+    const bool last = last_report_.step == last_step_ || stopped();
+    metrics.trained(last_report_, last);
+    if (last) break;
+    if (due(train.checkpoint_every)) checkpoint(loop);
+    if (due(train.test_every)) test_now(last_report_.step, metrics);
+  }
+  checkpoint(loop);
+  if (stopped())
+    console_.info(text("stopped after step ", loop.steps_done(), " of ", steps_));
+  else
+    test_now(loop.steps_done(), metrics);
+}
+
+void Run::test_now(int64_t step, Metrics& metrics) {
+  if (test_data_.dataset == nullptr || tested_step_ == step) return;
+  const std::optional<TestResult> result =
+      evaluate(engine_.net(), test_data_,
+               {.seed = static_cast<uint64_t>(job_.config.train.seed),
+                .loader_threads = static_cast<int>(job_.config.data.loader_threads),
+                .on_error = job_.config.data.test.on_error,
+                .stop = [this] { return stopped(); }},
+               console_);
+  if (!result) return;
+  metrics.tested(step, *result);
+  last_test_ = result;
+  tested_step_ = step;
+}
+
+void Run::checkpoint(TrainingLoop& loop) {
+  if (loop.steps_done() == checkpoint_step_) return;
+  loop.settle();
+  const std::string broken = first_non_finite(tensors_.weights);
+  if (!broken.empty())
+    throw RunError(text("step ", loop.steps_done(), ": \"", broken,
+                        "\" holds a value that is not finite; no checkpoint is made of it"));
+  const Json decisive = job_.decisive_part();
+  last_checkpoint_ = write_checkpoint(directory_.checkpoints(),
+                                      {.step = loop.steps_done(),
+                                       .samples = loop.steps_done() * job_.config.global_batch(),
+                                       .learning_rate = schedule_.learning_rate(loop.steps_done()),
+                                       .config_hash = config_hash(decisive),
+                                       .config = decisive,
+                                       .choices = choices_json(engine_.net().choices()),
+                                       .dataset = train_data_.dataset->fingerprint()},
+                                      tensors_);
+  checkpoint_step_ = loop.steps_done();
+}
+
+std::string Run::last_checkpoint_text() const {
+  return last_checkpoint_.empty() ? "; there is no checkpoint yet"
+                                  : "; the last checkpoint is " + last_checkpoint_.string();
+}
+
+Json Run::summary(const TrainingLoop& loop, const Metrics& metrics) {
+  const bool trained = last_report_.step > 0;
+  Json json{{"name", job_.config.name},
+            {"steps", loop.steps_done()},
+            {"train_loss", trained ? Json(last_report_.loss) : Json()},
+            {"test_top1", last_test_ ? Json(last_test_->top1) : Json()},
+            {"test_top5", last_test_ ? Json(last_test_->top5) : Json()},
+            {"test_loss", last_test_ ? Json(last_test_->loss) : Json()},
+            {"samples_per_second", metrics.samples_per_second()},
+            {"bytes_sent", 0},
+            {"bytes_received", 0},
+            {"wall_seconds", seconds_since(start_)},
+            {"weights_sha256", weights_sha256(tensors_)},
+            {"workers", job_.config.cluster.workers},
+            {"servers", job_.config.cluster.servers},
+            {"device", job_.config.device.type},
+            {"threads", engine_.threads()},
+            {"finished", loop.steps_done() >= steps_},
+            {"checkpoint", last_checkpoint_.string()},
+            {"output", directory_.path().string()}};
+  return json;
+}
+
+}  // namespace
+
+Json train(const Job& job, const RunOptions& options, Console& console) {
+  return Run(job, options, console).go();
+}
+
+Json test(const Job& job, const RunOptions& options, Console& console) {
+  if (!job.config.data.has_test) throw ConfigError(job.file + ": /data: --test needs \"test\"");
+  if (options.resume.empty() && options.weights.empty())
+    throw ConfigError("--test needs weights: --resume RUN_DIR|FILE, or --weights FILE");
+  const PreparedData data = open_data(job, DataPart::kTest, console);
+  const auto checkpoint =
+      options.resume.empty() ? nullptr : open_checkpoint(options.resume, console);
+  Engine engine(job, choices_of(job), false, console);
+  engine.net().initialize(static_cast<uint64_t>(job.config.train.seed));
+  const fs::path weights = checkpoint ? checkpoint->weights_file() : options.weights;
+  report_match(weights, load_weights(weights, weights_of(engine.net())), console);
+  const std::optional<TestResult> result =
+      evaluate(engine.net(), data,
+               {.seed = static_cast<uint64_t>(job.config.train.seed),
+                .loader_threads = static_cast<int>(job.config.data.loader_threads),
+                .on_error = job.config.data.test.on_error,
+                .stop = [&] { return options.stop != nullptr && *options.stop; }},
+               console);
+  if (!result) throw RunError("the test was stopped");
+  return {{"name", job.config.name},
+          {"step", checkpoint ? Json(checkpoint->state().step) : Json()},
+          {"weights", weights.string()},
+          {"samples", result->samples},
+          {"loss", result->loss},
+          {"top1", result->top1},
+          {"top5", result->top5},
+          {"samples_per_second", static_cast<double>(result->samples) / result->seconds}};
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/json.h"
+#include "trainer/console.h"
+#include "trainer/evaluation.h"
+#include "trainer/job.h"
+
+namespace poseidon::trainer {
+
+/// What a run is asked for beside its job.
+struct RunOptions {
+  std::filesystem::path output;      ///< run directory; empty: a new one, or the resumed one
+  std::filesystem::path resume;      ///< a run directory or a checkpoint; empty: from the start
+  std::filesystem::path weights;     ///< safetensors to begin with; empty: first values
+  bool replan = false;               ///< do not take the checkpoint's choices
+  std::optional<int64_t> max_steps;  ///< stop after this step of the job
+  const std::atomic<bool>* stop = nullptr;  ///< set from outside: end after the step; may be null
+};
+
+/// Trains the job to its end, or until it is stopped: steps, tests, checkpoints, metrics. Returns
+/// what it wrote to summary.json. Throws ConfigError before the first step, RunError when the run
+/// fails; the last checkpoint then stays as it is.
+Json train(const Job& job, const RunOptions& options, Console& console);
+
+/// Tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
+/// (`options.weights`).
+Json test(const Job& job, const RunOptions& options, Console& console);
+
+/// Times each layer on random values: {"layers": [...], "forward_ms", "backward_ms", "update_ms"}.
+Json time_layers(const Job& job, Console& console);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,56 @@
+#include "trainer/run_directory.h"
+
+#include <ctime>
+
+#include "core/error.h"
+#include "trainer/files.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+RunDirectory::RunDirectory(fs::path path, bool resumed) : path_(std::move(path)) {
+  std::error_code failure;
+  if (fs::exists(path_) && !fs::is_directory(path_))
+    throw ConfigError("--output " + path_.string() + ": is a file, expected a folder");
+  if (!resumed && fs::exists(path_) && !fs::is_empty(path_, failure))
+    throw ConfigError("--output " + path_.string() +
+                      ": is not empty; name another folder, or go on "
+                      "with the run in it by --resume " +
+                      path_.string());
+  fs::create_directories(checkpoints(), failure);
+  if (failure) throw RunError(checkpoints().string() + ": cannot be made: " + failure.message());
+}
+
+void RunDirectory::write(const char* file, const Json& json) const {
+  write_file(path_ / file, json.dump(2) + "\n");
+}
+
+void RunDirectory::write_config(const Job& job) const {
+  Json config = resolved(job.config);
+  config["network"] = "network.json";
+  write("config.json", config);
+  write("network.json", job.network->json());
+}
+
+fs::path run_directory_of(const fs::path& run_or_file) {
+  if (fs::is_directory(run_or_file)) return run_or_file;
+  const fs::path run = fs::absolute(run_or_file).parent_path().parent_path();
+  return fs::exists(run / "config.json") ? run : fs::path();
+}
+
+fs::path default_run_directory(const std::string& name) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char when[32];
+  std::strftime(when, sizeof when, "-%Y%m%d-%H%M%S", &local);
+  const fs::path path = fs::path("runs") / (name + when);
+  for (int number = 2;; ++number) {
+    const fs::path candidate =
+        number == 2 ? path : fs::path(path.string() + "-" + std::to_string(number - 1));
+    if (!fs::exists(candidate)) return candidate;
+  }
+}
+
+}  // namespace poseidon::trainer

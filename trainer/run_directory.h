@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/json.h"
+#include "trainer/job.h"
+
+namespace poseidon::trainer {
+
+/// Where a run keeps what it makes: config.json, network.json, plan.json, traffic.json,
+/// metrics.jsonl, summary.json, the TensorBoard file and checkpoints/.
+class RunDirectory {
+ public:
+  /// Makes the folder. One that is not empty is refused with ConfigError unless `resumed`.
+  RunDirectory(std::filesystem::path path, bool resumed);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+  /// The resolved job beside a copy of its network: a job file that can be run again.
+  void write_config(const Job& job) const;
+  void write(const char* file, const Json& json) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The run directory that "--resume" names, itself or by one of its checkpoints; "" for a
+/// checkpoint that lies in none.
+std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file);
+
+/// "runs/<name>-<date>-<time>"; with a number behind it where that is taken.
+std::filesystem::path default_run_directory(const std::string& name);
+
+}  // namespace poseidon::trainer
