@@ -109,6 +109,7 @@ class CpuLinear final : public CpuLayer {
     if (is_reference(backward_data_desc_)) backward_data_desc_ = ask_backward_data(any_weight());
     backward_data_ = dnnl::inner_product_backward_data(backward_data_desc_);
     const MemoryDesc weight = backward_data_desc_.weights_desc();
+    to_backward_order_ = PreparedReorder(device_, weight_, weight);
     need_scratch(backward_data_desc_.scratchpad_desc().get_size(),
                  weight == weight_ ? 0 : weight.get_size());
   }
@@ -147,7 +148,7 @@ class CpuLinear final : public CpuLayer {
     float* weight = memory.parameters[0].value;
     if (order != weight_) {
       weight = scratch.take(order.get_size());
-      run_reorder(device_, weight_, memory.parameters[0].value, order, weight);
+      to_backward_order_.run(device_, memory.parameters[0].value, weight);
     }
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);
@@ -167,6 +168,7 @@ class CpuLinear final : public CpuLayer {
   dnnl::inner_product_forward forward_;
   dnnl::inner_product_backward_data backward_data_;
   dnnl::inner_product_backward_weights backward_weights_;
+  PreparedReorder to_backward_order_;
 };
 
 }  // namespace

@@ -50,12 +50,28 @@ class Arguments {
   std::unordered_map<int, dnnl::memory> memory_;
 };
 
-/// Copies between two orders of one tensor.
+/// A copy between two orders of one tensor that is made once and run at every step.
+class PreparedReorder {
+ public:
+  PreparedReorder() = default;
+  PreparedReorder(CpuDevice& device, const MemoryDesc& from, const MemoryDesc& to)
+      : from_(from), to_(to), reorder_({device.engine(), from, device.engine(), to}) {}
+
+  void run(CpuDevice& device, float* source, float* target) const {
+    dnnl::memory in(from_, device.engine(), source), out(to_, device.engine(), target);
+    reorder_.execute(device.stream(), in, out);
+    device.stream().wait();
+  }
+
+ private:
+  MemoryDesc from_, to_;
+  dnnl::reorder reorder_;
+};
+
+/// Copies between two orders of one tensor, once.
 inline void run_reorder(CpuDevice& device, const MemoryDesc& from, float* source,
                         const MemoryDesc& to, float* target) {
-  dnnl::memory in(from, device.engine(), source), out(to, device.engine(), target);
-  dnnl::reorder(in, out).execute(device.stream(), in, out);
-  device.stream().wait();
+  PreparedReorder(device, from, to).run(device, source, target);
 }
 
 }  // namespace poseidon::layers::cpu
