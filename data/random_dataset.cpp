@@ -1,5 +1,6 @@
 #include "data/random_dataset.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -22,15 +23,24 @@ void fill_uniform(const RandomStream& random, std::span<float> out) {
   }
 }
 
+/// Writes four values for each random word.
+void fill_pixels(const RandomStream& random, std::span<std::byte> out) {
+  for (size_t i = 0; i < out.size(); i += 16) {
+    const PhiloxBlock words = random.at(1 + i / 16);
+    std::memcpy(&out[i], words.data(), std::min<size_t>(16, out.size() - i));
+  }
+}
+
 class RandomDataset final : public Dataset {
  public:
-  RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed) : seed_(seed) {
+  RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed)
+      : seed_(seed), form_(form) {
     description_.source = "random (generated)";
     description_.samples = samples;
     description_.shape = shape;
     for (int64_t i = 0; i < classes; ++i) description_.classes.push_back(std::to_string(i));
     Fingerprint fingerprint;
-    fingerprint.add("random");
+    fingerprint.add(form == SampleForm::kFloats ? "random" : "random pixels");
     for (int64_t number : {shape[0], shape[1], shape[2], classes, samples})
       fingerprint.add(static_cast<uint64_t>(number));
     fingerprint.add(seed);
@@ -43,13 +53,17 @@ class RandomDataset final : public Dataset {
     const RandomStream random(seed_, RandomPurpose::kGeneration, 0, static_cast<uint64_t>(index));
     const uint64_t classes = description_.classes.size();
     sample.label = static_cast<int32_t>((random.at(0)[0] * classes) >> 32);
-    sample.form = SampleForm::kFloats;
+    sample.form = form_;
     sample.channels = description_.shape[0];
     sample.height = description_.shape[1];
     sample.width = description_.shape[2];
     const size_t count = static_cast<size_t>(description_.shape.count());
-    sample.storage.resize(count * sizeof(float));
-    fill_uniform(random, {reinterpret_cast<float*>(sample.storage.data()), count});
+    const size_t size = form_ == SampleForm::kFloats ? sizeof(float) : 1;
+    sample.storage.resize(count * size);
+    if (form_ == SampleForm::kFloats)
+      fill_uniform(random, {reinterpret_cast<float*>(sample.storage.data()), count});
+    else
+      fill_pixels(random, sample.storage);
     sample.bytes = sample.storage;
   }
 
@@ -58,15 +72,26 @@ class RandomDataset final : public Dataset {
  private:
   DatasetDescription description_;
   uint64_t seed_;
+  SampleForm form_;
 };
+
+std::unique_ptr<Dataset> make(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
+                              SampleForm form) {
+  if (shape.count() > (int64_t{1} << 28))
+    throw ConfigError(text("random: a sample of ", shape.text(), " values is too large"));
+  return std::make_unique<RandomDataset>(shape, classes, samples, seed, form);
+}
 
 }  // namespace
 
 std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
                                      uint64_t seed) {
-  if (shape.count() > (int64_t{1} << 28))
-    throw ConfigError(text("random: a sample of ", shape.text(), " values is too large"));
-  return std::make_unique<RandomDataset>(shape, classes, samples, seed);
+  return make(shape, classes, samples, seed, SampleForm::kFloats);
+}
+
+std::unique_ptr<Dataset> make_random_pixels(const Shape& shape, int64_t classes, int64_t samples,
+                                            uint64_t seed) {
+  return make(shape, classes, samples, seed, SampleForm::kPixels);
 }
 
 }  // namespace poseidon::data

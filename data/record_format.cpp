@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/digest.h"
+#include "core/json.h"
 #include "data/file.h"
 
 namespace poseidon::data {

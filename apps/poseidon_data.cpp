@@ -1,0 +1,256 @@
+// poseidon-data: packs images into record sets, describes datasets, generates them.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <string>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "data/dataset_config.h"
+#include "data/digits.h"
+#include "data/file.h"
+#include "data/inspect.h"
+#include "data/pack.h"
+#include "data/random_dataset.h"
+
+namespace {
+
+using namespace poseidon;
+using namespace poseidon::data;
+
+/// One live line on a terminal, nothing elsewhere.
+PackProgress live_line(const char* what) {
+  using Clock = std::chrono::steady_clock;
+  if (isatty(STDERR_FILENO) == 0) return [](int64_t, int64_t) {};
+  auto shown = Clock::now();
+  return [what, shown](int64_t done, int64_t all) mutable {
+    if (done < all && Clock::now() - shown < std::chrono::milliseconds(200)) return;
+    shown = Clock::now();
+    std::cerr << "\r" << what << " " << done << " of " << all << (done == all ? "\n" : "")
+              << std::flush;
+  };
+}
+
+struct PackFlags {
+  PackOptions options;
+  std::string input, output, on_error = "stop", classes_from;
+  int64_t shard_mb = 1024;
+  int64_t shuffle_seed = -1;
+  bool json = false;
+};
+
+void print_report(const PackReport& report, const std::string& output, bool json) {
+  if (json) {
+    const Json result{
+        {"output", output},
+        {"samples", report.samples},
+        {"classes", report.classes},
+        {"skipped", report.skipped},
+        {"fingerprint", open_dataset({.type = "records", .path = output})->fingerprint()}};
+    std::cout << result.dump(2) << "\n";
+    return;
+  }
+  std::cout << output << ": " << report.samples << " samples of " << report.classes << " classes";
+  if (report.skipped > 0) std::cout << ", " << report.skipped << " corrupt ones left out";
+  std::cout << "\n";
+}
+
+void pack(PackFlags& flags, Log& log) {
+  PackOptions& options = flags.options;
+  options.input = flags.input;
+  options.output = flags.output;
+  options.shard_bytes = static_cast<uint64_t>(flags.shard_mb) << 20;
+  options.on_error = flags.on_error == "skip" ? OnError::kSkip : OnError::kStop;
+  if (flags.shuffle_seed >= 0) options.shuffle_seed = static_cast<uint64_t>(flags.shuffle_seed);
+  if (!flags.classes_from.empty())
+    options.classes = open_dataset({.type = "records", .path = flags.classes_from})->classes();
+  print_report(pack_images(options, log, live_line("packed")), flags.output, flags.json);
+}
+
+void add_pack(CLI::App& program, PackFlags& flags) {
+  CLI::App* command =
+      program.add_subcommand("pack", "pack images, a folder for each class, into a record set");
+  command->add_option("input", flags.input, "folder, .tar or .tar.gz that holds the images")
+      ->required();
+  command->add_option("--output,-o", flags.output, "folder of the record set, new or empty")
+      ->required();
+  command->add_option("--prefix,--split", flags.options.prefix,
+                      "path inside the input that holds the class folders, such as train");
+  command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--resize", flags.options.resize_short,
+                   "shrink larger images so that the shorter side has this length")
+      ->check(CLI::Range(1, 16384));
+  command->add_option("--quality", flags.options.quality, "JPEG quality of images shrunk")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command->add_flag("--decode", flags.options.decode,
+                    "keep pixels instead of image files: for small images");
+  command->add_flag("--check-images", flags.options.check_images,
+                    "decode every image once, to find damaged ones now");
+  command->add_option("--shuffle-seed", flags.shuffle_seed, "pack in a random order of this seed")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--classes-from", flags.classes_from,
+                      "record set whose class list is used: for a test set with fewer classes");
+  command->add_option("--on-error", flags.on_error, "what a corrupt image does")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->capture_default_str();
+  command->add_flag("--json", flags.json, "the result as one JSON object");
+}
+
+struct InfoFlags {
+  DatasetConfig config;
+  std::string type, mean_image;
+  bool verify = false, json = false;
+};
+
+void print_description(const Json& result) {
+  for (const auto& [key, value] : result.items()) {
+    if (key == "classes") continue;
+    std::cout << key << ": " << (value.is_string() ? value.get<std::string>() : value.dump())
+              << "\n";
+  }
+  const Json& classes = result["classes"];
+  std::cout << "classes: " << classes.size();
+  for (size_t i = 0; i < classes.size() && i < 10; ++i)
+    std::cout << (i == 0 ? ": " : ", ") << classes[i].get<std::string>();
+  std::cout << (classes.size() > 10 ? ", ...\n" : "\n");
+}
+
+Json shape_json(const Shape& shape) {
+  if (shape.rank() == 0) return "differs";
+  return Json{shape[0], shape[1], shape[2]};
+}
+
+void info(InfoFlags& flags, Log& log) {
+  DatasetConfig& config = flags.config;
+  config.type = flags.type.empty() ? guess_type(config.path) : flags.type;
+  const auto dataset = open_dataset(config);
+  const DatasetDescription& about = dataset->description();
+  Json result{{"type", config.type},
+              {"source", about.source},
+              {"samples", about.samples},
+              {"shape", shape_json(about.shape)},
+              {"fingerprint", about.fingerprint},
+              {"classes", about.classes}};
+  int64_t corrupt = 0;
+  if (flags.verify) {
+    const Inspection inspection = inspect(*dataset, log, live_line("verified"));
+    corrupt = inspection.corrupt;
+    result["corrupt"] = corrupt;
+    result["samples_of_class"] = inspection.samples_of_class;
+  }
+  if (!flags.mean_image.empty()) {
+    AtomicFile file(flags.mean_image);
+    file.write(encode_pfm(mean_image(*dataset, live_line("averaged"))));
+    file.commit();
+    result["mean_image"] = flags.mean_image;
+  }
+  if (flags.json)
+    std::cout << result.dump(2) << "\n";
+  else
+    print_description(result);
+  if (corrupt > 0)
+    throw RunError(
+        text(about.source, ": ", corrupt, " of ", about.samples, " samples are corrupt"));
+}
+
+void add_info(CLI::App& program, InfoFlags& flags) {
+  CLI::App* command = program.add_subcommand("info", "describe a record set or another dataset");
+  command->add_option("path", flags.config.path, "folder of the dataset")->required();
+  command->add_option("--type", flags.type, "type of the dataset; default: what it looks like")
+      ->check(CLI::IsMember({"records", "images", "mnist", "cifar10", "cifar100"}));
+  command->add_option("--split", flags.config.split, "part of mnist, cifar10, cifar100")
+      ->check(CLI::IsMember({"train", "test"}))
+      ->capture_default_str();
+  command->add_flag("--verify", flags.verify, "read, check and decode every sample");
+  command->add_option("--mean-image", flags.mean_image,
+                      "write the mean of all samples to this PFM file");
+  command->add_flag("--json", flags.json, "the result as one JSON object");
+}
+
+struct MakeFlags {
+  std::string type, output, split = "train";
+  int64_t samples = 10000, seed = 1, shard_mb = 1024;
+  int64_t channels = 3, height = 32, width = 32, classes = 10;
+  bool json = false;
+};
+
+void make(MakeFlags& flags) {
+  const uint64_t seed = static_cast<uint64_t>(flags.seed);
+  const auto dataset = flags.type == "digits"
+                           ? make_digits(flags.samples, flags.split, seed)
+                           : make_random_pixels({flags.channels, flags.height, flags.width},
+                                                flags.classes, flags.samples, seed);
+  const PackReport report = pack_dataset(
+      *dataset, flags.output, static_cast<uint64_t>(flags.shard_mb) << 20, live_line("made"));
+  print_report(report, flags.output, flags.json);
+}
+
+void add_make(CLI::App& program, MakeFlags& flags) {
+  CLI::App* command = program.add_subcommand("make", "generate a record set");
+  command->add_option("type", flags.type, "digits, or random pixels")
+      ->required()
+      ->check(CLI::IsMember({"digits", "random"}));
+  command->add_option("--output,-o", flags.output, "folder of the record set, new or empty")
+      ->required();
+  command->add_option("--samples", flags.samples, "number of samples")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->capture_default_str();
+  command->add_option("--seed", flags.seed, "which samples are generated")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--split", flags.split, "digits: train and test differ")
+      ->check(CLI::IsMember({"train", "test"}))
+      ->capture_default_str();
+  command->add_option("--channels", flags.channels, "random")->check(CLI::Range(1, 255));
+  command->add_option("--height", flags.height, "random")->check(CLI::Range(1, 4096));
+  command->add_option("--width", flags.width, "random")->check(CLI::Range(1, 4096));
+  command->add_option("--classes", flags.classes, "random")->check(CLI::Range(1, 1000000));
+  command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_flag("--json", flags.json, "the result as one JSON object");
+}
+
+int run(int count, char** arguments) {
+  CLI::App program{"Packs images into record sets, describes datasets, generates them."};
+  program.require_subcommand(1);
+  PackFlags pack_flags;
+  InfoFlags info_flags;
+  MakeFlags make_flags;
+  add_pack(program, pack_flags);
+  add_info(program, info_flags);
+  add_make(program, make_flags);
+  try {
+    program.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? 0 : 2;
+  }
+  StandardErrorLog log;
+  if (program.got_subcommand("pack")) pack(pack_flags, log);
+  if (program.got_subcommand("info")) info(info_flags, log);
+  if (program.got_subcommand("make")) make(make_flags);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    return run(count, arguments);
+  } catch (const poseidon::ConfigError& error) {
+    std::cerr << "poseidon-data: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "poseidon-data: " << error.what() << "\n";
+    return 1;
+  }
+}

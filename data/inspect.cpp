@@ -1,0 +1,101 @@
+#include "data/inspect.h"
+
+#include <filesystem>
+
+#include "data/image_decoder.h"
+#include "data/record_format.h"
+
+namespace poseidon::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A sample's pixels, decoded where it is an image file. Throws CorruptSample.
+class PixelReader {
+ public:
+  explicit PixelReader(const Dataset& dataset) : dataset_(dataset) {}
+
+  const Image& read(int64_t index) {
+    dataset_.read(index, sample_);
+    if (sample_.form == SampleForm::kEncoded) {
+      const ImageHeader header = decoder_.open(sample_.bytes, dataset_.name(index));
+      decoder_.decode_all(static_cast<int>(header.channels), image_);
+    } else if (sample_.form == SampleForm::kPixels) {
+      image_.reshape(sample_.height, sample_.width, sample_.channels);
+      const auto* pixels = reinterpret_cast<const uint8_t*>(sample_.bytes.data());
+      image_.pixels.assign(pixels, pixels + sample_.bytes.size());
+    } else {
+      throw ConfigError(text(dataset_.description().source, ": holds floats, expected images"));
+    }
+    return image_;
+  }
+  int32_t label() const { return sample_.label; }
+
+ private:
+  const Dataset& dataset_;
+  ImageDecoder decoder_;
+  Sample sample_;
+  Image image_;
+};
+
+}  // namespace
+
+std::string guess_type(const std::string& path) {
+  const auto holds = [&](const char* name) {
+    std::error_code ignored;
+    return fs::exists(fs::path(path) / name, ignored);
+  };
+  if (holds(kManifestName)) return "records";
+  for (const char* name : {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz",
+                           "t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz"})
+    if (holds(name)) return "mnist";
+  if (holds("data_batch_1.bin") || holds("test_batch.bin") || holds("cifar-10-batches-bin"))
+    return "cifar10";
+  if (holds("train.bin") || holds("cifar-100-binary")) return "cifar100";
+  return "images";
+}
+
+Inspection inspect(const Dataset& dataset, Log& log, const PackProgress& progress) {
+  Inspection result;
+  result.samples_of_class.resize(dataset.classes().size());
+  PixelReader reader(dataset);
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    try {
+      reader.read(i);
+      ++result.samples_of_class.at(static_cast<size_t>(reader.label()));
+    } catch (const CorruptSample& error) {
+      log.warning(error.what());
+      ++result.corrupt;
+    }
+    progress(i + 1, dataset.size());
+  }
+  return result;
+}
+
+FloatImage mean_image(const Dataset& dataset, const PackProgress& progress) {
+  PixelReader reader(dataset);
+  FloatImage mean;
+  std::vector<double> sums;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const Image& image = reader.read(i);
+    if (i == 0) {
+      mean.height = image.height;
+      mean.width = image.width;
+      mean.channels = image.channels;
+      sums.resize(image.pixels.size());
+    }
+    if (image.height != mean.height || image.width != mean.width || image.channels != mean.channels)
+      throw RunError(text(dataset.name(i), ": is ", image.channels, "x", image.height, "x",
+                          image.width, ", the samples before it are ", mean.channels, "x",
+                          mean.height, "x", mean.width,
+                          ": a mean image needs samples of one size"));
+    for (size_t k = 0; k < sums.size(); ++k) sums[k] += image.pixels[k];
+    progress(i + 1, dataset.size());
+  }
+  for (double sum : sums)
+    mean.values.push_back(static_cast<float>(sum / static_cast<double>(dataset.size())));
+  return mean;
+}
+
+}  // namespace poseidon::data
