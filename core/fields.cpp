@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace poseidon {
 
@@ -220,6 +221,44 @@ void read_fields(const Json& object, const JsonPlace& place, const Describe& des
 
 // ---- writing
 
+namespace {
+
+/// Writes the object that a description stands for, every key with its value.
+class FieldWriter final : public Fields {
+ public:
+  void boolean(std::string_view key, bool& value, std::string_view doc) override;
+  void integer(std::string_view key, int64_t& value, Range range, std::string_view doc,
+               Presence presence) override;
+  void number(std::string_view key, double& value, Range range, std::string_view doc,
+              Presence presence) override;
+  void text(std::string_view key, std::string& value, std::string_view doc,
+            Presence presence) override;
+  void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
+            Presence presence) override;
+  void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,
+               Presence presence) override;
+  void integers(std::string_view key, std::vector<int64_t>& value, Range range,
+                std::string_view doc, Presence presence) override;
+  void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
+             Presence presence) override;
+  void object(std::string_view key, const Describe& describe, std::string_view doc,
+              Presence presence, bool* present) override;
+  void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
+               const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
+               Presence presence) override;
+  void variant(std::string_view key, std::string& value, const std::vector<Variant>& variants,
+               std::string_view doc, Presence presence) override;
+  void raw(std::string_view key, Json& value, std::string_view doc, Presence presence) override;
+  void choice(std::string_view key, int& index, const std::vector<std::string>& names,
+              std::string_view doc, Presence presence) override;
+
+  Json take() { return std::move(object_); }
+
+ private:
+  void put(std::string_view key, Json value) { object_[std::string(key)] = std::move(value); }
+  Json object_ = Json::object();
+};
+
 void FieldWriter::boolean(std::string_view key, bool& value, std::string_view) { put(key, value); }
 void FieldWriter::integer(std::string_view key, int64_t& value, Range, std::string_view, Presence) {
   put(key, value);
@@ -272,6 +311,8 @@ void FieldWriter::choice(std::string_view key, int& index, const std::vector<std
   put(key, names[static_cast<size_t>(index)]);
 }
 
+}  // namespace
+
 Json write_fields(const Describe& describe) {
   FieldWriter writer;
   describe(writer);
@@ -281,6 +322,46 @@ Json write_fields(const Describe& describe) {
 // ---- schema
 
 namespace {
+
+/// Makes the JSON Schema (draft 2020-12) of a description; keys carry their text as "description"
+/// and their default as "default".
+class FieldSchema final : public Fields {
+ public:
+  void boolean(std::string_view key, bool& value, std::string_view doc) override;
+  void integer(std::string_view key, int64_t& value, Range range, std::string_view doc,
+               Presence presence) override;
+  void number(std::string_view key, double& value, Range range, std::string_view doc,
+              Presence presence) override;
+  void text(std::string_view key, std::string& value, std::string_view doc,
+            Presence presence) override;
+  void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
+            Presence presence) override;
+  void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,
+               Presence presence) override;
+  void integers(std::string_view key, std::vector<int64_t>& value, Range range,
+                std::string_view doc, Presence presence) override;
+  void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
+             Presence presence) override;
+  void object(std::string_view key, const Describe& describe, std::string_view doc,
+              Presence presence, bool* present) override;
+  void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
+               const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
+               Presence presence) override;
+  void variant(std::string_view key, std::string& value, const std::vector<Variant>& variants,
+               std::string_view doc, Presence presence) override;
+  void raw(std::string_view key, Json& value, std::string_view doc, Presence presence) override;
+  void choice(std::string_view key, int& index, const std::vector<std::string>& names,
+              std::string_view doc, Presence presence) override;
+
+  Json take();
+
+ private:
+  void put(std::string_view key, Json schema, std::string_view doc, Presence presence);
+
+  Json properties_ = Json::object();
+  Json required_ = Json::array();
+  Json variants_ = Json::array();  ///< "oneOf" branches; the object's own keys are repeated in each
+};
 
 void add_range(Json& schema, Range range) {
   if (std::isfinite(range.minimum))
@@ -298,8 +379,6 @@ Json ranged(const char* type, Range range) {
 Json one_or_list(const Json& element) {
   return Json{{"anyOf", Json::array({element, Json{{"type", "array"}, {"items", element}}})}};
 }
-
-}  // namespace
 
 void FieldSchema::put(std::string_view key, Json schema, std::string_view doc, Presence presence) {
   schema["description"] = doc;
@@ -408,6 +487,8 @@ Json FieldSchema::take() {
   schema["oneOf"] = std::move(variants_);
   return schema;
 }
+
+}  // namespace
 
 Json schema_of(const Describe& describe) {
   FieldSchema schema;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_fwd.h"
 
 namespace poseidon {
 
@@ -43,8 +43,8 @@ struct Variant {
 ///       fields.pair("kernel", kernel, at_least(1), "window height and width",
 ///       Presence::kRequired);
 ///
-/// and that description reads it (FieldReader), writes it resolved (FieldWriter), and makes its
-/// JSON Schema and its reference page (FieldSchema), so that none of them can drift. An optional
+/// and that description reads it (read_fields), writes it resolved (write_fields), and makes its
+/// JSON Schema and its reference page (schema_of), so that none of them can drift. An optional
 /// key that is absent leaves the value as it is: the default is the value before the visit.
 class Fields {
  public:
@@ -146,86 +146,11 @@ class FieldReader final : public Fields {
 /// Reads `object` by `describe` and refuses unknown keys.
 void read_fields(const Json& object, const JsonPlace& place, const Describe& describe);
 
-/// Writes the object that a description stands for, every key with its value.
-class FieldWriter final : public Fields {
- public:
-  void boolean(std::string_view key, bool& value, std::string_view doc) override;
-  void integer(std::string_view key, int64_t& value, Range range, std::string_view doc,
-               Presence presence) override;
-  void number(std::string_view key, double& value, Range range, std::string_view doc,
-              Presence presence) override;
-  void text(std::string_view key, std::string& value, std::string_view doc,
-            Presence presence) override;
-  void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
-            Presence presence) override;
-  void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,
-               Presence presence) override;
-  void integers(std::string_view key, std::vector<int64_t>& value, Range range,
-                std::string_view doc, Presence presence) override;
-  void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
-             Presence presence) override;
-  void object(std::string_view key, const Describe& describe, std::string_view doc,
-              Presence presence, bool* present) override;
-  void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
-               const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
-               Presence presence) override;
-  void variant(std::string_view key, std::string& value, const std::vector<Variant>& variants,
-               std::string_view doc, Presence presence) override;
-  void raw(std::string_view key, Json& value, std::string_view doc, Presence presence) override;
-  void choice(std::string_view key, int& index, const std::vector<std::string>& names,
-              std::string_view doc, Presence presence) override;
-
-  Json take() { return std::move(object_); }
-
- private:
-  void put(std::string_view key, Json value) { object_[std::string(key)] = std::move(value); }
-  Json object_ = Json::object();
-};
-
-/// The object that `describe` stands for.
+/// The object that `describe` stands for, every key with its value.
 Json write_fields(const Describe& describe);
 
-/// Makes the JSON Schema (draft 2020-12) of a description; keys carry their text as "description"
-/// and their default as "default".
-class FieldSchema final : public Fields {
- public:
-  void boolean(std::string_view key, bool& value, std::string_view doc) override;
-  void integer(std::string_view key, int64_t& value, Range range, std::string_view doc,
-               Presence presence) override;
-  void number(std::string_view key, double& value, Range range, std::string_view doc,
-              Presence presence) override;
-  void text(std::string_view key, std::string& value, std::string_view doc,
-            Presence presence) override;
-  void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
-            Presence presence) override;
-  void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,
-               Presence presence) override;
-  void integers(std::string_view key, std::vector<int64_t>& value, Range range,
-                std::string_view doc, Presence presence) override;
-  void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
-             Presence presence) override;
-  void object(std::string_view key, const Describe& describe, std::string_view doc,
-              Presence presence, bool* present) override;
-  void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
-               const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
-               Presence presence) override;
-  void variant(std::string_view key, std::string& value, const std::vector<Variant>& variants,
-               std::string_view doc, Presence presence) override;
-  void raw(std::string_view key, Json& value, std::string_view doc, Presence presence) override;
-  void choice(std::string_view key, int& index, const std::vector<std::string>& names,
-              std::string_view doc, Presence presence) override;
-
-  Json take();
-
- private:
-  void put(std::string_view key, Json schema, std::string_view doc, Presence presence);
-
-  Json properties_ = Json::object();
-  Json required_ = Json::array();
-  Json variants_ = Json::array();  ///< "oneOf" branches; the object's own keys are repeated in each
-};
-
-/// The schema of the object that `describe` stands for. Unknown keys are refused by it.
+/// The JSON Schema (draft 2020-12) of the object that `describe` stands for. Keys carry their text
+/// as "description" and their default as "default"; unknown keys are refused by it.
 Json schema_of(const Describe& describe);
 
 }  // namespace poseidon

@@ -4,20 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "core/json_fwd.h"
 
 namespace poseidon {
-
-/// A JSON value whose objects keep the order of their keys.
-using Json = nlohmann::ordered_json;
-
-/// Where a JSON value stands, for messages: a file and a JSON pointer ("/layers/3/kernel").
-struct JsonPlace {
-  std::string file;
-  std::string pointer;
-
-  JsonPlace at(std::string_view key) const { return {file, pointer + "/" + std::string(key)}; }
-  JsonPlace at(size_t index) const { return {file, pointer + "/" + std::to_string(index)}; }
-};
 
 /// Throws ConfigError "FILE: POINTER: MESSAGE".
 [[noreturn]] void fail_at(const JsonPlace& place, std::string_view message);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/json.h"
 
 using namespace poseidon;
 using trainer::Schedule;
