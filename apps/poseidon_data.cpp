@@ -17,6 +17,7 @@
 #include "data/inspect.h"
 #include "data/pack.h"
 #include "data/random_dataset.h"
+#include "data/record_set.h"
 
 namespace {
 
@@ -46,12 +47,11 @@ struct PackFlags {
 
 void print_report(const PackReport& report, const std::string& output, bool json) {
   if (json) {
-    const Json result{
-        {"output", output},
-        {"samples", report.samples},
-        {"classes", report.classes},
-        {"skipped", report.skipped},
-        {"fingerprint", open_dataset({.type = "records", .path = output})->fingerprint()}};
+    const Json result{{"output", output},
+                      {"samples", report.samples},
+                      {"classes", report.classes},
+                      {"skipped", report.skipped},
+                      {"fingerprint", open_record_set(output)->fingerprint()}};
     std::cout << result.dump(2) << "\n";
     return;
   }
@@ -67,8 +67,7 @@ void pack(PackFlags& flags, Log& log) {
   options.shard_bytes = static_cast<uint64_t>(flags.shard_mb) << 20;
   options.on_error = flags.on_error == "skip" ? OnError::kSkip : OnError::kStop;
   if (flags.shuffle_seed >= 0) options.shuffle_seed = static_cast<uint64_t>(flags.shuffle_seed);
-  if (!flags.classes_from.empty())
-    options.classes = open_dataset({.type = "records", .path = flags.classes_from})->classes();
+  if (!flags.classes_from.empty()) options.classes = open_record_set(flags.classes_from)->classes();
   print_report(pack_images(options, log, live_line("packed")), flags.output, flags.json);
 }
 

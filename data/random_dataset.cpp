@@ -33,7 +33,8 @@ void fill_pixels(const RandomStream& random, std::span<std::byte> out) {
 
 class RandomDataset final : public Dataset {
  public:
-  RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed)
+  RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
+                SampleForm form)
       : seed_(seed), form_(form) {
     description_.source = "random (generated)";
     description_.samples = samples;
