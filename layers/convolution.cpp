@@ -7,11 +7,10 @@ namespace poseidon::layers {
 void Convolution::describe(Fields& fields) {
   fields.integer("outputs", outputs, between(1, 1 << 20), "number of output channels",
                  Presence::kRequired);
-  fields.pair("kernel", kernel, between(1, 1 << 12), "kernel height and width",
-              Presence::kRequired);
-  fields.pair("stride", stride, between(1, 1 << 12), "steps between windows");
-  fields.pair("padding", padding, between(0, 1 << 12), "zeros added on each side");
-  fields.pair("dilation", dilation, between(1, 1 << 12), "distance between kernel taps");
+  fields.pair("kernel", kernel, at_least(1), "kernel height and width", Presence::kRequired);
+  fields.pair("stride", stride, at_least(1), "steps between windows");
+  fields.pair("padding", padding, at_least(0), "zeros added on each side");
+  fields.pair("dilation", dilation, at_least(1), "distance between kernel taps");
   fields.integer("groups", groups, at_least(1), "channel groups that are convolved apart");
   fields.boolean("bias", bias, "whether a bias is added");
   fields.object(
@@ -31,6 +30,10 @@ Shape Convolution::infer(std::span<const Shape> inputs) {
               " does not divide"));
   if (outputs % groups != 0)
     fail(text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups));
+  constexpr int64_t kMost = 1 << 20;  // keeps the arithmetic below from overflowing
+  for (const auto& pair : {kernel, stride, padding, dilation})
+    if (pair[0] > kMost || pair[1] > kMost)
+      fail(text("kernel, stride, padding and dilation are at most ", kMost));
   std::array<int64_t, 2> extent{};
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);

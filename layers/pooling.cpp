@@ -8,10 +8,9 @@ namespace poseidon::layers {
 
 void Pooling::describe(Fields& fields) {
   fields.option("method", method, {"max", "average"}, "what is taken of each window");
-  fields.pair("kernel", kernel, between(0, 1 << 12),
-              "window height and width; not with \"global\"");
-  fields.pair("stride", stride, between(1, 1 << 12), "steps between windows");
-  fields.pair("padding", padding, between(0, 1 << 12), "cells added on each side");
+  fields.pair("kernel", kernel, at_least(0), "window height and width; not with \"global\"");
+  fields.pair("stride", stride, at_least(1), "steps between windows");
+  fields.pair("padding", padding, at_least(0), "cells added on each side");
   fields.option("rounding", rounding, {"ceil", "floor"}, "how the number of windows is rounded");
   fields.boolean("global", global, "one window over the whole input");
 }
@@ -27,6 +26,10 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
     stride = {1, 1};
   }
   output = {input.samples(), input.channels(), 0, 0};
+  constexpr int64_t kMost = 1 << 20;  // keeps the arithmetic below from overflowing
+  for (const auto& pair : {kernel, stride, padding})
+    if (pair[0] > kMost || pair[1] > kMost)
+      fail(text("kernel, stride and padding are at most ", kMost));
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
     if (kernel[i] == 0) fail("\"kernel\" is missing (or \"global\": true)");

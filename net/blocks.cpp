@@ -94,7 +94,11 @@ class Expander {
     if (entries_.empty()) fail_at(top.at("layers"), "a network needs at least one layer");
   }
 
-  std::vector<LayerEntry> take() { return std::move(entries_); }
+  std::vector<LayerEntry> take() {
+    for (LayerEntry& entry : entries_)
+      for (std::string& input : entry.inputs) input = output_of(input);
+    return std::move(entries_);
+  }
 
  private:
   /// Where a list of layers is expanded: at the top, or in one use of a block.
@@ -115,6 +119,8 @@ class Expander {
                    "names with their defaults; null: must be given");
         fields.raw("layers", block.layers, "the layers", Presence::kRequired);
       });
+      if (!block.layers.is_array() || block.layers.empty())
+        fail_at(block.place.at("layers"), "expected a list of at least one layer");
       if (!block.parameters.is_object())
         fail_at(block.place.at("parameters"), "expected an object");
       blocks_[name] = std::move(block);
@@ -134,44 +140,33 @@ class Expander {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMostNested)
       fail_at(place, text("blocks are nested deeper than ", kMostNested));
-    std::map<std::string, std::string> outputs;  // local name to full name
     // Names may be used before the layer that bears them: collect them first.
+    std::set<std::string> names;
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string name = name_of(layers[i], place.at(i));
-      if (!outputs.emplace(name, output_name(layers[i], scope.prefix + name)).second)
+      if (!names.insert(name).second)
         fail_at(place.at(i).at("name"), "the name \"" + name + "\" is used twice");
     }
     std::string previous = scope.input;
     for (size_t i = 0; i < layers.size(); ++i) {
       const Json layer = substituted(layers[i], scope.values, place.at(i));
-      previous = add(layer, place.at(i), scope, outputs, previous);
+      previous = add(layer, place.at(i), scope, names, previous);
     }
     return previous;
   }
 
-  /// What others read when they name this layer: for a block, its last layer.
-  std::string output_name(const Json& layer, const std::string& full) const {
-    if (!layer.contains("type") || layer["type"] != "block" || !layer.contains("block"))
-      return full;
-    const auto block = layer["block"].is_string() ? blocks_.find(layer["block"].get<std::string>())
-                                                  : blocks_.end();
-    if (block == blocks_.end() || !block->second.layers.is_array() || block->second.layers.empty())
-      return full;
-    // The name of the last layer of the last repetition, found without expanding it.
-    const Json& last = block->second.layers.back();
-    if (!last.is_object() || !last.contains("name") || !last["name"].is_string()) return full;
-    const bool repeated = layer.contains("repeat");
-    const std::string count = repeated && layer["repeat"].is_number_integer()
-                                  ? std::to_string(layer["repeat"].get<int64_t>() - 1)
-                                  : "0";
-    return output_name(
-        last, full + (repeated ? "." + count : "") + "." + last["name"].get<std::string>());
+  /// Who reads a block reads its last layer, which may be a block again.
+  std::string output_of(std::string name) const {
+    for (auto found = last_layer_.find(name); found != last_layer_.end();
+         found = last_layer_.find(name))
+      name = found->second;
+    return name;
   }
 
   std::string add(Json layer, const JsonPlace& place, const Scope& scope,
-                  const std::map<std::string, std::string>& outputs, const std::string& previous) {
+                  const std::set<std::string>& names, const std::string& previous) {
     const std::string full = scope.prefix + name_of(layer, place);
-    const std::vector<std::string> inputs = inputs_of(layer, place, scope, outputs, previous);
+    const std::vector<std::string> inputs = inputs_of(layer, place, scope, names, previous);
     for (const char* key : {"name", "input", "inputs"}) layer.erase(key);
     if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
     if (layer["type"] == "block") return add_block(layer, place, scope, full, inputs);
@@ -189,7 +184,7 @@ class Expander {
   }
 
   std::vector<std::string> inputs_of(const Json& layer, const JsonPlace& place, const Scope& scope,
-                                     const std::map<std::string, std::string>& outputs,
+                                     const std::set<std::string>& known,
                                      const std::string& previous) const {
     std::vector<std::string> names;
     FieldReader reader(layer, place);
@@ -202,13 +197,12 @@ class Expander {
     if (names.empty()) fail_at(at, "expected at least one name");
     std::vector<std::string> full;
     for (const std::string& name : names) {
-      const auto found = outputs.find(name);
-      if (name != kInputName && found == outputs.end()) {
-        std::vector<std::string> known{kInputName};
-        for (const auto& [local, unused] : outputs) known.push_back(local);
-        fail_at(at, "no layer is named \"" + name + "\"" + suggestion(name, known));
+      if (name != kInputName && !known.contains(name)) {
+        std::vector<std::string> candidates(known.begin(), known.end());
+        candidates.push_back(kInputName);
+        fail_at(at, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
       }
-      full.push_back(name == kInputName ? scope.input : found->second);
+      full.push_back(name == kInputName ? scope.input : scope.prefix + name);
     }
     return full;
   }
@@ -234,6 +228,7 @@ class Expander {
       inner.prefix = full + (layer.contains("repeat") ? "." + std::to_string(i) : "") + ".";
       inner.input = expand(block.layers, block.place.at("layers"), inner);
     }
+    last_layer_[full] = inner.input;
     return inner.input;
   }
 
@@ -268,6 +263,7 @@ class Expander {
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
+  std::map<std::string, std::string> last_layer_;  ///< by full name of a block
 };
 
 }  // namespace

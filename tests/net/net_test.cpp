@@ -1,0 +1,174 @@
+#include "net/net.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/cpu/cpu_device.h"
+#include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+
+namespace poseidon::net {
+namespace {
+
+/// Everything a network needs to run, with made-up data.
+struct Bench {
+  explicit Bench(const std::string& json, int64_t batch = 3, Net::Options options = {})
+      : network(parse_json(json, "n.json"), "n.json", batch),
+        factory(layers::cpu::make_cpu_factory(device)),
+        net(network, *factory, options) {
+    net.initialize(11);
+    RandomStream random(5, RandomPurpose::kGeneration, 0, 0);
+    const Tensor input = net.input();
+    for (int64_t i = 0; i < input.shape.count(); ++i) input.data[i] = random.next_uniform(-1, 1);
+    for (int64_t i = 0; i < batch; ++i)
+      labels.push_back(static_cast<int32_t>(
+          random.next_below(static_cast<uint32_t>(std::max<int64_t>(1, network.classes())))));
+    step.labels = labels;
+    step.loss_scale = 1 / static_cast<float>(batch);
+  }
+
+  double loss() {
+    net.forward(step);
+    double sum = 0;
+    for (const Net::Loss& loss : net.losses())
+      for (size_t i = 0; i < loss.loss_and_rank.size(); i += 2)
+        sum += loss.weight * static_cast<double>(loss.loss_and_rank[i] * step.loss_scale);
+    return sum;
+  }
+
+  std::vector<float> gradient(const Parameter& parameter) {
+    std::vector<float> out(static_cast<size_t>(parameter.spec.shape.count()));
+    net.canonical_gradient(parameter, out);
+    return out;
+  }
+
+  cpu::CpuDevice device{1};
+  Network network;
+  std::unique_ptr<layers::LayerFactory> factory;
+  Net net;
+  std::vector<int32_t> labels;
+  layers::StepContext step;
+};
+
+/// A residual block with projection, shared inputs, concat and two losses: everything fusion and
+/// the memory plan have to get right.
+const char* const kBranches =
+    R"({"name": "n", "input": {"channels": 3, "height": 9, "width": 9}, "layers": [
+  {"name": "c1", "type": "convolution", "outputs": 8, "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
+  {"name": "b1", "type": "batch_norm"},
+  {"name": "r1", "type": "relu", "slope": 0.1},
+  {"name": "c2", "type": "convolution", "outputs": 8, "kernel": 3, "padding": 1, "bias": false, "weight_filler": {"type": "he"}},
+  {"name": "b2", "type": "batch_norm"},
+  {"name": "s", "type": "eltwise", "inputs": ["b2", "r1"]},
+  {"name": "r2", "type": "relu", "slope": 0.2},
+  {"name": "side", "type": "convolution", "input": "r1", "outputs": 20, "kernel": 1, "weight_filler": {"type": "he"}},
+  {"name": "t", "type": "tanh"},
+  {"name": "cat", "type": "concat", "inputs": ["r2", "t", "r1"]},
+  {"name": "p", "type": "pooling", "method": "average", "kernel": 3, "stride": 2},
+  {"name": "f", "type": "linear", "outputs": 6, "weight_filler": {"type": "xavier"}},
+  {"name": "loss", "type": "softmax_loss"},
+  {"name": "aux_f", "type": "linear", "input": "side", "outputs": 6, "weight_filler": {"type": "xavier"}},
+  {"name": "aux", "type": "softmax_loss", "weight": 0.3}]})";
+
+TEST_CASE("the gradients of a network with branches agree with finite differences") {
+  Bench bench(kBranches);
+  bench.loss();
+  bench.net.backward(bench.step);
+  for (const Parameter& parameter : bench.net.parameters()) {
+    const std::vector<float> gradient = bench.gradient(parameter);
+    const std::vector<float> start = bench.net.canonical(parameter);
+    for (size_t i = 0; i < start.size(); i += start.size() / 5 + 1) {
+      const float step = 5e-3f;
+      std::vector<float> moved = start;
+      moved[i] = start[i] + step;
+      bench.net.set_canonical(parameter, moved);
+      const double above = bench.loss();
+      moved[i] = start[i] - step;
+      bench.net.set_canonical(parameter, moved);
+      const double below = bench.loss();
+      bench.net.set_canonical(parameter, start);
+      INFO(parameter.name, " ", i);
+      CHECK(gradient[i] == doctest::Approx((above - below) / (2.0 * static_cast<double>(step)))
+                               .epsilon(0.03)
+                               .scale(0.05));
+    }
+  }
+}
+
+TEST_CASE("reading an intermediate output hinders fusion and reuse, and changes no result") {
+  Bench plain(kBranches);
+  Bench watched(kBranches, 3, {.training = true, .choices = {}, .keep = {"r1", "r2", "t", "p"}});
+  CHECK(plain.loss() == watched.loss());
+  plain.net.backward(plain.step);
+  watched.net.backward(watched.step);
+  for (size_t i = 0; i < plain.net.parameters().size(); ++i)
+    CHECK(plain.gradient(plain.net.parameters()[i]) ==
+          watched.gradient(watched.net.parameters()[i]));
+  CHECK(watched.net.output("p").size() == 3 * 36 * 16);
+  CHECK_THROWS_AS(watched.net.output("c2"), LogicError);
+}
+
+TEST_CASE(
+    "gates open before their layer, and gradients are announced from the last layer to the first") {
+  Bench bench(kBranches);
+  std::vector<std::string> opened, announced;
+  const auto name = [&](int layer) {
+    return bench.network.nodes()[static_cast<size_t>(layer)].definition->name;
+  };
+  bench.net.forward(bench.step, [&](int layer) { opened.push_back(name(layer)); });
+  bench.net.backward(bench.step, [&](int layer) { announced.push_back(name(layer)); });
+  const std::vector<std::string> order{"c1", "b1", "c2", "b2", "side", "f", "aux_f"};
+  CHECK(opened == order);
+  CHECK(announced == std::vector<std::string>(order.rbegin(), order.rend()));
+}
+
+TEST_CASE("forward only needs less memory and gives the same loss") {
+  Bench training(kBranches), testing(kBranches, 3, {.training = false, .choices = {}, .keep = {}});
+  training.step.phase = testing.step.phase = layers::Phase::kTest;
+  CHECK(testing.net.arena_bytes() < training.net.arena_bytes());
+  CHECK(training.loss() == doctest::Approx(testing.loss()).epsilon(1e-5));
+}
+
+TEST_CASE("packed parameters come back as they were given") {
+  Bench bench(kBranches);
+  for (const Parameter& parameter : bench.net.parameters()) {
+    std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) + 0.5f;
+    bench.net.set_canonical(parameter, values);
+    CHECK(bench.net.canonical(parameter) == values);
+  }
+}
+
+TEST_CASE("initial parameters are a function of the seed alone") {
+  Bench a(kBranches), b(kBranches, 5);
+  for (size_t i = 0; i < a.net.parameters().size(); ++i)
+    CHECK(a.net.canonical(a.net.parameters()[i]) == b.net.canonical(b.net.parameters()[i]));
+  b.net.initialize(12);
+  CHECK(a.net.canonical(a.net.parameters()[0]) != b.net.canonical(b.net.parameters()[0]));
+}
+
+TEST_CASE("the first layer with a value that is not finite is found") {
+  Bench bench(kBranches);
+  CHECK(bench.net.first_non_finite(bench.step).empty());
+  std::vector<float> values = bench.net.canonical(bench.net.parameters()[4]);
+  values[3] = std::numeric_limits<float>::quiet_NaN();
+  bench.net.set_canonical(bench.net.parameters()[4], values);
+  CHECK(bench.net.first_non_finite(bench.step) == "c2");
+}
+
+TEST_CASE("a branch that leads to no loss is computed but gets no gradient") {
+  Bench bench(R"({"name": "n", "input": {"channels": 4}, "layers": [
+      {"name": "f", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
+      {"name": "extra", "type": "linear", "outputs": 2, "input": "input"},
+      {"name": "probabilities", "type": "softmax", "input": "f"},
+      {"name": "loss", "type": "softmax_loss", "input": "f"}]})");
+  std::vector<int> announced;
+  bench.net.forward(bench.step);
+  bench.net.backward(bench.step, [&](int layer) { announced.push_back(layer); });
+  CHECK(announced == std::vector<int>{0});
+}
+
+}  // namespace
+}  // namespace poseidon::net

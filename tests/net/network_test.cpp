@@ -1,0 +1,149 @@
+#include "net/network.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+
+namespace poseidon::net {
+namespace {
+
+Network shipped(const std::string& name, int64_t batch = 1) {
+  return Network(std::filesystem::path(POSEIDON_SOURCE_DIR "/configs/networks/" + name + ".json"),
+                 batch);
+}
+
+Network parsed(const std::string& json, int64_t batch = 2) {
+  return Network(parse_json(json, "n.json"), "n.json", batch);
+}
+
+/// A network whose layers are `layers`, on 3 x 8 x 8.
+std::string with_layers(const std::string& layers, const std::string& more = "") {
+  return R"({"name": "n", "input": {"channels": 3, "height": 8, "width": 8}, )" + more +
+         R"("layers": [)" + layers + "]}";
+}
+
+std::string error_of(const std::string& json) {
+  try {
+    parsed(json);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("shipped networks have the published numbers of parameters") {
+  CHECK(shipped("lenet").parameter_count() == 431'080);
+  CHECK(shipped("cifar10_quick").parameter_count() == 145'578);
+  CHECK(shipped("alexnet").parameter_count() == 60'965'224);
+  CHECK(shipped("vgg11").parameter_count() == 132'863'336);
+  CHECK(shipped("resnet18").parameter_count() == 11'689'512);
+  CHECK(shipped("resnet50").parameter_count() == 25'557'032);
+}
+
+TEST_CASE("shapes are inferred through the whole network") {
+  const Network network = shipped("alexnet", 4);
+  const auto shape_of = [&](const std::string& name) {
+    for (const Node& node : network.nodes())
+      if (node.definition->name == name) return node.output.text();
+    return std::string("none");
+  };
+  CHECK(shape_of("conv1") == "4x96x55x55");
+  CHECK(shape_of("pool1") == "4x96x27x27");
+  CHECK(shape_of("pool5") == "4x256x6x6");
+  CHECK(shape_of("fc8") == "4x1000");
+  CHECK(network.classes() == 1000);
+}
+
+TEST_CASE("summary counts every activation and parameter once") {
+  const Json summary =
+      parsed(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": 3},
+                                             {"name": "f", "type": "linear", "outputs": 10},
+                                             {"name": "loss", "type": "softmax_loss"})"))
+          .summary();
+  CHECK(summary["parameters"] == 4 * 3 * 9 + 4 + 10 * 4 * 36 + 10);
+  CHECK(summary["parameter_bytes"] == 4 * summary["parameters"].get<int64_t>());
+  CHECK(summary["activation_bytes"] == 4 * (2 * 3 * 64 + 2 * 4 * 36 + 2 * 10 + 2 * 2));
+  CHECK(
+      summary["layers"][0] ==
+      Json::parse(
+          R"({"name": "c", "type": "convolution", "output_shape": [2, 4, 6, 6], "parameters": 112})"));
+}
+
+TEST_CASE("layers may stand in any order") {
+  const Network network =
+      parsed(with_layers(R"({"name": "loss", "type": "softmax_loss", "input": "f"},
+                                                {"name": "f", "type": "linear", "outputs": 5, "input": "input"})"));
+  CHECK(network.nodes()[0].definition->name == "f");
+  CHECK(network.nodes()[1].inputs == std::vector<int>{0});
+}
+
+TEST_CASE("blocks are expanded with parameters, products, repetition and their own inputs") {
+  const Network network = parsed(with_layers(
+      R"({"name": "b", "type": "block", "block": "two", "with": {"planes": 4}, "repeat": 2},
+         {"name": "sum", "type": "eltwise", "inputs": ["b", "b"]})",
+      R"("blocks": {"two": {"parameters": {"planes": null, "side": 1}, "layers": [
+           {"name": "narrow", "type": "convolution", "outputs": "$planes", "kernel": "$side"},
+           {"name": "wide", "type": "convolution", "outputs": "$planes * 2 * 3", "kernel": 1}]}}, )"));
+  REQUIRE(network.nodes().size() == 5);
+  CHECK(network.nodes()[0].definition->name == "b.0.narrow");
+  CHECK(network.nodes()[3].definition->name == "b.1.wide");
+  CHECK(network.nodes()[3].output == Shape{2, 24, 8, 8});
+  CHECK(network.nodes()[2].inputs == std::vector<int>{1});
+  CHECK(network.nodes()[4].inputs == std::vector<int>{3, 3});
+}
+
+TEST_CASE("defaults fill in what a layer does not give") {
+  const Network network = parsed(with_layers(
+      R"({"name": "a", "type": "convolution", "outputs": 4}, {"name": "b", "type": "convolution", "outputs": 4, "kernel": 1})",
+      R"("defaults": {"convolution": {"kernel": 3, "bias": false}}, )"));
+  CHECK(network.nodes()[1].output == Shape{2, 4, 6, 6});
+  CHECK(network.parameter_count() == 4 * 3 * 9 + 4 * 4);
+}
+
+TEST_CASE("mistakes are named with their place") {
+  const std::string relu = R"({"name": "r", "type": "relu"})";
+  CHECK(error_of(with_layers(
+            R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": "three"})")) ==
+        "n.json: /layers/0/kernel: expected an integer >= 1, got \"three\"");
+  CHECK(
+      error_of(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4, "kernal": 3})")) ==
+      "n.json: /layers/0: \"kernel\" is missing");
+  CHECK(error_of(with_layers(R"({"name": "r", "type": "relu", "slop": 1})")) ==
+        "n.json: /layers/0/slop: unknown key; did you mean \"slope\"?");
+  CHECK(error_of(with_layers(R"({"name": "r", "type": "rellu"})")).find("did you mean \"relu\"?") !=
+        std::string::npos);
+  CHECK(error_of(with_layers(relu + "," + relu)) ==
+        "n.json: /layers/1/name: the name \"r\" is used twice");
+  CHECK(error_of(with_layers(R"({"name": "r", "type": "relu", "input": "conv"})")) ==
+        "n.json: /layers/0/input: no layer is named \"conv\"");
+  CHECK(
+      error_of(with_layers(
+          R"({"name": "a", "type": "relu", "input": "b"}, {"name": "b", "type": "relu", "input": "a"})")) ==
+      "n.json: /layers/0: the layer \"a\" is its own input, by way of others (a cycle)");
+  CHECK(error_of(with_layers("")) == "n.json: /layers: a network needs at least one layer");
+  CHECK(
+      error_of(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": 9})")) ==
+      "n.json: /layers/0: [convolution 'c'] kernel spans 9 but the padded input has only 8 rows");
+  CHECK(error_of(with_layers(R"({"name": "b", "type": "block", "block": "x"})")) ==
+        "n.json: /layers/0/block: no block is named \"x\"");
+  CHECK(
+      error_of(
+          with_layers(
+              R"({"name": "c", "type": "convolution", "outputs": 1000000, "kernel": 1, "padding": 4000})"))
+          .find("has 2^31 elements or more") != std::string::npos);
+  CHECK(
+      error_of(
+          with_layers(
+              R"({"name": "f", "type": "linear", "outputs": 2}, {"name": "l", "type": "softmax_loss"}, {"name": "r", "type": "relu"})"))
+          .find("cannot be the input of a layer") != std::string::npos);
+}
+
+TEST_CASE("a block that holds itself is refused") {
+  const std::string error = error_of(with_layers(R"({"name": "b", "type": "block", "block": "x"})",
+                                                 R"("blocks": {"x": {"layers": [
+                                                      {"name": "again", "type": "block", "block": "x"}]}}, )"));
+  CHECK(error.find("nested deeper than") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace poseidon::net
