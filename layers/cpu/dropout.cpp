@@ -13,7 +13,7 @@ constexpr int64_t kLanes = 16;
 
 /// The decisions (1: kept) for canonical elements [first, first + count) of a sample. They stand at
 /// keep[0]...; up to 3 + 3 places more are written. Returns where the first one stands.
-const uint8_t* decide(const RandomStream& random, int64_t first, int64_t count, uint32_t threshold,
+const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_t threshold,
                       uint8_t* keep) {
   const auto block = static_cast<uint64_t>(first / 4);
   const int64_t blocks = (first % 4 + count + 3) / 4;
@@ -83,18 +83,19 @@ class CpuDropout final : public CpuLayer {
 
   void decide_tile(const StepContext& step, const Bindings& memory, const Blocking& b, int64_t n,
                    int64_t channel, int64_t first) const {
-    uint8_t decisions[kLanes][kRun + 8], across[kLanes];
-    const uint8_t* keep[kLanes];
+    uint8_t decisions[kRun + 8], across[kRun * kLanes];
     const int64_t lanes = std::min(kLanes, b.block - channel % b.block);
     const int64_t count = std::min(kRun, b.area - first);
     const RandomStream random = dropout_.stream(step, step.first_sample + n);
-    for (int64_t lane = 0; lane < lanes; ++lane)
-      keep[lane] = decide(random, (channel + lane) * b.area + first, count, dropout_.threshold(),
-                          decisions[lane]);
-    for (int64_t i = 0; i < count; ++i) {
-      for (int64_t lane = 0; lane < lanes; ++lane) across[lane] = keep[lane][i];
-      apply(memory, b.offset(n, channel, first + i), across, lanes);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const uint8_t* keep =
+          decide(random, (channel + lane) * b.area + first, count, dropout_.threshold(), decisions);
+      for (int64_t i = 0; i < count; ++i) across[i * lanes + lane] = keep[i];
     }
+    const int64_t start = b.offset(n, channel, first);
+    if (lanes == b.block) return apply(memory, start, across, count * lanes);
+    for (int64_t i = 0; i < count; ++i)
+      apply(memory, start + i * b.block, across + i * lanes, lanes);
   }
 
   void apply(const Bindings& memory, int64_t first, const uint8_t* keep, int64_t count) const {

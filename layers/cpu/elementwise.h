@@ -24,8 +24,14 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
   const float* in = input.data;
   float* out = output.data;
   const int64_t count = input.blocking().count();
-#pragma omp parallel for simd schedule(static)
-  for (int64_t i = 0; i < count; ++i) out[i] = function(in[i]);
+#pragma omp parallel
+  {
+    // Each thread has a copy: what the function holds could else be changed by a write to `out`,
+    // for all the compiler knows, and the loop would stay scalar.
+    const Function f = function;
+#pragma omp for simd schedule(static)
+    for (int64_t i = 0; i < count; ++i) out[i] = f(in[i]);
+  }
 }
 
 /// The first input's gradient[i] = function(gradient of output[i], i), in one pass for one or two
@@ -37,14 +43,18 @@ void map_gradient(const Bindings& memory, const Function& function) {
   const bool pair = memory.output_gradients.size() == 2;
   const float* first =
       pair ? memory.output_gradients[0].data : combined_gradient(memory, std::nullopt);
+  const float* second = pair ? memory.output_gradients[1].data : nullptr;
   const int64_t count = memory.output_gradients[0].blocking().count();
-  if (pair) {
-    const float* second = memory.output_gradients[1].data;
-#pragma omp parallel for simd schedule(static)
-    for (int64_t i = 0; i < count; ++i) target[i] = function(first[i] + second[i], i);
-  } else {
-#pragma omp parallel for simd schedule(static)
-    for (int64_t i = 0; i < count; ++i) target[i] = function(first[i], i);
+#pragma omp parallel
+  {
+    const Function f = function;  // as in map()
+    if (pair) {
+#pragma omp for simd schedule(static)
+      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i] + second[i], i);
+    } else {
+#pragma omp for simd schedule(static)
+      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i], i);
+    }
   }
 }
 

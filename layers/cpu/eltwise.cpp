@@ -22,7 +22,7 @@ void join(const float* a, const float* b, float* output, int64_t count, float sl
 #pragma omp parallel for simd schedule(static)
   for (int64_t i = 0; i < count; ++i) {
     const float joined = Operation::join(a[i], b[i]);
-    output[i] = joined > 0 ? joined : slope * joined;
+    output[i] = joined * (joined > 0 ? 1 : slope);
   }
 }
 

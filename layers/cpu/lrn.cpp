@@ -58,8 +58,7 @@ void window_sum(const float* source, int64_t shift, int64_t size, float* target,
 
 /// Turns window sums into s^-beta, in place, and s^-(beta+1) where `steps` is not null.
 template <class Beta>
-void take_powers(const Beta& beta, const Constants& constants, float* sums, float* steps,
-                 int64_t count) {
+void take_powers(Beta beta, const Constants& constants, float* sums, float* steps, int64_t count) {
   const float k = constants.k, alpha = constants.alpha;
   if (steps == nullptr) {
 #pragma omp simd

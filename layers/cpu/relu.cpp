@@ -17,13 +17,13 @@ class CpuRelu final : public CpuLayer {
 
   void forward(const StepContext&, const Bindings& memory) override {
     const float slope = slope_;
-    map(memory.inputs[0], memory.output, [=](float x) { return x > 0 ? x : slope * x; });
+    map(memory.inputs[0], memory.output, [=](float x) { return x * (x > 0 ? 1 : slope); });
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     const float slope = slope_;
     const float* output = memory.output.data;
-    map_gradient(memory, [=](float g, int64_t i) { return output[i] > 0 ? g : slope * g; });
+    map_gradient(memory, [=](float g, int64_t i) { return g * (output[i] > 0 ? 1 : slope); });
   }
 
  private:

@@ -15,7 +15,7 @@ class CpuSigmoid final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    map(memory.inputs[0], memory.output, fast_sigmoid);
+    map(memory.inputs[0], memory.output, [](float x) { return fast_sigmoid(x); });
     clear_padding(memory.output);  // sigmoid(0) is 1/2
   }
 

@@ -15,7 +15,7 @@ class CpuTanh final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    map(memory.inputs[0], memory.output, fast_tanh);
+    map(memory.inputs[0], memory.output, [](float x) { return fast_tanh(x); });
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
