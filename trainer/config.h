@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/fields.h"
+#include "core/json.h"
 #include "data/dataset_config.h"
 #include "trainer/optimizer.h"
 

@@ -113,4 +113,14 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
   return prepared;
 }
 
+void check_data(const Job& job, Log& log) {
+  const data::DatasetConfig& train = job.config.data.train;
+  const data::DatasetConfig& test = job.config.data.test;
+  const auto there = [](const std::string& path) { return path.empty() || fs::exists(path); };
+  const bool prepared = there(train.transform.mean_image);
+  if (there(train.path) && prepared) open_data(job, DataPart::kTrain, log);
+  if (job.config.data.has_test && there(test.path) && prepared && there(test.transform.mean_image))
+    open_data(job, DataPart::kTest, log);
+}
+
 }  // namespace poseidon::trainer

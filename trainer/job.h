@@ -48,4 +48,7 @@ enum class DataPart : uint8_t { kTrain, kTest };
 /// ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
+/// The same for all of the job's datasets whose files are there; of the others load_job has warned.
+void check_data(const Job& job, Log& log);
+
 }  // namespace poseidon::trainer

@@ -1,0 +1,116 @@
+// poseidon-train: trains a network from a job file, or checks, times and tests it.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "apps/stop_signals.h"
+#include "apps/train_options.h"
+#include "apps/train_print.h"
+#include "core/error.h"
+#include "trainer/engine.h"
+#include "trainer/reference.h"
+#include "trainer/run.h"
+
+namespace poseidon::apps {
+
+namespace {
+
+using trainer::Console;
+using trainer::Job;
+
+trainer::JobSource source_of(const TrainOptions& options) {
+  return {
+      .file = options.config,
+      .overrides = options.overrides,
+      .lookup = [](std::string_view name) -> std::optional<std::string> {
+        const char* value = std::getenv(std::string(name).c_str());
+        if (value == nullptr) return std::nullopt;
+        return value;
+      },
+      .data_may_be_missing = options.action == Action::kCheck || options.action == Action::kTime};
+}
+
+trainer::RunOptions run_options(const TrainOptions& options) {
+  return {.output = options.output,
+          .resume = options.resume,
+          .weights = options.weights,
+          .replan = options.replan,
+          .max_steps = options.max_steps,
+          .stop = &stop_asked};
+}
+
+void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
+  if (!as_json) return for_people(result);
+  std::printf("%s\n", result.dump().c_str());
+}
+
+int perform(const TrainOptions& options, Console& console) {
+  const Job job = trainer::load_job(source_of(options), console);
+  switch (options.action) {
+    case Action::kCheck:
+      trainer::check_data(job, console);
+      print(job.network->summary(), options.json, print_check);
+      break;
+    case Action::kTime:
+      print(trainer::time_layers(job, console), options.json, print_timing);
+      break;
+    case Action::kTest:
+      catch_stop_signals();
+      print(trainer::test(job, run_options(options), console), options.json, print_test);
+      break;
+    case Action::kTrain:
+      catch_stop_signals();
+      print(trainer::train(job, run_options(options), console), options.json, print_summary);
+      break;
+    default: throw ConfigError("--tune: no layer offers choices to time in this build");
+  }
+  return 0;
+}
+
+bool is_live() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+int run(int count, char** words) {
+  const std::optional<TrainOptions> options = parse_train_options(count, words);
+  if (!options) return 0;
+  if (options->action == Action::kSchema) {
+    const bool job = options->schema == "job";
+    std::printf("%s\n", (job ? trainer::job_schema() : trainer::network_schema()).dump(2).c_str());
+    return 0;
+  }
+  if (options->action == Action::kReference) {
+    std::printf("%s", trainer::config_reference().c_str());
+    return 0;
+  }
+  Console console(is_live());
+  return perform(*options, console);
+}
+
+int fail(const char* message, int code) {
+  std::fprintf(stderr, "poseidon-train: %s\n", message);
+  return code;
+}
+
+}  // namespace
+
+}  // namespace poseidon::apps
+
+int main(int count, char** words) {
+  using poseidon::apps::fail;
+  try {
+    return poseidon::apps::run(count, words);
+  } catch (const poseidon::ConfigError& error) {
+    return fail(error.what(), 2);
+  } catch (const poseidon::RunError& error) {
+    return fail(error.what(), 1);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory", 1);
+  } catch (const std::exception& error) {
+    return fail((std::string("internal error: ") + error.what()).c_str(), 1);
+  }
+}

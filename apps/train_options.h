@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace poseidon::apps {
+
+/// What poseidon-train is to do with the job.
+enum class Action : int { kTrain, kCheck, kPlan, kTime, kTest, kTune, kSchema, kReference };
+
+/// The words of poseidon-train's command line.
+struct TrainOptions {
+  Action action = Action::kTrain;
+  std::filesystem::path config;        ///< the job file; with --resume RUN_DIR that run's own
+  std::vector<std::string> overrides;  ///< --set, and the flags that stand for a --set
+  std::filesystem::path output, resume, weights;
+  bool replan = false;
+  std::optional<int64_t> max_steps;
+  bool json = false;
+  std::string schema;  ///< of --schema: "job" or "network"
+};
+
+/// Parses the command line. Throws ConfigError for a wrong one; none when --help or --version was
+/// answered.
+std::optional<TrainOptions> parse_train_options(int count, char** words);
+
+}  // namespace poseidon::apps

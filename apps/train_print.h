@@ -1,0 +1,13 @@
+#pragma once
+
+#include "core/json.h"
+
+namespace poseidon::apps {
+
+/// The results of poseidon-train for people, on standard output.
+void print_check(const Json& check);
+void print_timing(const Json& timing);
+void print_test(const Json& test);
+void print_summary(const Json& summary);
+
+}  // namespace poseidon::apps
