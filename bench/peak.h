@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace poseidon::bench {
+
+/// Multiply-adds in registers, with enough of them in flight to fill the units: what no kernel can
+/// exceed. GFLOP/s of all threads of the OpenMP team together, best of several rounds.
+inline double measure_peak_gflops(int rounds = 10) {
+#if defined(__AVX512F__)
+  constexpr int kBytes = 64;
+#else
+  constexpr int kBytes = 32;
+#endif
+  typedef float Vector __attribute__((vector_size(kBytes)));
+  constexpr int kLanes = kBytes / 4, kInFlight = 12;
+  constexpr int64_t kRepeats = 2'000'000;
+  double best = 0;
+  for (int round = 0; round < rounds; ++round) {
+    int threads = 1;
+    const auto start = std::chrono::steady_clock::now();
+#pragma omp parallel
+    {
+      Vector sums[kInFlight] = {}, factor = Vector{} + 0.999f, term = Vector{} + 0.001f;
+#pragma omp single
+      threads = omp_get_num_threads();
+      for (int64_t i = 0; i < kRepeats; ++i) {
+#pragma GCC unroll 12
+        for (int k = 0; k < kInFlight; ++k) {
+          sums[k] = sums[k] * factor + term;
+          // Keeps the compiler from seeing that all twelve are the same.
+          asm volatile("" : "+v"(sums[k]));
+        }
+      }
+    }
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 2e-9 * kRepeats * kInFlight * kLanes * threads / seconds);
+  }
+  return best;
+}
+
+}  // namespace poseidon::bench

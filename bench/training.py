@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Training speed and memory beside PyTorch, on the same cores, in the same run.
+
+    python3 bench/training.py [--build build] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
+
+Every round runs each program for a few steps, one after another, so that a slow spell of the machine meets all of
+them; a cell is the median over the steps of all rounds (the first of each is left out). PyTorch runs in both memory
+formats, and the better one counts, with glibc told to keep freed memory, which helps it. Poseidon is measured as
+users run it: poseidon-train with its loader, on generated data.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+# network, job, batch, steps in a round
+CASES = [("cifar10_quick", "cifar10_quick-random", 100, 40), ("alexnet", "alexnet-random", 32, 4),
+         ("vgg11", "vgg11-random", 8, 3), ("resnet50", "resnet50-random", 8, 3)]
+PEERS = {"PyTorch NCHW": [], "PyTorch channels_last": ["--channels-last"]}
+
+
+def run(command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\nexit code {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def poseidon(options, job, batch, threads, steps):
+    with tempfile.TemporaryDirectory() as folder:
+        # /usr/bin/time would need a package; the shell's child usage is asked of this process instead.
+        command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / f"{job}.json", "--threads", threads,
+                   "--max-steps", steps + 1, "--json", "--output", pathlib.Path(folder) / "run",
+                   "--set", f"data.batch_per_worker={batch}", "--set", "train.log_every=1",
+                   "--set", "train.checkpoint_every=0", "--set", "data.test=null"]
+        script = ("import json,resource,subprocess,sys; r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL); "
+                  "print(json.dumps([r.returncode,resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024]))")
+        code, memory = json.loads(run([sys.executable, "-c", script, *map(str, command)]))
+        if code != 0:
+            sys.exit(f"{' '.join(map(str, command))}: exit code {code}")
+        lines = (pathlib.Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        times = [r["compute_ms"] + r["wait_ms"] for r in records if r["type"] == "train"]
+        return times[1:], memory
+
+
+def pytorch(options, network, batch, threads, steps, flags):
+    keep = str(1 << 36)
+    environment = dict(os.environ, MALLOC_TRIM_THRESHOLD_=keep, MALLOC_MMAP_THRESHOLD_=keep)
+    out = json.loads(run([options.python, HERE / "pytorch_step.py", network, "--batch", str(batch), "--threads",
+                          str(threads), "--steps", str(steps), *flags], env=environment).splitlines()[-1])
+    return out["step_ms"], out["peak_rss_mib"], out["version"]
+
+
+def measure(options, case, threads):
+    network, job, batch, steps = case
+    times, memory, version = {}, {}, ""
+    for _ in range(options.rounds):
+        for name, flags in PEERS.items():
+            step_ms, rss, version = pytorch(options, network, batch, threads, steps, flags)
+            times.setdefault(name, []).extend(step_ms)
+            memory[name] = max(memory.get(name, 0), rss)
+        step_ms, rss = poseidon(options, job, batch, threads, steps)
+        times.setdefault("Poseidon", []).extend(step_ms)
+        memory["Poseidon"] = max(memory.get("Poseidon", 0), rss)
+    return {name: statistics.median(all_times) for name, all_times in times.items()}, memory, version
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter that imports torch")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--networks", default=",".join(case[0] for case in CASES))
+    options = parser.parse_args()
+    ratios = []
+    print("| network | batch | threads | PyTorch NCHW ms | channels_last ms | Poseidon ms | samples/s | times as fast |"
+          " peak MiB, PyTorch | Poseidon |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    version = ""
+    for case in CASES:
+        if case[0] not in options.networks.split(","):
+            continue
+        for threads in options.threads.split(","):
+            ms, memory, version = measure(options, case, int(threads))
+            best = min(ms[name] for name in PEERS)
+            ratios.append(best / ms["Poseidon"])
+            print(f"| {case[0]} | {case[2]} | {threads} | {ms['PyTorch NCHW']:.1f} | {ms['PyTorch channels_last']:.1f} | "
+                  f"{ms['Poseidon']:.1f} | {1e3 * case[2] / ms['Poseidon']:.1f} | **{ratios[-1]:.2f}** | "
+                  f"{min(memory[name] for name in PEERS):.0f} | {memory['Poseidon']:.0f} |", flush=True)
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    print(f"\nGeometric mean: {mean:.2f} times as fast as PyTorch {version} (its better memory format), "
+          f"least {min(ratios):.2f}.")
+
+
+if __name__ == "__main__":
+    main()
