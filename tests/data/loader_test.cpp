@@ -1,0 +1,257 @@
+#include "data/loader.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "core/mutex.h"
+#include "data/digits.h"
+#include "data/order.h"
+
+using namespace poseidon;
+using namespace poseidon::data;
+
+namespace {
+
+/// Sample i is the one pixel i, label i % 3; some are corrupt, one is worse.
+class CountingDataset final : public Dataset {
+ public:
+  explicit CountingDataset(int64_t samples, std::vector<int64_t> corrupt = {}, int64_t broken = -1)
+      : corrupt_(std::move(corrupt)), broken_(broken) {
+    description_.source = "counting";
+    description_.samples = samples;
+    description_.classes = {"a", "b", "c"};
+    description_.shape = {1, 1, 1};
+  }
+  const DatasetDescription& description() const override { return description_; }
+  void read(int64_t index, Sample& sample) const override {
+    reads_.fetch_add(1);
+    if (index == broken_) throw RunError(name(index) + ": the disk is gone");
+    if (std::find(corrupt_.begin(), corrupt_.end(), index) != corrupt_.end())
+      throw CorruptSample(name(index) + ": is corrupt");
+    sample.label = static_cast<int32_t>(index % 3);
+    sample.channels = sample.height = sample.width = 1;
+    sample.storage.assign(1, static_cast<std::byte>(index));
+    sample.bytes = sample.storage;
+  }
+  std::string name(int64_t index) const override { return "counting #" + std::to_string(index); }
+  int64_t reads() const { return reads_.load(); }
+
+ private:
+  DatasetDescription description_;
+  std::vector<int64_t> corrupt_;
+  int64_t broken_;
+  mutable std::atomic<int64_t> reads_{0};
+};
+
+class KeepingLog final : public Log {
+ public:
+  void info(std::string_view) override {}
+  void warning(std::string_view message) override {
+    MutexLock lock(mutex_);
+    warnings_.emplace_back(message);
+  }
+  std::vector<std::string> sorted() {
+    MutexLock lock(mutex_);
+    std::sort(warnings_.begin(), warnings_.end());
+    return warnings_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> warnings_ GUARDED_BY(mutex_);
+};
+
+struct Copy {
+  int64_t step, epoch, valid, replaced;
+  size_t shard;
+  std::vector<float> pixels;
+  std::vector<int32_t> labels;
+  std::vector<int64_t> indices;
+  bool operator==(const Copy&) const = default;
+};
+
+Copy copy_of(const Batch& batch) {
+  return {batch.step,
+          batch.epoch,
+          batch.valid,
+          batch.replaced,
+          batch.shard,
+          {batch.pixels.begin(), batch.pixels.end()},
+          {batch.labels.begin(), batch.labels.end()},
+          {batch.indices.begin(), batch.indices.end()}};
+}
+
+LoaderOptions options_for(int64_t global_batch, int threads) {
+  LoaderOptions options;
+  options.global_batch = global_batch;
+  options.shards = {{0, global_batch}};
+  options.threads = threads;
+  return options;
+}
+
+std::vector<Copy> load(const Dataset& dataset, const Transform& transform,
+                       const LoaderOptions& options, int count) {
+  SilentLog log;
+  Loader loader(dataset, transform, options, log);
+  std::vector<Copy> batches;
+  for (int i = 0; i < count; ++i) batches.push_back(copy_of(loader.next()));
+  return batches;
+}
+
+Transform plain_transform(Phase phase = Phase::kTrain) {
+  return Transform({}, {1, 1, 1}, phase, 1);
+}
+
+}  // namespace
+
+TEST_CASE("loader: training goes through the global order without a gap") {
+  const CountingDataset dataset(10);
+  const Transform transform = plain_transform();
+  const Order order(10, 1, true);
+  int64_t position = 0;
+  for (const Copy& batch : load(dataset, transform, options_for(4, 1), 10)) {
+    CHECK(batch.step == position / 4);
+    CHECK(batch.epoch == position / 10);
+    CHECK(batch.valid == 4);
+    for (size_t i = 0; i < 4; ++i, ++position) {
+      CHECK(batch.indices[i] == order.at(position).index);
+      CHECK(batch.labels[i] == batch.indices[i] % 3);
+      CHECK(batch.pixels[i] == static_cast<float>(batch.indices[i]));
+    }
+  }
+}
+
+TEST_CASE("loader: the number of threads changes nothing") {
+  const auto dataset = make_digits(50, "train", 1);
+  TransformConfig config;
+  config.padding = 2;
+  config.crop = {28, 28};
+  config.mirror = true;
+  config.scale = 1.0 / 256;
+  const Transform transform(config, {1, 28, 28}, Phase::kTrain, 5);
+  const auto one = load(*dataset, transform, options_for(16, 1), 12);
+  for (int threads : {2, 3, 5}) {
+    LoaderOptions options = options_for(16, threads);
+    options.ready_batches = 2 + threads;
+    CHECK(load(*dataset, transform, options, 12) == one);
+  }
+}
+
+TEST_CASE("loader: shards are the parts of the global batch, whoever asks") {
+  const CountingDataset dataset(23);
+  const Transform transform = plain_transform();
+  const auto whole = load(dataset, transform, options_for(7, 1), 6);
+  const auto parts = cut_batch(7, 3);
+  CHECK(parts == std::vector<ShardRange>{{0, 3}, {3, 2}, {5, 2}});
+  LoaderOptions options = options_for(7, 2);
+  options.shards = {parts[1], parts[2]};
+  options.start_step = 2;
+  const auto shards = load(dataset, transform, options, 8);
+  for (size_t i = 0; i < 8; ++i) {
+    const size_t step = 2 + i / 2, shard = i % 2;
+    CHECK(shards[i].step == static_cast<int64_t>(step));
+    CHECK(shards[i].shard == shard);
+    REQUIRE(shards[i].indices.size() == 2);
+    for (size_t k = 0; k < 2; ++k)
+      CHECK(shards[i].indices[k] == whole[step < 6 ? step : 5].indices[3 + 2 * shard + k]);
+  }
+}
+
+TEST_CASE("loader: testing passes over the dataset in order, the last batch short") {
+  const CountingDataset dataset(10);
+  const Transform transform = plain_transform(Phase::kTest);
+  LoaderOptions options = options_for(4, 2);
+  options.phase = Phase::kTest;
+  options.shards = cut_batch(4, 2);
+  SilentLog log;
+  CHECK(Loader(dataset, transform, options, log).steps_per_pass() == 3);
+  const auto batches = load(dataset, transform, options, 8);
+  CHECK(batches[0].indices == std::vector<int64_t>{0, 1});
+  CHECK(batches[1].indices == std::vector<int64_t>{2, 3});
+  CHECK(batches[4].indices == std::vector<int64_t>{8, 9});
+  CHECK(batches[5].valid == 0);
+  CHECK(batches[5].indices == std::vector<int64_t>{-1, -1});
+  CHECK(batches[5].pixels == std::vector<float>{0, 0});
+  CHECK(batches[6].indices == std::vector<int64_t>{0, 1});
+  CHECK(batches[6].epoch == 1);
+}
+
+TEST_CASE("loader: corrupt samples are named once, counted and replaced by the next good one") {
+  const CountingDataset dataset(9, {4, 5, 8});
+  const Transform transform = plain_transform();
+  LoaderOptions options = options_for(9, 3);
+  options.on_error = OnError::kSkip;
+  options.shuffle = false;
+  KeepingLog log;
+  Loader loader(dataset, transform, options, log);
+  for (int step = 0; step < 3; ++step) {
+    const Copy batch = copy_of(loader.next());
+    CHECK(batch.indices == std::vector<int64_t>{0, 1, 2, 3, 6, 6, 6, 7, 0});
+    CHECK(batch.labels[4] == 0);
+    CHECK(batch.replaced == 3);
+  }
+  CHECK(loader.corrupt_samples() == 3);
+  CHECK(log.sorted() == std::vector<std::string>{"counting #4: is corrupt; skipped",
+                                                 "counting #5: is corrupt; skipped",
+                                                 "counting #8: is corrupt; skipped"});
+}
+
+TEST_CASE("loader: errors are thrown in their turn, and again") {
+  const Transform transform = plain_transform();
+  SilentLog log;
+  for (int threads : {1, 4}) {
+    LoaderOptions options = options_for(4, threads);
+    options.shuffle = false;
+    const CountingDataset corrupt(12, {9, 10});
+    Loader stopping(corrupt, transform, options, log);
+    CHECK_NOTHROW(stopping.next());
+    CHECK_NOTHROW(stopping.next());
+    CHECK_THROWS_WITH_AS(stopping.next(), "counting #9: is corrupt", CorruptSample);
+    CHECK_THROWS_WITH_AS(stopping.next(), "counting #9: is corrupt", CorruptSample);
+    options.on_error = OnError::kSkip;
+    const CountingDataset broken(12, {}, 5);
+    Loader failing(broken, transform, options, log);
+    CHECK_NOTHROW(failing.next());
+    CHECK_THROWS_WITH_AS(failing.next(), "counting #5: the disk is gone", RunError);
+  }
+}
+
+TEST_CASE("loader: a dataset without a good sample is an error, not a loop") {
+  const CountingDataset dataset(2, {0, 1});
+  const Transform transform = plain_transform();
+  LoaderOptions options = options_for(2, 1);
+  options.on_error = OnError::kSkip;
+  SilentLog log;
+  Loader loader(dataset, transform, options, log);
+  CHECK_THROWS_WITH_AS(loader.next(), doctest::Contains("1000 corrupt samples in a row"), RunError);
+}
+
+TEST_CASE("loader: it reads ahead no further than its ring") {
+  const CountingDataset dataset(1000);
+  const Transform transform = plain_transform();
+  LoaderOptions options = options_for(10, 2);
+  options.ready_batches = 3;
+  SilentLog log;
+  Loader loader(dataset, transform, options, log);
+  for (int i = 0; i < 5; ++i) loader.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(dataset.reads() <= 70);  // five batches given, the fifth held, two more ready
+}
+
+TEST_CASE("loader: options that cannot be are refused") {
+  const CountingDataset dataset(10);
+  const Transform transform = plain_transform();
+  SilentLog log;
+  const auto make = [&](const LoaderOptions& options) { Loader(dataset, transform, options, log); };
+  LoaderOptions options = options_for(4, 0);
+  CHECK_THROWS_WITH_AS(make(options), "loader: expected 1 to 1024 threads, got 0", ConfigError);
+  options = options_for(4, 1);
+  options.shards = {{2, 3}};
+  CHECK_THROWS_WITH_AS(make(options), "loader: samples 2 to 5 are outside of the global batch of 4",
+                       ConfigError);
+  options.shards = {};
+  CHECK_THROWS_AS(make(options), ConfigError);
+}

@@ -1,0 +1,162 @@
+#include "data/pack.h"
+
+#include <doctest/doctest.h>
+
+#include "data/image_folder.h"
+#include "data/inspect.h"
+#include "data/jpeg.h"
+#include "data/random_dataset.h"
+#include "data/record_set.h"
+#include "tests/data/made_files.h"
+
+using namespace poseidon;
+using namespace poseidon::data;
+using made::Bytes;
+
+namespace {
+
+const PackProgress kQuiet = [](int64_t, int64_t) {};
+
+struct File {
+  std::string name;
+  Bytes bytes;
+};
+
+std::vector<File> images() {
+  return {{"train/dog/b.JPG", encode_jpeg(made::smooth_image(40, 60, 3, 1), 90)},
+          {"train/cat/a.jpeg", encode_jpeg(made::smooth_image(30, 20, 1, 2), 90)},
+          {"train/cat/c.ppm", made::pnm(made::smooth_image(16, 16, 3, 3))},
+          {"train/readme.txt", made::bytes_of("no image")},
+          {"test/cat/z.ppm", made::pnm(made::smooth_image(8, 8, 3, 4))}};
+}
+
+Bytes archive() {
+  Bytes tar;
+  for (const File& file : images()) made::append_tar(tar, "./" + file.name, file.bytes);
+  tar.resize(tar.size() + 1024);
+  return tar;
+}
+
+PackReport pack(
+    const std::filesystem::path& input, const std::filesystem::path& output,
+    const std::function<void(PackOptions&)>& change = [](PackOptions&) {}) {
+  PackOptions options;
+  options.input = input;
+  options.output = output;
+  options.prefix = "train";
+  change(options);
+  SilentLog log;
+  return pack_images(options, log, kQuiet);
+}
+
+}  // namespace
+
+TEST_CASE("pack: a folder, a tar and a tar.gz give the same bytes") {
+  const made::Folder folder;
+  for (const File& file : images()) made::write(folder / ("tree/" + file.name), file.bytes);
+  made::write(folder / "a.tar", archive());
+  made::write(folder / "a.tar.gz", made::gzipped(archive()));
+  const PackReport report = pack(folder / "tree", folder / "1");
+  CHECK(report.samples == 3);
+  CHECK(report.classes == 2);
+  pack(folder / "a.tar", folder / "2");
+  pack(folder / "a.tar.gz", folder / "3");
+  for (const char* file : {"00000.records", "records.json"}) {
+    CHECK(made::read(folder / "1" / file) == made::read(folder / "2" / file));
+    CHECK(made::read(folder / "1" / file) == made::read(folder / "3" / file));
+  }
+  const auto dataset = open_record_set((folder / "1").string());
+  Sample sample;
+  dataset->read(2, sample);
+  CHECK(sample.label == 1);
+  CHECK(Bytes(sample.bytes.begin(), sample.bytes.end()) == images()[0].bytes);
+  CHECK(dataset->name(2).ends_with("(dog/b.JPG)"));
+}
+
+TEST_CASE("pack: decoded pixels, smaller images, a shuffled order") {
+  const made::Folder folder;
+  made::write(folder / "a.tar", archive());
+  pack(folder / "a.tar", folder / "raw", [](PackOptions& options) { options.decode = true; });
+  Sample sample;
+  const auto raw = open_record_set((folder / "raw").string());
+  raw->read(1, sample);
+  CHECK(sample.form == SampleForm::kPixels);
+  const Image expected = made::smooth_image(16, 16, 3, 3);
+  CHECK(Bytes(sample.bytes.begin(), sample.bytes.end()) ==
+        Bytes(reinterpret_cast<const std::byte*>(expected.pixels.data()),
+              reinterpret_cast<const std::byte*>(expected.pixels.data()) + 768));
+  pack(folder / "a.tar", folder / "small", [](PackOptions& options) { options.resize_short = 20; });
+  const auto small = open_record_set((folder / "small").string());
+  small->read(2, sample);
+  CHECK(sample.height == 20);
+  CHECK(sample.width == 30);
+  small->read(1, sample);
+  CHECK(sample.height == 16);  // never enlarged
+  SilentLog log;
+  CHECK(inspect(*small, log, kQuiet).corrupt == 0);
+  pack(folder / "a.tar", folder / "mixed", [](PackOptions& options) { options.shuffle_seed = 1; });
+  CHECK(inspect(*open_record_set((folder / "mixed").string()), log, kQuiet).samples_of_class ==
+        std::vector<int64_t>{2, 1});
+}
+
+TEST_CASE("pack: corrupt images stop it or are left out, and nothing half-written stays") {
+  const made::Folder folder;
+  for (const File& file : images()) made::write(folder / ("tree/" + file.name), file.bytes);
+  made::write(folder / "tree/train/cat/b.jpg", made::bytes_of("not an image"));
+  CHECK_THROWS_WITH_AS(pack(folder / "tree", folder / "out"),
+                       doctest::Contains("cat/b.jpg: byte 0: expected a JPEG"), CorruptSample);
+  CHECK_FALSE(std::filesystem::exists(folder / "out"));
+  const std::filesystem::directory_iterator at(folder.text()), end;
+  CHECK(std::distance(at, end) == 1);
+  const PackReport report = pack(folder / "tree", folder / "out",
+                                 [](PackOptions& options) { options.on_error = OnError::kSkip; });
+  CHECK(report.samples == 3);
+  CHECK(report.skipped == 1);
+}
+
+TEST_CASE("pack: wrong prefixes and unknown classes are said") {
+  const made::Folder folder;
+  made::write(folder / "a.tar", archive());
+  CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
+                            [](PackOptions& options) { options.prefix = "valid"; }),
+                       doctest::Contains("expected images as valid/<class>/<file>.jpg"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
+                            [](PackOptions& options) { options.classes = {"cat"}; }),
+                       doctest::Contains("the class \"dog\" is not in the list of 1 classes given"),
+                       ConfigError);
+}
+
+TEST_CASE("pack: a generated dataset") {
+  const made::Folder folder;
+  const auto random = make_random_pixels({2, 3, 4}, 5, 20, 1);
+  pack_dataset(*random, folder / "out", 1 << 20, kQuiet);
+  const auto records = open_record_set((folder / "out").string());
+  CHECK(records->description().shape == Shape{2, 3, 4});
+  Sample a, b;
+  for (int64_t i = 0; i < 20; ++i) {
+    random->read(i, a);
+    records->read(i, b);
+    CHECK(a.label == b.label);
+    CHECK(std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(), b.bytes.end()));
+  }
+}
+
+TEST_CASE("image folder: classes are the sorted folders, samples the sorted images") {
+  const made::Folder folder;
+  for (const File& file : images()) made::write(folder / ("tree/" + file.name), file.bytes);
+  made::write(folder / "tree/train/.hidden/x.jpg", made::bytes_of("x"));
+  const auto dataset = open_image_folder((folder / "tree/train").string());
+  CHECK(dataset->classes() == std::vector<std::string>{"cat", "dog"});
+  CHECK(dataset->size() == 3);
+  CHECK(dataset->name(0).ends_with("train/cat/a.jpeg"));
+  Sample sample;
+  dataset->read(2, sample);
+  CHECK(sample.label == 1);
+  CHECK(Bytes(sample.bytes.begin(), sample.bytes.end()) == images()[0].bytes);
+  CHECK(guess_type((folder / "tree/train").string()) == "images");
+  CHECK_THROWS_AS(open_image_folder((folder / "none").string()), ConfigError);
+  std::filesystem::create_directories(folder / "empty/cat");
+  CHECK_THROWS_WITH_AS(open_image_folder((folder / "empty").string()),
+                       doctest::Contains("got 1 folders and no image"), ConfigError);
+}

@@ -1,0 +1,190 @@
+#include "data/record_set.h"
+
+#include <doctest/doctest.h>
+
+#include "core/digest.h"
+#include "data/record_writer.h"
+#include "tests/data/made_files.h"
+
+using namespace poseidon;
+using namespace poseidon::data;
+using made::Bytes;
+
+namespace {
+
+Bytes payload(int i) { return Bytes(static_cast<size_t>(3 * (i + 1)), static_cast<std::byte>(i)); }
+
+Sample pixels(int i, const Bytes& bytes) {
+  Sample sample;
+  sample.label = i % 2;
+  sample.channels = 3;
+  sample.height = 1;
+  sample.width = i + 1;
+  sample.bytes = bytes;
+  return sample;
+}
+
+/// Ten records of growing width, in several shards.
+void write_set(const std::filesystem::path& folder) {
+  RecordWriter writer(folder, 256);
+  writer.set_classes({"cat", "dog"});
+  for (int i = 0; i < 10; ++i) {
+    const Bytes bytes = payload(i);
+    writer.add("cat/" + std::to_string(i), pixels(i, bytes));
+  }
+  writer.finish();
+}
+
+void flip(Bytes& bytes, size_t bit) { bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8)); }
+
+size_t entries_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator at(folder), end;
+  return static_cast<size_t>(std::distance(at, end));
+}
+
+}  // namespace
+
+TEST_CASE("records: what was written is read, in any order") {
+  const made::Folder folder;
+  write_set(folder / "set");
+  const auto dataset = open_record_set((folder / "set").string());
+  CHECK(dataset->size() == 10);
+  CHECK(dataset->classes() == std::vector<std::string>{"cat", "dog"});
+  CHECK(dataset->description().shape.rank() == 0);
+  CHECK(std::filesystem::exists(folder / "set/00001.records"));
+  Sample sample;
+  for (int i : {9, 0, 5, 5, 1, 2, 3, 4, 6, 7, 8}) {
+    dataset->read(i, sample);
+    CHECK(sample.label == i % 2);
+    CHECK(sample.width == i + 1);
+    CHECK(Bytes(sample.bytes.begin(), sample.bytes.end()) == payload(i));
+    CHECK(dataset->name(i).ends_with("(cat/" + std::to_string(i) + ")"));
+  }
+}
+
+TEST_CASE("records: the same samples give the same files and fingerprint") {
+  const made::Folder folder;
+  write_set(folder / "a");
+  write_set(folder / "b");
+  CHECK(made::read(folder / "a/00000.records") == made::read(folder / "b/00000.records"));
+  CHECK(open_record_set((folder / "a").string())->fingerprint() ==
+        open_record_set((folder / "b").string())->fingerprint());
+}
+
+TEST_CASE("records: every flipped bit is refused on opening or on reading") {
+  const made::Folder folder;
+  write_set(folder / "set");
+  const Bytes whole = made::read(folder / "set/00000.records");
+  const std::string name = (folder / "set/00000.records").string();
+  const RecordShard shard(whole, 2, name);
+  // Between records and index there may be zeros that nothing reads.
+  const RecordEntry last = shard.entry(shard.records() - 1);
+  const size_t padding = last.offset + last.name_bytes + last.payload_bytes;
+  Sample sample;
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    if (bit / 8 >= padding && bit / 8 < shard.header().index_offset) continue;
+    Bytes damaged = whole;
+    flip(damaged, bit);
+    const auto read_all = [&] {
+      const RecordShard altered(damaged, 2, name);
+      for (uint64_t i = 0; i < altered.records(); ++i) altered.read(i, sample);
+    };
+    CHECK_THROWS_AS(read_all(), RunError);
+  }
+}
+
+TEST_CASE("records: a shard that is cut, exchanged or missing is refused") {
+  const made::Folder folder;
+  write_set(folder / "set");
+  const auto open = [&] { open_record_set((folder / "set").string()); };
+  const std::string first = (folder / "set/00000.records").string();
+  const Bytes whole = made::read(first);
+  made::write(first, std::span(whole).first(whole.size() - 1));
+  CHECK_THROWS_WITH_AS(open(),
+                       (first + ": expected " + std::to_string(whole.size()) + " bytes, got " +
+                        std::to_string(whole.size() - 1))
+                           .c_str(),
+                       RunError);
+  std::filesystem::remove(first);
+  CHECK_THROWS_AS(open(), ConfigError);
+  RecordWriter writer(folder / "other", 256);
+  writer.set_classes({"cat", "dog"});
+  const Bytes bytes(whole.size() - kShardHeaderBytes - kIndexEntryBytes - 5, std::byte{1});
+  Sample sample = pixels(0, bytes);
+  sample.form = SampleForm::kEncoded;
+  writer.add("other", sample);
+  writer.finish();
+  std::filesystem::copy(folder / "other/00000.records", first);
+  CHECK_THROWS_AS(open(), RunError);
+}
+
+TEST_CASE("records: an altered manifest is refused") {
+  const made::Folder folder;
+  write_set(folder / "set");
+  const auto path = folder / "set/records.json";
+  Bytes manifest = made::read(path);
+  std::string content(reinterpret_cast<const char*>(manifest.data()), manifest.size());
+  content.replace(content.find("\"dog\""), 5, "\"cow\"");
+  made::write(path, made::bytes_of(content));
+  CHECK_THROWS_WITH_AS(open_record_set((folder / "set").string()),
+                       doctest::Contains("the manifest was altered"), RunError);
+  std::filesystem::remove(path);
+  CHECK_THROWS_WITH_AS(open_record_set((folder / "set").string()),
+                       doctest::Contains("expected the folder of a record set"), ConfigError);
+}
+
+TEST_CASE("records: index entries that lie are refused even with right checksums") {
+  RecordEntry entry;
+  entry.offset = kShardHeaderBytes;
+  entry.payload_bytes = 3;
+  entry.form = SampleForm::kPixels;
+  entry.channels = 3;
+  entry.height = entry.width = 1;
+  const auto shard_with = [](const RecordEntry& lying) {
+    Bytes index;
+    append(lying, index);
+    ShardHeader header;
+    header.records = 1;
+    header.index_offset = kShardHeaderBytes + 8;
+    header.file_bytes = header.index_offset + kIndexEntryBytes;
+    header.index_crc = crc32c(index);
+    Bytes bytes = encode(header);
+    bytes.resize(header.index_offset);
+    bytes.insert(bytes.end(), index.begin(), index.end());
+    RecordShard(bytes, 2, "f");
+  };
+  CHECK_NOTHROW(shard_with(entry));
+  RecordEntry lying = entry;
+  lying.offset = ~uint64_t{0} - 2;
+  CHECK_THROWS_AS(shard_with(lying), RunError);
+  lying = entry;
+  lying.payload_bytes = 9;
+  CHECK_THROWS_AS(shard_with(lying), RunError);
+  lying = entry;
+  lying.label = 2;
+  CHECK_THROWS_WITH_AS(shard_with(lying),
+                       "f: record 0: expected a label below 2, the number of classes, got 2",
+                       RunError);
+  lying = entry;
+  lying.height = 0x80000000;
+  lying.width = 0x80000000;
+  CHECK_THROWS_AS(shard_with(lying), RunError);
+  lying = entry;
+  lying.form = static_cast<SampleForm>(7);
+  CHECK_THROWS_WITH_AS(shard_with(lying), "f: record 0: expected form 0 or 1, got 7", RunError);
+}
+
+TEST_CASE("records: nothing is left of a set that was not finished") {
+  const made::Folder folder;
+  {
+    RecordWriter writer(folder / "set", 256);
+    writer.set_classes({"cat"});
+    const Bytes bytes = payload(0);
+    writer.add("a", pixels(0, bytes));
+  }
+  CHECK(entries_in(folder.text()) == 0);
+  made::write(folder / "full/file", made::bytes_of("x"));
+  CHECK_THROWS_WITH_AS(RecordWriter(folder / "full", 256),
+                       doctest::Contains("expected a new or empty folder"), ConfigError);
+  CHECK(entries_in(folder.text()) == 1);
+}
