@@ -1,5 +1,7 @@
 #include "layers/pooling.h"
 
+#include <cstring>
+
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
 
@@ -25,8 +27,101 @@ std::vector<Window> windows(const Pooling& pooling, int axis) {
   return out;
 }
 
-/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and a backward
-/// pass that writes each input gradient once. The lanes of a channel block are the vector.
+/// kLanes channels that lie side by side, as one vector.
+template <int kLanes>
+struct Vectors {
+  typedef float Float __attribute__((vector_size(4 * kLanes)));
+  typedef int32_t Int __attribute__((vector_size(4 * kLanes)));
+  typedef uint16_t Place __attribute__((vector_size(2 * kLanes)));
+};
+
+/// Unaligned: with channels last a vector may begin anywhere.
+template <class Vector, class Element>
+Vector load(const Element* memory) {
+  Vector vector;
+  std::memcpy(&vector, memory, sizeof vector);
+  return vector;
+}
+template <class Vector, class Element>
+void store(Element* memory, const Vector& vector) {
+  std::memcpy(memory, &vector, sizeof vector);
+}
+
+template <class Vector>
+void add(float* memory, const Vector& vector) {
+  store(memory, load<Vector>(memory) + vector);
+}
+
+/// One plane of input: where its cell (y, x) begins, and how many lanes a cell has.
+struct Plane {
+  int64_t width, lanes;
+  int64_t offset(int64_t y, int64_t x) const { return (y * width + x) * lanes; }
+};
+
+template <int kLanes>
+void max_window(const float* from, const Plane& plane, const Window& row, const Window& column,
+                float* to, uint16_t* places) {
+  using Float = typename Vectors<kLanes>::Float;
+  using Int = typename Vectors<kLanes>::Int;
+  Float best = load<Float>(from + plane.offset(row.begin, column.begin));
+  Int where{}, here{};
+  for (int64_t y = row.begin; y < row.end; ++y) {
+    for (int64_t x = column.begin; x < column.end; ++x, here += 1) {
+      const Float cell = load<Float>(from + plane.offset(y, x));
+      const Int greater = cell > best;
+      best = greater ? cell : best;
+      where = greater ? here : where;
+    }
+  }
+  store<Float>(to, best);
+  using Place = typename Vectors<kLanes>::Place;
+  if (places != nullptr) store(places, __builtin_convertvector(where, Place));
+}
+
+template <int kLanes>
+void spread_max(const float* gradient, const uint16_t* places, const Plane& plane,
+                const Window& row, const Window& column, float* to) {
+  using Float = typename Vectors<kLanes>::Float;
+  using Int = typename Vectors<kLanes>::Int;
+  const Float value = load<Float>(gradient);
+  const Int where = __builtin_convertvector(load<typename Vectors<kLanes>::Place>(places), Int);
+  Int here{};
+  for (int64_t y = row.begin; y < row.end; ++y)
+    for (int64_t x = column.begin; x < column.end; ++x, here += 1)
+      add(to + plane.offset(y, x), where == here ? value : Float{});
+}
+
+template <int kLanes>
+void average_window(const float* from, const Plane& plane, const Window& row, const Window& column,
+                    float* to) {
+  using Float = typename Vectors<kLanes>::Float;
+  Float sum{};
+  for (int64_t y = row.begin; y < row.end; ++y)
+    for (int64_t x = column.begin; x < column.end; ++x)
+      sum += load<Float>(from + plane.offset(y, x));
+  store<Float>(to, sum * (1 / static_cast<float>(row.whole * column.whole)));
+}
+
+template <int kLanes>
+void spread_average(const float* gradient, const Plane& plane, const Window& row,
+                    const Window& column, float* to) {
+  using Float = typename Vectors<kLanes>::Float;
+  const Float value = load<Float>(gradient) * (1 / static_cast<float>(row.whole * column.whole));
+  for (int64_t y = row.begin; y < row.end; ++y)
+    for (int64_t x = column.begin; x < column.end; ++x) add(to + plane.offset(y, x), value);
+}
+
+/// Calls body(number of lanes, as a constant; first lane) for groups of 16, 8 and single lanes.
+template <class Body>
+void for_each_lane_group(int64_t lanes, const Body& body) {
+  int64_t lane = 0;
+  for (; lane + 16 <= lanes; lane += 16) body(std::integral_constant<int, 16>{}, lane);
+  for (; lane + 8 <= lanes; lane += 8) body(std::integral_constant<int, 8>{}, lane);
+  for (; lane < lanes; ++lane) body(std::integral_constant<int, 1>{}, lane);
+}
+
+/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and maxima that
+/// keep the place of the winner in two bytes.
 class CpuPooling final : public CpuLayer {
  public:
   CpuPooling(const LayerRequest& request, CpuDevice& device)
@@ -46,45 +141,59 @@ class CpuPooling final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    const Blocking in = memory.inputs[0].blocking(), out = memory.output.blocking();
+    const float* input = memory.inputs[0].data;
+    float* output = memory.output.data;
     auto* places = reinterpret_cast<uint16_t*>(memory.workspace);
-    const int64_t planes = in.samples * in.blocks;
-    const float* source = memory.inputs[0].data;
-    float* target = memory.output.data;
-#pragma omp parallel for schedule(static)
-    for (int64_t plane = 0; plane < planes; ++plane) {
-      const float* from = source + plane * in.area * in.block;
-      float* to = target + plane * out.area * out.block;
-      if (!is_max())
-        average_plane(from, to, in.block);
-      else
-        max_plane(from, to, places == nullptr ? nullptr : places + plane * out.area * out.block,
-                  in.block);
-    }
+    for_each_plane(
+        memory.inputs[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
+          for_each_window([&](int64_t cell, const Window& row, const Window& column) {
+            for_each_lane_group(plane.lanes, [&](auto lanes, int64_t lane) {
+              const int64_t at = out + cell * plane.lanes + lane;
+              if (is_max())
+                max_window<lanes>(input + in + lane, plane, row, column, output + at,
+                                  places == nullptr ? nullptr : places + at);
+              else
+                average_window<lanes>(input + in + lane, plane, row, column, output + at);
+            });
+          });
+        });
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const float* gradient = combined_gradient(memory, std::nullopt);
-    const Blocking in = memory.input_gradients[0].blocking(),
-                   out = memory.output_gradients[0].blocking();
-    const auto* places = reinterpret_cast<const uint16_t*>(memory.workspace);
-    const int64_t planes = in.samples * in.blocks;
     float* target = memory.input_gradients[0].data;
-#pragma omp parallel for schedule(static)
-    for (int64_t plane = 0; plane < planes; ++plane) {
-      const float* from = gradient + plane * out.area * out.block;
-      float* to = target + plane * in.area * in.block;
-      std::fill_n(to, in.area * in.block, 0.0f);
-      if (is_max())
-        spread_max(from, places + plane * out.area * out.block, to, in.block);
-      else
-        spread_average(from, to, in.block);
-    }
+    const auto* places = reinterpret_cast<const uint16_t*>(memory.workspace);
+    for_each_plane(
+        memory.input_gradients[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
+          std::fill_n(target + in, pooling_.input.area() * plane.lanes, 0.0f);
+          for_each_window([&](int64_t cell, const Window& row, const Window& column) {
+            for_each_lane_group(plane.lanes, [&](auto lanes, int64_t lane) {
+              const int64_t at = out + cell * plane.lanes + lane;
+              if (is_max())
+                spread_max<lanes>(gradient + at, places + at, plane, row, column,
+                                  target + in + lane);
+              else
+                spread_average<lanes>(gradient + at, plane, row, column, target + in + lane);
+            });
+          });
+        });
   }
 
  private:
   bool is_max() const { return pooling_.method == PoolingMethod::kMax; }
+
+  /// Calls each(offset of the plane in the input, in the output, plane) for every channel block of
+  /// every sample.
+  template <class Each>
+  void for_each_plane(const Tensor& input, const Tensor& output, const Each& each) const {
+    const Blocking in = input.blocking(), out = output.blocking();
+    const int64_t planes = in.samples * in.blocks;
+    const Plane plane{pooling_.input.width(), in.block};
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < planes; ++i)
+      each(i * in.area * in.block, i * out.area * out.block, plane);
+  }
 
   /// Calls each(output cell, row window, column window) for every window of a plane.
   template <class Each>
@@ -92,104 +201,6 @@ class CpuPooling final : public CpuLayer {
     int64_t cell = 0;
     for (const Window& row : rows_)
       for (const Window& column : columns_) each(cell++, row, column);
-  }
-
-  /// The kernels take the number of lanes as a constant where it is the usual one, so that the loop
-  /// over them is one vector instruction.
-  template <class Kernel>
-  static void with_lanes(int64_t lanes, const Kernel& kernel) {
-    if (lanes == 16) return kernel(std::integral_constant<int64_t, 16>{});
-    if (lanes == 8) return kernel(std::integral_constant<int64_t, 8>{});
-    kernel(lanes);
-  }
-
-  void max_plane(const float* from, float* to, uint16_t* places, int64_t block) const {
-    with_lanes(block, [&](auto lanes) {
-      for_each_window([&](int64_t cell, const Window& row, const Window& column) {
-        max_window(from, to + cell * lanes, places == nullptr ? nullptr : places + cell * lanes,
-                   row, column, lanes);
-      });
-    });
-  }
-
-  template <class Lanes>
-  void max_window(const float* from, float* best, uint16_t* place, const Window& row,
-                  const Window& column, Lanes lanes) const {
-    const int64_t width = pooling_.input.width();
-    const float* first = from + (row.begin * width + column.begin) * lanes;
-    for (int64_t lane = 0; lane < lanes; ++lane) best[lane] = first[lane];
-    if (place != nullptr)
-      for (int64_t lane = 0; lane < lanes; ++lane) place[lane] = 0;
-    for (int64_t y = row.begin; y < row.end; ++y) {
-      for (int64_t x = column.begin; x < column.end; ++x) {
-        const float* cell = from + (y * width + x) * lanes;
-        const auto here = static_cast<uint16_t>((y - row.begin) * (column.end - column.begin) +
-                                                (x - column.begin));
-        if (place == nullptr) {
-#pragma omp simd
-          for (int64_t lane = 0; lane < lanes; ++lane)
-            best[lane] = cell[lane] > best[lane] ? cell[lane] : best[lane];
-        } else {
-#pragma omp simd
-          for (int64_t lane = 0; lane < lanes; ++lane) {
-            const bool greater = cell[lane] > best[lane];
-            best[lane] = greater ? cell[lane] : best[lane];
-            place[lane] = greater ? here : place[lane];
-          }
-        }
-      }
-    }
-  }
-
-  void spread_max(const float* from, const uint16_t* places, float* to, int64_t block) const {
-    const int64_t width = pooling_.input.width();
-    with_lanes(block, [&](auto lanes) {
-      for_each_window([&](int64_t cell, const Window& row, const Window& column) {
-        const float* gradient = from + cell * lanes;
-        const uint16_t* place = places + cell * lanes;
-        for (int64_t y = row.begin; y < row.end; ++y) {
-          for (int64_t x = column.begin; x < column.end; ++x) {
-            float* target = to + (y * width + x) * lanes;
-            const auto here = static_cast<uint16_t>((y - row.begin) * (column.end - column.begin) +
-                                                    (x - column.begin));
-#pragma omp simd
-            for (int64_t lane = 0; lane < lanes; ++lane)
-              target[lane] += place[lane] == here ? gradient[lane] : 0.0f;
-          }
-        }
-      });
-    });
-  }
-
-  void average_plane(const float* from, float* to, int64_t block) const {
-    const int64_t width = pooling_.input.width();
-    with_lanes(block, [&](auto lanes) {
-      for_each_window([&](int64_t cell, const Window& row, const Window& column) {
-        float* sum = to + cell * lanes;
-        for (int64_t lane = 0; lane < lanes; ++lane) sum[lane] = 0;
-        for (int64_t y = row.begin; y < row.end; ++y)
-          for (int64_t x = column.begin; x < column.end; ++x)
-#pragma omp simd
-            for (int64_t lane = 0; lane < lanes; ++lane)
-              sum[lane] += from[(y * width + x) * lanes + lane];
-        const float share = 1 / static_cast<float>(row.whole * column.whole);
-        for (int64_t lane = 0; lane < lanes; ++lane) sum[lane] *= share;
-      });
-    });
-  }
-
-  void spread_average(const float* from, float* to, int64_t block) const {
-    const int64_t width = pooling_.input.width();
-    with_lanes(block, [&](auto lanes) {
-      for_each_window([&](int64_t cell, const Window& row, const Window& column) {
-        const float share = 1 / static_cast<float>(row.whole * column.whole);
-        for (int64_t y = row.begin; y < row.end; ++y)
-          for (int64_t x = column.begin; x < column.end; ++x)
-#pragma omp simd
-            for (int64_t lane = 0; lane < lanes; ++lane)
-              to[(y * width + x) * lanes + lane] += share * from[cell * lanes + lane];
-      });
-    });
   }
 
   const Pooling& pooling_;
