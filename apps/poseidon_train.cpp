@@ -70,9 +70,11 @@ int perform(const TrainOptions& options, Console& console) {
   return 0;
 }
 
-bool is_live() {
+Console::Mode console_mode() {
   const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+  const bool live =
+      isatty(STDERR_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+  return live ? Console::Mode::kLive : Console::Mode::kLines;
 }
 
 int run(int count, char** words) {
@@ -87,7 +89,7 @@ int run(int count, char** words) {
     std::printf("%s", trainer::config_reference().c_str());
     return 0;
   }
-  Console console(is_live());
+  Console console(console_mode());
   return perform(*options, console);
 }
 

@@ -50,7 +50,7 @@ void DataConfig::describe(Fields& fields) {
 }
 
 void TrainConfig::describe(Fields& fields) {
-  fields.integer("steps", steps, between(1, 1e15), "length of the job; this or epochs");
+  fields.integer("steps", steps, between(1, 1e12), "length of the job; this or epochs");
   fields.number("epochs", epochs, {.minimum = 0, .maximum = 1e9, .above_minimum = true},
                 "length of the job in passes over the training set");
   fields.integer("seed", seed, at_least(0), "of first values, order, augmentation and dropout");

@@ -17,6 +17,7 @@ void put(const std::string& bytes) {
 Console::~Console() { finish(); }
 
 void Console::write(std::string_view line) {
+  if (mode_ == Mode::kSilent) return;
   MutexLock lock(mutex_);
   std::string out;
   if (!shown_.empty()) out += kClear;
@@ -26,7 +27,7 @@ void Console::write(std::string_view line) {
 }
 
 void Console::show(std::string_view line) {
-  if (!live_) return;
+  if (!live()) return;
   MutexLock lock(mutex_);
   shown_ = line;
   put(std::string(kClear) + shown_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,14 +13,18 @@ namespace poseidon::trainer {
 /// written over. Thread-safe.
 class Console final : public Log {
  public:
-  /// `live`: standard error is a terminal.
-  explicit Console(bool live) : live_(live) {}
+  enum class Mode : uint8_t {
+    kSilent,
+    kLines,  ///< standard error is a file, a pipe
+    kLive,   ///< standard error is a terminal
+  };
+  explicit Console(Mode mode) : mode_(mode) {}
   ~Console() override;
 
   void info(std::string_view message) override { write(message); }
   void warning(std::string_view message) override { write("warning: " + std::string(message)); }
 
-  bool live() const { return live_; }
+  bool live() const { return mode_ == Mode::kLive; }
   /// Replaces the live line; nothing on what is no terminal.
   void show(std::string_view line);
   /// Ends the live line, so that what follows stands below it.
@@ -28,7 +33,7 @@ class Console final : public Log {
  private:
   void write(std::string_view line);
 
-  const bool live_;
+  const Mode mode_;
   Mutex mutex_;
   std::string shown_ GUARDED_BY(mutex_);
 };

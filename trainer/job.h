@@ -18,8 +18,10 @@ namespace poseidon::trainer {
 /// Where a job comes from.
 struct JobSource {
   std::filesystem::path file;
-  std::vector<std::string> overrides;  ///< "--set" words
-  data::VariableLookup lookup;         ///< values of ${VARIABLES} in paths
+  std::vector<std::string> overrides = {};  ///< "--set" words
+  data::VariableLookup lookup = [](std::string_view) {
+    return std::nullopt;
+  };  ///< values of ${VARIABLES} in paths
   /// A path that is not there, or a variable that is not set, is a warning: nothing will be read.
   bool data_may_be_missing = false;
 };

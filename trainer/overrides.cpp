@@ -143,7 +143,7 @@ void drop_keys_of_old_type(const Typed& typed, const std::string& old_type, Json
                            const std::set<std::string>& assigned,
                            std::vector<std::string>& dropped) {
   const std::string new_type = type_at(job, typed.path);
-  if (old_type.empty() || new_type == old_type) return;
+  if (old_type.empty() || new_type.empty() || new_type == old_type) return;
   const std::set<std::string> old_keys = typed.keys(old_type), new_keys = typed.keys(new_type);
   Json* object = &job;
   for (const std::string& key : typed.path) object = &(*object)[key];

@@ -28,7 +28,7 @@ int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
   if (train.steps != 0) return train.steps;
   const double steps =
       std::ceil(train.epochs * static_cast<double>(samples) / static_cast<double>(batch));
-  if (steps > 1e15) throw ConfigError("train.epochs: more steps than can be counted");
+  if (steps > 1e12) throw ConfigError("train.epochs: more steps than can be counted");
   return static_cast<int64_t>(steps);
 }
 

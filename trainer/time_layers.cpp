@@ -1,22 +1,16 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/philox.h"
 #include "trainer/engine.h"
 #include "trainer/optimizer.h"
 #include "trainer/run.h"
+#include "trainer/timing.h"
 
 namespace poseidon::trainer {
 
 namespace {
 
 constexpr int kRepeats = 9;
-
-void fill_input(net::Net& net) {
-  const Tensor input = net.input();
-  RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
-  for (int64_t i = 0; i < input.shape.count(); ++i) input.data[i] = random.next_uniform(-1, 1);
-}
 
 /// Median milliseconds of one update of all parameters.
 double update_ms(net::Net& net, Optimizer& optimizer) {
@@ -44,18 +38,7 @@ double gigaflops(int64_t multiply_adds, double ms) {
 Json time_layers(const Job& job, Console& console) {
   Engine engine(job, choices_of(job), true, console);
   net::Net& net = engine.net();
-  net.initialize(static_cast<uint64_t>(job.config.train.seed));
-  fill_input(net);
-  const std::vector<int32_t> labels(static_cast<size_t>(job.config.shard_batch()), 0);
-  const layers::StepContext context{
-      .phase = layers::Phase::kTrain,
-      .seed = 1,
-      .step = 0,
-      .first_sample = 0,
-      .labels = labels,
-      .loss_scale = 1 / static_cast<float>(job.config.global_batch())};
-  net.time(context, 2);  // warm: memory touched, code made
-  const std::vector<net::Net::Timing> timings = net.time(context, kRepeats);
+  const std::vector<net::Net::Timing> timings = time_on_random_values(job, net, kRepeats);
   Optimizer optimizer(job.config.optimizer, net, engine.updater());
   const double update = update_ms(net, optimizer);
 

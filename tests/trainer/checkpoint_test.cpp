@@ -1,0 +1,142 @@
+#include "trainer/checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include "core/digest.h"
+#include "core/error.h"
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// Two tensors of weights and one of optimizer state, kept in vectors.
+struct Memory {
+  std::vector<float> weight{1, 2, 3, 4, 5, 6}, mean{7, 8}, velocity{9, 10, 11, 12, 13, 14};
+
+  RunTensors tensors() {
+    const auto named = [](const char* name, const Shape& shape, std::vector<float>& values) {
+      return NamedTensor{name, shape,
+                         [&](std::span<float> out) { std::ranges::copy(values, out.begin()); },
+                         [&](std::span<const float> in) { values.assign(in.begin(), in.end()); }};
+    };
+    return {.weights = {named("a.weight", {2, 3}, weight), named("a.running_mean", {2}, mean)},
+            .parameters = 1,
+            .optimizer = {named("a.weight.velocity", {2, 3}, velocity)}};
+  }
+};
+
+RunState state_of(int64_t step) {
+  return {.step = step,
+          .samples = step * 8,
+          .learning_rate = 0.1,
+          .config_hash = "hash",
+          .config = {{"seed", 1}},
+          .choices = {{"a", {{"layout", "blocked16"}}}},
+          .dataset = "fingerprint"};
+}
+
+void damage(const fs::path& path, size_t at) {
+  std::string bytes = read_text(path);
+  bytes[at] = static_cast<char>(bytes[at] ^ 0x20);
+  write_text(path, bytes);
+}
+
+/// Keeps warnings.
+struct KeptLog final : Log {
+  void info(std::string_view) override {}
+  void warning(std::string_view message) override { warnings.emplace_back(message); }
+  std::vector<std::string> warnings;
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint is read back as it was written") {
+  const TinyJob folder;
+  Memory before, after;
+  const fs::path weights = write_checkpoint(folder.folder, state_of(12), before.tensors());
+  CHECK(weights == folder.folder / "step-12.safetensors");
+  for (std::vector<float>* values : {&after.weight, &after.mean, &after.velocity})
+    std::fill(values->begin(), values->end(), 0.0f);
+  const Checkpoint checkpoint(folder.folder / "step-12.state");
+  CHECK(checkpoint.state().step == 12);
+  CHECK(checkpoint.state().samples == 96);
+  CHECK(checkpoint.state().config == Json{{"seed", 1}});
+  CHECK(checkpoint.state().choices["a"]["layout"] == "blocked16");
+  CHECK(checkpoint.state().dataset == "fingerprint");
+  checkpoint.restore(after.tensors());
+  CHECK(after.weight == before.weight);
+  CHECK(after.mean == before.mean);
+  CHECK(after.velocity == before.velocity);
+}
+
+TEST_CASE("a state file that is torn or altered at any byte is refused") {
+  const TinyJob folder;
+  Memory memory;
+  write_checkpoint(folder.folder, state_of(1), memory.tensors());
+  const fs::path path = folder.folder / "step-1.state";
+  const std::string whole = read_text(path);
+  for (size_t length = 0; length < whole.size(); length += 7) {
+    write_text(path, whole.substr(0, length));
+    CHECK_THROWS_AS(Checkpoint{path}, RunError);
+  }
+  for (size_t at = 0; at < whole.size(); ++at) {
+    write_text(path, whole);
+    damage(path, at);
+    CHECK_THROWS_AS(Checkpoint{path}, RunError);
+  }
+  write_text(path, whole);
+  CHECK_NOTHROW(Checkpoint{path});
+}
+
+TEST_CASE("weights that are altered, cut off or missing are refused") {
+  const TinyJob folder;
+  Memory memory;
+  const fs::path weights = write_checkpoint(folder.folder, state_of(1), memory.tensors());
+  const auto refusal = [&] {
+    return error_of<RunError>([&] { Checkpoint checkpoint(folder.folder / "step-1.state"); });
+  };
+  const std::string whole = read_text(weights);
+  damage(weights, whole.size() - 1);
+  CHECK(refusal().starts_with(weights.string() + ": is altered: expected checksum "));
+  write_text(weights, whole.substr(0, 20));
+  CHECK(refusal() == text(weights.string(), ": is cut off or altered: expected ", whole.size(),
+                          " bytes, got 20"));
+  fs::remove(weights);
+  CHECK(refusal() == weights.string() + ": cannot be read: No such file or directory");
+}
+
+TEST_CASE("the newest whole checkpoint is taken, and the damaged ones are named") {
+  const TinyJob folder;
+  Memory memory;
+  for (int64_t step : {5, 10, 9, 20})
+    write_checkpoint(folder.folder, state_of(step), memory.tensors());
+  KeptLog log;
+  CHECK(open_checkpoint(folder.folder, log)->state().step == 20);
+  CHECK(log.warnings.empty());
+  damage(folder.folder / "step-20.state", 40);
+  damage(folder.folder / "step-10.safetensors", 200);
+  CHECK(open_checkpoint(folder.folder, log)->state().step == 9);
+  REQUIRE(log.warnings.size() == 2);
+  CHECK(log.warnings[0].find("step-20.state: is altered") != std::string::npos);
+  CHECK(log.warnings[0].ends_with("; the checkpoint before it is taken"));
+  // By name: that one, or the one before it.
+  CHECK(open_checkpoint(folder.folder / "step-5.safetensors", log)->state().step == 5);
+  CHECK(open_checkpoint(folder.folder / "step-10.state", log)->state().step == 9);
+}
+
+TEST_CASE("where there is no checkpoint, that is said") {
+  const TinyJob folder;
+  SilentLog log;
+  CHECK(error_of<ConfigError>([&] { open_checkpoint(folder.folder / "no", log); }) ==
+        "--resume " + (folder.folder / "no").string() + ": no such run directory or file");
+  CHECK(error_of<ConfigError>([&] {
+          open_checkpoint(folder.folder, log);
+        }).find("there is no checkpoint (a file step-<N>.state)") != std::string::npos);
+}
+
+TEST_CASE("the digest of the weights is of the parameters alone, as fp32") {
+  Memory memory;
+  CHECK(weights_sha256(memory.tensors()) == sha256_hex(std::as_bytes(std::span(memory.weight))));
+}

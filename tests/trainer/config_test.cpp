@@ -1,0 +1,173 @@
+#include "trainer/config.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "tests/trainer/tiny_job.h"
+#include "trainer/overrides.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// The tiny job after "--set" words.
+JobConfig job_with(const std::vector<std::string>& words) {
+  Json json = parse_json(kTinyJob, "job.json");
+  apply_overrides(json, words, "/where");
+  const JobConfig config = read_job_config(json, "job.json");
+  refuse_what_is_not_built(config, "job.json");
+  return config;
+}
+
+std::string refusal(const std::vector<std::string>& words) {
+  return error_of<ConfigError>([&] { job_with(words); });
+}
+
+}  // namespace
+
+TEST_CASE("a job is read with its defaults") {
+  const JobConfig config = job_with({});
+  CHECK(config.name == "tiny");
+  CHECK(config.data.batch_per_worker == 8);
+  CHECK(config.global_batch() == 8);
+  CHECK(config.logical_shards() == 1);
+  CHECK(config.optimizer.momentum == 0.9);
+  CHECK(config.train.log_every == 2);
+  CHECK(config.data.has_test);
+  CHECK_FALSE(config.data.test.shuffle);
+}
+
+TEST_CASE("--set takes JSON, else a text; null removes") {
+  CHECK(job_with({"optimizer.learning_rate=0.5"}).optimizer.learning_rate == 0.5);
+  CHECK(job_with({"name=other name"}).name == "other name");
+  CHECK(job_with({"name=\"7\""}).name == "7");
+  CHECK(job_with({"optimizer.momentum=null"}).optimizer.momentum == 0.9);
+  CHECK_FALSE(job_with({"data.test=null"}).data.has_test);
+  CHECK(job_with({"optimizer.schedule=null"}).optimizer.schedule.type == "fixed");
+  CHECK(job_with({"optimizer.schedule={\"type\": \"exp\", \"gamma\": 0.5}"})
+            .optimizer.schedule.gamma == 0.5);
+  CHECK(job_with({"cluster.logical_shards=4"}).shard_batch() == 2);
+}
+
+TEST_CASE("--set of one of a pair removes the other") {
+  const JobConfig batch = job_with({"data.global_batch=16"});
+  CHECK(batch.data.batch_per_worker == 0);
+  CHECK(batch.global_batch() == 16);
+  const JobConfig epochs = job_with({"train.epochs=2.5"});
+  CHECK(epochs.train.steps == 0);
+  CHECK(epochs.train.epochs == 2.5);
+}
+
+TEST_CASE("--set of another type drops the keys that only the old one has") {
+  Json json = parse_json(kTinyJob, "job.json");
+  const std::vector<std::string> words{"optimizer.type=adam", "optimizer.beta1=0.8",
+                                       "data.train.type=digits"};
+  CHECK(apply_overrides(json, words, "/where") ==
+        std::vector<std::string>{"optimizer.momentum", "data.train.channels", "data.train.classes",
+                                 "data.train.height", "data.train.width"});
+  CHECK(read_job_config(json, "job.json").optimizer.beta1 == 0.8);
+  // What the user sets is never dropped.
+  CHECK(refusal({"optimizer.type=adam", "optimizer.momentum=0.5"})
+            .starts_with("job.json: /optimizer/momentum: unknown key"));
+}
+
+TEST_CASE("relative paths of --set are seen from where the user is") {
+  CHECK(job_with({"network=nets/a.json"}).network == "/where/nets/a.json");
+  CHECK(job_with({"network=/nets/a.json"}).network == "/nets/a.json");
+  CHECK(job_with({"data.train.type=mnist", "data.train.path=${DATA}/mnist"}).data.train.path ==
+        "${DATA}/mnist");
+}
+
+TEST_CASE("--set words that cannot be applied are refused") {
+  CHECK(refusal({"momentum"}) ==
+        "--set momentum: expected PATH=VALUE, as in optimizer.momentum=0.9");
+  CHECK(refusal({"a..b=1"}) == "--set a..b=1: a key is empty");
+  CHECK(refusal({"name.first=1"}) == "--set name.first=1: name is \"tiny\", which has no keys");
+}
+
+TEST_CASE("mistakes are named with file, place, expected and got") {
+  CHECK(refusal({"optimizer.learing_rate=1"}) ==
+        "job.json: /optimizer/learing_rate: unknown key; did you mean \"learning_rate\"?");
+  CHECK(refusal({"train.steps=0"}) ==
+        "job.json: /train/steps: expected an integer in [1, "
+        "1000000000000], got 0");
+  CHECK(refusal({"train.seed=one"}) ==
+        "job.json: /train/seed: expected an integer >= 0, got \"one\"");
+  CHECK(refusal({"train.steps=null"}) ==
+        "job.json: /train: expected exactly one of \"steps\" and \"epochs\", got neither");
+  CHECK(refusal({"data={\"train\": {\"type\": \"digits\"}, \"batch_per_worker\": 1, "
+                 "\"global_batch\": 1}"}) ==
+        "job.json: /data: expected exactly one of \"batch_per_worker\" and \"global_batch\", got "
+        "both");
+  CHECK(refusal({"optimizer.type=sdg"}).ends_with("got \"sdg\"; did you mean \"sgd\"?"));
+  CHECK(refusal({"cluster.logical_shards=3"}) ==
+        "job.json: /data: expected a global batch that \"cluster.logical_shards\" (3) divides, got "
+        "8 samples");
+  CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
+}
+
+TEST_CASE("what is not in this build is refused, not ignored") {
+  CHECK(refusal({"cluster.workers=2"}) ==
+        "job.json: /cluster/workers: got 2, but distributed training is not in this build; "
+        "expected 1");
+  CHECK(refusal({"cluster.servers=1"}).starts_with("job.json: /cluster/servers: got 1, but"));
+  CHECK(refusal({"comm.scheme=sfb"}).starts_with("job.json: /comm/scheme: got \"sfb\", but"));
+  CHECK(refusal({"comm.wire=bf16"}).starts_with("job.json: /comm/wire: got \"bf16\", but"));
+  CHECK(refusal({"comm.staleness=1"}).starts_with("job.json: /comm/staleness: got 1, but"));
+  CHECK(refusal({"device.type=cuda"}) ==
+        "job.json: /device/type: got \"cuda\", but this build computes on \"cpu\" only");
+}
+
+TEST_CASE("a resolved job means the same") {
+  const JobConfig config = job_with({"optimizer.type=adam", "train.epochs=2"});
+  const Json json = resolved(config);
+  CHECK_FALSE(json["train"].contains("steps"));
+  CHECK_FALSE(json["data"].contains("global_batch"));
+  CHECK(resolved(read_job_config(json, "config.json")) == json);
+}
+
+TEST_CASE("the config hash leaves out paths, threads and name") {
+  const Json network = parse_json(kTinyNetwork, "network.json");
+  const auto hash = [&](const std::vector<std::string>& words) {
+    return config_hash(decisive(job_with(words), network));
+  };
+  const std::string first = hash({});
+  CHECK(hash({"name=other"}) == first);
+  CHECK(hash({"device.threads=7"}) == first);
+  CHECK(hash({"network=/elsewhere.json"}) == first);
+  CHECK(hash({"data.loader_threads=2"}) == first);
+  CHECK(hash({"train.seed=8"}) != first);
+  CHECK(hash({"optimizer.momentum=0.8"}) != first);
+  CHECK(config_hash(decisive(job_with({}), Json::object())) != first);
+}
+
+TEST_CASE("a job is loaded with its network, or refused") {
+  const TinyJob job;
+  CHECK(job.load().network->name() == "tiny");
+  CHECK(error_of<ConfigError>([&] { job.load({"network=/no/such.json"}); }) ==
+        (job.folder / "job.json").string() +
+            ": /network: the network file \"/no/such.json\" does not exist");
+  const std::string place = (job.folder / "job.json").string() + ": /data/train/path: ";
+  CHECK(error_of<ConfigError>([&] {
+          job.load({"data.train.type=mnist", "data.train.path=/no/mnist"});
+        }) == place + "\"/no/mnist\" does not exist");
+  CHECK(error_of<ConfigError>([&] {
+          job.load({"data.train.type=mnist", "data.train.path=${D}/mnist"});
+        }) == place + "\"${D}/mnist\": the variable D is not set");
+}
+
+TEST_CASE("data and network that do not go together are refused") {
+  const TinyJob job;
+  const auto refused = [&](std::vector<std::string> overrides) {
+    SilentLog log;
+    return error_of<ConfigError>(
+        [&] { open_data(job.load(std::move(overrides)), DataPart::kTrain, log); });
+  };
+  const std::string place = (job.folder / "job.json").string() + ": /data/train: ";
+  CHECK(refused({"data.train.classes=4"})
+            .ends_with("has 4 classes, but network \"tiny\" tells only "
+                       "3 apart"));
+  CHECK(refused({"data.train.height=7"})
+            .starts_with(place + "for the input 2x6x6 of network \"tiny\": "));
+}

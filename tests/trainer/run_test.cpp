@@ -1,0 +1,267 @@
+// Whole runs of a tiny job: the same bits again, stopped and resumed, sharded, clipped, broken.
+
+#include "trainer/run.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/checkpoint.h"
+#include "trainer/safetensors.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+std::string digest(const Json& summary) { return summary["weights_sha256"].get<std::string>(); }
+
+/// The lines of metrics.jsonl without what depends on time.
+std::vector<Json> metrics_of(const fs::path& run) {
+  std::vector<Json> lines;
+  std::istringstream in(read_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line);
+    for (const char* key : {"samples_per_second", "compute_ms", "wait_ms"}) json.erase(key);
+    lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+const std::vector<std::vector<std::string>>& all_optimizers() {
+  static const std::vector<std::vector<std::string>> kAll{
+      {},
+      {"optimizer.momentum=0"},
+      {"optimizer.type=nesterov"},
+      {"optimizer.type=adagrad"},
+      {"optimizer.type=rmsprop"},
+      {"optimizer.type=rmsprop", "optimizer.momentum=0.5"},
+      {"optimizer.type=adadelta"},
+      {"optimizer.type=adam"},
+      {"optimizer.type=adamw"},
+      {"optimizer.type=lars"},
+      {"optimizer.clip_norm=0.1", "optimizer.l1_decay=0.001"},
+      {"cluster.logical_shards=4"}};
+  return kAll;
+}
+
+}  // namespace
+
+TEST_CASE("a run leaves what it promises in its directory") {
+  const TinyJob job;
+  const Json summary = job.run("run");
+  CHECK(summary["steps"] == 9);
+  CHECK(summary["workers"] == 1);
+  CHECK(summary["servers"] == 0);
+  CHECK(summary["device"] == "cpu");
+  CHECK(summary["bytes_sent"] == 0);
+  CHECK(summary["bytes_received"] == 0);
+  CHECK(summary["train_loss"].is_number_float());
+  CHECK(summary["test_top1"].get<double>() >= 0);
+  CHECK(digest(summary).size() == 64);
+  CHECK(Json::parse(read_text(job.folder / "run/summary.json")) == summary);
+  for (const char* file : {"config.json", "network.json", "plan.json", "traffic.json",
+                           "checkpoints/step-9.safetensors", "checkpoints/step-9.state"})
+    CHECK(fs::exists(job.folder / "run" / file));
+
+  const std::vector<Json> lines = metrics_of(job.folder / "run");
+  std::vector<int64_t> steps;
+  for (const Json& line : lines) steps.push_back(line["step"]);
+  CHECK(steps == std::vector<int64_t>{1, 2, 4, 6, 8, 9, 9});
+  CHECK(lines.back()["type"] == "test");
+  CHECK(lines.back()["samples"] == 21);
+  CHECK(lines[0]["epoch"].get<double>() == doctest::Approx(8.0 / 50));
+
+  const SafetensorsFile weights(job.folder / "run/checkpoints/step-9.safetensors");
+  std::string names;
+  for (const auto& entry : weights.entries()) names += entry.name + " ";
+  CHECK(names == "conv.weight bn.scale bn.shift ip.weight ip.bias bn.running_mean bn.running_var ");
+  CHECK(weights.find("conv.weight")->shape == std::vector<int64_t>{5, 2, 3, 3});
+}
+
+TEST_CASE("its config.json is a job that gives the same bits") {
+  const TinyJob job;
+  const std::string first = digest(job.run("run"));
+  SilentLog log;
+  const Job again = load_job({.file = job.folder / "run/config.json"}, log);
+  Console console(Console::Mode::kSilent);
+  CHECK(digest(train(again, {.output = job.folder / "again"}, console)) == first);
+}
+
+TEST_CASE("the same seed gives the same bits, whatever the number of loader threads") {
+  const TinyJob job;
+  const std::string first = digest(job.run("a"));
+  CHECK(digest(job.run("b")) == first);
+  CHECK(digest(job.run("c", {"data.loader_threads=3"})) == first);
+  CHECK(digest(job.run("d", {"train.seed=4"})) != first);
+}
+
+TEST_CASE("stopped and resumed gives the bits of an unbroken run, with every optimizer") {
+  int number = 0;
+  for (const std::vector<std::string>& overrides : all_optimizers()) {
+    CAPTURE(overrides.empty() ? "sgd" : overrides[0]);
+    const TinyJob job;
+    const std::string unbroken = digest(job.run("unbroken", overrides));
+    const int64_t stop = 2 + number++ % 6;  // in the first epoch (6.25 steps) and in the second
+    job.run("broken", overrides, {.max_steps = stop});
+    const Json resumed = job.run("", overrides, {.resume = job.folder / "broken"});
+    CHECK(digest(resumed) == unbroken);
+    CHECK(resumed["steps"] == 9);
+    CHECK(fs::exists(job.folder / "broken" / "checkpoints/step-9.state"));
+  }
+}
+
+TEST_CASE("a run can be stopped and resumed at any step") {
+  const TinyJob job;
+  const std::string unbroken = digest(job.run("unbroken"));
+  for (int64_t step = 1; step < 9; ++step) {
+    const std::string name = "broken-" + std::to_string(step);
+    job.run(name, {}, {.max_steps = step});
+    CHECK(digest(job.run("", {}, {.resume = job.folder / name})) == unbroken);
+  }
+}
+
+TEST_CASE("a resumed run continues metrics.jsonl, without lines of steps that were lost") {
+  const TinyJob job;
+  job.run("unbroken", {"train.log_every=1"});
+  job.run("broken", {"train.log_every=1", "train.checkpoint_every=4"}, {.max_steps = 6});
+  // As if the machine had died before the checkpoint of step 6.
+  fs::remove(job.folder / "broken/checkpoints/step-6.state");
+  job.run("", {"train.log_every=1"}, {.resume = job.folder / "broken"});
+  CHECK(metrics_of(job.folder / "broken") == metrics_of(job.folder / "unbroken"));
+}
+
+TEST_CASE("a damaged checkpoint is passed over for the one before it") {
+  const TinyJob job;
+  const std::string unbroken = digest(job.run("run", {"train.checkpoint_every=3"}));
+  for (const char* file : {"step-9.state", "step-6.safetensors"}) {
+    std::string bytes = read_text(job.folder / "run/checkpoints" / file);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    write_text(job.folder / "run/checkpoints" / file, bytes);
+  }
+  CHECK(digest(job.run("other", {"train.checkpoint_every=3"}, {.resume = job.folder / "run"})) ==
+        unbroken);
+  CHECK(fs::exists(job.folder / "other/checkpoints/step-6.state"));
+}
+
+TEST_CASE("logical shards add up to nearly the gradient of the whole batch") {
+  // Without batch norm and dropout, which belong to a shard.
+  const TinyJob job(R"({"name": "plain", "input": {"channels": 2, "height": 6, "width": 6},
+    "layers": [{"name": "conv", "type": "convolution", "outputs": 5, "kernel": 3,
+                "weight_filler": {"type": "xavier"}},
+               {"name": "ip", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
+               {"name": "loss", "type": "softmax_loss"}]})");
+  const auto weights = [&](const std::string& run, std::vector<std::string> overrides) {
+    job.run(run, std::move(overrides));
+    const SafetensorsFile file(job.folder / run / "checkpoints/step-9.safetensors");
+    return file.read(*file.find("ip.weight"));
+  };
+  const std::vector<float> whole = weights("whole", {});
+  for (const char* shards : {"2", "4", "8"}) {
+    const std::vector<float> sharded = weights(std::string("sharded-") + shards,
+                                               {std::string("cluster.logical_shards=") + shards});
+    for (size_t i = 0; i < whole.size(); ++i)
+      CHECK(sharded[i] == doctest::Approx(static_cast<double>(whole[i])).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("clipping bounds the length of one step") {
+  const TinyJob job;
+  const std::vector<std::string> overrides{"optimizer.clip_norm=0.001", "optimizer.momentum=0",
+                                           "optimizer.weight_decay=0",  "optimizer.learning_rate=1",
+                                           "optimizer.schedule=null",   "train.checkpoint_every=1"};
+  job.run("run", overrides, {.max_steps = 2});
+  const SafetensorsFile before(job.folder / "run/checkpoints/step-1.safetensors");
+  const SafetensorsFile after(job.folder / "run/checkpoints/step-2.safetensors");
+  double squares = 0;
+  for (const auto& entry : before.entries()) {
+    if (entry.name.find("running") != std::string::npos) continue;
+    const std::vector<float> a = before.read(entry), b = after.read(*after.find(entry.name));
+    for (size_t i = 0; i < a.size(); ++i)
+      squares += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+  }
+  CHECK(std::sqrt(squares) == doctest::Approx(0.001).epsilon(1e-3));
+}
+
+TEST_CASE("a loss that is not finite ends the run by name and leaves the last checkpoint") {
+  const TinyJob job;
+  const std::string error = error_of<RunError>([&] {
+    job.run("run", {"optimizer.learning_rate=1e30", "optimizer.schedule=null",
+                    "train.checkpoint_every=1"});
+  });
+  CAPTURE(error);
+  CHECK(error.find("the loss is ") != std::string::npos);
+  CHECK(error.find("the first layer with a value that is not finite is \"") != std::string::npos);
+  CHECK(error.find("the last checkpoint is ") != std::string::npos);
+  CHECK(fs::exists(job.folder / "run/checkpoints/step-1.state"));
+  CHECK_FALSE(fs::exists(job.folder / "run/summary.json"));
+}
+
+TEST_CASE("weights go by name into another network") {
+  const TinyJob job;
+  const std::string trained = digest(job.run("run"));
+  CHECK(digest(job.run("fine", {},
+                       {.weights = job.folder / "run/checkpoints/step-9.safetensors",
+                        .max_steps = 0})) == trained);
+  CHECK(error_of<ConfigError>([&] {
+          job.run("none", {}, {.weights = job.folder / "nothing.safetensors"});
+        }) == "--weights " + (job.folder / "nothing.safetensors").string() + ": no such file");
+}
+
+TEST_CASE("a test alone gives what the run's final test gave") {
+  const TinyJob job;
+  const Json summary = job.run("run");
+  Console console(Console::Mode::kSilent);
+  const Json result = test(job.load(), {.resume = job.folder / "run"}, console);
+  CHECK(result["top1"] == summary["test_top1"]);
+  CHECK(result["loss"].get<double>() ==
+        doctest::Approx(summary["test_loss"].get<double>()).epsilon(1e-6));
+  CHECK(result["samples"] == 21);
+  CHECK(result["step"] == 9);
+  CHECK(error_of<ConfigError>([&] { test(job.load(), {}, console); }) ==
+        "--test needs weights: --resume RUN_DIR|FILE, or --weights FILE");
+}
+
+TEST_CASE("an output folder that holds something is refused") {
+  const TinyJob job;
+  job.run("run", {}, {.max_steps = 1});
+  const std::string path = (job.folder / "run").string();
+  CHECK(error_of<ConfigError>([&] { job.run("run"); }) ==
+        "--output " + path +
+            ": is not empty; name another folder, or go on with the run in it by --resume " + path);
+  CHECK_NOTHROW(job.run("run", {}, {.resume = job.folder / "run"}));
+}
+
+TEST_CASE("a checkpoint of another network, optimizer or batch is refused") {
+  const TinyJob job;
+  job.run("run", {}, {.max_steps = 2});
+  const std::string state = (job.folder / "run/checkpoints/step-2.state").string();
+  const auto refusal = [&](std::vector<std::string> overrides) {
+    return error_of<ConfigError>(
+        [&] { job.run("", std::move(overrides), {.resume = job.folder / "run"}); });
+  };
+  CHECK(refusal({"optimizer.type=adam"}) ==
+        state +
+            ": has no optimizer state \"conv.weight.first_moment\", which this job needs: it is "
+            "of another job (--weights takes what matches)");
+  CHECK(refusal({"data.batch_per_worker=10"}) ==
+        (job.folder / "run").string() +
+            ": 16 samples were used in 2 steps, but this job has batches of 10: expected the batch "
+            "of the checkpoint");
+}
+
+TEST_CASE("epochs are counted in samples") {
+  const TinyJob job;
+  CHECK(job.run("run", {"train.epochs=2"})["steps"] == 13);  // 100 samples in batches of 8
+}
+
+TEST_CASE("timing lists every layer") {
+  const TinyJob job;
+  Console console(Console::Mode::kSilent);
+  const Json timing = time_layers(job.load(), console);
+  CHECK(timing["layers"].size() >= 4);
+  CHECK(timing["layers"][0]["name"] == "conv");
+  CHECK(timing["layers"][0]["forward_gflops"].get<double>() > 0);
+  CHECK(timing["update_ms"].get<double>() > 0);
+}
