@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Photographs per second of one core: Poseidon's loader beside Pillow, the same work in the same run.
+
+    python3 bench/loader.py --program build/release/bin/bench_loader --photographs SAMPLE.tar
+
+The work: decode a JPEG, take a random resized crop of 224x224 (bilinear with antialias), mirror one half,
+normalize, planes of floats. Rounds of both are interleaved, rates are per second of processor time, the table
+shows medians. Needs Pillow and NumPy.
+"""
+
+import argparse
+import io
+import math
+import random
+import statistics
+import subprocess
+import tarfile
+import time
+
+import numpy
+import PIL
+from PIL import Image, features
+
+MEAN = numpy.array([123.675, 116.28, 103.53], numpy.float32)
+STD = numpy.array([58.395, 57.12, 57.375], numpy.float32)
+
+
+def read_photographs(path):
+    with tarfile.open(path) as archive:
+        names = [m for m in archive.getmembers() if m.isfile() and m.name.lower().endswith((".jpg", ".jpeg"))]
+        return [archive.extractfile(member).read() for member in names]
+
+
+def random_box(width, height):
+    for _ in range(10):
+        area = width * height * random.uniform(0.08, 1.0)
+        aspect = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = random.randint(0, width - w), random.randint(0, height - h)
+            return left, top, left + w, top + h
+    side = min(width, height)
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side
+
+
+def prepare(encoded, draft):
+    image = Image.open(io.BytesIO(encoded))
+    left, top, right, bottom = random_box(*image.size)
+    if draft:  # the scaled decoding that Pillow offers, and its users seldom ask for
+        before = image.size
+        shrink = min((right - left) / 224, (bottom - top) / 224)
+        if shrink >= 2:
+            image.draft("RGB", (int(before[0] / shrink), int(before[1] / shrink)))
+        x, y = image.size[0] / before[0], image.size[1] / before[1]
+        left, top, right, bottom = left * x, top * y, right * x, bottom * y
+    image = image.convert("RGB").resize((224, 224), Image.BILINEAR, box=(left, top, right, bottom))
+    if random.random() < 0.5:
+        image = image.transpose(Image.FLIP_LEFT_RIGHT)
+    pixels = (numpy.asarray(image, numpy.float32) - MEAN) / STD
+    return numpy.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def pillow_rate(photographs, seconds, draft):
+    began, count = time.process_time(), 0
+    while time.process_time() - began < seconds:
+        prepare(photographs[count % len(photographs)], draft)
+        count += 1
+    return count / (time.process_time() - began)
+
+
+def our_rate(program, *arguments):
+    return float(subprocess.run([program, *map(str, arguments)], check=True, capture_output=True).stdout)
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--program", required=True, help="bench_loader")
+    flags.add_argument("--photographs", required=True, help=".tar of JPEG files")
+    flags.add_argument("--rounds", type=int, default=5)
+    flags.add_argument("--seconds", type=float, default=3)
+    given = flags.parse_args()
+    photographs = read_photographs(given.photographs)
+    runs = {
+        "Pillow": lambda: pillow_rate(photographs, given.seconds, False),
+        "Pillow, scaled decode": lambda: pillow_rate(photographs, given.seconds, True),
+        "Poseidon": lambda: our_rate(given.program, "photographs", given.photographs, given.seconds),
+    }
+    rates = {name: [] for name in runs}
+    for _ in range(given.rounds):
+        for name, run in runs.items():
+            rates[name].append(run())
+    peer = statistics.median(rates["Pillow"])
+    print(f"{len(photographs)} photographs, Pillow {PIL.__version__} (libjpeg-turbo "
+          f"{features.version('libjpeg_turbo')}), one core, medians of {given.rounds} rounds")
+    print(f"{'':24}{'photographs/s':>14}{'ratio':>8}")
+    for name, values in rates.items():
+        middle = statistics.median(values)
+        print(f"{name:24}{middle:14.0f}{middle / peer:8.2f}")
+    for kind in ("small", "digits"):
+        print(f"{'Poseidon, ' + kind:24}{our_rate(given.program, kind, 1):14.0f}  samples/s")
+
+
+if __name__ == "__main__":
+    main()
