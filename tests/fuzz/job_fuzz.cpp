@@ -1,0 +1,21 @@
+// A job file of any bytes: it is refused with a ConfigError, or what it resolves to is a job that
+// resolves to itself.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/error.h"
+#include "trainer/config.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon;
+  try {
+    const Json json = parse_json({reinterpret_cast<const char*>(data), size}, "job.json");
+    const Json resolved = trainer::resolved(trainer::read_job_config(json, "job.json"));
+    if (trainer::resolved(trainer::read_job_config(resolved, "resolved")) != resolved)
+      __builtin_trap();
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,16 @@
+// A weights file of any bytes: it is refused with a RunError, or every tensor in it can be read.
+
+#include "core/error.h"
+#include "tests/fuzz/fuzz_file.h"
+#include "trainer/safetensors.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon;
+  try {
+    const trainer::SafetensorsFile file(fuzz::folder().write("weights.safetensors", data, size));
+    for (const auto& entry : file.entries())
+      if (entry.type == "F32") file.read(entry);
+  } catch (const RunError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,47 @@
+// The state file of a checkpoint, of any bytes: it is refused with a RunError, or it is taken. An
+// input that begins with "{" is a header and what follows it: frame and checksums are put around
+// it, so that it comes as far as the checks behind them.
+
+#include <cstring>
+#include <string>
+
+#include "core/digest.h"
+#include "core/error.h"
+#include "tests/fuzz/fuzz_file.h"
+#include "trainer/checkpoint.h"
+
+namespace {
+
+template <class Number>
+void append(std::string& bytes, Number number) {
+  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+/// Up to the last "}" it is the header, then values.
+std::string framed(const std::string& input) {
+  const size_t header = input.rfind('}') == std::string::npos ? 0 : input.rfind('}') + 1;
+  std::string bytes = "PSDNSTAT";
+  append(bytes, uint32_t{1});
+  append(bytes, static_cast<uint32_t>(header));
+  bytes += input;
+  append(bytes, uint64_t{bytes.size() + 12});
+  append(bytes, poseidon::crc32c(std::as_bytes(std::span(bytes))));
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon;
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  if (bytes.starts_with('{')) bytes = framed(bytes);
+  fuzz::folder().write("step-1.safetensors", nullptr, 0);
+  try {
+    const trainer::Checkpoint checkpoint(fuzz::folder().write(
+        "step-1.state", reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+    checkpoint.restore({});
+  } catch (const RunError&) {
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}
