@@ -11,8 +11,10 @@
 #include "apps/train_print.h"
 #include "core/error.h"
 #include "trainer/engine.h"
+#include "trainer/files.h"
 #include "trainer/reference.h"
 #include "trainer/run.h"
+#include "trainer/tune.h"
 
 namespace poseidon::apps {
 
@@ -22,15 +24,16 @@ using trainer::Console;
 using trainer::Job;
 
 trainer::JobSource source_of(const TrainOptions& options) {
-  return {
-      .file = options.config,
-      .overrides = options.overrides,
-      .lookup = [](std::string_view name) -> std::optional<std::string> {
-        const char* value = std::getenv(std::string(name).c_str());
-        if (value == nullptr) return std::nullopt;
-        return value;
-      },
-      .data_may_be_missing = options.action == Action::kCheck || options.action == Action::kTime};
+  return {.file = options.config,
+          .overrides = options.overrides,
+          .lookup = [](std::string_view name) -> std::optional<std::string> {
+            const char* value = std::getenv(std::string(name).c_str());
+            if (value == nullptr) return std::nullopt;
+            return value;
+          },
+          .data_may_be_missing = options.action == Action::kCheck ||
+                                 options.action == Action::kTime ||
+                                 options.action == Action::kTune};
 }
 
 trainer::RunOptions run_options(const TrainOptions& options) {
@@ -45,6 +48,20 @@ trainer::RunOptions run_options(const TrainOptions& options) {
 void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
   if (!as_json) return for_people(result);
   std::printf("%s\n", result.dump().c_str());
+}
+
+/// Writes the choices to a file that device.choices can name: choices.json in the output folder, or
+/// NAME.choices.json here.
+void tune(const Job& job, const TrainOptions& options, Console& console) {
+  const std::filesystem::path file =
+      options.output /
+      (options.output.empty() ? job.config.name + ".choices.json" : "choices.json");
+  const Json result = trainer::tune(job, console);
+  if (!options.output.empty()) std::filesystem::create_directories(options.output);
+  trainer::write_file(file, result.dump(2) + "\n");
+  if (options.json) return print(result, true, nullptr);
+  std::printf("%.1f ms a step by the fixed rule, %.1f ms by these choices: %s\n",
+              result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());
 }
 
 int perform(const TrainOptions& options, Console& console) {
@@ -65,7 +82,7 @@ int perform(const TrainOptions& options, Console& console) {
       catch_stop_signals();
       print(trainer::train(job, run_options(options), console), options.json, print_summary);
       break;
-    default: throw ConfigError("--tune: no layer offers choices to time in this build");
+    default: tune(job, options, console);
   }
   return 0;
 }

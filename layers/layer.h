@@ -140,6 +140,9 @@ class Layer {
 
   const Needs& needs() const { return needs_; }
   const Choice& choice() const { return choice_; }
+  /// Other choices that are legal for this geometry and worth timing; each differs from choice() in
+  /// one field.
+  virtual std::vector<Choice> alternatives() const { return {}; }
 
   virtual void forward(const StepContext& step, const Bindings& memory) = 0;
   virtual void backward(const StepContext& step, const Bindings& memory) = 0;

@@ -303,6 +303,14 @@ Choices Net::choices() const {
   return out;
 }
 
+std::map<std::string, std::vector<layers::Choice>> Net::alternatives() const {
+  std::map<std::string, std::vector<layers::Choice>> out;
+  for (const Call& call : state_->program.calls())
+    if (call.node >= 0 && !call.layer->alternatives().empty())
+      out[state_->definition_of(call).name] = call.layer->alternatives();
+  return out;
+}
+
 std::vector<Net::Timing> Net::time(const layers::StepContext& step, int repeats) {
   std::vector<Call>& calls = state_->program.calls();
   std::vector<std::vector<double>> forward_ms(calls.size()), backward_ms(calls.size());

@@ -106,6 +106,8 @@ class Net {
 
   /// What was decided for each layer, for plan.json and checkpoints.
   Choices choices() const;
+  /// By layer, other choices worth timing (Layer::alternatives).
+  std::map<std::string, std::vector<layers::Choice>> alternatives() const;
 
   struct Timing {
     std::string name, type;

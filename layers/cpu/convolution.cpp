@@ -168,6 +168,23 @@ class CpuConvolution final : public CpuLayer {
     reorder_weight(weight_, const_cast<float*>(packed), canonical_weight(), canonical);
   }
 
+  std::vector<Choice> alternatives() const override {
+    std::vector<Choice> others;
+    if (winograd_is_legal(convolution_) && out_ == Layout::kBlocked16) {
+      for (std::string Choice::*pass :
+           {&Choice::forward, &Choice::backward_data, &Choice::backward_weights}) {
+        if ((choice_.*pass).empty()) continue;
+        others.push_back(choice_);
+        others.back().*pass = choice_.*pass == "direct" ? "winograd" : "direct";
+      }
+    }
+    if (out_ != Layout::kChannelsLast) {
+      others.push_back(choice_);
+      others.back().layout = layout_name(Layout::kChannelsLast);
+    }
+    return others;
+  }
+
   void forward(const StepContext&, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
     Arguments arguments(device_);
