@@ -30,7 +30,9 @@ class Tuner {
 
   Json run() {
     const Measured rule = measure("the fixed rule", {});
-    Measured best = measure("the best of each layer", best_algorithms(rule));
+    Measured best = rule;
+    if (const net::Choices algorithms = best_algorithms(rule); algorithms != rule.choices)
+      best = measure("the best of each layer", algorithms);
     Measured channels_last = measure("channels last", all_with_other_layout(rule));
     if (channels_last.total_ms < kWorthwhile * best.total_ms) best = std::move(channels_last);
     if (best.total_ms > kWorthwhile * rule.total_ms) best = rule;
