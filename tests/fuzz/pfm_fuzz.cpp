@@ -1,0 +1,18 @@
+// A PFM file of any bytes: refused with a RunError, or an image that is written back the same.
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "data/pfm.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon;
+  using namespace poseidon::data;
+  try {
+    const FloatImage image = parse_pfm({reinterpret_cast<const std::byte*>(data), size}, "f");
+    if (parse_pfm(encode_pfm(image), "f").values != image.values) std::abort();
+  } catch (const RunError&) {
+  }
+  return 0;
+}
