@@ -11,18 +11,21 @@ namespace {
 
 std::string code(const std::string& word) { return text("`", word, "`"); }
 
+std::string bound_text(const Json& bound) {
+  const auto value = bound.get<double>();
+  const auto whole = static_cast<int64_t>(value);
+  return value == static_cast<double>(whole) ? std::to_string(whole) : bound.dump();
+}
+
+/// " >= 1", ", 1 to 64", or nothing.
 std::string bounds_text(const Json& schema) {
-  std::string out;
-  const auto bound = [&](const char* key, const char* sign) {
-    if (!schema.contains(key)) return;
-    const auto value = schema[key].get<double>();
-    const auto whole = static_cast<int64_t>(value);
-    out += text(" ", sign, " ", value == static_cast<double>(whole) ? Json(whole) : schema[key]);
-  };
-  bound("exclusiveMinimum", ">");
-  bound("minimum", ">=");
-  bound("maximum", "<=");
-  return out;
+  const bool above = schema.contains("exclusiveMinimum");
+  const Json low = schema.value(above ? "exclusiveMinimum" : "minimum", Json());
+  const Json high = schema.value("maximum", Json());
+  const std::string low_text = low.is_null() ? "" : bound_text(low);
+  if (low.is_null()) return high.is_null() ? "" : text(" <= ", bound_text(high));
+  if (high.is_null()) return text(above ? " > " : " >= ", low_text);
+  return text(", ", above ? "above " : "", low_text, " to ", bound_text(high));
 }
 
 /// "integer >= 1", "one of ...", "number, or a list".

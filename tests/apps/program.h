@@ -1,0 +1,75 @@
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/trainer/tiny_job.h"
+
+/// Runs the real programs, as a shell would.
+namespace poseidon::apps {
+
+struct Finished {
+  int code = -1;  ///< exit code; 128 + signal where one ended it
+  std::string out, err;
+};
+
+/// A program that was started; its output goes to files in `folder`.
+class Program {
+ public:
+  Program(const std::string& name, const std::vector<std::string>& words,
+          const std::filesystem::path& folder, const std::filesystem::path& standard_output = "")
+      : out_(standard_output.empty() ? folder / "stdout" : standard_output),
+        err_(folder / "stderr") {
+    std::vector<std::string> all{std::string(POSEIDON_BINARY_DIR) + "/" + name};
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> arguments;
+    for (std::string& word : all) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const std::string out_name = out_.string(), err_name = err_.string();
+    process_ = fork();
+    if (process_ != 0) return;
+    const int out = open(out_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int err = open(err_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+
+  void send(int signal) const { kill(process_, signal); }
+
+  /// What it wrote to standard error so far.
+  std::string err() const { return trainer::read_text(err_); }
+
+  Finished wait() {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const bool regular = std::filesystem::is_regular_file(out_);
+    return {code, regular ? trainer::read_text(out_) : "", trainer::read_text(err_)};
+  }
+
+ private:
+  std::filesystem::path out_, err_;
+  pid_t process_ = -1;
+};
+
+/// Polls until `condition` holds; false after some seconds.
+inline bool eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 3000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace poseidon::apps

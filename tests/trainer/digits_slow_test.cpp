@@ -1,0 +1,23 @@
+// What a new user sees first: LeNet on generated digits learns them in a moment.
+
+#include <doctest/doctest.h>
+
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too") {
+  const TinyJob folder;
+  for (const char* shards : {"1", "2"}) {
+    SilentLog log;
+    const Job job = load_job(
+        {.file = fs::path(POSEIDON_SOURCE_DIR) / "configs/lenet-digits.json",
+         .overrides = {"train.steps=300", std::string("cluster.logical_shards=") + shards}},
+        log);
+    Console console(Console::Mode::kSilent);
+    const Json summary =
+        train(job, {.output = folder.folder / (std::string("run-") + shards)}, console);
+    CHECK(summary["test_top1"].get<double>() > 0.98);
+  }
+}
