@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Seconds from the start of poseidon-train to the end of LeNet's first step, on generated digits.
+
+    python3 bench/startup.py [--build build/release] [--rounds 7]
+
+Prints the median and the slowest: process start, reading job and network, making the dataset, net and loader, the first
+step, the last checkpoint and the summary, since the program is asked to stop after that step.
+"""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    times = []
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / "lenet-digits.json",
+                       "--max-steps", "1", "--output", f"{folder}/run", "--set", "data.test=null"]
+            start = time.perf_counter()
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            times.append(time.perf_counter() - start)
+            if done.returncode != 0:
+                sys.exit(done.stderr)
+    print(f"LeNet, start to the end of a run of one step: median {statistics.median(times):.2f} s, "
+          f"slowest {max(times):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
