@@ -26,6 +26,11 @@ struct Image {
   }
 };
 
+/// Fills `out`, of `wanted` channels in the size it has, from interleaved pixels of `channels` (one
+/// of the two is 1, the other 3, or both are equal): grey is repeated, colour weighed as by ITU-R
+/// 601.
+void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image& out);
+
 /// Rows top .. top + height - 1 and columns left .. left + width - 1.
 struct Box {
   int64_t top = 0, left = 0, height = 0, width = 0;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "data/jpeg.h"
+#include "data/pnm.h"
 #include "data/sample.h"
 #include "data/stb_decoder.h"
 
@@ -45,9 +46,10 @@ ImageHeader ImageDecoder::open(std::span<const std::byte> bytes, const std::stri
     throw CorruptSample(text(name, ": expected an image of at most ", kMostEncodedBytes,
                              " bytes, got ", bytes.size()));
   header.format = format_of(bytes, name);
-  const std::array<int64_t, 3> size = header.format == ImageFormat::kJpeg
-                                          ? state_->jpeg.open(bytes, name)
-                                          : stb_image_size(bytes, name);
+  const std::array<int64_t, 3> size =
+      header.format == ImageFormat::kJpeg  ? state_->jpeg.open(bytes, name)
+      : header.format == ImageFormat::kPnm ? pnm_size(bytes, name)
+                                           : stb_image_size(bytes, name);
   header.height = size[0];
   header.width = size[1];
   header.channels = size[2];
@@ -62,7 +64,8 @@ void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPa
     state_->jpeg.decode(box, shrink, channels, out);
     return;
   }
-  stb_decode(state_->bytes, state_->name, channels, out.image);
+  const bool pnm = state_->header.format == ImageFormat::kPnm;
+  (pnm ? pnm_decode : stb_decode)(state_->bytes, state_->name, channels, out.image);
   out.scale = 1;
   out.top = out.left = 0;
 }

@@ -181,15 +181,6 @@ void cmyk_to_rgb(const Image& cmyk, bool inverted, Image& out) {
   }
 }
 
-void rgb_to_grey(Image& image) {
-  const size_t count = image.pixels.size() / 3;
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t* p = &image.pixels[3 * i];
-    image.pixels[i] = static_cast<uint8_t>((p[0] * 299 + p[1] * 587 + p[2] * 114 + 500) / 1000);
-  }
-  image.reshape(image.height, image.width, 1);
-}
-
 }  // namespace
 
 struct JpegDecoder::State {
@@ -237,7 +228,10 @@ void JpegDecoder::decode(const Box& box, double shrink, int channels, DecodedPar
   if (!try_read_rows(d, image.pixels.data(), window.height, window.width * image.channels))
     state_->fail();
   if (cmyk) cmyk_to_rgb(image, d.jpeg.saw_Adobe_marker != 0, out.image);
-  if (channels == 1 && !to_grey) rgb_to_grey(out.image);
+  if (channels == 1 && !to_grey) {
+    const std::vector<uint8_t> colours = out.image.pixels;
+    convert_channels(colours.data(), 3, 1, out.image);
+  }
   out.top = window.top;
   out.left = window.left;
 }

@@ -31,7 +31,6 @@ void* bounded_realloc(void* memory, size_t bytes) {
 #define STBI_NO_HDR
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
-#define STBI_ONLY_PNM
 #define STBI_MAX_DIMENSIONS (1 << 20)
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION

@@ -9,7 +9,7 @@
 
 namespace poseidon::data {
 
-/// Height, width, channels of a PNG, BMP or PNM image. Throws CorruptSample, beginning with `name`.
+/// Height, width, channels of a PNG or BMP image. Throws CorruptSample, beginning with `name`.
 std::array<int64_t, 3> stb_image_size(std::span<const std::byte> bytes, const std::string& name);
 
 /// The whole image as 1 or 3 channels; transparency is dropped, 16 bits become 8. Throws

@@ -84,22 +84,6 @@ std::vector<float> per_channel(const std::vector<double>& values, int64_t channe
   return out;
 }
 
-/// Raw pixels in another number of channels: grey is repeated, colour weighed as by ITU-R 601.
-void convert_channels(const uint8_t* in, int64_t height, int64_t width, int64_t channels,
-                      int64_t wanted, Image& out) {
-  out.reshape(height, width, wanted);
-  const size_t count = static_cast<size_t>(height * width);
-  for (size_t i = 0; i < count; ++i) {
-    if (channels == 1) {
-      for (size_t c = 0; c < static_cast<size_t>(wanted); ++c)
-        out.pixels[i * static_cast<size_t>(wanted) + c] = in[i];
-    } else {
-      const uint8_t* p = in + 3 * i;
-      out.pixels[i] = static_cast<uint8_t>((p[0] * 299 + p[1] * 587 + p[2] * 114 + 500) / 1000);
-    }
-  }
-}
-
 /// The part of the source that the plan looks at, with what resampling adds around it.
 Box needed(const CropPlan& plan) {
   const auto span = [](double origin, double step, int64_t first, int64_t count, int64_t low,
@@ -301,12 +285,8 @@ void Transform::State::apply_pixels(const Sample& sample, RandomStream& random,
   DecodedPart& part = scratch.part;
   part.scale = 1;
   part.top = part.left = 0;
-  if (sample.channels == output[0]) {
-    part.image.reshape(sample.height, sample.width, sample.channels);
-    std::memcpy(part.image.pixels.data(), pixels, part.image.pixels.size());
-  } else {
-    convert_channels(pixels, sample.height, sample.width, sample.channels, output[0], part.image);
-  }
+  part.image.reshape(sample.height, sample.width, output[0]);
+  convert_channels(pixels, sample.channels, output[0], part.image);
   from_pixels(crop, part, random, name, out, scratch);
 }
 

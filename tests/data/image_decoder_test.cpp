@@ -155,8 +155,20 @@ TEST_CASE("pnm, png and bmp") {
   CHECK_THROWS_AS(decoded(bmp, 3), CorruptSample);
 }
 
+TEST_CASE("pnm: damaged files are refused") {
+  CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P6\n2 1\n255\nabcde"), 3),
+                       "f: expected 6 bytes of pixels, got 5", CorruptSample);
+  CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P6\nx"), 3),
+                       "f: byte 3: expected the width, 1 to 67108864, got no number",
+                       CorruptSample);
+  CHECK_THROWS_WITH_AS(
+      decoded(made::bytes_of("P5\n2 1\n65535\nabcd"), 1),
+      "f: byte 7: expected the largest value of a pixel (8 bits), 1 to 255, got 655",
+      CorruptSample);
+}
+
 TEST_CASE("an image is refused for its size before memory is taken") {
-  CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P6\n100000 100000\n255\n"), 3),
+  CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P6\n100000 # a comment\n 100000\n255\n"), 3),
                        "f: expected an image of at most 67108864 pixels, got 100000x100000",
                        CorruptSample);
 }
