@@ -13,6 +13,12 @@ namespace {
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
 /// Both need only x; s is computed again in backward, which costs less than to store it.
+///
+/// Own kernels for every layout and size rather than oneDNN's, which has fast code for some only
+/// and keeps two tensors as workspace. Size 5 across channels, blocked16, one Cascade Lake core at
+/// 2.5 GHz, forward / backward in ms, ours and oneDNN 2.6.3's:
+///   32x96x55x55    12.5 / 19.0    20.2 / 15.5
+///   32x256x27x27    8.8 / 14.3    15.7 / 13.7
 struct Powers {
   float root, step;  ///< s^-beta, s^-(beta+1)
 };
