@@ -34,7 +34,8 @@ net::Choices read_choices(const Json& json, const JsonPlace& place, const net::N
     if (std::find(names.begin(), names.end(), layer) == names.end())
       fail_at(place.at(layer),
               "network \"" + network.name() + "\" has no such layer" + suggestion(layer, names));
-    read_fields(value, place.at(layer), [&](Fields& fields) { choices[layer].describe(fields); });
+    layers::Choice& choice = choices[layer];
+    read_fields(value, place.at(layer), [&choice](Fields& fields) { choice.describe(fields); });
   }
   return choices;
 }

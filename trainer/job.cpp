@@ -74,6 +74,7 @@ Job load_job(const JobSource& source, Log& log) {
   job.config = read_job_config(json, job.file);
   if (job.config.name.empty()) job.config.name = source.file.stem().string();
   refuse_what_is_not_built(job.config, job.file);
+  Schedule(job.config.optimizer.schedule, 1, 1, 1, job.file + ": /optimizer/schedule");
   resolve_paths(job.config, source, log);
   const fs::path network_file = network_path(job.config, source);
   job.network = std::make_unique<net::Network>(network_file, job.config.shard_batch());

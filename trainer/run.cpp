@@ -92,16 +92,14 @@ class Run {
   int64_t tested_step_ = -1;
 };
 
-fs::path directory_for(const Job& job, const RunOptions& options) {
-  if (!options.output.empty()) return options.output;
+/// The run directory that is asked for, made; one that is resumed is gone on with.
+RunDirectory open_directory(const Job& job, const RunOptions& options) {
   const fs::path resumed = options.resume.empty() ? fs::path() : run_directory_of(options.resume);
-  return resumed.empty() ? default_run_directory(job.config.name) : resumed;
-}
-
-bool goes_on_in(const fs::path& directory, const RunOptions& options) {
+  const fs::path path = !options.output.empty() ? options.output
+                        : !resumed.empty()      ? resumed
+                                                : default_run_directory(job.config.name);
   std::error_code failure;
-  return !options.resume.empty() && fs::exists(directory) &&
-         fs::equivalent(directory, run_directory_of(options.resume), failure);
+  return {path, !resumed.empty() && fs::equivalent(path, resumed, failure)};
 }
 
 Run::Run(const Job& job, const RunOptions& options, Console& console)
@@ -118,7 +116,7 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
                 static_cast<double>(train_data_.dataset->size()) /
                     static_cast<double>(job.config.global_batch()),
                 job.file + ": /optimizer/schedule"),
-      directory_(directory_for(job, options), goes_on_in(directory_for(job, options), options)),
+      directory_(open_directory(job, options)),
       engine_(job, choices(), true, console),
       optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
       tensors_(tensors_of(engine_.net(), optimizer_)) {}

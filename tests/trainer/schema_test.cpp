@@ -176,7 +176,8 @@ TEST_CASE("schema and parser of jobs are of one mind") {
       {"/cluster", "[]"},
       {"/comm", "{\"scheme\": \"sfb\", \"chunk_bytes\": 65536}"},
       {"/comm", "{\"chunk_bytes\": 1}"}};
-  for (const auto& [pointer, value] : changes) {
+  for (const auto& change : changes) {
+    const char *pointer = change[0], *value = change[1];
     CAPTURE(pointer);
     CAPTURE(value);
     const Json json = changed(kTinyJob, pointer, value);
@@ -203,7 +204,8 @@ TEST_CASE("schema and parser of networks are of one mind") {
       {"/layers/3/ratio", "1.5"},
       {"/layers/5/weight", "0.3"},
       {"/layers", "{}"}};
-  for (const auto& [pointer, value] : changes) {
+  for (const auto& change : changes) {
+    const char *pointer = change[0], *value = change[1];
     CAPTURE(pointer);
     CAPTURE(value);
     const Json json = changed(kTinyNetwork, pointer, value);
