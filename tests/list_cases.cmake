@@ -8,7 +8,7 @@ if(NOT result EQUAL 0)
 endif()
 
 get_filename_component(program ${PROGRAM} NAME)
-if(LABEL STREQUAL unit)
+if(LABEL STREQUAL "unit")
   # A case takes under a second; sanitizers and busy machines take their share.
   set(properties TIMEOUT 120)
 else()
