@@ -40,7 +40,7 @@ TEST_CASE("words come from the blocks in order, and blocks may be asked for in a
   CHECK(std::equal(second.begin(), second.end(), words.begin() + 4));
 }
 
-TEST_CASE("uniform numbers fill [0, 1) and keep their mean") {
+TEST_CASE("uniform numbers fill 0 to below 1 and keep their mean") {
   RandomStream stream(7, RandomPurpose::kGeneration, 1, 0);
   constexpr int kCount = 100000;
   double sum = 0;
@@ -66,7 +66,7 @@ TEST_CASE("bounded integers reach every value below the bound and none above") {
   CHECK(stream.next_below(1) == 0);
 }
 
-TEST_CASE("the extreme words are inside [0, 1)") {
+TEST_CASE("the extreme words give numbers from 0 to below 1") {
   CHECK(RandomStream::unit(0) == 0.0f);
   CHECK(RandomStream::unit(0xffffffffu) < 1.0f);
 }
