@@ -18,9 +18,10 @@ endif()
 list(JOIN properties " " properties)
 
 set(script "")
-string(REPLACE ";" "\\;" output "${output}")
-string(REPLACE "\n" ";" lines "${output}")
-foreach(case IN LISTS lines)
+# Line by line, not as a list: a name may hold semicolons and single brackets.
+while(output MATCHES "^([^\n]*)\n(.*)$")
+  set(case "${CMAKE_MATCH_1}")
+  set(output "${CMAKE_MATCH_2}")
   if(case STREQUAL "" OR case MATCHES "^(\\[doctest\\]|====)")
     continue()
   endif()
@@ -31,5 +32,5 @@ foreach(case IN LISTS lines)
     "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[--test-case=${filter}]==])\n"
     "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} ${properties}\n"
     "  FAIL_REGULAR_EXPRESSION \"test cases: +0 \")\n")
-endforeach()
+endwhile()
 file(WRITE ${LIST} "${script}")
