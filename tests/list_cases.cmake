@@ -10,7 +10,7 @@ endif()
 get_filename_component(program ${PROGRAM} NAME)
 if(LABEL STREQUAL "unit")
   # A case takes under a second; sanitizers and busy machines take their share.
-  set(properties TIMEOUT 120)
+  set(properties TIMEOUT 300)
 else()
   # It computes on all cores: beside another, both would be much slower.
   set(properties TIMEOUT 1800 RUN_SERIAL TRUE)

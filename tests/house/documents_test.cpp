@@ -59,9 +59,13 @@ TEST_CASE("no text names a folder or a ticket that its reader has not") {
        source_files("", {".md", ".h", ".cpp", ".cmake", ".txt", ".json", ".py"})) {
     if (file.path.starts_with("tests/house/")) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
+      // Most lines hold no such word; the pattern is slow, most of all under a sanitizer.
+      const std::string& line = file.lines[i];
+      const auto holds = [&](const char* word) { return line.find(word) != std::string::npos; };
+      if (!holds("issue") && !holds("/home/") && !holds("/root/") && !holds("/work/")) continue;
       CAPTURE(file.path);
       CAPTURE(i + 1);
-      CHECK_FALSE(std::regex_search(file.lines[i], kLocal));
+      CHECK_FALSE(std::regex_search(line, kLocal));
     }
   }
 }
