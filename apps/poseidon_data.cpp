@@ -9,11 +9,11 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "data/dataset_config.h"
 #include "data/digits.h"
-#include "data/file.h"
 #include "data/inspect.h"
 #include "data/pack.h"
 #include "data/random_dataset.h"

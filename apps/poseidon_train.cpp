@@ -10,8 +10,8 @@
 #include "apps/train_options.h"
 #include "apps/train_print.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "trainer/engine.h"
-#include "trainer/files.h"
 #include "trainer/reference.h"
 #include "trainer/run.h"
 #include "trainer/tune.h"
@@ -58,7 +58,7 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
       (options.output.empty() ? job.config.name + ".choices.json" : "choices.json");
   const Json result = trainer::tune(job, console);
   if (!options.output.empty()) std::filesystem::create_directories(options.output);
-  trainer::write_file(file, result.dump(2) + "\n");
+  write_file(file, result.dump(2) + "\n");
   if (options.json) return print(result, true, nullptr);
   std::printf("%.1f ms a step by the fixed rule, %.1f ms by these choices: %s\n",
               result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());

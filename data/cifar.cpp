@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "data/file.h"
+#include "core/file.h"
 
 namespace poseidon::data {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/file.h"
+#include "core/file.h"
 #include "data/fingerprint.h"
 #include "data/image.h"
 

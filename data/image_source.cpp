@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "data/file.h"
+#include "core/file.h"
 #include "data/gzip.h"
 #include "data/image.h"
 #include "data/image_folder.h"

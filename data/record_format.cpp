@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/digest.h"
+#include "core/file.h"
 #include "core/json.h"
-#include "data/file.h"
 
 namespace poseidon::data {
 

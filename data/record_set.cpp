@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/digest.h"
-#include "data/file.h"
+#include "core/file.h"
 #include "data/fingerprint.h"
 
 namespace poseidon::data {

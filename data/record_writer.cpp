@@ -56,11 +56,11 @@ void RecordWriter::open_shard() {
 }
 
 void RecordWriter::close_shard() {
-  shard_->write(std::vector<std::byte>((8 - shard_->written() % 8) % 8));
+  shard_->write(std::vector<std::byte>((8 - shard_->bytes() % 8) % 8));
   ShardHeader header;
   header.shard = static_cast<uint32_t>(manifest_.shards.size() - 1);
   header.records = shard_records_;
-  header.index_offset = shard_->written();
+  header.index_offset = shard_->bytes();
   header.file_bytes = header.index_offset + index_.size();
   header.index_crc = crc32c(index_);
   shard_->write(index_);
@@ -86,12 +86,12 @@ void RecordWriter::add(const std::string& name, const Sample& sample) {
   if (sample.bytes.size() > UINT32_MAX - UINT16_MAX)
     throw RunError(text(name, ": too large for a record: ", sample.bytes.size(), " bytes"));
   const std::string kept = name.substr(0, UINT16_MAX);
-  if (shard_ && shard_->written() + kept.size() + sample.bytes.size() > shard_bytes_) close_shard();
+  if (shard_ && shard_->bytes() + kept.size() + sample.bytes.size() > shard_bytes_) close_shard();
   if (!shard_) open_shard();
   note_shape(sample);
 
   RecordEntry entry;
-  entry.offset = shard_->written();
+  entry.offset = shard_->bytes();
   entry.payload_bytes = static_cast<uint32_t>(sample.bytes.size());
   entry.crc = crc32c(sample.bytes, crc32c(as_bytes(kept)));
   entry.label = static_cast<uint32_t>(sample.label);

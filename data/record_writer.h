@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/file.h"
+#include "core/file.h"
 #include "data/record_format.h"
 
 namespace poseidon::data {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/file.h"
 #include "core/philox.h"
 #include "data/crop_plan.h"
-#include "data/file.h"
 #include "data/finish.h"
 #include "data/image_decoder.h"
 #include "data/jitter.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/files.h"
+#include "core/file.h"
 
 namespace poseidon::trainer {
 

@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "core/error.h"
-#include "trainer/files.h"
+#include "core/file.h"
 
 namespace poseidon::trainer {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/file.h"
 #include "core/json.h"
 #include "core/shape.h"
-#include "trainer/files.h"
 
 namespace poseidon::trainer {
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/file.h"
 #include "data/crop_plan.h"
-#include "data/file.h"
 #include "data/jitter.h"
 #include "data/jpeg.h"
 #include "data/pfm.h"

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-namespace poseidon::data {
+/// Files as Poseidon reads and writes them: at any place, mapped, appended to, or whole or not at
+/// all. What fails in the middle is a RunError "PATH: cannot be ...: reason".
+namespace poseidon {
 
 /// An open file descriptor. Move-only.
 class Descriptor {
@@ -57,8 +59,25 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Writes a file under a temporary name beside its own; commit() syncs it and gives it its name.
-/// Without commit() nothing stays. Every failure is a RunError that names the file.
+/// A file read at any place, as part of a run: every error is a RunError.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  uint64_t size() const { return size_; }
+  const std::filesystem::path& path() const { return path_; }
+  /// Fills `bytes` from `offset`; fails where the file ends before.
+  void read(uint64_t offset, std::span<std::byte> bytes) const;
+  /// CRC-32C of `length` bytes from `offset`.
+  uint32_t crc(uint64_t offset, uint64_t length) const;
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+  uint64_t size_ = 0;
+};
+
+/// A file that appears whole or not at all: written beside its place as "<path>.tmp", synced and
+/// renamed by commit(). Without commit() nothing stays.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -67,10 +86,14 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Overwrites bytes already written.
+  void write(std::string_view words);
+  /// Overwrites bytes already written; crc() does not know of it.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  uint64_t written() const { return written_; }
   void commit();
+
+  uint64_t bytes() const { return bytes_; }
+  /// CRC-32C of what write() was given so far.
+  uint32_t crc() const { return crc_; }
 
  private:
   void flush();
@@ -78,14 +101,33 @@ class AtomicFile {
   std::filesystem::path path_, temporary_;
   Descriptor file_;
   std::vector<std::byte> buffer_;
-  uint64_t written_ = 0, flushed_ = 0;
+  uint64_t bytes_ = 0, flushed_ = 0;
+  uint32_t crc_ = 0;
+  bool committed_ = false;
+};
+
+/// Writes a small file whole, by AtomicFile.
+void write_file(const std::filesystem::path& path, std::string_view words);
+
+/// A file that grows at its end. What append() could not write whole is taken back.
+class AppendFile {
+ public:
+  /// Makes the file when it is not there. Throws RunError.
+  explicit AppendFile(std::filesystem::path path);
+  void append(std::span<const std::byte> bytes);
+  void append(std::string_view words);
+
+ private:
+  std::filesystem::path path_;
+  Descriptor file_;
+  uint64_t size_ = 0;
 };
 
 /// Makes the names in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-inline std::span<const std::byte> as_bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+inline std::span<const std::byte> as_bytes(std::string_view words) {
+  return std::as_bytes(std::span(words));
 }
 
-}  // namespace poseidon::data
+}  // namespace poseidon

@@ -1,0 +1,212 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/digest.h"
+#include "core/error.h"
+
+namespace poseidon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kWriteBuffer = size_t{1} << 20;
+constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;  // less umask
+
+/// `what` was tried with `path` and failed; errno says why.
+[[noreturn]] void fail_run(const fs::path& path, const char* what) {
+  const int reason = errno;
+  throw RunError(text(path.string(), ": cannot be ", what, ": ", std::strerror(reason)));
+}
+
+/// The number of bytes that could be written; less than all of them with errno set.
+size_t write_at_most(int file, uint64_t offset, std::span<const std::byte> bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count =
+        ::pwrite(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+void write_fully(int file, uint64_t offset, std::span<const std::byte> bytes,
+                 const fs::path& path) {
+  if (write_at_most(file, offset, bytes) != bytes.size()) fail_run(path, "written");
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+Descriptor open_file(const fs::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0)
+    throw ConfigError(text(path.string(), ": cannot be opened: ", std::strerror(errno)));
+  struct stat about {};
+  if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
+  if (!S_ISREG(about.st_mode))
+    throw ConfigError(text(path.string(), ": expected a file, got ",
+                           S_ISDIR(about.st_mode) ? "a folder" : "something else"));
+  return file;
+}
+
+uint64_t file_bytes(const Descriptor& file, const fs::path& path) {
+  struct stat about {};
+  if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
+  return static_cast<uint64_t>(about.st_size);
+}
+
+void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
+             const fs::path& path) {
+  while (!out.empty()) {
+    const ssize_t count =
+        ::pread(file.number(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_run(path, "read");
+    if (count == 0)
+      throw RunError(
+          text(path.string(), ": ends at byte ", offset, ", expected ", out.size(), " more bytes"));
+    out = out.subspan(static_cast<size_t>(count));
+    offset += static_cast<uint64_t>(count);
+  }
+}
+
+void read_file(const fs::path& path, uint64_t most, std::vector<std::byte>& out) {
+  const Descriptor file = open_file(path);
+  const uint64_t bytes = file_bytes(file, path);
+  if (bytes > most)
+    throw RunError(text(path.string(), ": holds ", bytes, " bytes, expected at most ", most));
+  out.resize(bytes);
+  read_at(file, 0, out, path);
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  const Descriptor file = open_file(path);
+  const uint64_t bytes = file_bytes(file, path);
+  if (bytes == 0) return;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.number(), 0);
+  if (memory == MAP_FAILED) fail_run(path, "mapped into memory");
+  bytes_ = {static_cast<const std::byte*>(memory), bytes};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+InputFile::InputFile(fs::path path) : path_(std::move(path)) {
+  file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file_.number() < 0) fail_run(path_, "read");
+  if (fs::is_directory(path_)) {
+    errno = EISDIR;
+    fail_run(path_, "read");
+  }
+  size_ = file_bytes(file_, path_);
+}
+
+void InputFile::read(uint64_t offset, std::span<std::byte> bytes) const {
+  read_at(file_, offset, bytes, path_);
+}
+
+uint32_t InputFile::crc(uint64_t offset, uint64_t length) const {
+  std::vector<std::byte> piece(std::min<uint64_t>(length, 1 << 20));
+  uint32_t crc = 0;
+  while (length > 0) {
+    const std::span bytes(piece.data(), std::min<uint64_t>(length, piece.size()));
+    read(offset, bytes);
+    crc = crc32c(bytes, crc);
+    offset += bytes.size();
+    length -= bytes.size();
+  }
+  return crc;
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(path_) {
+  temporary_ += ".tmp";
+  file_ = Descriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+  if (file_.number() < 0) fail_run(path_, "written");
+}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_ && file_.number() >= 0) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::flush() {
+  write_fully(file_.number(), flushed_, buffer_, path_);
+  flushed_ += buffer_.size();
+  buffer_.clear();
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  bytes_ += bytes.size();
+  crc_ = crc32c(bytes, crc_);
+  if (buffer_.size() + bytes.size() > kWriteBuffer) flush();
+  if (bytes.size() <= kWriteBuffer) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  write_fully(file_.number(), flushed_, bytes, path_);
+  flushed_ += bytes.size();
+}
+
+void AtomicFile::write(std::string_view words) { write(as_bytes(words)); }
+
+void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  check(offset + bytes.size() <= bytes_, "write_at beyond what was written");
+  flush();
+  write_fully(file_.number(), offset, bytes, path_);
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (::fsync(file_.number()) != 0) fail_run(path_, "synced");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_run(path_, "put in place");
+  committed_ = true;
+  sync_folder(path_.parent_path());
+}
+
+void write_file(const fs::path& path, std::string_view words) {
+  AtomicFile file(path);
+  file.write(words);
+  file.commit();
+}
+
+AppendFile::AppendFile(fs::path path) : path_(std::move(path)) {
+  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode));
+  if (file_.number() < 0) fail_run(path_, "written");
+  size_ = file_bytes(file_, path_);
+}
+
+void AppendFile::append(std::span<const std::byte> bytes) {
+  if (write_at_most(file_.number(), size_, bytes) != bytes.size()) {
+    const int reason = errno;
+    [[maybe_unused]] const int cut = ::ftruncate(file_.number(), static_cast<off_t>(size_));
+    errno = reason;
+    fail_run(path_, "written");
+  }
+  size_ += bytes.size();
+}
+
+void AppendFile::append(std::string_view words) { append(as_bytes(words)); }
+
+void sync_folder(const fs::path& folder) {
+  const fs::path path = folder.empty() ? fs::path(".") : folder;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot sync a folder; the file itself is safe by then.
+  if (file.number() < 0 || (::fsync(file.number()) != 0 && errno != EINVAL))
+    fail_run(path, "synced");
+}
+
+}  // namespace poseidon
