@@ -1,0 +1,142 @@
+#include "comm/wire.h"
+
+#include <bit>
+#include <cstring>
+
+#include "core/digest.h"
+#include "core/error.h"
+
+static_assert(std::endian::native == std::endian::little,
+              "frames are little-endian, and so are the hosts this was written for");
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr std::array<char, 4> kMagic{'P', 'S', 'D', 'N'};
+constexpr size_t kChecksumAt = 60;
+
+/// Writes or reads the fields of a header one after another, as docs/wire-format.md has them.
+class Writer {
+ public:
+  explicit Writer(std::byte* next) : next_(next) {}
+  template <class Integer>
+  void operator()(const Integer& value) {
+    std::memcpy(next_, &value, sizeof value);
+    next_ += sizeof value;
+  }
+
+ private:
+  std::byte* next_;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::byte* next) : next_(next) {}
+  template <class Integer>
+  void operator()(Integer& value) {
+    std::memcpy(&value, next_, sizeof value);
+    next_ += sizeof value;
+  }
+
+ private:
+  const std::byte* next_;
+};
+
+template <class Visit, class Header>
+void visit_fields(Visit& visit, Header& header) {
+  visit(header.kind);
+  visit(header.view);
+  visit(header.key);
+  visit(header.step);
+  visit(header.chunk);
+  visit(header.part.first);
+  visit(header.part.count);
+}
+
+template <class Visit, class Header>
+void visit_extent(Visit& visit, Header& header) {
+  visit(header.offset);
+  visit(header.length);
+  visit(header.body_crc);
+}
+
+}  // namespace
+
+std::optional<uint64_t> body_cap(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kHello:
+    case FrameKind::kChallenge:
+    case FrameKind::kProof:
+    case FrameKind::kRefusal: return 1024;
+    case FrameKind::kControl: return uint64_t{16} << 20;
+    case FrameKind::kHeartbeat: return 0;
+    case FrameKind::kContribution:
+    case FrameKind::kSum:
+    case FrameKind::kFactor:
+    case FrameKind::kTensor: return kSliceBytes;
+  }
+  return std::nullopt;
+}
+
+std::string name_of(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kHello: return "hello";
+    case FrameKind::kChallenge: return "challenge";
+    case FrameKind::kProof: return "proof";
+    case FrameKind::kRefusal: return "refusal";
+    case FrameKind::kControl: return "control";
+    case FrameKind::kHeartbeat: return "heartbeat";
+    case FrameKind::kContribution: return "contribution";
+    case FrameKind::kSum: return "sum";
+    case FrameKind::kFactor: return "factor";
+    case FrameKind::kTensor: return "tensor";
+  }
+  return text("kind ", static_cast<uint16_t>(kind));
+}
+
+std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header) {
+  std::array<std::byte, kHeaderBytes> bytes{};
+  Writer writer(bytes.data());
+  writer(kMagic);
+  writer(kWireVersion);
+  visit_fields(writer, header);
+  writer(uint32_t{0});
+  visit_extent(writer, header);
+  writer(crc32c(std::span(bytes).first(kChecksumAt)));
+  return bytes;
+}
+
+DecodedHeader decode(std::span<const std::byte> bytes) {
+  check(bytes.size() == kHeaderBytes, "a header is decoded whole");
+  std::array<char, 4> magic{};
+  uint16_t version = 0;
+  uint32_t reserved = 0, checksum = 0;
+  DecodedHeader out;
+  Reader reader(bytes.data());
+  reader(magic);
+  reader(version);
+  visit_fields(reader, out.header);
+  reader(reserved);
+  visit_extent(reader, out.header);
+  reader(checksum);
+  const std::optional<uint64_t> cap = body_cap(out.header.kind);
+  if (magic != kMagic)
+    out.error = "a frame does not begin with \"PSDN\": this is no peer of Poseidon's";
+  else if (version != kWireVersion)
+    out.error = text("expected version ", kWireVersion, " of the wire format, got ", version);
+  else if (checksum != crc32c(bytes.first(kChecksumAt)))
+    out.error = "the checksum of a frame's header is wrong";
+  else if (reserved != 0)
+    out.error = text("expected 0 in a header's reserved field, got ", reserved);
+  else if (!cap)
+    out.error = "a frame is of unknown " + name_of(out.header.kind);
+  else if (out.header.length > *cap)
+    out.error = text("a ", name_of(out.header.kind), " frame announces ", out.header.length,
+                     " bytes, expected at most ", *cap);
+  return out;
+}
+
+uint32_t body_checksum(std::span<const std::byte> body) { return crc32c(body); }
+
+}  // namespace poseidon::comm
