@@ -1,0 +1,24 @@
+#pragma once
+
+/// Wrong code on purpose. The tests of the protocol are themselves tested: built with
+/// POSEIDON_MUTATION set to one of these, the simulated runs must fail. The product is built with
+/// 0, and nothing of it remains.
+namespace poseidon::comm {
+
+enum class Mutation : int {
+  kNone = 0,
+  kDroppedContribution = 1,  ///< a server loses one contribution and sends the sum without it
+  kDoubleContribution = 2,   ///< a server adds a repeated contribution again
+  kOldView = 3,              ///< frames of an older view are taken
+  kTornStep = 4,             ///< a checkpoint after a loss holds layers of two steps
+};
+
+#ifndef POSEIDON_MUTATION
+#define POSEIDON_MUTATION 0
+#endif
+
+inline constexpr bool mutated(Mutation mutation) {
+  return static_cast<int>(mutation) == POSEIDON_MUTATION && POSEIDON_MUTATION != 0;
+}
+
+}  // namespace poseidon::comm
