@@ -44,7 +44,7 @@ struct FrameHeader {
   uint64_t step = 0;    ///< counted from 0
   uint32_t key = 0;     ///< layer that the frame counts for, by its place in the plan
   uint32_t chunk = 0;   ///< by its place in the plan; of a factor: 0 deltas, 1 activations
-  Part part;            ///< of a contribution or factor
+  Part part = {};       ///< of a contribution or factor
   uint64_t offset = 0;  ///< of the body in the chunk, bytes
   uint64_t length = 0;  ///< of the body, bytes
   uint32_t body_crc = 0;

@@ -1,0 +1,458 @@
+#include "comm/coordinator.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr size_t kStepsRemembered = 32;
+constexpr Time kLeastPatience = 60s;
+
+Payload payload_of(std::string words) {
+  auto owner = std::make_shared<const std::string>(std::move(words));
+  return {std::as_bytes(std::span(*owner)), owner};
+}
+
+std::string seconds_text(Time time) {
+  return text(std::chrono::duration<double>(time).count(), " s");
+}
+
+std::string plural(size_t count, const char* what) {
+  return text(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Options& options, Transport& transport, CoordinatorHost& host)
+    : options_(options), transport_(transport), host_(host), liveness_(options.timeout) {}
+
+template <class Message>
+void Coordinator::tell(ConnectionId connection, const Message& message) {
+  transport_.send(connection, {.kind = FrameKind::kControl, .view = options_.view},
+                  payload_of(encode_message(message)), kUrgent);
+}
+
+template <class Message>
+void Coordinator::tell_all(const Message& message) {
+  const Payload payload = payload_of(encode_message(message));
+  for (const auto& [node, member] : members_)
+    transport_.send(member.connection, {.kind = FrameKind::kControl, .view = options_.view},
+                    payload, kUrgent);
+}
+
+void Coordinator::begin() {
+  if (options_.gather_timeout.count() > 0)
+    gather_until_ = transport_.now() + options_.gather_timeout;
+  wake();
+}
+
+// ---- gathering
+
+void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
+  liveness_.add(connection, transport_.now());
+  strangers_[connection] = peer.address;
+}
+
+void Coordinator::let_in(ConnectionId connection, const Join& join) {
+  const auto refuse_it = [&](const std::string& why) { refuse(connection, join.address, why); };
+  if (state_ != State::kGathering) return refuse_it("a job is running already");
+  if (join.role == Role::kCoordinator) return refuse_it("there is one coordinator");
+  const std::string different = difference(options_.facts, join.facts);
+  if (!different.empty()) return refuse_it(different);
+  const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
+  if (!rank)
+    return refuse_it(text("all ", join.role == Role::kWorker ? options_.workers : options_.servers,
+                          join.role == Role::kWorker ? " workers" : " servers",
+                          " of the job are there already"));
+  strangers_.erase(connection);
+  const NodeId node{join.role, *rank};
+  members_[node] = {.node = node,
+                    .connection = connection,
+                    .address = join.address,
+                    .facts = {},
+                    .digest = {},
+                    .progress = transport_.now(),
+                    .stopped = {}};
+  tell(connection, Welcome{.rank = *rank,
+                           .timeout_s = std::chrono::duration<double>(options_.timeout).count(),
+                           .job = host_.job()});
+  host_.joined(node, join.address);
+}
+
+void Coordinator::refuse(ConnectionId connection, const std::string& address,
+                         const std::string& why) {
+  tell(connection, Refused{why});
+  liveness_.remove(connection);
+  strangers_.erase(connection);
+  transport_.close(connection);
+  host_.refused(address, why);
+}
+
+std::optional<uint16_t> Coordinator::free_rank(Role role, int64_t wanted) const {
+  const uint16_t count = role == Role::kWorker ? options_.workers : options_.servers;
+  if (wanted >= 0 && wanted < count && !members_.contains({role, static_cast<uint16_t>(wanted)}))
+    return static_cast<uint16_t>(wanted);
+  for (uint16_t rank = 0; rank < count; ++rank)
+    if (!members_.contains({role, rank})) return rank;
+  return std::nullopt;
+}
+
+/// "threads is 4 here, expected 2"; "" when nothing differs. A fact that only one side has is not
+/// compared: a server has no threads to compute with.
+std::string Coordinator::difference(const std::vector<Fact>& expected,
+                                    const std::vector<Fact>& got) const {
+  for (const Fact& want : expected)
+    for (const Fact& have : got)
+      if (want.name == have.name && want.value != have.value)
+        return text(have.name, " is ", have.value, ", expected ", want.value);
+  return "";
+}
+
+std::string Coordinator::missing() const {
+  std::map<Role, size_t> there;
+  for (const auto& [node, member] : members_) ++there[node.role];
+  const size_t workers = options_.workers - there[Role::kWorker];
+  const size_t servers = options_.servers - there[Role::kServer];
+  std::string out;
+  if (workers > 0) out = plural(workers, "worker");
+  if (servers > 0) out += (out.empty() ? "" : " and ") + plural(servers, "server");
+  return out;
+}
+
+Coordinator::MemberState* Coordinator::member_of(ConnectionId connection) {
+  for (auto& [node, member] : members_)
+    if (member.connection == connection) return &member;
+  return nullptr;
+}
+
+bool Coordinator::all(Role role, bool MemberState::*flag) const {
+  return std::all_of(members_.begin(), members_.end(), [&](const auto& entry) {
+    return entry.first.role != role || entry.second.*flag;
+  });
+}
+
+// ---- to the first step
+
+void Coordinator::control(MemberState& member, const ControlMessage& message) {
+  if (message.is<Prepared>()) {
+    member.facts = message.as<Prepared>().facts;
+    member.prepared = true;
+    publish_when_prepared();
+  } else if (message.is<Ready>()) {
+    member.digest = message.as<Ready>().digest;
+    member.ready = true;
+    start_when_ready();
+  } else if (message.is<Note>() && member.node.role == Role::kWorker) {
+    const auto note = message.as<Note>();
+    member.progress = transport_.now();
+    member.step = note.step;
+    if (note.step > last_step_) {
+      step_times_.push_back(transport_.now() - last_step_at_);
+      if (step_times_.size() > kStepsRemembered) step_times_.erase(step_times_.begin());
+      last_step_at_ = transport_.now();
+      last_step_ = note.step;
+    }
+    host_.noted(member.node.rank, note);
+  } else if (message.is<Digest>()) {
+    compare(member, message.as<Digest>());
+  } else if (message.is<HaltOffer>()) {
+    settle_halt(member, message.as<HaltOffer>().step);
+  } else if (message.is<Finished>()) {
+    member.finished = true;
+    member.step = message.as<Finished>().step;
+    finish_when_all_have();
+  } else if (message.is<Lost>()) {
+    accuse(message.as<Lost>().loss);
+  } else if (message.is<Stopped>()) {
+    member.stopped = message.as<Stopped>().step;
+    save_when_all_stopped();
+  } else if (message.is<Saved>() && state_ == State::kSaving && saving_ == member.node.rank) {
+    host_.saved(member.node.rank, message.as<Saved>().step);
+    dismiss({.finished = false, .loss = loss_, .saved_step = message.as<Saved>().step});
+  }
+}
+
+void Coordinator::publish_when_prepared() {
+  if (state_ != State::kGathering || !missing().empty() ||
+      !all(Role::kWorker, &MemberState::prepared) || !all(Role::kServer, &MemberState::prepared))
+    return;
+  if (!same_facts()) return;
+  state_ = State::kConnecting;
+  Planned planned{.view = options_.view, .roster = {}, .plan = host_.plan()};
+  for (const auto& [node, member] : members_)
+    planned.roster.push_back({node.role, node.rank, member.address});
+  tell_all(planned);
+}
+
+/// What follows from the job and each worker's data must be the same on all of them.
+bool Coordinator::same_facts() {
+  const MemberState& first = members_.at({Role::kWorker, 0});
+  for (const auto& [node, member] : members_) {
+    if (node.role != Role::kWorker) continue;
+    const std::string different = difference(first.facts, member.facts);
+    if (different.empty()) continue;
+    accuse(loss_of(member, Loss::Kind::kError, "its " + different + " as on worker 0"));
+    return false;
+  }
+  return true;
+}
+
+void Coordinator::start_when_ready() {
+  if (state_ != State::kConnecting || !all(Role::kWorker, &MemberState::ready) ||
+      !all(Role::kServer, &MemberState::ready))
+    return;
+  const MemberState& first = members_.at({Role::kWorker, 0});
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker &&
+        !same_digest(options_.first_step, member, member.digest, first.digest))
+      return;
+  state_ = State::kRunning;
+  last_step_at_ = transport_.now();
+  last_step_ = options_.first_step;
+  for (auto& [node, member] : members_) member.progress = transport_.now();
+  host_.started();
+  tell_all(Start{options_.first_step});
+}
+
+// ---- running
+
+void Coordinator::compare(MemberState& member, const Digest& digest) {
+  auto& values = digests_[digest.step];
+  values[member.node.rank] = digest.values;
+  if (values.size() < options_.workers) return;
+  const std::vector<int64_t> expected = values.at(0);
+  for (const auto& [rank, got] : values)
+    if (!same_digest(digest.step, members_.at({Role::kWorker, rank}), got, expected)) return;
+  digests_.erase(digest.step);
+  host_.agreed(digest.step);
+}
+
+bool Coordinator::same_digest(int64_t step, const MemberState& member,
+                              const std::vector<int64_t>& values,
+                              const std::vector<int64_t>& expected) {
+  if (values == expected) return true;
+  std::string what = "its number of tensors";
+  for (size_t i = 0; i < std::min(values.size(), expected.size()); ++i)
+    if (values[i] != expected[i]) {
+      what = "\"" + host_.tensor_name(i) + "\"";
+      break;
+    }
+  Loss loss = loss_of(member, Loss::Kind::kDrift,
+                      text(what, " differs from worker 0's after ", step, " steps"));
+  loss.step = step;
+  accuse(loss);
+  return false;
+}
+
+void Coordinator::halt() {
+  if (halting_ || state_ != State::kRunning) return;
+  halting_ = true;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) tell(member.connection, HaltQuery{});
+}
+
+/// Each worker has promised not to go beyond its offer; the largest one can be reached by all.
+void Coordinator::settle_halt(MemberState& member, int64_t step) {
+  halt_offers_[member.node.rank] = step;
+  if (halt_offers_.size() < options_.workers) return;
+  int64_t furthest = 0;
+  for (const auto& [rank, offer] : halt_offers_) furthest = std::max(furthest, offer);
+  for (const auto& [node, each] : members_)
+    if (node.role == Role::kWorker) tell(each.connection, Halt{furthest});
+}
+
+void Coordinator::note(const Note& note) {
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) tell(member.connection, note);
+}
+
+void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload payload) {
+  const auto found = members_.find({Role::kWorker, worker});
+  if (found != members_.end())
+    transport_.send(found->second.connection, header, std::move(payload), bulk_priority(0));
+}
+
+void Coordinator::finish_when_all_have() {
+  if (state_ == State::kRunning && all(Role::kWorker, &MemberState::finished))
+    dismiss({.finished = true, .loss = {}, .saved_step = {}});
+}
+
+std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& header) {
+  MemberState* member = member_of(from);
+  if (member == nullptr || member->node.role != Role::kWorker) return {};
+  const Placement placement = host_.place(member->node.rank, header);
+  if (!placement.fault.empty()) {
+    // Not from within a request of the transport's: the connection's own end tells the rest.
+    transport_.close(from);
+    member_lost(*member, "it " + placement.fault);
+  }
+  return placement.accepted ? placement.memory : std::span<std::byte>();
+}
+
+void Coordinator::received(ConnectionId from, const FrameHeader& header,
+                           std::span<const std::byte> body) {
+  heard(from);
+  if (header.kind == FrameKind::kHeartbeat || state_ == State::kEnded) return;
+  MemberState* member = member_of(from);
+  if (header.kind != FrameKind::kControl) {
+    if (member != nullptr) host_.received(member->node.rank, header);
+    return;
+  }
+  try {
+    const ControlMessage message(body);
+    if (member != nullptr)
+      control(*member, message);
+    else if (message.is<Join>() && strangers_.contains(from))
+      let_in(from, message.as<Join>());
+  } catch (const ConfigError& error) {
+    const std::string why = text("it sent a message that cannot be read: ", error.what());
+    if (member != nullptr)
+      member_lost(*member, why);
+    else
+      refuse(from, strangers_[from], why);
+  }
+}
+
+// ---- loss
+
+Loss Coordinator::loss_of(const MemberState& member, Loss::Kind kind,
+                          const std::string& why) const {
+  return {.kind = kind,
+          .who = member.node,
+          .address = member.address,
+          .why = why,
+          .step = state_ == State::kRunning ? last_step_ + 1 : 0,
+          .awaited = ""};
+}
+
+void Coordinator::closed(ConnectionId connection, const std::string& why) {
+  liveness_.remove(connection);
+  strangers_.erase(connection);
+  if (MemberState* member = member_of(connection)) member_lost(*member, why);
+}
+
+void Coordinator::member_lost(MemberState& member, const std::string& why) {
+  liveness_.remove(member.connection);
+  const Loss loss = loss_of(member, Loss::Kind::kPeer, why);
+  const NodeId node = member.node;
+  members_.erase(node);
+  if (state_ == State::kGathering) {
+    host_.refused(loss.address, "it left before the job began: " + why);
+    return;
+  }
+  if (state_ < State::kFailing) return accuse(loss);
+  // One loss is told; what is lost after it must only not be waited for.
+  if (state_ == State::kSaving && saving_ == node.rank && node.role == Role::kWorker) {
+    saving_.reset();
+    state_ = State::kFailing;
+  }
+  if (state_ == State::kFailing) save_when_all_stopped();
+}
+
+void Coordinator::report_error(const std::string& why) {
+  accuse({.kind = Loss::Kind::kError,
+          .who = {},
+          .address = "",
+          .why = why,
+          .step = state_ == State::kRunning ? last_step_ + 1 : 0,
+          .awaited = ""});
+}
+
+void Coordinator::accuse(const Loss& loss) {
+  if (state_ >= State::kFailing) return;
+  loss_ = loss;
+  // The coordinator knows the step best; an accuser knows what it waited for.
+  if (state_ == State::kRunning && loss_.step == 0) loss_.step = last_step_ + 1;
+  const bool had_begun = state_ == State::kRunning;
+  state_ = State::kFailing;
+  host_.failed(loss_);
+  tell_all(Failed{loss_});
+  if (const auto found = members_.find(loss_.who);
+      found != members_.end() && loss_.kind != Loss::Kind::kError) {
+    transport_.close(found->second.connection);
+    liveness_.remove(found->second.connection);
+    members_.erase(found);
+  }
+  if (!had_begun) return dismiss({.finished = false, .loss = loss_, .saved_step = {}});
+  save_when_all_stopped();
+}
+
+/// The survivor with the most complete steps has the state that counts, the lowest rank of equals.
+void Coordinator::save_when_all_stopped() {
+  if (state_ != State::kFailing) return;
+  const MemberState* best = nullptr;
+  for (const auto& [node, member] : members_) {
+    if (node.role != Role::kWorker) continue;
+    if (!member.stopped) return;
+    if (best == nullptr || *member.stopped > *best->stopped) best = &member;
+  }
+  if (best == nullptr || !host_.wants_checkpoint(*best->stopped))
+    return dismiss({.finished = false, .loss = loss_, .saved_step = {}});
+  state_ = State::kSaving;
+  saving_ = best->node.rank;
+  tell(best->connection, Save{*best->stopped});
+}
+
+void Coordinator::dismiss(const Outcome& outcome) {
+  state_ = State::kEnded;
+  tell_all(Dismissed{});
+  for (const auto& [node, member] : members_) transport_.close(member.connection);
+  for (const auto& [connection, address] : strangers_) transport_.close(connection);
+  members_.clear();
+  strangers_.clear();
+  host_.ended(outcome);
+}
+
+void Coordinator::wake() {
+  if (state_ == State::kEnded) return;
+  for (ConnectionId connection : liveness_.wake(transport_)) {
+    transport_.close(connection);
+    closed(connection, "no sign of life for " + seconds_text(liveness_.timeout()));
+    if (state_ == State::kEnded) return;
+  }
+  if (state_ == State::kGathering && gather_until_.count() > 0 &&
+      transport_.now() >= gather_until_ && !missing().empty())
+    return accuse(
+        {.kind = Loss::Kind::kError,
+         .who = {},
+         .address = "",
+         .why = missing() + " did not join within " + seconds_text(options_.gather_timeout),
+         .step = 0,
+         .awaited = ""});
+  if (state_ == State::kRunning) watch_progress();
+}
+
+/// Who answers but does not come forward is told of after a while, and lost after a long while.
+void Coordinator::watch_progress() {
+  const Time now = transport_.now();
+  const MemberState* slowest = nullptr;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker && !member.finished &&
+        (slowest == nullptr || member.step < slowest->step ||
+         (member.step == slowest->step && member.progress < slowest->progress)))
+      slowest = &member;
+  if (slowest == nullptr) return;
+  const Time waited = now - last_step_at_;
+  if (waited >= options_.stall_timeout)
+    return accuse(loss_of(*slowest, Loss::Kind::kStall,
+                          "its last word came " + seconds_text(now - slowest->progress) + " ago"));
+  Time median{0};
+  if (!step_times_.empty()) {
+    std::vector<Time> times = step_times_;
+    std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2),
+                     times.end());
+    median = times[times.size() / 2];
+  }
+  const Time patience = std::max(kLeastPatience, 10 * median);
+  if (waited < patience || now - warned_at_ < patience) return;
+  warned_at_ = now;
+  host_.slow(slowest->node, text("no step was completed for ", seconds_text(waited), "; ",
+                                 name_of(slowest->node), " has done ", slowest->step, " steps"));
+}
+
+}  // namespace poseidon::comm

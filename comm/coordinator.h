@@ -1,0 +1,157 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/liveness.h"
+#include "comm/messages.h"
+#include "comm/outlet.h"
+#include "comm/transport.h"
+
+namespace poseidon::comm {
+
+/// How a job came to its end.
+struct Outcome {
+  bool finished = false;
+  Loss loss;                          ///< unless finished
+  std::optional<int64_t> saved_step;  ///< after a loss: of the checkpoint that came in
+};
+
+/// What the coordinator's process does with what it hears: the trainer, or a simulation. Called by
+/// Coordinator, in its thread.
+class CoordinatorHost {
+ public:
+  virtual ~CoordinatorHost() = default;
+
+  /// What a member needs to open the job.
+  virtual Json job() = 0;
+  /// A node that was not let in, and why.
+  virtual void refused(const std::string& address, const std::string& why) = 0;
+  virtual void joined(NodeId node, const std::string& address) = 0;
+  /// All are prepared: the plan to be published.
+  virtual Json plan() = 0;
+  /// All have the same first values and begin.
+  virtual void started() = 0;
+  virtual void noted(uint16_t worker, const Note& note) = 0;
+  /// The digests of all workers after `step` steps are there, and equal.
+  virtual void agreed(int64_t step) = 0;
+  /// Names the tensor at a place in the digests, for messages.
+  virtual std::string tensor_name(size_t index) = 0;
+  /// Frames of a checkpoint from a worker.
+  virtual Placement place(uint16_t worker, const FrameHeader& header) = 0;
+  virtual void received(uint16_t worker, const FrameHeader& header) = 0;
+  /// The job has failed; members are being told.
+  virtual void failed(const Loss& loss) = 0;
+  /// Whether a checkpoint of `step` is wanted from a survivor.
+  virtual bool wants_checkpoint(int64_t step) = 0;
+  /// All its tensors are in.
+  virtual void saved(uint16_t worker, int64_t step) = 0;
+  /// A node makes no progress; once in a while, before it counts as stalled.
+  virtual void slow(NodeId node, const std::string& what) = 0;
+  virtual void ended(const Outcome& outcome) = 0;
+};
+
+/// The head of a job: gathers members, gives ranks, publishes the plan, starts, compares digests,
+/// hears of losses and decides on one, has the last complete step saved, and lets everybody go. A
+/// state machine: all calls in one thread.
+class Coordinator final : public Machine {
+ public:
+  struct Options {
+    uint16_t workers = 1, servers = 0;
+    uint32_t view = 1;
+    std::vector<Fact> facts;  ///< a member's must equal these
+    Time timeout = std::chrono::seconds(10);
+    Time stall_timeout = std::chrono::seconds(600);
+    Time gather_timeout{0};  ///< 0: waits for members for ever
+    int64_t first_step = 0;
+  };
+
+  /// Both must outlive it.
+  Coordinator(const Options& options, Transport& transport, CoordinatorHost& host);
+
+  void begin();
+  /// Ends the job after a step that all can reach: as a signal does.
+  void halt();
+  /// Says something to all workers.
+  void note(const Note& note);
+  void send(uint16_t worker, const FrameHeader& header, Payload payload);
+  /// The coordinator's own error: the job fails.
+  void report_error(const std::string& why);
+
+  bool running() const { return state_ == State::kRunning; }
+  /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
+  std::string missing() const;
+
+  void opened(ConnectionId connection, const PeerIdentity& peer) override;
+  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override;
+  void received(ConnectionId from, const FrameHeader& header,
+                std::span<const std::byte> body) override;
+  void heard(ConnectionId from) override { liveness_.heard(from, transport_.now()); }
+  void closed(ConnectionId connection, const std::string& why) override;
+  void wake() override;
+
+ private:
+  enum class State : uint8_t { kGathering, kConnecting, kRunning, kFailing, kSaving, kEnded };
+
+  struct MemberState {
+    NodeId node;
+    ConnectionId connection = 0;
+    std::string address;
+    bool prepared = false, ready = false, finished = false;
+    std::vector<Fact> facts;
+    std::vector<int64_t> digest;
+    int64_t step = 0;                ///< steps done, as far as it has told
+    Time progress{0};                ///< when it last told
+    std::optional<int64_t> stopped;  ///< after a loss: its last complete step
+  };
+
+  template <class Message>
+  void tell(ConnectionId connection, const Message& message);
+  template <class Message>
+  void tell_all(const Message& message);
+  void control(MemberState& member, const ControlMessage& message);
+  void let_in(ConnectionId connection, const Join& join);
+  void refuse(ConnectionId connection, const std::string& address, const std::string& why);
+  std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
+  std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got) const;
+  bool all(Role role, bool MemberState::*flag) const;
+  void publish_when_prepared();
+  bool same_facts();
+  void start_when_ready();
+  void compare(MemberState& member, const Digest& digest);
+  bool same_digest(int64_t step, const MemberState& member, const std::vector<int64_t>& values,
+                   const std::vector<int64_t>& expected);
+  void settle_halt(MemberState& member, int64_t step);
+  void finish_when_all_have();
+  void member_lost(MemberState& member, const std::string& why);
+  void accuse(const Loss& loss);
+  void save_when_all_stopped();
+  void dismiss(const Outcome& outcome);
+  void watch_progress();
+  MemberState* member_of(ConnectionId connection);
+  std::optional<size_t> count_missing(Role role) const;
+  Loss loss_of(const MemberState& member, Loss::Kind kind, const std::string& why) const;
+
+  const Options options_;
+  Transport& transport_;
+  CoordinatorHost& host_;
+  Liveness liveness_;
+  State state_ = State::kGathering;
+  Time gather_until_{0};
+  std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
+  std::map<NodeId, MemberState> members_;
+  std::map<int64_t, std::map<uint16_t, std::vector<int64_t>>> digests_;  ///< by step and worker
+  std::map<uint16_t, int64_t> halt_offers_;
+  bool halting_ = false;
+  Loss loss_;
+  std::optional<uint16_t> saving_;  ///< the worker whose state counts
+  std::vector<Time> step_times_;    ///< of the latest steps, for what is slow
+  Time last_step_at_{0};
+  int64_t last_step_ = 0;
+  Time warned_at_{0};
+};
+
+}  // namespace poseidon::comm
