@@ -153,6 +153,8 @@ class Layer {
   /// From canonical order to the layer's own, and back.
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
+  /// Whether the two orders are one, so that pack and unpack only copy.
+  virtual bool packed_is_canonical(int index) const = 0;
 
   /// What the user should know, for example that only slow code exists for this geometry; usually
   /// empty.

@@ -151,6 +151,7 @@ class CpuConvolution final : public CpuLayer {
       if (request.input_needs_gradient[0]) choose_backward_data(request, asker);
     }
     set_needs(request);
+    order_ = WeightOrder(device_, {geometry_.weight, kFloat, canonical_tag(geometry_)}, weight_);
   }
 
   int64_t packed_count(int index) const override {
@@ -160,13 +161,15 @@ class CpuConvolution final : public CpuLayer {
 
   void pack(int index, const float* canonical, float* packed) const override {
     if (index != 0) return CpuLayer::pack(index, canonical, packed);
-    reorder_weight(canonical_weight(), const_cast<float*>(canonical), weight_, packed);
+    order_.pack(device_, canonical, packed);
   }
 
   void unpack(int index, const float* packed, float* canonical) const override {
     if (index != 0) return CpuLayer::unpack(index, packed, canonical);
-    reorder_weight(weight_, const_cast<float*>(packed), canonical_weight(), canonical);
+    order_.unpack(device_, packed, canonical);
   }
+
+  bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
 
   std::vector<Choice> alternatives() const override {
     std::vector<Choice> others;
@@ -272,6 +275,8 @@ class CpuConvolution final : public CpuLayer {
     check(backward_weights_desc_.has_value(),
           "oneDNN gives every convolution a backward-weights pass");
     backward_weights_ = dnnl::convolution_backward_weights(*backward_weights_desc_);
+    from_gradient_order_ =
+        PreparedReorder(device_, backward_weights_desc_->diff_weights_desc(), weight_);
   }
 
   void choose_backward_data(const LayerRequest& request, const Asker& asker) {
@@ -333,8 +338,7 @@ class CpuConvolution final : public CpuLayer {
                     memory.parameters[1].gradient);
     arguments.run(backward_weights_, description.scratchpad_desc(), scratch);
     if (other_order)
-      reorder_weight(description.diff_weights_desc(), weight_gradient, weight_,
-                     memory.parameters[0].gradient);
+      from_gradient_order_.run(device_, weight_gradient, memory.parameters[0].gradient);
   }
 
   void run_backward_data(const Bindings& memory, float* gradient) {
@@ -352,15 +356,6 @@ class CpuConvolution final : public CpuLayer {
     arguments.run(backward_data_, description.scratchpad_desc(), scratch);
   }
 
-  MemoryDesc canonical_weight() const {
-    return {geometry_.weight, kFloat, canonical_tag(geometry_)};
-  }
-
-  void reorder_weight(const MemoryDesc& from, float* source, const MemoryDesc& to,
-                      float* target) const {
-    run_reorder(device_, from, source, to, target);
-  }
-
   const Convolution& convolution_;
   Geometry geometry_;
   std::optional<float> relu_;
@@ -373,7 +368,8 @@ class CpuConvolution final : public CpuLayer {
   dnnl::convolution_forward forward_;
   dnnl::convolution_backward_data backward_data_;
   dnnl::convolution_backward_weights backward_weights_;
-  PreparedReorder to_backward_order_;
+  PreparedReorder to_backward_order_, from_gradient_order_;
+  WeightOrder order_;
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ class CpuLayer : public Layer {
   void unpack(int index, const float* packed, float* canonical) const override {
     std::copy_n(packed, spec(index).shape.count(), canonical);
   }
+  bool packed_is_canonical(int) const override { return true; }
 
  protected:
   const ParameterSpec& spec(int index) const { return parameters_[static_cast<size_t>(index)]; }

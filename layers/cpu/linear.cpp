@@ -30,6 +30,8 @@ class CpuLinear final : public CpuLayer {
         target_({linear_.samples, linear_.outputs}, kFloat, FormatTag::nc),
         bias_({linear_.outputs}, kFloat, FormatTag::x) {
     make_forward(request.training);
+    order_ =
+        WeightOrder(device_, {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi}, weight_);
     if (request.training) make_backward(request.input_needs_gradient[0]);
     needs_.input_layouts = {Layout::kPlain};
     needs_.output_layout = Layout::kPlain;
@@ -43,13 +45,15 @@ class CpuLinear final : public CpuLayer {
 
   void pack(int index, const float* canonical, float* packed) const override {
     if (index != 0) return CpuLayer::pack(index, canonical, packed);
-    run_reorder(device_, canonical_weight(), const_cast<float*>(canonical), weight_, packed);
+    order_.pack(device_, canonical, packed);
   }
 
   void unpack(int index, const float* packed, float* canonical) const override {
     if (index != 0) return CpuLayer::unpack(index, packed, canonical);
-    run_reorder(device_, weight_, const_cast<float*>(packed), canonical_weight(), canonical);
+    order_.unpack(device_, packed, canonical);
   }
+
+  bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
 
   void forward(const StepContext&, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
@@ -70,9 +74,6 @@ class CpuLinear final : public CpuLayer {
  private:
   MemoryDesc any_weight() const {
     return {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::any};
-  }
-  MemoryDesc canonical_weight() const {
-    return {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi};
   }
 
   void need_scratch(size_t scratchpad, size_t extra = 0) {
@@ -102,6 +103,7 @@ class CpuLinear final : public CpuLayer {
       backward_weights_desc_ = ask_backward_weights(any_weight());
     backward_weights_ = dnnl::inner_product_backward_weights(backward_weights_desc_);
     const MemoryDesc gradient = backward_weights_desc_.diff_weights_desc();
+    from_gradient_order_ = PreparedReorder(device_, gradient, weight_);
     need_scratch(backward_weights_desc_.scratchpad_desc().get_size(),
                  gradient == weight_ ? 0 : gradient.get_size());
     if (!data_wanted) return;
@@ -139,7 +141,7 @@ class CpuLinear final : public CpuLayer {
     if (linear_.bias) arguments.add(DNNL_ARG_DIFF_BIAS, bias_, memory.parameters[1].gradient);
     arguments.run(backward_weights_, backward_weights_desc_.scratchpad_desc(), scratch);
     if (order != weight_)
-      run_reorder(device_, order, weight_gradient, weight_, memory.parameters[0].gradient);
+      from_gradient_order_.run(device_, weight_gradient, memory.parameters[0].gradient);
   }
 
   void run_backward_data(const Bindings& memory, float* gradient) {
@@ -168,7 +170,8 @@ class CpuLinear final : public CpuLayer {
   dnnl::inner_product_forward forward_;
   dnnl::inner_product_backward_data backward_data_;
   dnnl::inner_product_backward_weights backward_weights_;
-  PreparedReorder to_backward_order_;
+  PreparedReorder to_backward_order_, from_gradient_order_;
+  WeightOrder order_;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ class Reorder final : public Layer {
   int64_t packed_count(int) const override { return 0; }
   void pack(int, const float*, float*) const override {}
   void unpack(int, const float*, float*) const override {}
+  bool packed_is_canonical(int) const override { return true; }
 
  private:
   Shape shape_;
