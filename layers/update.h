@@ -36,11 +36,14 @@ struct UpdateNumbers {
 };
 
 /// One tensor with its gradient and optimizer state, all in the same order and of equal size. Which
-/// states a rule has, in which order: state_names(). Unused ones are empty.
+/// states a rule has, in which order: state_names(). Unused ones are empty. The new value and state
+/// are written over the old ones (the same spans) or beside them, never partly over them.
 struct UpdateMemory {
-  std::span<float> value;
+  std::span<const float> value;
   std::span<const float> gradient;
-  std::array<std::span<float>, 2> state;
+  std::array<std::span<const float>, 2> state;
+  std::span<float> new_value;
+  std::array<std::span<float>, 2> new_state;
 };
 
 /// Element-wise arithmetic on parameters in a device's memory. Results do not depend on the number
@@ -48,8 +51,8 @@ struct UpdateMemory {
 class Updater {
  public:
   virtual ~Updater() = default;
-  /// New value and state from the gradient, in one pass over memory. Elements whose value, gradient
-  /// and state are zero (padding) stay zero.
+  /// New value and state from the gradient, in one pass over memory; the same bits over the old
+  /// ones as beside them. Elements whose value, gradient and state are zero (padding) become zero.
   virtual void update(const UpdateNumbers& numbers, const UpdateMemory& memory) = 0;
   /// Sum of squares, in an order of addition that is fixed by the number of values alone.
   virtual double squared_norm(std::span<const float> values) = 0;

@@ -40,6 +40,20 @@ bool all_finite(std::span<const float> values) {
   return all_finite(values.data(), static_cast<int64_t>(values.size()));
 }
 
+/// Hands out a buffer piece by piece, each from a cache line on.
+class Taker {
+ public:
+  explicit Taker(const Buffer& buffer) : rest_(buffer.as<float>()) {}
+  std::span<float> take(size_t floats) {
+    const std::span<float> piece = rest_.first(floats);
+    rest_ = rest_.subspan(padded(floats));
+    return piece;
+  }
+
+ private:
+  std::span<float> rest_;
+};
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
@@ -56,59 +70,77 @@ double median(std::vector<double> values) {
 struct Net::State {
   State(const Network& definition, layers::LayerFactory& factory, const Options& options)
       : network(definition),
+        versions(options.versions),
         program(definition, factory,
                 {.training = options.training, .choices = options.choices, .keep = options.keep}),
-        parameters_of_layer(definition.nodes().size()) {
+        call_of_layer(definition.nodes().size()),
+        parameters_of_layer(definition.nodes().size()),
+        statistics_of_layer(definition.nodes().size()) {
+    check(versions == 1 || versions == 2, "a net has one version of its parameters or two");
     make_parameters();
     make_statistics();
     bind();
+    find_summed_layers();
   }
 
   void make_parameters() {
-    std::vector<Call*> owners = in_network_order();
-    size_t total = 0;
-    for (const Call* call : owners)
-      for (size_t i = 0; i < definition_of(*call).parameters().size(); ++i)
-        total += padded(static_cast<size_t>(call->layer->packed_count(static_cast<int>(i))));
-    values = Buffer(total * sizeof(float));
-    gradients = Buffer(training() ? total * sizeof(float) : 0);
-    size_t next = 0;
-    for (const Call* call : owners) {
+    size_t total = 0, learned = 0;
+    for (const Call* call : in_network_order()) {
       const std::vector<layers::ParameterSpec> specs = definition_of(*call).parameters();
       for (size_t i = 0; i < specs.size(); ++i) {
-        const auto count = static_cast<size_t>(call->layer->packed_count(static_cast<int>(i)));
+        Parameter parameter{
+            .name = definition_of(*call).name + "." + specs[i].name,
+            .layer = call->node,
+            .index = static_cast<int>(i),
+            .spec = specs[i],
+            .learned = call->runs_backward && specs[i].learning_rate_multiplier != 0,
+            .value = {},
+            .next = {},
+            .gradient = {}};
+        const size_t count = count_of(*call->layer, parameter);
+        total += padded(count);
+        if (parameter.learned) learned += padded(count);
         parameters_of_layer[at(call->node)].push_back(static_cast<int>(parameters.size()));
-        parameters.push_back({.name = definition_of(*call).name + "." + specs[i].name,
-                              .layer = call->node,
-                              .index = static_cast<int>(i),
-                              .spec = specs[i],
-                              .value = values.as<float>().subspan(next, count),
-                              .gradient = training() ? gradients.as<float>().subspan(next, count)
-                                                     : std::span<float>()});
         layer_of_parameter.push_back(call->layer.get());
-        next += padded(count);
+        parameters.push_back(std::move(parameter));
       }
     }
+    values = Buffer(total * sizeof(float));
+    next_values = Buffer(versions == 2 ? learned * sizeof(float) : 0);
+    gradients = Buffer(training() ? total * sizeof(float) : 0);
+    Taker value(values), next(next_values), gradient(gradients);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      Parameter& parameter = parameters[i];
+      const size_t count = count_of(*layer_of_parameter[i], parameter);
+      parameter.value = value.take(count);
+      parameter.next = parameter.learned && versions == 2 ? next.take(count) : parameter.value;
+      if (training()) parameter.gradient = gradient.take(count);
+    }
+  }
+
+  static size_t count_of(const layers::Layer& layer, const Parameter& parameter) {
+    return static_cast<size_t>(layer.packed_count(parameter.index));
   }
 
   void make_statistics() {
     size_t total = 0;
-    std::vector<Call*> owners = in_network_order();
-    for (const Call* call : owners)
+    for (const Call* call : in_network_order())
       for (const layers::StatisticSpec& spec : definition_of(*call).statistics())
         total += padded(static_cast<size_t>(spec.shape.count()));
-    statistic_values = Buffer(2 * total * sizeof(float));
-    size_t next = 0;
-    for (const Call* call : owners) {
+    const auto tensors = static_cast<size_t>(versions) + 1;
+    statistic_values = Buffer(tensors * total * sizeof(float));
+    Taker memory(statistic_values);
+    for (const Call* call : in_network_order()) {
       for (const layers::StatisticSpec& spec : definition_of(*call).statistics()) {
         const auto count = static_cast<size_t>(spec.shape.count());
-        statistics.push_back(
-            {.name = definition_of(*call).name + "." + spec.name,
-             .layer = call->node,
-             .spec = spec,
-             .value = statistic_values.as<float>().subspan(next, count),
-             .contribution = statistic_values.as<float>().subspan(total + next, count)});
-        next += padded(count);
+        statistics_of_layer[at(call->node)].push_back(static_cast<int>(statistics.size()));
+        const std::span<float> value = memory.take(count);
+        statistics.push_back({.name = definition_of(*call).name + "." + spec.name,
+                              .layer = call->node,
+                              .spec = spec,
+                              .value = value,
+                              .next = versions == 2 ? memory.take(count) : value,
+                              .contribution = memory.take(count)});
       }
     }
   }
@@ -116,12 +148,34 @@ struct Net::State {
   void bind() {
     for (Call& call : program.calls()) {
       if (call.node < 0) continue;
+      call_of_layer[at(call.node)] = &call;
       for (int index : parameters_of_layer[at(call.node)])
         call.memory.parameters.push_back(
             {parameters[at(index)].value.data(), parameters[at(index)].gradient.data()});
-      for (const Statistic& statistic : statistics)
-        if (statistic.layer == call.node)
-          call.memory.statistics.push_back({statistic.value.data(), statistic.contribution.data()});
+      for (int index : statistics_of_layer[at(call.node)])
+        call.memory.statistics.push_back(
+            {statistics[at(index)].value.data(), statistics[at(index)].contribution.data()});
+    }
+  }
+
+  void find_summed_layers() {
+    for (const Call& call : program.calls())
+      if (call.node >= 0 && (announces(call.node) || !statistics_of_layer[at(call.node)].empty()))
+        summed_layers.push_back(call.node);
+  }
+
+  void flip(int layer) {
+    if (versions == 1) return;
+    layers::Bindings& memory = call_of_layer[at(layer)]->memory;
+    for (size_t i = 0; i < memory.parameters.size(); ++i) {
+      Parameter& parameter = parameters[at(parameters_of_layer[at(layer)][i])];
+      std::swap(parameter.value, parameter.next);
+      memory.parameters[i].value = parameter.value.data();
+    }
+    for (size_t i = 0; i < memory.statistics.size(); ++i) {
+      Statistic& statistic = statistics[at(statistics_of_layer[at(layer)][i])];
+      std::swap(statistic.value, statistic.next);
+      memory.statistics[i].value = statistic.value.data();
     }
   }
 
@@ -144,8 +198,14 @@ struct Net::State {
                        [](const Call& call) { return call.runs_backward; });
   }
 
-  bool has_parameters(const Call& call) const {
-    return call.node >= 0 && !parameters_of_layer[at(call.node)].empty();
+  bool has_tensors(const Call& call) const {
+    return call.node >= 0 && (!parameters_of_layer[at(call.node)].empty() ||
+                              !statistics_of_layer[at(call.node)].empty());
+  }
+
+  bool announces(int layer) const {
+    return std::ranges::any_of(parameters_of_layer[at(layer)],
+                               [&](int index) { return parameters[at(index)].learned; });
   }
 
   size_t index_of(const Parameter& parameter) const {
@@ -161,12 +221,15 @@ struct Net::State {
   }
 
   const Network& network;
+  int versions;
   Program program;
-  Buffer values, gradients, statistic_values;
+  Buffer values, next_values, gradients, statistic_values;
   std::vector<Parameter> parameters;
   std::vector<layers::Layer*> layer_of_parameter;
-  std::vector<std::vector<int>> parameters_of_layer;  ///< by node
   std::vector<Statistic> statistics;
+  std::vector<Call*> call_of_layer;                                        ///< by node
+  std::vector<std::vector<int>> parameters_of_layer, statistics_of_layer;  ///< by node
+  std::vector<int> summed_layers;
 };
 
 Net::Net(const Network& network, layers::LayerFactory& factory, const Options& options)
@@ -178,17 +241,20 @@ Tensor Net::input() const { return state_->program.input(); }
 
 void Net::forward(const layers::StepContext& step, const Gate& gate) {
   for (Call& call : state_->program.calls()) {
-    if (gate && state_->has_parameters(call)) gate(call.node);
+    if (gate && state_->has_tensors(call)) gate(call.node);
     call.layer->forward(step, call.memory);
   }
 }
 
-void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient) {
+void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
+                   const BetweenLayers& between_layers) {
   std::vector<Call>& calls = state_->program.calls();
   for (size_t i = calls.size(); i-- > 0;) {
     if (!calls[i].runs_backward) continue;
     calls[i].layer->backward(step, calls[i].memory);
-    if (on_gradient && state_->has_parameters(calls[i])) on_gradient(calls[i].node);
+    if (on_gradient && calls[i].node >= 0 && state_->announces(calls[i].node))
+      on_gradient(calls[i].node);
+    if (between_layers) between_layers();
   }
 }
 
@@ -197,6 +263,13 @@ std::span<Statistic> Net::statistics() { return state_->statistics; }
 std::span<const int> Net::parameters_of(int layer) const {
   return state_->parameters_of_layer[at(layer)];
 }
+std::span<const int> Net::statistics_of(int layer) const {
+  return state_->statistics_of_layer[at(layer)];
+}
+std::span<const int> Net::summed_layers() const { return state_->summed_layers; }
+bool Net::announces(int layer) const { return state_->announces(layer); }
+int Net::versions() const { return state_->versions; }
+void Net::flip(int layer) { state_->flip(layer); }
 
 void Net::initialize(uint64_t seed) {
   for (const Parameter& parameter : state_->parameters) {
@@ -242,6 +315,17 @@ void Net::canonical_gradient(const Parameter& parameter, std::span<float> out) c
       parameter.index, parameter.gradient.data(), out.data());
 }
 
+void Net::gradient_from_canonical(const Parameter& parameter, std::span<const float> values) {
+  check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
+        "a gradient is set whole");
+  pack(parameter, values, parameter.gradient);
+}
+
+bool Net::canonical_is_packed(const Parameter& parameter) const {
+  return state_->layer_of_parameter[state_->index_of(parameter)]->packed_is_canonical(
+      parameter.index);
+}
+
 std::vector<Net::Loss> Net::losses() const {
   std::vector<Loss> out;
   for (const Call& call : state_->program.calls()) {
@@ -273,7 +357,7 @@ std::vector<float> Net::output(const std::string& layer) const {
 
 std::string Net::first_non_finite(const layers::StepContext& step) {
   for (Call& call : state_->program.calls()) {
-    if (state_->has_parameters(call))
+    if (call.node >= 0)
       for (int index : state_->parameters_of_layer[at(call.node)])
         if (!all_finite(state_->parameters[at(index)].value)) return state_->name_of(call);
     call.layer->forward(step, call.memory);

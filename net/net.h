@@ -13,33 +13,43 @@
 
 namespace poseidon::net {
 
-/// One learnable tensor (or tracked statistic) of a net. Its memory is in the order its layer
-/// keeps; canonical order is the dense one of the network file.
+/// One learnable tensor of a net. Its memory is in the order its layer keeps; canonical order is
+/// the dense one of the network file. `value` and `next` trade places by Net::flip: read them anew
+/// after it.
 struct Parameter {
   std::string name;  ///< "conv1.weight"
   int layer = 0;     ///< index of its layer, for the callbacks
   int index = 0;     ///< its place among the layer's parameters
   layers::ParameterSpec spec;
-  std::span<float> value;     ///< packed
+  /// False: no update changes it, since its learning rate is 0 or no loss depends on it, or the net
+  /// does not train.
+  bool learned = false;
+  std::span<float> value;     ///< packed; of the current version
+  std::span<float> next;      ///< where an update writes; `value` itself with one version
   std::span<float> gradient;  ///< packed; overwritten by each backward
 };
 
-/// A statistic; never packed. `contribution` is overwritten by each forward in training.
+/// A tracked statistic; never packed. `contribution` is overwritten by each forward in training.
 struct Statistic {
   std::string name;  ///< "bn1.running_mean"
   int layer = 0;
   layers::StatisticSpec spec;
   std::span<float> value;
+  std::span<float> next;  ///< as of a parameter
   std::span<float> contribution;
 };
 
 /// Choices by layer name, as they stand in a file that device.choices names.
 using Choices = std::map<std::string, layers::Choice>;
 
-/// Called before the forward pass of a layer that has parameters: returns when they may be read.
+/// Called before the forward pass of a layer that has parameters or statistics: returns when they
+/// may be read and its gradients and contributions overwritten.
 using Gate = std::function<void(int layer)>;
-/// Called in backward as soon as all gradients of a layer are final, last layer first.
+/// Called in backward as soon as all gradients of a layer with learned parameters are final, last
+/// layer first. Its parameters may still be read: they must not change before BetweenLayers.
 using OnGradient = std::function<void(int layer)>;
+/// Called in backward after each layer: parameters of the layers announced so far may change.
+using BetweenLayers = std::function<void()>;
 
 /// A network in the memory of one device: parameters, activations, and the order of execution. Used
 /// by one thread.
@@ -47,8 +57,11 @@ class Net {
  public:
   struct Options {
     bool training = true;  ///< false: forward only, less memory
-    Choices choices;
-    std::vector<std::string> keep;  ///< layers whose output can be read after a forward pass
+    Choices choices = {};
+    std::vector<std::string> keep = {};  ///< layers whose output can be read after a forward pass
+    /// 2: learned parameters and statistics have a second memory, into which an update is written
+    /// beside the current values; see flip().
+    int versions = 1;
   };
 
   /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError.
@@ -60,13 +73,26 @@ class Net {
 
   /// `gate` may be null.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
-  /// After a forward in training. `on_gradient` may be null.
-  void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr);
+  /// After a forward in training. The callbacks may be null.
+  void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
+                const BetweenLayers& between_layers = nullptr);
 
   /// In network order.
   std::span<Parameter> parameters();
   std::span<Statistic> statistics();
   std::span<const int> parameters_of(int layer) const;
+  std::span<const int> statistics_of(int layer) const;
+  /// The layers that have something to sum over the shards of a step, in order of the forward pass:
+  /// those that backward announces, and those with statistics.
+  std::span<const int> summed_layers() const;
+  /// Whether backward announces this layer: it has learned parameters.
+  bool announces(int layer) const;
+
+  int versions() const;
+  /// Makes `next` the current value of the layer's learned parameters and statistics, and the
+  /// current value `next`; a second time, back again. Nothing with one version. Not within a pass,
+  /// but for BetweenLayers and Gate.
+  void flip(int layer);
 
   /// Fills every parameter by its filler, a pure function of the seed; statistics by their first
   /// value.
@@ -80,8 +106,11 @@ class Net {
             std::span<float> packed) const;
   void unpack(const Parameter& parameter, std::span<const float> packed,
               std::span<float> canonical) const;
-  /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements).
+  /// Whether both orders are one, so that a gradient can be sent and received where it lies.
+  bool canonical_is_packed(const Parameter& parameter) const;
+  /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements), and back.
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
+  void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);
 
   /// A loss layer's (samples, 2) result of the last forward: loss and rank of the label, for each
   /// sample.

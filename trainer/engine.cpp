@@ -6,13 +6,11 @@
 
 namespace poseidon::trainer {
 
-Engine::Engine(const Job& job, const net::Choices& choices, bool training, Log& log)
+Engine::Engine(const Job& job, const net::Net::Options& options, Log& log)
     : device_(static_cast<int>(job.config.device.threads)),
       factory_(layers::cpu::make_cpu_factory(device_)),
       updater_(layers::cpu::make_cpu_updater()),
-      net_(std::make_unique<net::Net>(
-          *job.network, *factory_,
-          net::Net::Options{.training = training, .choices = choices, .keep = {}})) {
+      net_(std::make_unique<net::Net>(*job.network, *factory_, options)) {
   for (const std::string& warning : net_->warnings()) log.warning(warning);
 }
 

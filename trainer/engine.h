@@ -14,8 +14,8 @@ namespace poseidon::trainer {
 /// used by the compute thread.
 class Engine {
  public:
-  /// `job` must outlive it. Says the net's warnings.
-  Engine(const Job& job, const net::Choices& choices, bool training, Log& log);
+  /// `job` must outlive it. Says the net's warnings. Throws ConfigError.
+  Engine(const Job& job, const net::Net::Options& options, Log& log);
 
   net::Net& net() { return *net_; }
   layers::Updater& updater() { return *updater_; }

@@ -11,17 +11,23 @@
 
 namespace poseidon::trainer {
 
-/// How the gradients of a layer, one for each logical shard, become their sum. All calls come from
-/// the compute thread.
+/// How what the logical shards give to a step becomes its sums: those of gradients, and those of
+/// contributions to running statistics. All calls come from the compute thread. Of each shard, the
+/// calls come in the order of the passes; shards come in order too, counted from 0 among this
+/// worker's own.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  /// The net's memory holds the layer's gradient for shard `shard`, counted from 0 among this
-  /// worker's own, which come in order. It may be overwritten by the layer's next backward.
+  /// The forward pass of shard `shard` is over: the net's memory holds its contributions to the
+  /// statistics of all layers. They may be overwritten by the next forward.
+  virtual void forward_done(int64_t shard) = 0;
+  /// The net's memory holds the gradients of the layer for shard `shard`. They may be overwritten
+  /// by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
-  /// A layer whose gradient memory holds the sum over all shards, each layer once a step; none when
-  /// no further one is there yet.
+  /// A layer of which all sums over all shards are in the net's memory, in place of gradients and
+  /// contributions. Each of Net::summed_layers() arrives once a step. None when no further one is
+  /// there yet.
   virtual std::optional<int> arrived() = 0;
   /// The same, but waits until there is one. Only while one is under way.
   virtual int wait() = 0;
@@ -32,6 +38,7 @@ class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards);
 
+  void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
   int wait() override;
@@ -39,7 +46,7 @@ class LocalExchange final : public GradientExchange {
  private:
   net::Net& net_;
   int64_t shards_;
-  std::vector<ShardTree> trees_;  ///< one for each parameter; none with one shard
+  std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter, each statistic
   std::deque<int> arrived_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace poseidon::trainer {
 
@@ -18,10 +19,6 @@ constexpr std::array kRuleNames{"sgd",      "nesterov", "adagrad", "rmsprop",
 
 /// Memory of states begins at cache lines.
 size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
-
-bool frozen(const net::Parameter& parameter) {
-  return parameter.spec.learning_rate_multiplier == 0;
-}
 
 }  // namespace
 
@@ -80,28 +77,53 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
   const UpdateRule rule = config.rule();
   const double momentum = rule == UpdateRule::kRmsProp ? config.rmsprop_momentum : config.momentum;
   const std::span<const char* const> names = layers::state_names(rule, momentum > 0);
-  size_t total = 0;
-  for (const net::Parameter& parameter : net.parameters())
-    if (!frozen(parameter)) total += names.size() * padded(parameter.value.size());
+  const auto versions = static_cast<size_t>(net.versions());
+  size_t total = 0, learned = 0;
+  for (const net::Parameter& parameter : net.parameters()) {
+    if (!parameter.learned) continue;
+    total += versions * names.size() * padded(parameter.value.size());
+    ++learned;
+  }
   memory_ = Buffer(total * sizeof(float));
+  states_.reserve(learned * names.size());
   size_t next = 0;
+  const auto take = [&](size_t floats) {
+    return memory_.as<float>().subspan(std::exchange(next, next + padded(floats)), floats);
+  };
   for (size_t i = 0; i < net.parameters().size(); ++i) {
     const net::Parameter& parameter = net.parameters()[i];
-    if (frozen(parameter)) continue;
-    for (size_t state = 0; state < names.size(); ++state) {
-      const auto memory = memory_.as<float>().subspan(next, parameter.value.size());
-      states_of_parameter_[i][state] = memory;
-      states_.push_back({parameter.name + "." + names[state], i, memory});
-      next += padded(parameter.value.size());
+    if (!parameter.learned) continue;
+    for (const char* name : names) {
+      const std::span<float> memory = take(parameter.value.size());
+      states_.push_back({.name = parameter.name + "." + name,
+                         .parameter = i,
+                         .memory = memory,
+                         .next = versions == 2 ? take(parameter.value.size()) : memory});
     }
+    states_of_parameter_[i] = std::span(states_).last(names.size());
   }
 }
 
 void Optimizer::update(size_t index, const UpdateStep& step) {
   const net::Parameter& parameter = net_.parameters()[index];
-  if (frozen(parameter)) return;
-  updater_.update(numbers_for(parameter, step),
-                  {parameter.value, parameter.gradient, states_of_parameter_[index]});
+  if (!parameter.learned) return;
+  layers::UpdateMemory memory{.value = parameter.value,
+                              .gradient = parameter.gradient,
+                              .state = {},
+                              .new_value = parameter.next,
+                              .new_state = {}};
+  const std::span<const State> states = states_of_parameter_[index];
+  for (size_t i = 0; i < states.size(); ++i) {
+    memory.state[i] = states[i].memory;
+    memory.new_state[i] = states[i].next;
+  }
+  updater_.update(numbers_for(parameter, step), memory);
+}
+
+void Optimizer::flip(int layer) {
+  for (const int index : net_.parameters_of(layer))
+    for (State& state : states_of_parameter_[static_cast<size_t>(index)])
+      std::swap(state.memory, state.next);
 }
 
 layers::UpdateNumbers Optimizer::numbers_for(const net::Parameter& parameter,
@@ -157,7 +179,7 @@ double Optimizer::clipping_scale() {
   if (!clips()) return 1;
   double squares = 0;
   for (const net::Parameter& parameter : net_.parameters())
-    if (!frozen(parameter)) squares += gradient_norm(parameter);
+    if (parameter.learned) squares += gradient_norm(parameter);
   const double norm = std::sqrt(squares);
   return norm > config_.clip_norm ? config_.clip_norm / norm : 1;
 }

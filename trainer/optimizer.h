@@ -41,25 +41,30 @@ struct UpdateStep {
 };
 
 /// The optimizer's rule with its state: one or two tensors beside each parameter, in the memory
-/// order of that parameter. Used by the compute thread.
+/// order of that parameter, in as many versions as the net has. Used by the compute thread.
 class Optimizer {
  public:
   /// `net` and `updater` must outlive it. State begins at zero.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
-  /// New value and state of parameter `index` of the net, from its gradient.
+  /// The next value and state of parameter `index` of the net, from its gradient. With one version
+  /// they are the current ones; with two they become so by Net::flip and flip().
   void update(size_t index, const UpdateStep& step);
+  /// Makes the next state of a layer's parameters the current one, as Net::flip does with values.
+  void flip(int layer);
 
   /// What clipping multiplies all gradients by, from their common norm; 1 without clipping. All
   /// gradients must be final.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
 
-  /// A state tensor by its name in checkpoints, "conv1.weight.velocity".
+  /// A state tensor by its name in checkpoints, "conv1.weight.velocity". `memory` and `next` trade
+  /// places by flip().
   struct State {
     std::string name;
     size_t parameter = 0;
     std::span<float> memory;
+    std::span<float> next;  ///< `memory` itself with one version
   };
   std::span<const State> states() const { return states_; }
 
@@ -73,7 +78,7 @@ class Optimizer {
   layers::Updater& updater_;
   Buffer memory_;
   std::vector<State> states_;
-  std::vector<std::array<std::span<float>, 2>> states_of_parameter_;
+  std::vector<std::span<State>> states_of_parameter_;
   std::vector<float> scratch_;
 };
 

@@ -43,13 +43,15 @@ std::string changes(const Json& before, const Json& now) {
   return out;
 }
 
-data::LoaderOptions loader_options(const JobConfig& config, int64_t steps_done) {
+data::LoaderOptions loader_options(const JobConfig& config,
+                                   const std::vector<data::ShardRange>& shards,
+                                   int64_t steps_done) {
   return {.phase = data::Phase::kTrain,
           .seed = static_cast<uint64_t>(config.train.seed),
           .shuffle = config.data.train.shuffle,
           .on_error = config.data.train.on_error,
           .global_batch = config.global_batch(),
-          .shards = data::cut_batch(config.global_batch(), config.logical_shards()),
+          .shards = shards,
           .start_step = steps_done,
           .threads = static_cast<int>(config.data.loader_threads)};
 }
@@ -117,7 +119,7 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
                     static_cast<double>(job.config.global_batch()),
                 job.file + ": /optimizer/schedule"),
       directory_(open_directory(job, options)),
-      engine_(job, choices(), true, console),
+      engine_(job, {.choices = choices()}, console),
       optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
       tensors_(tensors_of(engine_.net(), optimizer_)) {}
 
@@ -168,14 +170,16 @@ void Run::refuse_other_data() const {
 
 Json Run::go() {
   begin();
-  const int64_t shards = job_.config.logical_shards();
-  LocalExchange exchange(engine_.net(), engine_.updater(), shards);
-  StatisticsUpdate statistics(engine_.net(), engine_.updater(), shards);
+  const int64_t logical_shards = job_.config.logical_shards();
+  const std::vector<data::ShardRange> shards =
+      data::cut_batch(job_.config.global_batch(), logical_shards);
+  LocalExchange exchange(engine_.net(), engine_.updater(), logical_shards);
   data::Loader loader(*train_data_.dataset, *train_data_.transform,
-                      loader_options(job_.config, steps_done_), console_);
-  TrainingLoop loop(engine_.net(), optimizer_, exchange, statistics, schedule_, loader,
+                      loader_options(job_.config, shards, steps_done_), console_);
+  TrainingLoop loop(engine_.net(), optimizer_, exchange, schedule_, loader,
                     {.seed = static_cast<uint64_t>(job_.config.train.seed),
                      .global_batch = job_.config.global_batch(),
+                     .logical_shards = logical_shards,
                      .shards = shards,
                      .steps_done = steps_done_});
   Metrics metrics(directory_.path(),
@@ -290,7 +294,7 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
   const PreparedData data = open_data(job, DataPart::kTest, console);
   const auto checkpoint =
       options.resume.empty() ? nullptr : open_checkpoint(options.resume, console);
-  Engine engine(job, choices_of(job), false, console);
+  Engine engine(job, {.training = false, .choices = choices_of(job)}, console);
   engine.net().initialize(static_cast<uint64_t>(job.config.train.seed));
   const fs::path weights = checkpoint ? checkpoint->weights_file() : options.weights;
   report_match(weights, load_weights(weights, weights_of(engine.net())), console);

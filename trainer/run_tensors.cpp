@@ -9,6 +9,8 @@ namespace poseidon::trainer {
 
 namespace {
 
+// The tensors are looked up at each call: their memory changes with the current version.
+
 NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
   return {.name = parameter.name,
           .shape = parameter.spec.shape,
@@ -18,24 +20,25 @@ NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
                      std::span<const float> values) { net.set_canonical(parameter, values); }};
 }
 
-NamedTensor tensor_of(net::Statistic& statistic) {
-  const std::span<float> value = statistic.value;
-  return {
-      .name = statistic.name,
-      .shape = statistic.spec.shape,
-      .get = [value](std::span<float> out) { std::ranges::copy(value, out.begin()); },
-      .set = [value](std::span<const float> values) { std::ranges::copy(values, value.begin()); }};
+NamedTensor tensor_of(const net::Statistic& statistic) {
+  return {.name = statistic.name,
+          .shape = statistic.spec.shape,
+          .get = [&statistic](
+                     std::span<float> out) { std::ranges::copy(statistic.value, out.begin()); },
+          .set =
+              [&statistic](std::span<const float> values) {
+                std::ranges::copy(values, statistic.value.begin());
+              }};
 }
 
 NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
   const net::Parameter& parameter = net.parameters()[state.parameter];
-  const std::span<float> memory = state.memory;
   return {.name = state.name,
           .shape = parameter.spec.shape,
           .get = [&net, &parameter,
-                  memory](std::span<float> out) { net.unpack(parameter, memory, out); },
-          .set = [&net, &parameter,
-                  memory](std::span<const float> values) { net.pack(parameter, values, memory); }};
+                  &state](std::span<float> out) { net.unpack(parameter, state.memory, out); },
+          .set = [&net, &parameter, &state](
+                     std::span<const float> values) { net.pack(parameter, values, state.memory); }};
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -56,7 +59,7 @@ RunTensors weights_of(net::Net& net) {
   for (const net::Parameter& parameter : net.parameters())
     tensors.weights.push_back(tensor_of(net, parameter));
   tensors.parameters = tensors.weights.size();
-  for (net::Statistic& statistic : net.statistics())
+  for (const net::Statistic& statistic : net.statistics())
     tensors.weights.push_back(tensor_of(statistic));
   return tensors;
 }

@@ -6,7 +6,8 @@
 
 namespace poseidon::trainer {
 
-/// The parameters and statistics of a net as files know them. `net` must outlive the result.
+/// The parameters and statistics of a net as files know them, always in the current version. `net`
+/// must outlive the result.
 RunTensors weights_of(net::Net& net);
 
 /// The same with the optimizer's state.

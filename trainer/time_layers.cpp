@@ -36,7 +36,7 @@ double gigaflops(int64_t multiply_adds, double ms) {
 }  // namespace
 
 Json time_layers(const Job& job, Console& console) {
-  Engine engine(job, choices_of(job), true, console);
+  Engine engine(job, {.choices = choices_of(job)}, console);
   net::Net& net = engine.net();
   const std::vector<net::Net::Timing> timings = time_on_random_values(job, net, kRepeats);
   Optimizer optimizer(job.config.optimizer, net, engine.updater());

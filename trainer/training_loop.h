@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,21 @@
 #include "trainer/exchange.h"
 #include "trainer/optimizer.h"
 #include "trainer/schedule.h"
-#include "trainer/shard_tree.h"
 
 namespace poseidon::trainer {
 
+/// What one logical shard gave in a step, summed over its samples.
+struct ShardReport {
+  double loss = 0;   ///< weighted over all losses
+  int64_t hits = 0;  ///< samples whose label had the best score
+};
+
 /// What one step gave and took.
 struct StepReport {
-  int64_t step = 0;  ///< steps done, this one included
-  double loss = 0;   ///< weighted over all losses, mean of the global batch
-  double top1 = 0;   ///< part of the samples whose label had the best score
+  int64_t step = 0;                 ///< steps done, this one included
+  std::vector<ShardReport> shards;  ///< of this worker, in order
+  double loss = 0;                  ///< of `shards`, a share of the mean over the global batch
+  double top1 = 0;                  ///< the same of hits: a part of 1
   double learning_rate = 0;
   double wait_ms = 0;     ///< for batches and for sums
   double compute_ms = 0;  ///< all the rest
@@ -26,51 +33,52 @@ struct StepReport {
 /// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
 size_t main_loss(const std::vector<net::Net::Loss>& losses);
 
-/// Running statistics of the net (batch norm): after each step, value += momentum * (mean of the
-/// shards' contributions - value).
-class StatisticsUpdate {
- public:
-  StatisticsUpdate(net::Net& net, layers::Updater& updater, int64_t shards);
-  /// After the forward pass of shard `shard`.
-  void add(int64_t shard);
-  /// After the last backward pass.
-  void apply();
-
- private:
-  net::Net& net_;
-  int64_t shards_;
-  std::vector<ShardTree> trees_;
-};
+/// Sets the loss and top1 of a step from the reports of shards in order. With those of all workers
+/// they are the means over the global batch, to the same bits for any number of workers.
+void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepReport& report);
 
 /// The wait-free loop: each layer's gradient goes to the exchange as soon as backward has made it,
-/// each layer's parameters are updated as soon as its sum is there, and the next forward waits for
-/// one layer at a time. Used by the compute thread.
+/// each layer's parameters and running statistics are updated as soon as their sums are there, and
+/// the next forward waits for one layer at a time. Used by the compute thread.
+///
+/// So the updates of a step may end within the next one, and an exchange that fails leaves layers
+/// of two steps. With two versions (Net::Options::versions) the loop can then go back to the last
+/// step whose updates were all made.
 class TrainingLoop {
  public:
   struct Options {
     uint64_t seed = 1;
     int64_t global_batch = 1;
-    int64_t shards = 1;      ///< of this worker
-    int64_t steps_done = 0;  ///< by the run that is resumed
+    int64_t logical_shards = 1;            ///< of all workers
+    std::vector<data::ShardRange> shards;  ///< of this worker, as the loader gives them
+    int64_t steps_done = 0;                ///< by the run that is resumed
   };
 
-  /// All of them must outlive the loop. The loader gives this worker's shards.
+  /// All of them must outlive the loop.
   TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
-               StatisticsUpdate& statistics, const Schedule& schedule, data::Loader& loader,
-               const Options& options);
+               const Schedule& schedule, data::Loader& loader, const Options& options);
 
   /// One optimizer step. Throws RunError when the loss is not finite; parameters are then those of
-  /// the step before.
+  /// the step before. Lets errors of the exchange through.
   StepReport step();
 
   /// Waits for all sums and updates that are under way: before parameters are read from outside.
   void settle();
 
   int64_t steps_done() const { return steps_done_; }
+  /// Steps done of which every layer's update is made, statistics included.
+  int64_t last_complete_step() const {
+    return layers_under_way_ > 0 ? update_.step : update_.step + 1;
+  }
+  /// Makes parameters, optimizer state and statistics those of last_complete_step(): for when the
+  /// exchange has failed. Needs two versions where a layer is to go back. The loop cannot go on
+  /// after it.
+  void revert_incomplete();
 
  private:
-  void run_shard(int64_t shard, StepReport& report);
-  void forward_and_measure(const layers::StepContext& context, StepReport& report);
+  void run_shard(size_t shard, StepReport& report);
+  ShardReport forward_and_measure(const layers::StepContext& context);
+  void begin_updates();
   void open_gate(int layer);
   void await_one();
   void update_arrived();
@@ -78,19 +86,20 @@ class TrainingLoop {
   /// With clipping: the common norm needs all sums before the first update.
   void update_clipped();
   void update_layer(int layer);
+  void flip(int layer);
 
   net::Net& net_;
   Optimizer& optimizer_;
   GradientExchange& exchange_;
-  StatisticsUpdate& statistics_;
   const Schedule& schedule_;
   data::Loader& loader_;
   Options options_;
   int64_t steps_done_;
-  UpdateStep update_;
-  std::vector<bool> under_way_;  ///< by layer: contributed, not updated yet
-  std::vector<int> unclipped_;   ///< with clipping: layers whose sums are there
+  UpdateStep update_;            ///< of the newest step whose updates began
+  std::vector<bool> under_way_;  ///< by layer: to be updated in that step, and not yet
   int layers_under_way_ = 0;
+  std::vector<int> updated_;    ///< in that step
+  std::vector<int> unclipped_;  ///< with clipping: layers whose sums are there
   double waited_ms_ = 0;
 };
 

@@ -45,7 +45,7 @@ class Tuner {
  private:
   /// A net with these choices, made anew and timed. Only one is in memory at a time.
   Measured measure(const std::string& what, const net::Choices& choices) {
-    Engine engine(job_, choices, true, console_);
+    Engine engine(job_, {.choices = choices}, console_);
     Measured measured;
     for (const net::Net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
       measured.layer_ms[timing.name] += timing.forward_ms + timing.backward_ms;

@@ -37,108 +37,125 @@ struct Gradient {
   }
 };
 
+/// A tensor of UpdateMemory: where its old elements are and where the new ones go.
+struct OldAndNew {
+  const float* old;
+  float* next;
+};
+
+OldAndNew value_of(const UpdateMemory& memory) {
+  return {memory.value.data(), memory.new_value.data()};
+}
+
+OldAndNew state_of(const UpdateMemory& memory, size_t index) {
+  return {memory.state[index].data(), memory.new_state[index].data()};
+}
+
+int64_t count_of(const UpdateMemory& memory) { return static_cast<int64_t>(memory.value.size()); }
+
 template <class G>
 void sgd(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
-  float* value = memory.value.data();
-  float* velocity = memory.state[0].data();
-  const auto count = static_cast<int64_t>(memory.value.size());
+  const OldAndNew value = value_of(memory), velocity = state_of(memory, 0);
   const float rate = n.learning_rate * n.trust, momentum = n.momentum;
   if (memory.state[0].empty()) {
-    for_each_element(count, [=](int64_t i) { value[i] -= rate * gradient(i, value[i]); });
+    for_each_element(count_of(memory), [=](int64_t i) {
+      const float w = value.old[i];
+      value.next[i] = w - rate * gradient(i, w);
+    });
     return;
   }
   // lars: the trust factor is part of what the velocity gathers, the learning rate is not.
   const float trust = n.trust, step = n.learning_rate;
-  for_each_element(count, [=](int64_t i) {
-    const float v = momentum * velocity[i] + trust * gradient(i, value[i]);
-    velocity[i] = v;
-    value[i] -= step * v;
+  for_each_element(count_of(memory), [=](int64_t i) {
+    const float w = value.old[i];
+    const float v = momentum * velocity.old[i] + trust * gradient(i, w);
+    velocity.next[i] = v;
+    value.next[i] = w - step * v;
   });
 }
 
 template <class G>
 void nesterov(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
-  float* value = memory.value.data();
-  float* velocity = memory.state[0].data();
+  const OldAndNew value = value_of(memory), velocity = state_of(memory, 0);
   const float rate = n.learning_rate, momentum = n.momentum;
-  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
-    const float g = gradient(i, value[i]);
-    const float v = momentum * velocity[i] + g;
-    velocity[i] = v;
-    value[i] -= rate * (g + momentum * v);
+  for_each_element(count_of(memory), [=](int64_t i) {
+    const float w = value.old[i], g = gradient(i, w);
+    const float v = momentum * velocity.old[i] + g;
+    velocity.next[i] = v;
+    value.next[i] = w - rate * (g + momentum * v);
   });
 }
 
 template <class G>
 void adagrad(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
-  float* value = memory.value.data();
-  float* squares = memory.state[0].data();
+  const OldAndNew value = value_of(memory), squares = state_of(memory, 0);
   const float rate = n.learning_rate, epsilon = n.epsilon;
-  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
-    const float g = gradient(i, value[i]);
-    const float s = squares[i] + g * g;
-    squares[i] = s;
-    value[i] -= rate * g / (std::sqrt(s) + epsilon);
+  for_each_element(count_of(memory), [=](int64_t i) {
+    const float w = value.old[i], g = gradient(i, w);
+    const float s = squares.old[i] + g * g;
+    squares.next[i] = s;
+    value.next[i] = w - rate * g / (std::sqrt(s) + epsilon);
   });
 }
 
 template <class G>
 void rmsprop(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
-  float* value = memory.value.data();
-  float* squares = memory.state[0].data();
-  float* velocity = memory.state[1].data();
-  const auto count = static_cast<int64_t>(memory.value.size());
+  const OldAndNew value = value_of(memory);
+  const OldAndNew squares = state_of(memory, 0), velocity = state_of(memory, 1);
   const float rate = n.learning_rate, smoothing = n.smoothing, epsilon = n.epsilon;
   const float momentum = n.momentum;
-  const auto direction = [=](int64_t i) {
-    const float g = gradient(i, value[i]);
-    const float s = smoothing * squares[i] + (1 - smoothing) * g * g;
-    squares[i] = s;
+  const auto direction = [=](int64_t i, float w) {
+    const float g = gradient(i, w);
+    const float s = smoothing * squares.old[i] + (1 - smoothing) * g * g;
+    squares.next[i] = s;
     return g / (std::sqrt(s) + epsilon);
   };
   if (memory.state[1].empty()) {
-    for_each_element(count, [=](int64_t i) { value[i] -= rate * direction(i); });
+    for_each_element(count_of(memory), [=](int64_t i) {
+      const float w = value.old[i];
+      value.next[i] = w - rate * direction(i, w);
+    });
     return;
   }
-  for_each_element(count, [=](int64_t i) {
-    const float v = momentum * velocity[i] + direction(i);
-    velocity[i] = v;
-    value[i] -= rate * v;
+  for_each_element(count_of(memory), [=](int64_t i) {
+    const float w = value.old[i];
+    const float v = momentum * velocity.old[i] + direction(i, w);
+    velocity.next[i] = v;
+    value.next[i] = w - rate * v;
   });
 }
 
 template <class G>
 void adadelta(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
-  float* value = memory.value.data();
-  float* squares = memory.state[0].data();
-  float* squared_steps = memory.state[1].data();
+  const OldAndNew value = value_of(memory);
+  const OldAndNew squares = state_of(memory, 0), squared_steps = state_of(memory, 1);
   const float rate = n.learning_rate, smoothing = n.smoothing, epsilon = n.epsilon;
-  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
-    const float g = gradient(i, value[i]);
-    const float s = smoothing * squares[i] + (1 - smoothing) * g * g;
-    const float step = std::sqrt(squared_steps[i] + epsilon) / std::sqrt(s + epsilon) * g;
-    squares[i] = s;
-    squared_steps[i] = smoothing * squared_steps[i] + (1 - smoothing) * step * step;
-    value[i] -= rate * step;
+  for_each_element(count_of(memory), [=](int64_t i) {
+    const float w = value.old[i], g = gradient(i, w);
+    const float s = smoothing * squares.old[i] + (1 - smoothing) * g * g;
+    const float before = squared_steps.old[i];
+    const float step = std::sqrt(before + epsilon) / std::sqrt(s + epsilon) * g;
+    squares.next[i] = s;
+    squared_steps.next[i] = smoothing * before + (1 - smoothing) * step * step;
+    value.next[i] = w - rate * step;
   });
 }
 
 /// `shrink` is adamw's decay, 1 for adam.
 template <class G>
 void adam(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient, float shrink) {
-  float* value = memory.value.data();
-  float* first = memory.state[0].data();
-  float* second = memory.state[1].data();
+  const OldAndNew value = value_of(memory);
+  const OldAndNew first = state_of(memory, 0), second = state_of(memory, 1);
   const float beta1 = n.beta1, beta2 = n.beta2, epsilon = n.epsilon;
   const float rate = n.learning_rate / n.correction1;
   const float root_scale = 1 / std::sqrt(n.correction2);
-  for_each_element(static_cast<int64_t>(memory.value.size()), [=](int64_t i) {
-    const float g = gradient(i, value[i]);
-    const float m = beta1 * first[i] + (1 - beta1) * g;
-    const float v = beta2 * second[i] + (1 - beta2) * g * g;
-    first[i] = m;
-    second[i] = v;
-    value[i] = value[i] * shrink - rate * m / (std::sqrt(v) * root_scale + epsilon);
+  for_each_element(count_of(memory), [=](int64_t i) {
+    const float w = value.old[i], g = gradient(i, w);
+    const float m = beta1 * first.old[i] + (1 - beta1) * g;
+    const float v = beta2 * second.old[i] + (1 - beta2) * g * g;
+    first.next[i] = m;
+    second.next[i] = v;
+    value.next[i] = w * shrink - rate * m / (std::sqrt(v) * root_scale + epsilon);
   });
 }
 

@@ -131,6 +131,78 @@ TEST_CASE("forward only needs less memory and gives the same loss") {
   CHECK(training.loss() == doctest::Approx(testing.loss()).epsilon(1e-5));
 }
 
+TEST_CASE("a layer's two versions trade places, and the passes read the current one") {
+  Bench one(kBranches);
+  Bench two(kBranches, 3, {.versions = 2});
+  const double before = one.loss();
+  CHECK(two.loss() == before);
+  const auto index = static_cast<size_t>(one.net.parameters_of(0)[0]);
+  for (float& value : one.net.parameters()[index].value) value *= 2;
+  Parameter& parameter = two.net.parameters()[index];
+  for (size_t i = 0; i < parameter.value.size(); ++i) parameter.next[i] = 2 * parameter.value[i];
+  for (const int other : two.net.parameters_of(0).subspan(1))
+    std::ranges::copy(two.net.parameters()[static_cast<size_t>(other)].value,
+                      two.net.parameters()[static_cast<size_t>(other)].next.begin());
+  CHECK(two.loss() == before);
+  two.net.flip(0);
+  const double after = one.loss();
+  CHECK(after != before);
+  CHECK(two.loss() == after);
+  two.net.flip(0);
+  CHECK(two.loss() == before);
+}
+
+TEST_CASE("statistics have two versions too, and one version flips to itself") {
+  Bench two(kBranches, 3, {.versions = 2});
+  Statistic& statistic = two.net.statistics()[0];
+  statistic.next[0] = 7;
+  two.net.flip(statistic.layer);
+  CHECK(statistic.value[0] == 7);
+  Bench one(kBranches);
+  one.net.flip(0);
+  CHECK(one.net.parameters()[0].value.data() == one.net.parameters()[0].next.data());
+  CHECK(one.loss() == Bench(kBranches).loss());
+}
+
+TEST_CASE("what no update changes has one version and is not announced") {
+  const char* const json = R"({"name": "n", "input": {"channels": 4}, "layers": [
+      {"name": "frozen", "type": "linear", "outputs": 5, "learning_rate_multipliers": [0, 0]},
+      {"name": "half", "type": "linear", "outputs": 4, "learning_rate_multipliers": [0, 1]},
+      {"name": "f", "type": "linear", "outputs": 3},
+      {"name": "dead", "type": "batch_norm", "input": "half"},
+      {"name": "loss", "type": "softmax_loss", "input": "f"}]})";
+  Bench bench(json, 3, {.versions = 2});
+  std::vector<int> announced;
+  bench.net.forward(bench.step);
+  bench.net.backward(bench.step, [&](int layer) { announced.push_back(layer); });
+  CHECK(announced == std::vector<int>{2, 1});
+  CHECK(std::ranges::equal(bench.net.summed_layers(), std::vector<int>{1, 2, 3}));
+  CHECK_FALSE(bench.net.announces(3));
+  for (const Parameter& parameter : bench.net.parameters()) {
+    CAPTURE(parameter.name);
+    const bool learned = parameter.layer == 2 || parameter.name == "half.bias";
+    CHECK(parameter.learned == learned);
+    CHECK((parameter.next.data() != parameter.value.data()) == learned);
+  }
+  bench.loss();
+  const std::vector<float> scale = bench.net.canonical(bench.net.parameters()[6]);
+  bench.net.flip(3);
+  CHECK(bench.net.canonical(bench.net.parameters()[6]) == scale);
+}
+
+TEST_CASE("gradients go to canonical order and back") {
+  Bench bench(kBranches);
+  for (const Parameter& parameter : bench.net.parameters()) {
+    std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count())), back = values;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 3.5f;
+    bench.net.gradient_from_canonical(parameter, values);
+    bench.net.canonical_gradient(parameter, back);
+    CHECK(back == values);
+    const bool same = std::ranges::equal(parameter.gradient, values);
+    CHECK(bench.net.canonical_is_packed(parameter) == same);
+  }
+}
+
 TEST_CASE("packed parameters come back as they were given") {
   Bench bench(kBranches);
   for (const Parameter& parameter : bench.net.parameters()) {

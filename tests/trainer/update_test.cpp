@@ -33,6 +33,15 @@ double with_decay(double gradient, double value, const UpdateNumbers& n) {
   return gradient * n.gradient_scale + n.l2 * value + n.l1 * sign;
 }
 
+layers::UpdateMemory in_place(std::span<float> value, std::span<const float> gradient,
+                              std::span<float> first, std::span<float> second = {}) {
+  return {.value = value,
+          .gradient = gradient,
+          .state = {first, second},
+          .new_value = value,
+          .new_state = {first, second}};
+}
+
 /// The largest relative difference after some steps, and that padding stayed zero.
 double difference(UpdateNumbers numbers, bool momentum, const Reference& reference) {
   const auto updater = layers::cpu::make_cpu_updater();
@@ -48,10 +57,8 @@ double difference(UpdateNumbers numbers, bool momentum, const Reference& referen
     for (size_t i = 0; i + 16 < kCount; ++i) gradient[i] = random.next_uniform(-1, 1);
     for (size_t i = 0; i + 16 < kCount; ++i)
       reference(expected[i], static_cast<double>(gradient[i]), numbers, step);
-    layers::UpdateMemory memory{.value = value, .gradient = gradient, .state = {}};
-    if (states > 0) memory.state[0] = first;
-    if (states > 1) memory.state[1] = second;
-    updater->update(numbers, memory);
+    updater->update(numbers, in_place(value, gradient, states > 0 ? first : std::span<float>(),
+                                      states > 1 ? second : std::span<float>()));
   }
   double worst = 0;
   for (size_t i = 0; i + 16 < kCount; ++i)
@@ -179,14 +186,53 @@ TEST_CASE("large tensors give the bits of small ones, whatever the threads") {
   RandomStream random(3, RandomPurpose::kInitialization, 1, 2);
   for (float& g : gradient) g = random.next_uniform(-1, 1);
   const UpdateNumbers numbers = numbers_of(UpdateRule::kRmsProp);
-  updater->update(numbers, {whole, gradient, {state_of_whole, {}}});
+  updater->update(numbers, in_place(whole, gradient, state_of_whole));
   for (size_t first = 0; first < count; first += 1001) {
     const size_t length = std::min<size_t>(1001, count - first);
     const auto part = [&](std::vector<float>& v) { return std::span(v).subspan(first, length); };
-    updater->update(numbers, {part(pieces), part(gradient), {part(state_of_pieces), {}}});
+    updater->update(numbers, in_place(part(pieces), part(gradient), part(state_of_pieces)));
   }
   CHECK(whole == pieces);
   CHECK(state_of_whole == state_of_pieces);
+}
+
+TEST_CASE("beside the old values the bits are those over them, with every rule") {
+  const auto updater = layers::cpu::make_cpu_updater();
+  RandomStream random(4, RandomPurpose::kInitialization, 1, 2);
+  for (const size_t count : {kCount, size_t{40003}})
+    for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
+      for (const bool momentum : {false, true}) {
+        const UpdateNumbers numbers = numbers_of(static_cast<UpdateRule>(rule));
+        const size_t states = layers::state_names(numbers.rule, momentum).size();
+        std::vector<float> value(count), gradient(count), new_value(count);
+        std::vector<std::vector<float>> state(states, value), new_state(states, value);
+        for (float& v : value) v = random.next_uniform(-1, 1);
+        for (float& g : gradient) g = random.next_uniform(-1, 1);
+        for (auto& tensor : state)
+          for (float& s : tensor) s = random.next_uniform(0, 1);
+        const std::vector<float> old_value = value;
+        const std::vector<std::vector<float>> old_state = state;
+
+        layers::UpdateMemory beside{.value = value,
+                                    .gradient = gradient,
+                                    .state = {},
+                                    .new_value = new_value,
+                                    .new_state = {}};
+        layers::UpdateMemory over = beside;
+        over.new_value = value;
+        for (size_t i = 0; i < states; ++i) {
+          beside.state[i] = over.state[i] = over.new_state[i] = state[i];
+          beside.new_state[i] = new_state[i];
+        }
+        updater->update(numbers, beside);
+        CAPTURE(rule);
+        CHECK(value == old_value);
+        CHECK(state == old_state);
+        updater->update(numbers, over);
+        CHECK(value == new_value);
+        CHECK(state == new_state);
+        CHECK(value != old_value);
+      }
 }
 
 TEST_CASE("the squared norm is exact where it can be") {

@@ -1,0 +1,163 @@
+// The loop with two versions of everything an update changes, and the way back when the exchange
+// fails.
+
+#include "trainer/training_loop.h"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/engine.h"
+#include "trainer/run_tensors.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// Holds layers back until they are waited for, so that updates end in the next forward pass, and
+/// fails once so many have arrived. A negative number: never.
+class LateExchange final : public GradientExchange {
+ public:
+  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, int64_t arrivals)
+      : local_(net, updater, shards), arrivals_left_(arrivals) {}
+
+  void forward_done(int64_t shard) override { local_.forward_done(shard); }
+  void contribute(int layer, int64_t shard) override { local_.contribute(layer, shard); }
+  std::optional<int> arrived() override {
+    // Every other time, so that some layers are updated early and some late.
+    return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
+  }
+  int wait() override { return *counted(local_.wait()); }
+
+ private:
+  std::optional<int> counted(std::optional<int> layer) {
+    if (layer && arrivals_left_-- == 0) throw RunError("a peer is lost");
+    return layer;
+  }
+
+  LocalExchange local_;
+  int64_t arrivals_left_;
+  int64_t polls_ = 0;
+};
+
+/// A training of the tiny job, step by step.
+struct Training {
+  explicit Training(const Job& job, net::Net::Options options = {}, int64_t arrivals = -1)
+      : data(open_data(job, DataPart::kTrain, log)),
+        engine(job, options, log),
+        optimizer(job.config.optimizer, engine.net(), engine.updater()),
+        schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, 9, 6, ""),
+        shards(data::cut_batch(job.config.global_batch(), job.config.logical_shards())),
+        loader(*data.dataset, *data.transform,
+               {.seed = 3, .global_batch = job.config.global_batch(), .shards = shards}, log),
+        exchange(engine.net(), engine.updater(), job.config.logical_shards(), arrivals),
+        loop(engine.net(), optimizer, exchange, schedule, loader,
+             {.seed = 3,
+              .global_batch = job.config.global_batch(),
+              .logical_shards = job.config.logical_shards(),
+              .shards = shards}) {
+    engine.net().initialize(3);
+  }
+
+  /// Everything that a step changes, in canonical order.
+  std::vector<float> state() {
+    std::vector<float> all;
+    const RunTensors tensors = tensors_of(engine.net(), optimizer);
+    for (const auto* list : {&tensors.weights, &tensors.optimizer})
+      for (const NamedTensor& tensor : *list) {
+        std::vector<float> values(tensor.count());
+        tensor.get(values);
+        all.insert(all.end(), values.begin(), values.end());
+      }
+    return all;
+  }
+
+  SilentLog log;
+  PreparedData data;
+  Engine engine;
+  Optimizer optimizer;
+  Schedule schedule;
+  std::vector<data::ShardRange> shards;
+  data::Loader loader;
+  LateExchange exchange;
+  TrainingLoop loop;
+};
+
+/// The state after each step from 0 on.
+std::vector<std::vector<float>> undisturbed(const Job& job, int64_t steps) {
+  Training training(job);
+  std::vector<std::vector<float>> states{training.state()};
+  for (int64_t step = 0; step < steps; ++step) {
+    training.loop.step();
+    training.loop.settle();
+    states.push_back(training.state());
+  }
+  return states;
+}
+
+const std::vector<std::vector<std::string>> kVariants{
+    {},
+    {"optimizer.type=adam"},
+    {"cluster.logical_shards=4"},
+    {"optimizer.clip_norm=0.1", "cluster.logical_shards=2"}};
+
+}  // namespace
+
+TEST_CASE("two versions give the bits of one") {
+  const TinyJob tiny;
+  for (const std::vector<std::string>& variant : kVariants) {
+    const Job job = tiny.load(variant);
+    const std::vector<std::vector<float>> expected = undisturbed(job, 4);
+    Training training(job, {.versions = 2});
+    for (int step = 0; step < 4; ++step) training.loop.step();
+    training.loop.settle();
+    CHECK(training.loop.last_complete_step() == 4);
+    CHECK(training.state() == expected[4]);
+  }
+}
+
+TEST_CASE("whenever the exchange fails, the last complete step can be had back") {
+  constexpr int64_t kSteps = 4;
+  const TinyJob tiny;
+  for (const std::vector<std::string>& variant : kVariants) {
+    const Job job = tiny.load(variant);
+    const std::vector<std::vector<float>> expected = undisturbed(job, kSteps);
+    int64_t failures = 0;
+    for (int64_t arrivals = 0;; ++arrivals) {
+      Training training(job, {.versions = 2}, arrivals);
+      const std::string error = error_of<RunError>([&] {
+        for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
+        training.loop.settle();
+      });
+      if (error.empty()) break;
+      ++failures;
+      const int64_t layers = static_cast<int64_t>(training.engine.net().summed_layers().size());
+      training.loop.revert_incomplete();
+      CHECK(training.loop.last_complete_step() == arrivals / layers);
+      CHECK(training.loop.steps_done() == arrivals / layers);
+      CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
+      training.loop.revert_incomplete();  // nothing more to take back
+      CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
+    }
+    CHECK(failures == kSteps * 3);  // three layers with something to sum
+  }
+}
+
+TEST_CASE("the loss is the sum of the shards' losses in their order") {
+  const TinyJob tiny;
+  const Job job = tiny.load({"cluster.logical_shards=4"});
+  Training training(job);
+  const StepReport report = training.loop.step();
+  REQUIRE(report.shards.size() == 4);
+  double loss = 0;
+  int64_t hits = 0;
+  for (const ShardReport& shard : report.shards) {
+    CHECK(shard.loss > 0);
+    loss += shard.loss;
+    hits += shard.hits;
+  }
+  CHECK(report.loss == loss / 8);
+  CHECK(report.top1 == static_cast<double>(hits) / 8);
+}
