@@ -1,0 +1,155 @@
+#include "comm/handshake.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/secret.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr uint64_t kMostSecretBytes = 64 * 1024;
+constexpr size_t kNonceAt = 16;
+
+// One for each direction: what one end has said proves nothing when it is sent back to it.
+constexpr std::string_view kAcceptorLabel = "poseidon 1 acceptor";
+constexpr std::string_view kInitiatorLabel = "poseidon 1 initiator";
+
+template <class Value>
+void put(Introduction& out, size_t at, Value value) {
+  std::memcpy(out.data() + at, &value, sizeof value);
+}
+
+template <class Value>
+Value get(std::span<const std::byte> in, size_t at) {
+  Value value{};
+  std::memcpy(&value, in.data() + at, sizeof value);
+  return value;
+}
+
+Introduction introduce(const PeerIdentity& self, bool secured, const Nonce& nonce) {
+  Introduction out{};
+  put(out, 0, self.role);
+  put(out, 1, static_cast<uint8_t>(secured));
+  put(out, 4, self.rank);
+  put(out, 8, self.view);
+  std::copy(nonce.begin(), nonce.end(), out.begin() + kNonceAt);
+  return out;
+}
+
+PeerIdentity identity_of(std::span<const std::byte> introduction) {
+  return {.role = get<Role>(introduction, 0),
+          .rank = get<int32_t>(introduction, 4),
+          .view = get<uint32_t>(introduction, 8),
+          .address = ""};
+}
+
+std::string wrong_length(const char* what, size_t expected, size_t got) {
+  return text("a ", what, " of ", got, " bytes, expected ", expected);
+}
+
+/// What is wrong with an introduction; "" when nothing is.
+std::string fault_of(std::span<const std::byte> introduction, bool secured) {
+  const auto role = get<uint8_t>(introduction, 0);
+  const auto says_secured = get<uint8_t>(introduction, 1);
+  const auto rank = get<int32_t>(introduction, 4);
+  if (role > static_cast<uint8_t>(Role::kServer)) return text("role ", int{role}, " is unknown");
+  if (says_secured > 1) return text("expected 0 or 1 for a secret, got ", int{says_secured});
+  if (get<uint16_t>(introduction, 2) != 0 || get<uint32_t>(introduction, 12) != 0)
+    return "a reserved field of an introduction is not 0";
+  if (rank < -1 || rank > UINT16_MAX)
+    return text("expected a rank of -1 to ", UINT16_MAX, ", got ", rank);
+  if (secured && says_secured == 0)
+    return "one end has a secret and the other has none: give both the same secret file";
+  if (!secured && says_secured == 1)
+    return "one end has no secret and the other has one: give both the same secret file";
+  return "";
+}
+
+/// Empty without a secret.
+std::vector<std::byte> prove(const Secret& secret, std::string_view label,
+                             std::span<const std::byte> hello, std::span<const std::byte> answer) {
+  if (secret.empty()) return {};
+  std::vector<std::byte> said;
+  for (std::span<const std::byte> piece : {as_bytes(label), hello, answer})
+    said.insert(said.end(), piece.begin(), piece.end());
+  const Hmac proof = hmac_sha256(secret, said);
+  return {proof.begin(), proof.end()};
+}
+
+constexpr const char* kWrongSecret = "the peer does not know the secret of this cluster";
+
+}  // namespace
+
+Secret read_secret(const std::string& path) {
+  Secret secret;
+  read_file(path, kMostSecretBytes, secret);
+  const auto blank = [](std::byte byte) {
+    return byte == std::byte{' '} || (byte >= std::byte{'\t'} && byte <= std::byte{'\r'});
+  };
+  while (!secret.empty() && blank(secret.back())) secret.pop_back();
+  if (secret.size() < kLeastSecretBytes)
+    throw ConfigError(text(path, ": expected a secret of at least ", kLeastSecretBytes,
+                           " bytes, got ", secret.size(), "; make one: openssl rand -hex 32"));
+  return secret;
+}
+
+Nonce make_nonce() {
+  Nonce nonce;
+  fill_with_random_bytes(nonce);
+  return nonce;
+}
+
+Initiator::Initiator(Secret secret, const PeerIdentity& self, const Nonce& nonce)
+    : secret_(std::move(secret)), hello_(introduce(self, !secret_.empty(), nonce)) {}
+
+HandshakeStep Initiator::challenge(std::span<const std::byte> body) const {
+  HandshakeStep step;
+  if (body.size() < kIntroductionBytes) {
+    step.error = wrong_length("challenge", kIntroductionBytes, body.size());
+    return step;
+  }
+  const auto introduction = body.first(kIntroductionBytes);
+  step.error = fault_of(introduction, !secret_.empty());
+  if (!step.error.empty()) return step;
+  const auto expected = prove(secret_, kAcceptorLabel, hello_, introduction);
+  if (!equal_in_constant_time(body.subspan(kIntroductionBytes), expected)) {
+    step.error = kWrongSecret;
+    return step;
+  }
+  step.reply = prove(secret_, kInitiatorLabel, hello_, introduction);
+  step.peer = identity_of(introduction);
+  return step;
+}
+
+Acceptor::Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce)
+    : secret_(std::move(secret)), introduction_(introduce(self, !secret_.empty(), nonce)) {}
+
+HandshakeStep Acceptor::hello(std::span<const std::byte> body) {
+  HandshakeStep step;
+  step.error = body.size() == kIntroductionBytes
+                   ? fault_of(body, !secret_.empty())
+                   : wrong_length("hello", kIntroductionBytes, body.size());
+  if (!step.error.empty()) return step;
+  std::copy(body.begin(), body.end(), hello_.begin());
+  step.reply.assign(introduction_.begin(), introduction_.end());
+  const auto proof = prove(secret_, kAcceptorLabel, hello_, introduction_);
+  step.reply.insert(step.reply.end(), proof.begin(), proof.end());
+  return step;
+}
+
+HandshakeStep Acceptor::proof(std::span<const std::byte> body) const {
+  HandshakeStep step;
+  const auto expected = prove(secret_, kInitiatorLabel, hello_, introduction_);
+  if (equal_in_constant_time(body, expected))
+    step.peer = identity_of(hello_);
+  else
+    step.error = kWrongSecret;
+  return step;
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/transport.h"
+
+/// How two ends of a connection prove to each other that they know the same secret, and who they
+/// are. No I/O: bodies of frames in, bodies out. The format and what is proved:
+/// docs/wire-format.md, docs/security.md.
+namespace poseidon::comm {
+
+/// The shared secret of a cluster; empty: there is none, and nothing is proved.
+using Secret = std::vector<std::byte>;
+inline constexpr size_t kLeastSecretBytes = 16;
+
+/// A secret from a file: its bytes without the white space at its end. Throws ConfigError when the
+/// file cannot be read or holds fewer than kLeastSecretBytes.
+Secret read_secret(const std::string& path);
+
+inline constexpr size_t kNonceBytes = 32;
+using Nonce = std::array<std::byte, kNonceBytes>;
+/// Throws RunError.
+Nonce make_nonce();
+
+/// Body of a hello, and the first bytes of a challenge: who speaks, and its nonce.
+inline constexpr size_t kIntroductionBytes = 16 + kNonceBytes;
+using Introduction = std::array<std::byte, kIntroductionBytes>;
+
+/// What a body that came in leads to.
+struct HandshakeStep {
+  std::string error;                 ///< "" or why the peer is refused; nothing else counts then
+  std::vector<std::byte> reply;      ///< body of the next frame to the peer
+  std::optional<PeerIdentity> peer;  ///< proved; without its address
+};
+
+/// The end that connected: sends hello(), reads a challenge, answers with a proof.
+class Initiator {
+ public:
+  Initiator(Secret secret, const PeerIdentity& self, const Nonce& nonce);
+  std::span<const std::byte> hello() const { return hello_; }
+  /// The reply is the proof; the peer is known.
+  HandshakeStep challenge(std::span<const std::byte> body) const;
+
+ private:
+  Secret secret_;
+  Introduction hello_;
+};
+
+/// The end that was connected to: reads a hello, answers with a challenge, reads a proof.
+class Acceptor {
+ public:
+  Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce);
+  /// The reply is the challenge.
+  HandshakeStep hello(std::span<const std::byte> body);
+  /// The peer is known. Called after a good hello().
+  HandshakeStep proof(std::span<const std::byte> body) const;
+
+ private:
+  Secret secret_;
+  Introduction introduction_;
+  Introduction hello_{};
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,26 @@
+#include "comm/address.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+TEST_CASE("addresses are taken apart and put together again") {
+  for (const char* address : {"gpu3:7000", "127.0.0.1:0", "[::1]:65535", "[fe80::1]:7000"})
+    CHECK(to_string(parse_address(address)) == address);
+  CHECK(parse_address("[::1]:7000").host == "::1");
+  CHECK(parse_address("gpu3:7000").port == 7000);
+}
+
+TEST_CASE("what is no address is refused") {
+  CHECK_THROWS_WITH_AS(
+      parse_address("gpu3"),
+      "\"gpu3\" is no address, expected HOST:PORT with a port of 0 to 65535 (IPv6: "
+      "[ADDRESS]:PORT)",
+      ConfigError);
+  for (const char* address : {"", ":7000", "gpu3:", "gpu3:x", "gpu3:7000x", "gpu3:65536", "gpu3:-1",
+                              "::1:7000", "[::1:7000", "a]:1"})
+    CHECK_THROWS_AS(parse_address(address), ConfigError);
+}

@@ -1,0 +1,159 @@
+#include "comm/handshake.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/file.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Secret secret_of(std::string_view words) {
+  const auto bytes = as_bytes(words);
+  return {bytes.begin(), bytes.end()};
+}
+
+const Secret kSecret = secret_of("0123456789abcdef");
+const PeerIdentity kWorker{.role = Role::kWorker, .rank = 3, .view = 9, .address = ""};
+const PeerIdentity kServer{.role = Role::kServer, .rank = 1, .view = 9, .address = ""};
+
+Initiator initiator(const Secret& secret = kSecret) { return {secret, kWorker, make_nonce()}; }
+Acceptor acceptor(const Secret& secret = kSecret) { return {secret, kServer, make_nonce()}; }
+
+bool is(const std::optional<PeerIdentity>& peer, const PeerIdentity& expected) {
+  return peer && peer->role == expected.role && peer->rank == expected.rank &&
+         peer->view == expected.view;
+}
+
+constexpr const char* kWrongSecret = "the peer does not know the secret of this cluster";
+
+}  // namespace
+
+TEST_CASE("both ends learn whom they face") {
+  for (const Secret& secret : {kSecret, Secret()}) {
+    const Initiator worker = initiator(secret);
+    Acceptor server = acceptor(secret);
+    const HandshakeStep greeted = server.hello(worker.hello());
+    CHECK(greeted.error == "");
+    CHECK_FALSE(greeted.peer);  // nothing is proved yet
+    const HandshakeStep challenged = worker.challenge(greeted.reply);
+    CHECK(challenged.error == "");
+    CHECK(is(challenged.peer, kServer));
+    CHECK(challenged.reply.size() == (secret.empty() ? 0 : 32));
+    const HandshakeStep proved = server.proof(challenged.reply);
+    CHECK(proved.error == "");
+    CHECK(is(proved.peer, kWorker));
+  }
+}
+
+TEST_CASE("another secret is seen by both ends") {
+  const Initiator worker = initiator(secret_of("another secret!!"));
+  Acceptor server = acceptor();
+  const HandshakeStep greeted = server.hello(worker.hello());
+  const HandshakeStep challenged = worker.challenge(greeted.reply);
+  CHECK(challenged.error == kWrongSecret);
+  CHECK(challenged.reply.empty());
+  CHECK_FALSE(challenged.peer);
+  CHECK(server.proof(Bytes(32)).error == kWrongSecret);
+  CHECK(server.proof({}).error == kWrongSecret);
+}
+
+TEST_CASE("a secret on one side only is said so") {
+  const Initiator without = initiator(Secret());
+  Acceptor with = acceptor();
+  CHECK(with.hello(without.hello()).error ==
+        "one end has a secret and the other has none: give both the same secret file");
+  Acceptor open = acceptor(Secret());
+  CHECK(open.hello(initiator().hello()).error ==
+        "one end has no secret and the other has one: give both the same secret file");
+  // Whoever pretends to have one still has no proof.
+  Bytes hello(without.hello().begin(), without.hello().end());
+  hello[1] = std::byte{1};
+  CHECK(with.hello(hello).error == "");
+  CHECK(with.proof({}).error == kWrongSecret);
+}
+
+TEST_CASE("what an end has said is no proof when it is sent back") {
+  // An attacker without the secret answers a hello with itself, and a proof with the challenge's.
+  const Initiator worker = initiator();
+  Bytes echo(worker.hello().begin(), worker.hello().end());
+  echo.resize(echo.size() + 32);
+  CHECK(worker.challenge(echo).error == kWrongSecret);
+
+  Acceptor server = acceptor();
+  const HandshakeStep greeted = server.hello(worker.hello());
+  const Bytes reflected(greeted.reply.end() - 32, greeted.reply.end());
+  CHECK(server.proof(reflected).error == kWrongSecret);
+}
+
+TEST_CASE("a proof counts for one pair of nonces only") {
+  const Initiator worker = initiator();
+  Acceptor server = acceptor();
+  const HandshakeStep heard = worker.challenge(server.hello(worker.hello()).reply);
+  Acceptor later = acceptor();
+  CHECK(later.hello(worker.hello()).error == "");
+  CHECK(later.proof(heard.reply).error == kWrongSecret);
+}
+
+TEST_CASE("role, rank, view and nonces are covered by the proofs") {
+  const Initiator worker = initiator();
+  for (size_t at : {0, 4, 5, 8, 11, 16, 47}) {
+    CAPTURE(at);
+    // Changed on the way to the server: the worker notices, and so does the server.
+    Bytes hello(worker.hello().begin(), worker.hello().end());
+    hello[at] ^= std::byte{1};
+    Acceptor server = acceptor();
+    const HandshakeStep greeted = server.hello(hello);
+    CHECK(greeted.error == "");
+    CHECK(worker.challenge(greeted.reply).error == kWrongSecret);
+    // And on the way back.
+    Acceptor honest = acceptor();
+    Bytes challenge = honest.hello(worker.hello()).reply;
+    const HandshakeStep good = worker.challenge(challenge);
+    challenge[at] ^= std::byte{1};
+    const HandshakeStep bad = worker.challenge(challenge);
+    CHECK(bad.error != "");
+    CHECK_FALSE(bad.peer);
+    CHECK(is(honest.proof(good.reply).peer, kWorker));
+  }
+}
+
+TEST_CASE("bodies that are no handshake are refused with what was expected") {
+  const Initiator worker = initiator();
+  Acceptor server = acceptor();
+  const auto with = [&](size_t at, int value) {
+    Bytes hello(worker.hello().begin(), worker.hello().end());
+    hello[at] = static_cast<std::byte>(value);
+    return server.hello(hello).error;
+  };
+  CHECK(server.hello({}).error == "a hello of 0 bytes, expected 48");
+  CHECK(server.hello(Bytes(49)).error == "a hello of 49 bytes, expected 48");
+  CHECK(worker.challenge(Bytes(47)).error == "a challenge of 47 bytes, expected 48");
+  CHECK(with(0, 3) == "role 3 is unknown");
+  CHECK(with(1, 2) == "expected 0 or 1 for a secret, got 2");
+  CHECK(with(3, 1) == "a reserved field of an introduction is not 0");
+  CHECK(with(12, 1) == "a reserved field of an introduction is not 0");
+  CHECK(with(6, 1) == "expected a rank of -1 to 65535, got 65539");
+}
+
+TEST_CASE("nonces are new each time") { CHECK(make_nonce() != make_nonce()); }
+
+TEST_CASE("a secret file without its last line's end, and none that can be guessed") {
+  const std::string path = std::filesystem::temp_directory_path() / "poseidon_secret_test";
+  write_file(path, "0123456789abcdef\r\n\n");
+  CHECK(read_secret(path) == kSecret);
+  write_file(path, "password\n");
+  CHECK_THROWS_WITH_AS(read_secret(path),
+                       (path + ": expected a secret of at least 16 bytes, got 8; make one: openssl "
+                               "rand -hex 32")
+                           .c_str(),
+                       ConfigError);
+  std::filesystem::remove(path);
+  CHECK_THROWS_AS(read_secret(path), ConfigError);
+}

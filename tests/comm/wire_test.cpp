@@ -1,0 +1,156 @@
+#include "comm/wire.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "comm/handshake.h"
+#include "core/digest.h"
+#include "core/file.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// The bytes of each code block of the page: lines of an offset and up to 16 bytes.
+std::vector<Bytes> blocks_of_page() {
+  std::ifstream page(POSEIDON_SOURCE_DIR "/docs/wire-format.md");
+  std::vector<Bytes> blocks;
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line == "```") {
+      inside = !inside;
+      if (inside) blocks.emplace_back();
+    } else if (inside) {
+      std::istringstream words(line);
+      std::string offset, byte;
+      words >> offset;
+      REQUIRE(std::stoul(offset, nullptr, 16) == blocks.back().size());
+      while (words >> byte)
+        blocks.back().push_back(static_cast<std::byte>(std::stoul(byte, nullptr, 16)));
+    }
+  }
+  REQUIRE(blocks.size() == 4);
+  return blocks;
+}
+
+std::span<const std::byte> body_of(const Bytes& frame) {
+  return std::span(frame).subspan(kHeaderBytes);
+}
+
+FrameHeader decode_whole(const Bytes& frame) {
+  const DecodedHeader decoded = decode(std::span(frame).first(kHeaderBytes));
+  CHECK(decoded.error == "");
+  CHECK(decoded.header.length == frame.size() - kHeaderBytes);
+  CHECK(decoded.header.body_crc == body_checksum(body_of(frame)));
+  return decoded.header;
+}
+
+Nonce counting_from(int first) {
+  Nonce nonce;
+  for (size_t i = 0; i < nonce.size(); ++i)
+    nonce[i] = static_cast<std::byte>(first + static_cast<int>(i));
+  return nonce;
+}
+
+FrameHeader some_header() {
+  FrameHeader header;
+  header.kind = FrameKind::kContribution;
+  header.view = 7;
+  header.key = 3;
+  header.step = 1000;
+  header.chunk = 5;
+  header.part = {4, 2};
+  header.offset = 262144;
+  header.length = 16;
+  return header;
+}
+
+/// The error of a header with one value written over it; the checksum is made right again.
+template <class Value>
+std::string error_with(size_t at, Value value) {
+  auto bytes = encode(some_header());
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+  const uint32_t checksum = crc32c(std::span(bytes).first(60));
+  std::memcpy(bytes.data() + 60, &checksum, sizeof checksum);
+  return decode(bytes).error;
+}
+
+}  // namespace
+
+TEST_CASE("the contribution of the page is decoded, and encoded to the same bytes") {
+  const Bytes frame = blocks_of_page()[3];
+  const FrameHeader header = decode_whole(frame);
+  FrameHeader expected = some_header();
+  expected.body_crc = header.body_crc;
+  CHECK(header == expected);
+  std::array<float, 4> numbers{};
+  REQUIRE(body_of(frame).size() == sizeof numbers);
+  std::memcpy(numbers.data(), body_of(frame).data(), sizeof numbers);
+  CHECK(numbers == std::array<float, 4>{1, -2, 0.5, 3});
+  const auto encoded = encode(header);
+  CHECK(std::equal(encoded.begin(), encoded.end(), frame.begin()));
+}
+
+TEST_CASE("the handshake of the page is what both ends say") {
+  const auto blocks = blocks_of_page();
+  const auto words = as_bytes("a secret of 27 bytes length");
+  const Secret secret(words.begin(), words.end());
+  const Initiator worker(secret, {.role = Role::kWorker, .rank = 2, .view = 7, .address = ""},
+                         counting_from(0));
+  Acceptor server(secret, {.role = Role::kServer, .rank = 0, .view = 7, .address = ""},
+                  counting_from(32));
+  CHECK(decode_whole(blocks[0]).kind == FrameKind::kHello);
+  CHECK(decode_whole(blocks[1]).kind == FrameKind::kChallenge);
+  CHECK(decode_whole(blocks[2]).kind == FrameKind::kProof);
+  const auto same = [](std::span<const std::byte> said, const Bytes& frame) {
+    const auto body = body_of(frame);
+    return std::equal(said.begin(), said.end(), body.begin(), body.end());
+  };
+  CHECK(same(worker.hello(), blocks[0]));
+  CHECK(same(server.hello(body_of(blocks[0])).reply, blocks[1]));
+  CHECK(same(worker.challenge(body_of(blocks[1])).reply, blocks[2]));
+  const HandshakeStep proved = server.proof(body_of(blocks[2]));
+  REQUIRE(proved.peer);
+  CHECK(proved.peer->rank == 2);
+}
+
+TEST_CASE("each fault of a header has its words") {
+  CHECK(error_with(0, 'X') ==
+        "a frame does not begin with \"PSDN\": this is no peer of Poseidon's");
+  CHECK(error_with(4, uint16_t{2}) == "expected version 1 of the wire format, got 2");
+  CHECK(error_with(6, uint16_t{77}) == "a frame is of unknown kind 77");
+  CHECK(error_with(36, uint32_t{1}) == "expected 0 in a header's reserved field, got 1");
+  CHECK(error_with(48, kSliceBytes) == "");
+  CHECK(error_with(48, kSliceBytes + 1) ==
+        "a contribution frame announces 262145 bytes, expected at most 262144");
+  CHECK(error_with(48, ~uint64_t{0}) ==
+        "a contribution frame announces 18446744073709551615 bytes, expected at most 262144");
+}
+
+TEST_CASE("any bit that turns over in a header is seen") {
+  const auto good = encode(some_header());
+  CHECK(decode(good).error == "");
+  for (size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+    auto bytes = good;
+    bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    CHECK(decode(bytes).error != "");
+  }
+}
+
+TEST_CASE("every kind has a name and a cap, others have none") {
+  int known = 0;
+  for (int kind = 0; kind < 300; ++kind) {
+    const auto as_kind = static_cast<FrameKind>(kind);
+    const bool named = name_of(as_kind) != "kind " + std::to_string(kind);
+    CHECK(named == body_cap(as_kind).has_value());
+    known += named;
+  }
+  CHECK(known == 10);
+}
