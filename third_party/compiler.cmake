@@ -47,9 +47,14 @@ if(POSEIDON_COVERAGE)
   target_link_options(poseidon_settings INTERFACE --coverage)
 endif()
 
-# poseidon_library(NAME LINKS...): every source of this folder, and of its CPU part.
+# poseidon_library(NAME LINKS...): every source of this folder and of its parts: for a device (cpu), for
+# sockets (asio), for a network that is simulated (simulation).
 function(poseidon_library name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/cpu/*.cpp)
+  set(sources)
+  foreach(part IN ITEMS "" /cpu /asio /simulation)
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}${part}/*.cpp)
+    list(APPEND sources ${found})
+  endforeach()
   if(NOT sources)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
     set(sources ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "tests/house/source_files.h"
@@ -31,6 +32,9 @@ const std::set<std::string> kDeviceUsers{"core/cpu", "layers/cpu", "trainer", "a
 /// Outside packages by the beginning of the include, and where they may stand.
 const std::map<std::string, std::set<std::string>> kPackages{
     {"nlohmann/", {"core"}},
+    {"asio.hpp", {"comm/asio"}},
+    {"asio/", {"comm/asio"}},
+    {"openssl/ssl.h", {"comm/asio"}},
     {"openssl/", {"core"}},
     {"dnnl", {"core/cpu", "layers/cpu"}},
     {"oneapi/", {"core/cpu", "layers/cpu"}},
@@ -95,7 +99,8 @@ std::string own_fault(const std::string& folder, const std::string& target) {
 std::string outside_fault(const std::string& folder, const std::string& target) {
   const bool standard = target.find_first_of("./") == std::string::npos;
   if (standard || kSystem.contains(target)) return "";
-  for (const auto& [prefix, places] : kPackages)
+  // Backwards: the longer of two prefixes comes first.
+  for (const auto& [prefix, places] : std::views::reverse(kPackages))
     if (target.starts_with(prefix))
       return stands_in(folder, places) ? "" : "this package is for " + joined(places);
   return "not in the list of packages (tests/house/include_graph_test.cpp)";
@@ -145,6 +150,10 @@ TEST_CASE("the include test finds what it is for") {
   CHECK(faults("layers/relu.cpp", "#include <dnnl.hpp>") ==
         std::vector<std::string>{
             "layers/relu.cpp:1: \"dnnl.hpp\": this package is for core/cpu, layers/cpu"});
+  CHECK(faults("comm/asio/tls_stream.cpp", "#include <openssl/ssl.h>").empty());
+  CHECK(faults("comm/handshake.cpp", "#include <asio.hpp>") ==
+        std::vector<std::string>{
+            "comm/handshake.cpp:1: \"asio.hpp\": this package is for comm/asio"});
   CHECK(
       faults("core/shape.cpp", "#include <boost/asio.hpp>") ==
       std::vector<std::string>{"core/shape.cpp:1: \"boost/asio.hpp\": not in the list of packages "
