@@ -1,0 +1,123 @@
+#pragma once
+
+#include <asio.hpp>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "comm/asio/driver.h"
+#include "comm/asio/pacer.h"
+#include "comm/asio/stream.h"
+#include "comm/frame_reader.h"
+#include "comm/handshake.h"
+#include "comm/send_queue.h"
+
+namespace poseidon::comm {
+
+class Connection;
+
+/// What connections share, and whom they tell what becomes of them.
+class ConnectionOwner {
+ public:
+  virtual ~ConnectionOwner() = default;
+  virtual const AsioOptions& options() const = 0;
+  virtual Machine& machine() = 0;
+  virtual Pacer& pacer() = 0;
+  /// The peer has broken, or was refused. The machine has not been told.
+  virtual void lost(Connection& connection, const std::string& why) = 0;
+  /// The last call: its socket is closed.
+  virtual void ended(Connection& connection) = 0;
+};
+
+/// One connection from its first byte to its last. In the I/O thread. Lives as long as the driver
+/// knows it or an operation is under way; machine and owner are called from its own operations
+/// only, never from within one of the public calls.
+class Connection final : public std::enable_shared_from_this<Connection>,
+                         public PacedSender,
+                         private FrameSink {
+ public:
+  /// With an Initiator: to be made by dial(). With an Acceptor: it was accepted, accept() follows.
+  Connection(ConnectionOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
+             std::variant<Initiator, Acceptor> handshake);
+
+  ConnectionId id() const { return id_; }
+  /// Whether the machine knows of it, by connect() or opened().
+  bool known() const { return known_; }
+  /// "127.0.0.1:40123", or where it was to go.
+  const std::string& peer_address() const { return peer_address_; }
+
+  void dial(const std::string& address);
+  void accept();
+  void send(const FrameHeader& header, Payload payload, Priority priority);
+  /// As Transport::close().
+  void close();
+
+ private:
+  enum class Phase {
+    kConnecting,   // until TCP, and TLS, stand
+    kHandshaking,  // only frames of the handshake
+    kOpen,
+    kClosing,  // sends what is urgent, reads and forgets
+    kClosed,
+  };
+  using Endpoints = asio::ip::tcp::resolver::results_type;
+
+  void resolve(const std::string& address);
+  void connect(const Endpoints& endpoints);
+  void open_stream(bool initiator);
+  void begin_handshake();
+
+  void read();
+  void was_read(const std::error_code& error, size_t count);
+  void input_ended(const std::error_code& error);
+  /// Whether what comes in still means something.
+  bool listens() const { return phase_ == Phase::kHandshaking || phase_ == Phase::kOpen; }
+  void forget_input();
+  void report_life();
+
+  std::string announced(const FrameHeader& header) override;
+  std::span<std::byte> place(const FrameHeader& header) override;
+  bool take(const FrameHeader& header, std::span<const std::byte> body) override;
+  bool take_handshake(FrameKind kind, std::span<const std::byte> body);
+  FrameKind expected_kind() const;
+  HandshakeStep handshake_step(FrameKind kind, std::span<const std::byte> body);
+  void opened(PeerIdentity peer);
+
+  void queue_handshake(FrameKind kind, std::vector<std::byte> body);
+  void pump_soon();
+  void pump();
+  void fill_batch();
+  void write();
+  void was_written(const std::error_code& error, size_t count);
+  std::optional<Wish> wish() const override;
+  void granted() override;
+
+  void set_deadline(std::chrono::milliseconds after, const std::string& what);
+  void fail(const std::string& why);
+  void refuse(const std::string& why);
+  void begin_closing();
+  void finish();
+
+  ConnectionOwner& owner_;
+  const ConnectionId id_;
+  std::unique_ptr<Stream> stream_;
+  std::variant<Initiator, Acceptor> handshake_;
+  bool known_;
+  std::string peer_address_;
+  Phase phase_ = Phase::kConnecting;
+  bool hello_taken_ = false;  ///< by an acceptor
+  asio::ip::tcp::resolver resolver_;
+  asio::steady_timer deadline_;
+
+  FrameReader reader_;
+  std::array<std::byte, 4096> nowhere_;  ///< takes what comes in while closing
+  std::chrono::steady_clock::time_point heard_at_{};
+
+  SendQueue queue_;
+  SendBatch batch_;
+  bool pump_posted_ = false;
+  bool writing_ = false;
+  bool may_send_bulk_ = false;  ///< granted by the pacer, not used yet
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,176 @@
+#include "comm/asio/driver.h"
+
+#include <algorithm>
+#include <asio.hpp>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "comm/asio/connection.h"
+#include "comm/asio/listener.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+using asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
+}  // namespace
+
+/// All that lives in the I/O thread, and the thread.
+class AsioTransport::Driver final : public ConnectionOwner {
+ public:
+  explicit Driver(AsioOptions options) : options_(std::move(options)) {
+    if (options_.listen.empty()) return;
+    listener_.emplace(io_, options_);
+    address_ = listener_->address();
+  }
+
+  const std::string& address() const { return address_; }
+
+  void start(Machine& machine) {
+    check(machine_ == nullptr, "a transport is started once");
+    machine_ = &machine;
+    if (listener_) listener_->start([this](tcp::socket socket) { accept(std::move(socket)); });
+    thread_ = std::thread([this] { run(); });
+  }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    check(thread_.get_id() != std::this_thread::get_id(), "the I/O thread cannot wait for itself");
+    post([this] { end(); });
+    thread_.join();
+  }
+
+  void post(std::function<void()> function) { asio::post(io_, std::move(function)); }
+
+  void present_as(const PeerIdentity& self) { options_.self = self; }
+
+  ConnectionId connect(const std::string& address, const PeerIdentity& self) {
+    const ConnectionId id = next_id_++;
+    if (ending_) return id;
+    const auto connection =
+        std::make_shared<Connection>(*this, id, make_plain_stream(tcp::socket(io_)),
+                                     Initiator(options_.secret, self, make_nonce()));
+    connections_.emplace(id, connection);
+    connection->dial(address);
+    return id;
+  }
+
+  void send(ConnectionId to, const FrameHeader& header, Payload payload, Priority priority) {
+    const auto found = connections_.find(to);
+    if (found != connections_.end()) found->second->send(header, std::move(payload), priority);
+  }
+
+  void close(ConnectionId id) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    const std::shared_ptr<Connection> connection = found->second;
+    connection->close();
+  }
+
+  void wake_at(Time when) {
+    if (ending_ || (wake_at_ && *wake_at_ <= when)) return;
+    wake_at_ = when;
+    timer_.expires_at(Clock::time_point(std::chrono::duration_cast<Clock::duration>(when)));
+    timer_.async_wait([this](const std::error_code& error) {
+      // The timer may have been set again after it went off.
+      if (error || !wake_at_ || *wake_at_ > Clock::now().time_since_epoch()) return;
+      wake_at_.reset();
+      machine_->wake();
+    });
+  }
+
+ private:
+  const AsioOptions& options() const override { return options_; }
+  Machine& machine() override { return *machine_; }
+  Pacer& pacer() override { return pacer_; }
+
+  void lost(Connection& connection, const std::string& why) override {
+    if (ending_) return;
+    if (connection.known())
+      machine_->closed(connection.id(), why);
+    else
+      report_refusal(connection.peer_address(), why);
+  }
+  void ended(Connection& connection) override { connections_.erase(connection.id()); }
+
+  void accept(tcp::socket socket) {
+    const auto is_unproved = [](const auto& entry) { return !entry.second->known(); };
+    const auto unproved = std::count_if(connections_.begin(), connections_.end(), is_unproved);
+    if (static_cast<size_t>(unproved) >= options_.limits.unproved)
+      return report_refusal("a stranger",
+                            text(unproved, " connections have not proved themselves"));
+    const ConnectionId id = next_id_++;
+    const auto connection =
+        std::make_shared<Connection>(*this, id, make_plain_stream(std::move(socket)),
+                                     Acceptor(options_.secret, options_.self, make_nonce()));
+    connections_.emplace(id, connection);
+    connection->accept();
+  }
+
+  /// At most one line a second, whatever strangers do.
+  void report_refusal(const std::string& who, const std::string& why) {
+    const auto now = Clock::now();
+    if (now - refusal_reported_ < std::chrono::seconds(1)) return;
+    refusal_reported_ = now;
+    options_.log->warning(text("a connection from ", who, " was refused: ", why));
+  }
+
+  void end() {
+    ending_ = true;
+    if (listener_) listener_->stop();
+    pacer_.stop();
+    timer_.cancel();
+    const auto connections = connections_;  // closing one may take it out of the map
+    for (const auto& [id, connection] : connections) connection->close();
+    work_.reset();
+  }
+
+  void run() {
+    try {
+      io_.run();
+    } catch (...) {
+      if (!options_.on_failure) throw;
+      options_.on_failure(std::current_exception());
+    }
+  }
+
+  AsioOptions options_;
+  std::string address_;
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io_);
+  asio::steady_timer timer_{io_};
+  std::optional<Time> wake_at_;
+  Pacer pacer_{io_, options_.bandwidth_limit_mbps};
+  std::optional<Listener> listener_;
+  std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
+  ConnectionId next_id_ = 1;
+  Machine* machine_ = nullptr;
+  bool ending_ = false;
+  Clock::time_point refusal_reported_{};
+  std::thread thread_;
+};
+
+AsioTransport::AsioTransport(AsioOptions options)
+    : driver_(std::make_unique<Driver>(std::move(options))) {}
+AsioTransport::~AsioTransport() { stop(); }
+
+const std::string& AsioTransport::address() const { return driver_->address(); }
+void AsioTransport::start(Machine& machine) { driver_->start(machine); }
+void AsioTransport::stop() { driver_->stop(); }
+void AsioTransport::post(std::function<void()> function) { driver_->post(std::move(function)); }
+void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
+
+Time AsioTransport::now() const { return Clock::now().time_since_epoch(); }
+ConnectionId AsioTransport::connect(const std::string& address, const PeerIdentity& self) {
+  return driver_->connect(address, self);
+}
+void AsioTransport::send(ConnectionId to, const FrameHeader& header, Payload payload,
+                         Priority priority) {
+  driver_->send(to, header, std::move(payload), priority);
+}
+void AsioTransport::close(ConnectionId connection) { driver_->close(connection); }
+void AsioTransport::wake_at(Time when) { driver_->wake_at(when); }
+
+}  // namespace poseidon::comm

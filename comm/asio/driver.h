@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/handshake.h"
+#include "comm/transport.h"
+#include "core/log.h"
+
+namespace poseidon::comm {
+
+/// PEM files of TLS 1.3. Both ends show a certificate that `authority` has signed.
+struct TlsFiles {
+  std::string certificate, key, authority;  ///< all of them, or none: in the clear
+  bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
+};
+
+/// What strangers can cost, and how long anything is waited for.
+struct TransportLimits {
+  std::chrono::milliseconds connect{5000};    ///< until a connection stands
+  std::chrono::milliseconds handshake{5000};  ///< until its other end has proved itself
+  std::chrono::milliseconds linger{1000};     ///< close(): until what is urgent has been sent
+  size_t unproved = 64;                       ///< accepted connections before their proof
+  int unsent_bytes = 128 * 1024;              ///< what the kernel holds before it is sent
+};
+
+struct AsioOptions {
+  std::string listen;  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
+  PeerIdentity self;   ///< as whom connections are accepted, until present_as()
+  Secret secret;
+  TlsFiles tls;
+  bool insecure = false;            ///< allows to listen beyond loopback without secret and TLS
+  double bandwidth_limit_mbps = 0;  ///< of all bulk frames sent, 10^6 bits/s; 0: none
+  TransportLimits limits = {};
+  std::shared_ptr<Log> log = std::make_shared<SilentLog>();
+  /// What a machine threw. Called once, in the I/O thread, which then ends; without it the program
+  /// terminates.
+  std::function<void(std::exception_ptr)> on_failure = {};
+};
+
+/// A Transport over TCP: one I/O thread, in which the machine is called. The calls of Transport and
+/// present_as() are for that thread, post() for any, start(), stop() and the destructor for the
+/// thread that made the object.
+class AsioTransport final : public Transport {
+ public:
+  /// Listens, but accepts nobody before start(). Throws ConfigError for addresses, files of TLS and
+  /// for listening beyond loopback without secret and TLS; RunError when the port is taken.
+  explicit AsioTransport(AsioOptions options);
+  /// stop().
+  ~AsioTransport() override;
+
+  /// Where it listens, "127.0.0.1:40123", its port chosen; "" when it does not.
+  const std::string& address() const;
+
+  /// Starts the I/O thread. The machine must live until stop() has returned.
+  void start(Machine& machine);
+  /// Closes all connections as close() does, and ends the thread, at most limits.linger later;
+  /// a name that is being looked up may take longer. The machine is told nothing any more, what
+  /// was posted before still runs. Again: does nothing.
+  void stop();
+  /// Runs `function` in the I/O thread; after stop(): not at all.
+  void post(std::function<void()> function);
+
+  /// As whom connections are accepted from now on.
+  void present_as(const PeerIdentity& self);
+
+  Time now() const override;
+  ConnectionId connect(const std::string& address, const PeerIdentity& self) override;
+  void send(ConnectionId to, const FrameHeader& header, Payload payload,
+            Priority priority) override;
+  void close(ConnectionId connection) override;
+  void wake_at(Time when) override;
+
+ private:
+  class Driver;
+  std::unique_ptr<Driver> driver_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <asio.hpp>
+#include <functional>
+#include <string>
+
+#include "comm/asio/driver.h"
+
+namespace poseidon::comm {
+
+/// Accepts connections at one address. In the I/O thread, but for the constructor.
+class Listener {
+ public:
+  using Accepted = std::function<void(asio::ip::tcp::socket)>;
+
+  /// Binds and listens. Throws as AsioTransport's constructor does.
+  Listener(asio::io_context& io, const AsioOptions& options);
+  /// "127.0.0.1:40123".
+  std::string address() const;
+  void start(Accepted accepted);
+  void stop();
+
+ private:
+  void accept();
+
+  const AsioOptions& options_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer pause_;
+  Accepted accepted_;
+};
+
+}  // namespace poseidon::comm
