@@ -1,0 +1,116 @@
+#include "comm/chunks.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/comm/vgg19.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+std::vector<Piece> whole_tensors(const std::vector<int64_t>& elements) {
+  std::vector<Piece> tensors;
+  for (uint32_t i = 0; i < elements.size(); ++i)
+    tensors.push_back({.layer = i, .tensor = 0, .first = 0, .count = elements[i]});
+  return tensors;
+}
+
+std::vector<int64_t> sizes(const std::vector<Chunk>& chunks) {
+  std::vector<int64_t> sizes;
+  for (const Chunk& chunk : chunks) sizes.push_back(chunk.elements());
+  return sizes;
+}
+
+std::vector<Chunk> chunks_of(const std::vector<int64_t>& elements) {
+  std::vector<Chunk> chunks;
+  for (const Piece& tensor : whole_tensors(elements))
+    chunks.push_back({.server = 0, .key = tensor.layer, .pieces = {tensor}});
+  return chunks;
+}
+
+std::vector<uint32_t> servers_of(const std::vector<Chunk>& chunks) {
+  std::vector<uint32_t> servers;
+  for (const Chunk& chunk : chunks) servers.push_back(chunk.server);
+  return servers;
+}
+
+}  // namespace
+
+TEST_CASE("a chunk is at most chunk_bytes and an eighth of a share, and 64 KiB may always be") {
+  CHECK(cut_bytes(1024 * kMiB, 4, 2 * kMiB) == 2 * kMiB);
+  CHECK(cut_bytes(32 * kMiB, 4, 2 * kMiB) == kMiB);
+  CHECK(cut_bytes(kMiB, 4, 2 * kMiB) == 64 * 1024);
+  CHECK(cut_bytes(0, 4, 2 * kMiB) == 64 * 1024);
+  // A multiple of a cache line.
+  CHECK(cut_bytes(1024 * kMiB, 4, 100001) == 100001 / 64 * 64);
+}
+
+TEST_CASE("a large tensor is cut evenly, at cache lines") {
+  const std::vector<Chunk> chunks = cut_chunks(whole_tensors({50001}), 65536);
+  CHECK(sizes(chunks) == std::vector<int64_t>{12512, 12512, 12512, 12465});
+  CHECK(chunks[3].pieces == std::vector<Piece>{{0, 0, 37536, 12465}});
+  CHECK(sizes(cut_chunks(whole_tensors({16384}), 65536)) == std::vector<int64_t>{16384});
+  CHECK(sizes(cut_chunks(whole_tensors({16385}), 65536)) == std::vector<int64_t>{8208, 8177});
+}
+
+TEST_CASE("small neighbours share a chunk, large tensors share none") {
+  const std::vector<Chunk> chunks =
+      cut_chunks(whole_tensors({100, 200, 16384, 300, 400}), 2 * kMiB);
+  REQUIRE(chunks.size() == 3);
+  CHECK(chunks[0].pieces == std::vector<Piece>{{0, 0, 0, 100}, {1, 0, 0, 200}});
+  CHECK(chunks[1].pieces == std::vector<Piece>{{2, 0, 0, 16384}});
+  CHECK(chunks[2].pieces == std::vector<Piece>{{3, 0, 0, 300}, {4, 0, 0, 400}});
+  CHECK(chunks[0].key == 0);
+  CHECK(chunks[2].key == 3);
+}
+
+TEST_CASE("a shared chunk is closed when it is large enough, and does not pass the cut size") {
+  // Three of 40 KiB: two make 80 KiB, which is enough where 2 MiB are allowed, but too much for 64.
+  const std::vector<Piece> tensors = whole_tensors({10240, 10240, 10240});
+  CHECK(sizes(cut_chunks(tensors, 2 * kMiB)) == std::vector<int64_t>{20480, 10240});
+  CHECK(sizes(cut_chunks(tensors, 65536)) == std::vector<int64_t>{10240, 10240, 10240});
+}
+
+TEST_CASE("chunks are dealt largest first to the least loaded server, ties by key") {
+  std::vector<Chunk> chunks = chunks_of({1, 5, 3, 3, 4});
+  deal(chunks, 2);
+  // 5 to server 0; 4 to server 1; 3 (key 2) to 1; 3 (key 3) to 0; 1 to server 1, which has 7 of 8.
+  CHECK(servers_of(chunks) == std::vector<uint32_t>{1, 0, 1, 0, 1});
+  CHECK(hottest_over_mean(chunks, 2) == 1);
+  deal(chunks, 3);
+  CHECK(servers_of(chunks) == std::vector<uint32_t>{1, 0, 2, 2, 1});
+  CHECK(hottest_over_mean(chunks, 3) == doctest::Approx(6 * 3 / 16.0));
+  CHECK(hottest_over_mean({}, 3) == 1);
+  // Servers without a chunk count.
+  CHECK(hottest_over_mean(chunks, 6) == doctest::Approx(6 * 6 / 16.0));
+}
+
+TEST_CASE("every element stands in one piece, in order") {
+  for (const int64_t servers : {1, 3, 32, 1000}) {
+    PlanRequest request = on_nodes(vgg19(1000), 4);
+    request.scheme = "ps";
+    request.servers = servers;
+    const Plan plan = make_plan(request);
+    int64_t elements = 0;
+    const Piece* before = nullptr;
+    for (const Chunk& chunk : plan.chunks) {
+      CHECK(chunk.server < servers);
+      CHECK(chunk.key == chunk.pieces[0].layer);
+      CHECK(chunk.elements() * 4 <= cut_bytes(574668960, servers, 2 * kMiB));
+      for (const Piece& piece : chunk.pieces) {
+        CHECK(piece.first % kCutElements == 0);
+        const bool goes_on =
+            before != nullptr && before->layer == piece.layer && before->tensor == piece.tensor;
+        CHECK(piece.first == (goes_on ? before->first + before->count : 0));
+        elements += piece.count;
+        before = &piece;
+      }
+    }
+    CHECK(elements == 143667240);
+  }
+}

@@ -1,0 +1,519 @@
+#include "comm/plan.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "comm/cost_model.h"
+#include "comm/scheme_choice.h"
+#include "comm/traffic.h"
+#include "core/error.h"
+#include "tests/comm/vgg19.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+const LayerPlan& layer_of(const Plan& plan, const std::string& name) {
+  return *std::find_if(plan.layers.begin(), plan.layers.end(),
+                       [&](const LayerPlan& layer) { return layer.traffic.name == name; });
+}
+
+/// "PPSPS": the scheme of each layer.
+std::string schemes_of(const Plan& plan) {
+  std::string schemes;
+  for (const LayerPlan& layer : plan.layers)
+    schemes += layer.scheme == Scheme::kSfb ? 'S' : layer.scheme == Scheme::kPs ? 'P' : 'L';
+  return schemes;
+}
+
+template <class Action>
+std::string refusal(const Action& action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// A normalized convolution, a linear layer that is large and one that is small.
+std::vector<LayerTraffic> small_network() {
+  return {convolution_traffic("conv", 64, 576),
+          {.name = "bn",
+           .type = "batch_norm",
+           .rows = 64,
+           .columns = 1,
+           .tensors = {{.name = "scale", .elements = 64},
+                       {.name = "shift", .elements = 64},
+                       {.name = "running_mean", .elements = 64, .statistic = true},
+                       {.name = "running_variance", .elements = 64, .statistic = true}}},
+          linear_traffic("fc1", 512, 1024),
+          linear_traffic("fc2", 10, 512)};
+}
+
+/// Bytes of a layer over all nodes, counted message by message.
+int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vector<int64_t>& parts,
+                      const std::vector<int64_t>& samples, int64_t element_bytes) {
+  int64_t total = 0;
+  for (const Chunk& chunk : plan.chunks)
+    for (const Piece& piece : chunk.pieces) {
+      if (plan.layers[piece.layer].traffic.name != name) continue;
+      const int64_t host =
+          plan.servers_apart ? plan.workers + chunk.server : chunk.server % plan.workers;
+      for (int64_t worker = 0; worker < plan.workers; ++worker)
+        if (worker != host)  // each part once, and one sum
+          total += 2 * (parts[static_cast<size_t>(worker)] + 1) * piece.count * element_bytes;
+    }
+  const LayerPlan& layer = layer_of(plan, name);
+  if (layer.scheme == Scheme::kSfb)
+    for (const int64_t rows : samples)
+      total += 2 * rows * (layer.traffic.rows + layer.traffic.columns) * element_bytes *
+               (plan.workers - 1);
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and server") {
+  struct Row {
+    int64_t classes, nodes;
+    double conv, weights, folded, hybrid, all_ps;
+  };
+  const std::vector<Row> rows{
+      {1000, 2, 160195072, 10872832, 171067904, 171141440, 1149337920},
+      {1000, 4, 240292608, 32618496, 272911104, 273021408, 1724006880},
+      {1000, 8, 280341376, 76109824, 356451200, 356579888, 2011341360},
+      {1000, 16, 300365760, 163092480, 463458240, 463596120, 2155008600},
+      {1000, 32, 310377952, 337057792, 647435744, 647578220, 2226842220},
+      {21841, 2, 160195072, 16208128, 176403200, 176643464, 1832422536},
+      {21841, 4, 240292608, 48624384, 288916992, 289277388, 2748633804},
+      {21841, 8, 280341376, 113456896, 393798272, 394218734, 3206739438},
+      {21841, 16, 300365760, 243121920, 543487680, 543938175, 3435792255},
+      {21841, 32, 310377952, 502451968, 812829920, 813295431.5, 3550318663.5}};
+  const std::vector<double> bias_of_1000{73536, 110304, 128688, 137880, 142476};
+  const std::vector<double> bias_of_22k{240264, 360396, 420462, 450495, 465511.5};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    CAPTURE(row.classes);
+    CAPTURE(row.nodes);
+    PlanRequest request = on_nodes(vgg19(row.classes), row.nodes);
+    const Plan plan = make_plan(request);
+    CHECK(schemes_of(plan) == "PPPPPPPPPPPPPPPPSSS");
+    double conv = 0, factors = 0, sfb_side = 0, conv_ps_side = 0;
+    for (const LayerPlan& layer : plan.layers) {
+      (layer.scheme == Scheme::kSfb ? factors : conv) += layer.bytes;
+      if (layer.traffic.linear)
+        sfb_side += layer.sfb_bytes;
+      else
+        conv_ps_side += layer.ps_bytes;
+    }
+    CHECK(conv == row.conv);
+    CHECK(conv_ps_side == row.conv);
+    CHECK(factors == row.weights);
+    CHECK(sfb_side == row.weights);
+    CHECK(plan.bytes_per_node == row.folded);
+    request.scheme = "ps";
+    const Plan all_ps = make_plan(request);
+    CHECK(schemes_of(all_ps) == "PPPPPPPPPPPPPPPPPPP");
+    CHECK(all_ps.bytes_per_node == row.all_ps);
+    // What the papers count in addition: biases of linear layers by the parameter server.
+    double bias = 0;
+    for (const LayerPlan& layer : all_ps.layers)
+      if (layer.traffic.linear) bias += layer.bytes - layer.ps_bytes;
+    CHECK(plan.bytes_per_node + bias == row.hybrid);
+    CHECK(bias == (i < 5 ? bias_of_1000[i] : bias_of_22k[i - 5]));
+  }
+}
+
+TEST_CASE("seconds that the bytes of a step take, one direction") {
+  struct Row {
+    int64_t classes, nodes;
+    double hybrid_10g, all_ps_10g, hybrid_40g, all_ps_40g;
+  };
+  const std::vector<Row> rows{
+      {1000, 2, 0.068, 0.460, 0.017, 0.115},   {1000, 4, 0.109, 0.690, 0.027, 0.172},
+      {1000, 8, 0.143, 0.805, 0.036, 0.201},   {1000, 16, 0.185, 0.862, 0.046, 0.216},
+      {1000, 32, 0.259, 0.891, 0.065, 0.223},  {21841, 2, 0.071, 0.733, 0.018, 0.183},
+      {21841, 4, 0.116, 1.099, 0.029, 0.275},  {21841, 8, 0.158, 1.283, 0.039, 0.321},
+      {21841, 16, 0.218, 1.374, 0.054, 0.344}, {21841, 32, 0.325, 1.420, 0.081, 0.355}};
+  for (const Row& row : rows) {
+    CAPTURE(row.classes);
+    CAPTURE(row.nodes);
+    // Without compute, a prediction is the time on the wire.
+    PlanRequest request = on_nodes(vgg19(row.classes), row.nodes);
+    request.times.assign(request.layers.size(), {0, 0});
+    const auto seconds = [&](const char* scheme, double mbps) {
+      request.scheme = scheme;
+      request.link_mbps = mbps;
+      return make_plan(request).predicted_step_ms / 1000;
+    };
+    const auto near = [](double value) { return doctest::Approx(value).epsilon(0.0006 / value); };
+    CHECK(seconds("auto", 10000) == near(row.hybrid_10g));
+    CHECK(seconds("ps", 10000) == near(row.all_ps_10g));
+    CHECK(seconds("auto", 40000) == near(row.hybrid_40g));
+    CHECK(seconds("ps", 40000) == near(row.all_ps_40g));
+  }
+}
+
+TEST_CASE("chunks of 2 MiB of VGG19, by layer") {
+  for (const int64_t classes : {1000, 21841}) {
+    PlanRequest request = on_nodes(vgg19(classes), 8);
+    request.scheme = "ps";
+    const Plan plan = make_plan(request);
+    std::vector<int64_t> weight_chunks(plan.layers.size());
+    for (const Chunk& chunk : plan.chunks)
+      if (chunk.pieces[0].tensor == 0) ++weight_chunks[chunk.key];
+    CHECK(weight_chunks[16] == 196);
+    CHECK(weight_chunks[17] == 32);
+    CHECK(weight_chunks[18] == (classes == 1000 ? 8 : 171));
+    // One for each tensor at least, but the first layer's weight and bias are small and share one.
+    CHECK(plan.chunks.size() == (classes == 1000 ? 304 : 467) - 1);
+    CHECK(plan.hottest_shard_over_mean < 1.018);
+  }
+}
+
+TEST_CASE("Algorithm 1 decides by the weight alone, and a tie is for factors") {
+  const auto decisions = [](int64_t outputs, int64_t inputs, int64_t batch) {
+    std::string all;
+    for (const int64_t nodes : {2, 4, 8, 16, 32})
+      all += schemes_of(make_plan(on_nodes({linear_traffic("fc", outputs, inputs)}, nodes, batch)));
+    return all;
+  };
+  CHECK(decisions(4096, 9216, 256) == "SSSSP");
+  CHECK(decisions(4096, 4096, 256) == "SSSSP");  // a tie on 16 nodes
+  CHECK(decisions(1000, 4096, 256) == "SSPPP");
+  CHECK(decisions(1000, 1024, 128) == "SSPPP");
+  CHECK(decisions(1000, 1024, 32) == "SSSSP");
+  CHECK(decisions(1024, 2048, 32) == "SSSSS");
+  CHECK(decisions(1000, 2048, 32) == "SSSSS");
+  CHECK(decisions(500, 800, 64) == "SSSPP");
+  CHECK(decisions(64, 1024, 50) == "SPPPP");
+  CHECK(decisions(64, 1024, 100) == "PPPPP");
+}
+
+TEST_CASE("a batch that workers do not share evenly counts as a fraction") {
+  PlanRequest request = on_nodes({linear_traffic("fc", 100, 100)}, 3);
+  request.global_batch = 100;
+  const Plan plan = make_plan(request);
+  CHECK(to_json(plan)["batch_per_worker"].get<double>() == doctest::Approx(100 / 3.0));
+  CHECK(plan.layers[0].sfb_bytes == doctest::Approx(4 * 2 * (100 / 3.0) * 2 * 200));
+}
+
+TEST_CASE("words in the job and in the network file go before the rule") {
+  PlanRequest request = on_nodes(small_network(), 4);
+  CHECK(schemes_of(make_plan(request)) == "PPSP");
+  request.scheme = "sfb";
+  CHECK(schemes_of(make_plan(request)) == "PPSS");
+  request.scheme = "ps";
+  request.layers[3].forced = "sfb";
+  CHECK(schemes_of(make_plan(request)) == "PPPS");
+  request.scheme = "sfb";
+  request.layers[2].forced = "ps";
+  CHECK(schemes_of(make_plan(request)) == "PPPS");
+  request.layers[3].may_use_factors = false;
+  CHECK(refusal([&] {
+          make_plan(request);
+        }).starts_with("[linear 'fc2'] expected a scheme other than \"sfb\": "));
+  request.layers[3].forced = "";
+  CHECK(schemes_of(make_plan(request)) == "PPPP");
+  request.layers[0].forced = "sfb";
+  CHECK(refusal([&] { make_plan(request); }).starts_with("[convolution 'conv'] "));
+}
+
+TEST_CASE("one worker sends nothing, unless factors are asked for, and then neither") {
+  PlanRequest request = on_nodes(small_network(), 1);
+  Plan plan = make_plan(request);
+  CHECK(schemes_of(plan) == "LLLL");
+  CHECK(plan.chunks.empty());
+  CHECK(plan.bytes_per_node == 0);
+  CHECK(plan.hottest_shard_over_mean == 1);
+  request.scheme = "sfb";
+  plan = make_plan(request);
+  CHECK(schemes_of(plan) == "LLSS");
+  CHECK(plan.bytes_per_node == 0);
+  request.scheme = "auto";
+  request.layers[3].forced = "sfb";
+  CHECK(schemes_of(make_plan(request)) == "LLLS");
+}
+
+TEST_CASE("bytes are those of every message that leaves its node") {
+  struct Case {
+    int64_t workers, servers, shards, batch;
+    bool apart;
+    const char* wire;
+    std::vector<int64_t> parts, samples;  ///< by worker
+  };
+  const std::vector<Case> cases{
+      {4, 4, 4, 8, false, "fp32", {1, 1, 1, 1}, {2, 2, 2, 2}},
+      {4, 2, 4, 10, false, "fp32", {1, 1, 1, 1}, {3, 3, 2, 2}},
+      {2, 5, 2, 8, false, "fp32", {1, 1}, {4, 4}},
+      {3, 2, 3, 8, true, "bf16", {1, 1, 1}, {3, 3, 2}},
+      // 12 shards: the tree's nodes are 8 and 4. Workers hold 4 each, or 3: 2 + 1, 1 + 2, ...
+      {3, 2, 12, 26, false, "fp32", {1, 1, 1}, {10, 8, 8}},
+      {4, 3, 12, 24, false, "bf16", {2, 2, 2, 2}, {6, 6, 6, 6}},
+      // 5 shards, nodes 4 and 1: worker 0 holds 0 to 2, worker 1 holds 3 and 4.
+      {2, 1, 5, 10, false, "fp32", {2, 2}, {6, 4}}};
+  for (const Case& one : cases) {
+    CAPTURE(one.workers);
+    CAPTURE(one.servers);
+    CAPTURE(one.shards);
+    PlanRequest request = on_nodes(small_network(), one.workers);
+    request.servers = one.servers;
+    request.logical_shards = one.shards;
+    request.global_batch = one.batch;
+    request.servers_apart = one.apart;
+    request.wire = one.wire;
+    const Plan plan = make_plan(request);
+    const std::vector<LayerTrafficBytes> traffic = expected_traffic(plan);
+    const int64_t nodes = layout_of(plan).nodes();
+    CHECK(nodes == one.workers + (one.apart ? one.servers : 0));
+    double sum = 0;
+    for (size_t i = 0; i < plan.layers.size(); ++i) {
+      const LayerPlan& layer = plan.layers[i];
+      CAPTURE(layer.traffic.name);
+      const int64_t expected = counted_bytes(plan, layer.traffic.name, one.parts, one.samples,
+                                             request.wire == "bf16" ? 2 : 4);
+      CHECK(total_bytes(traffic[i]) == expected);
+      CHECK(layer.bytes ==
+            doctest::Approx(static_cast<double>(expected) / static_cast<double>(nodes))
+                .epsilon(1e-12));
+      sum += layer.bytes;
+      int64_t sent = 0, received = 0;
+      for (const NodeBytes& node : traffic[i]) {
+        sent += node.sent;
+        received += node.received;
+      }
+      CHECK(sent == received);
+      CHECK(traffic[i].size() == static_cast<size_t>(nodes));
+    }
+    CHECK(plan.bytes_per_node == doctest::Approx(sum).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("what each node sends and receives, by hand") {
+  // One tensor of 16 elements on server 0, which shares the host of worker 0; 5 shards.
+  PlanRequest request = on_nodes({convolution_traffic("conv", 4, 3)}, 2);
+  request.servers = 1;
+  request.logical_shards = 5;
+  const std::vector<LayerTrafficBytes> traffic = expected_traffic(make_plan(request));
+  // Worker 1 sends shard 3 and shard 4; node 0 sends it the sum.
+  CHECK(traffic[0] == LayerTrafficBytes{{64, 128}, {128, 64}});
+  // Factors: 6 samples of worker 0, 4 of worker 1.
+  request.layers = {linear_traffic("fc", 3, 5)};
+  request.scheme = "sfb";
+  request.global_batch = 10;
+  CHECK(expected_traffic(make_plan(request))[0] ==
+        LayerTrafficBytes{{6 * 8 * 4, 4 * 8 * 4}, {4 * 8 * 4, 6 * 8 * 4}});
+}
+
+TEST_CASE("even traffic is what a plan moves on average") {
+  PlanRequest request = on_nodes(vgg19(1000), 6);
+  request.scheme = "ps";
+  for (const bool apart : {false, true}) {
+    request.servers_apart = apart;
+    const EvenTraffic even(layout_of(request));
+    CHECK(even.ps_bytes(143667240) == doctest::Approx(make_plan(request).bytes_per_node));
+  }
+  request.scheme = "sfb";
+  CHECK(EvenTraffic(layout_of(request)).factor_bytes(4096, 25088) ==
+        doctest::Approx(layer_of(make_plan(request), "fc6").bytes));
+}
+
+TEST_CASE("a plan for a thousand workers and servers is made") {
+  const Plan plan = make_plan(on_nodes(vgg19(1000), 1000));
+  CHECK(plan.bytes_per_node > 0);
+  CHECK(schemes_of(plan) == "PPPPPPPPPPPPPPPPPPP");
+}
+
+namespace {
+
+/// Four layers that take a millisecond each way, on a link that moves 1000 bytes in one.
+PlanRequest timed_request() {
+  PlanRequest request = on_nodes(small_network(), 4);
+  request.policy = "time";
+  request.times.assign(4, {1, 1});
+  request.link_mbps = 8;
+  request.rebuild_gflops = 1000;
+  return request;
+}
+
+double predicted_with(PlanRequest request, const std::string& scheme) {
+  request.policy = "bytes";
+  request.scheme = scheme;
+  return make_plan(request).predicted_step_ms;
+}
+
+}  // namespace
+
+TEST_CASE("policy \"time\" is never slower than the others, and says what it predicts") {
+  PlanRequest request = timed_request();
+  for (const Overlap overlap : {Overlap::kPriority, Overlap::kBarrier, Overlap::kNone})
+    for (const double mbps : {8.0, 1000.0, 100000.0})
+      for (const double gflops : {0.01, 1.0, 1000.0}) {
+        request.overlap = overlap;
+        request.link_mbps = mbps;
+        request.rebuild_gflops = gflops;
+        const double predicted = make_plan(request).predicted_step_ms;
+        CHECK(predicted > 0);
+        for (const char* scheme : {"auto", "ps", "sfb"})
+          CHECK(predicted <= predicted_with(request, scheme) * (1 + 1e-9));
+      }
+}
+
+TEST_CASE("policy \"time\" turns from factors to the server where rebuilding is dear") {
+  PlanRequest request = timed_request();
+  CHECK(schemes_of(make_plan(request))[2] == 'S');
+  request.rebuild_gflops = 0.001;
+  request.link_mbps = 100000;
+  CHECK(schemes_of(make_plan(request)) == "PPPP");
+  request.layers[3].forced = "sfb";
+  CHECK(schemes_of(make_plan(request)) == "PPPS");
+}
+
+TEST_CASE("more linear layers than can be combined are improved one by one") {
+  PlanRequest request = timed_request();
+  request.layers.clear();
+  for (int i = 0; i < 14; ++i)
+    request.layers.push_back(linear_traffic("fc" + std::to_string(i), 512, 1024));
+  request.times.assign(14, {1, 1});
+  CHECK(schemes_of(make_plan(request)) == "SSSSSSSSSSSSSS");
+  request.rebuild_gflops = 0.001;
+  request.link_mbps = 100000;
+  CHECK(schemes_of(make_plan(request)) == "PPPPPPPPPPPPPP");
+}
+
+TEST_CASE("a prediction, by hand") {
+  PlanRequest request = on_nodes({linear_traffic("fc", 500, 499)}, 2, 10);
+  request.link_mbps = 8;
+  request.times = {{2, 4}};
+  request.time_before = {1, 0};
+  request.rebuild_gflops = 0.001;
+  request.overlap = Overlap::kNone;
+  request.scheme = "ps";
+  // 250,000 floats: half of them leave, as gradient and as sums: 1,000,000 bytes each way.
+  CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 1000));
+  request.scheme = "sfb";
+  // 10 x 999 floats; the half of the backward pass that makes the gradient becomes a rebuild of
+  // 2 x 20 x 249,500 operations at a million a second.
+  CHECK(make_plan(request).predicted_step_ms == doctest::Approx(1 + 2 + 2 + 9980 + 39.96));
+  // A rebuild that reads and writes as much as a local gradient takes no less.
+  request.rebuild_gflops = 1000;
+  CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 39.96));
+  request.link_mbps = 0;
+  CHECK(make_plan(request).predicted_step_ms == 0);
+}
+
+TEST_CASE("policy \"time\" says what it lacks") {
+  PlanRequest request = timed_request();
+  request.rebuild_gflops = 0;
+  CHECK(refusal([&] { make_plan(request); }).find("\"backward_gflops\"") != std::string::npos);
+  request.link_mbps = 0;
+  CHECK(refusal([&] { make_plan(request); }).find("\"comm.link_mbps\"") != std::string::npos);
+  request.times.clear();
+  CHECK(refusal([&] { make_plan(request); }).find("--times FILE") != std::string::npos);
+}
+
+TEST_CASE("a plan that is written and read is the same") {
+  for (const int64_t workers : {1, 4}) {
+    PlanRequest request = on_nodes(vgg19(1000), workers);
+    request.servers = 3;
+    request.logical_shards = 12;
+    request.servers_apart = true;
+    request.wire = "bf16";
+    request.overlap = Overlap::kBarrier;
+    const Plan plan = make_plan(request);
+    const Json json = to_json(plan);
+    const Plan read = read_plan(Json::parse(json.dump()), {"plan.json", ""}, request.layers);
+    CHECK(to_json(read) == json);
+    CHECK(read.chunks == plan.chunks);
+  }
+}
+
+TEST_CASE("the field names of a plan") {
+  const Json json = to_json(make_plan(on_nodes(small_network(), 2)));
+  for (const char* key : {"workers", "servers", "batch_per_worker", "policy", "layers",
+                          "bytes_per_node", "hottest_shard_over_mean"})
+    CHECK(json.contains(key));
+  const Json& conv = json["layers"][0];
+  for (const char* key :
+       {"name", "type", "rows", "columns", "ps_bytes", "sfb_bytes", "bytes", "scheme"})
+    CHECK(conv.contains(key));
+  CHECK(conv["scheme"] == "ps");
+  CHECK(conv["sfb_bytes"].is_null());
+  CHECK(json["layers"][1]["ps_bytes"] == 2 * 4 * 128);  // no statistics
+  CHECK(json["layers"][1]["bytes"] == 2 * 4 * 256);     // with them
+  CHECK(json["layers"][2]["scheme"] == "sfb");
+}
+
+TEST_CASE("a plan that is not sound, or not for this network, is refused with its place") {
+  PlanRequest request = on_nodes(small_network(), 2);
+  const Json good = to_json(make_plan(request));
+  const auto refused = [&](const char* pointer, const char* value) {
+    Json json = good;
+    json[Json::json_pointer(pointer)] = Json::parse(value);
+    return refusal([&] { read_plan(json, {"p", ""}, request.layers); });
+  };
+  REQUIRE(refused("/workers", "2") == "");
+  CHECK(refused("/workers", "0").starts_with("p: /workers: expected "));
+  CHECK(refused("/workers", "70000").starts_with("p: /workers: expected "));
+  CHECK(refused("/workers", "4") == "p: /logical_shards: expected at least \"workers\" (4), got 2");
+  CHECK(refused("/servers", "1") == "p: /chunks/1/server: expected less than 1 servers, got 1");
+  CHECK(refused("/wire", "\"fp16\"").starts_with("p: /wire: "));
+  CHECK(refused("/layers/0/name", "\"other\"") ==
+        "p: /layers/0: expected the convolution layer \"conv\" of this network, got the "
+        "convolution layer \"other\"");
+  CHECK(refused("/layers/0/tensors/0/elements", "7") ==
+        "p: /layers/0/tensors: layer \"conv\" has other tensors in this network");
+  CHECK(refused("/layers/0/scheme", "\"sfb\"").starts_with("p: /layers/0/scheme: got \"sfb\", "));
+  CHECK(refused("/layers/0/scheme", "\"local\"") ==
+        "p: /layers/0/scheme: got \"local\" in a plan for 2 workers");
+  CHECK(refused("/layers", "[]").starts_with("p: /layers: expected the 4 layers "));
+  CHECK(refused("/chunks", "[]") ==
+        "p: /chunks: elements from 0 of tensor 0 of layer 0 on are missing");
+  CHECK(refused("/chunks/0/pieces", "[]") == "p: /chunks/0/pieces: expected at least one piece");
+  CHECK(refused("/chunks/0/key", "1").starts_with("p: /chunks/0/key: expected the layer of "));
+  CHECK(refused("/chunks/0/pieces/0/layer", "9000000000")
+            .starts_with("p: /chunks/0/pieces/0/layer: "));
+  CHECK(refused("/chunks/0/pieces/0/first", "16") ==
+        "p: /chunks/0/pieces/0: expected element 0 of tensor 0 of layer 0, got element 16 of "
+        "tensor 0 of layer 0");
+  CHECK(refused("/chunks/0/pieces/0/count", "1000000") ==
+        "p: /chunks/0/pieces/0/count: expected at most 36864, got 1000000");
+  CHECK(refused("/chunks/0/pieces/0/count", "24").find("expected element 24") != std::string::npos);
+  CHECK(refused("/chunk", "1").find("did you mean \"chunks\"?") != std::string::npos);
+  Json doubled = good;
+  doubled["chunks"].push_back(good["chunks"].back());
+  CHECK(refusal([&] {
+          read_plan(doubled, {"p", ""}, request.layers);
+        }).ends_with("every element that servers sum has stood in a piece before this one"));
+  CHECK(refusal([&] { read_plan(Json::array(), {"p", ""}, request.layers); }) != "");
+}
+
+TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and servers") {
+  const PlanRequest of_4 = on_nodes(small_network(), 4);
+  const Plan earlier = make_plan(of_4);
+  REQUIRE(schemes_of(earlier) == "PPSP");
+  PlanRequest request = on_nodes(small_network(), 1, 128);
+  request.logical_shards = 4;
+  CHECK(schemes_of(follow_plan(request, earlier)) == "LLSL");
+  request.workers = 3;
+  request.servers = 2;
+  const Plan of_3 = follow_plan(request, earlier);
+  CHECK(schemes_of(of_3) == "PPSP");
+  CHECK(std::all_of(of_3.chunks.begin(), of_3.chunks.end(),
+                    [](const Chunk& chunk) { return chunk.server < 2; }));
+  CHECK(schemes_of(follow_plan(of_4, follow_plan(request, earlier))) == "PPSP");
+  // As many servers: chunks as they were, whatever the chunk size would be now.
+  request.servers = 4;
+  request.chunk_bytes = 65536;
+  CHECK(follow_plan(request, earlier).chunks == earlier.chunks);
+  CHECK(follow_plan(request, earlier).bytes_per_node > 0);
+  request.layers[2].may_use_factors = false;
+  CHECK(refusal([&] { follow_plan(request, earlier); }).starts_with("[linear 'fc1'] "));
+  request.layers.pop_back();
+  CHECK(refusal([&] { follow_plan(request, earlier); }) ==
+        "the earlier plan is for another network");
+}
