@@ -1,0 +1,250 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/address.h"
+#include "comm/asio/driver.h"
+
+/// What the tests of comm/asio talk through: a transport with a machine that writes down what it is
+/// told, and a bare socket that says what it likes.
+namespace poseidon::comm {
+
+using Bytes = std::vector<std::byte>;
+
+inline Bytes pattern(size_t count, int seed) {
+  Bytes out(count);
+  for (size_t i = 0; i < count; ++i)
+    out[i] = static_cast<std::byte>(static_cast<size_t>(seed) * 31 + i * 7 + i / 256);
+  return out;
+}
+
+inline FrameHeader header_of(FrameKind kind, uint32_t chunk = 0, uint64_t length = 0) {
+  FrameHeader header;
+  header.kind = kind;
+  header.chunk = chunk;
+  header.length = length;
+  return header;
+}
+
+/// A whole frame as bytes.
+inline Bytes frame_of(FrameHeader header, const Bytes& body) {
+  header.length = body.size();
+  header.body_crc = body_checksum(body);
+  const auto head = encode(header);
+  Bytes out(head.size() + body.size());
+  std::copy(body.begin(), body.end(), std::copy(head.begin(), head.end(), out.begin()));
+  return out;
+}
+
+/// One process of a cluster, in this one. Bodies for chunk 99 are not wanted; chunk 66 makes it
+/// throw, chunk 55 makes it close the connection.
+class Node final : private Machine {
+ public:
+  struct Frame {
+    FrameHeader header;
+    Bytes body;
+    std::chrono::steady_clock::time_point at;
+  };
+  struct Events {
+    std::vector<std::pair<ConnectionId, PeerIdentity>> opened;
+    std::vector<Frame> frames;
+    std::vector<std::string> closed;
+    std::vector<uint64_t> placed;  ///< lengths
+    int heard = 0, wakes = 0;
+  };
+
+  explicit Node(AsioOptions options) : self_(options.self), transport_(std::move(options)) {
+    transport_.start(*this);
+  }
+  ~Node() { transport_.stop(); }
+
+  AsioTransport& transport() { return transport_; }
+  std::string address() const { return transport_.address(); }
+
+  /// In the I/O thread; returns when it is done.
+  void run(const std::function<void()>& function) {
+    std::promise<void> done;
+    transport_.post([&] {
+      function();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  ConnectionId connect(const std::string& address) {
+    ConnectionId id = 0;
+    run([&] { id = transport_.connect(address, self_); });
+    return id;
+  }
+  /// A frame whose body has an owner.
+  void send(ConnectionId to, FrameHeader header, Bytes body, Priority priority) {
+    const auto owned = std::make_shared<const Bytes>(std::move(body));
+    header.length = owned->size();
+    run([&] { transport_.send(to, header, {.bytes = *owned, .owner = owned}, priority); });
+  }
+
+  /// Waits until `condition` holds for what has happened; false after some seconds.
+  template <class Condition>
+  bool wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(events_); });
+  }
+  bool wait_open(size_t count = 1) {
+    return wait([=](const Events& events) { return events.opened.size() >= count; });
+  }
+  bool wait_frames(size_t count) {
+    return wait([=](const Events& events) { return events.frames.size() >= count; });
+  }
+  /// Why the first connection was closed.
+  std::string why_closed() {
+    if (!wait([](const Events& events) { return !events.closed.empty(); })) return "nothing";
+    return events().closed[0];
+  }
+  Events events() {
+    std::lock_guard lock(mutex_);
+    return events_;
+  }
+
+ private:
+  template <class Change>
+  void note(Change change) {
+    std::lock_guard lock(mutex_);
+    change(events_);
+    changed_.notify_all();
+  }
+
+  void opened(ConnectionId connection, const PeerIdentity& peer) override {
+    note([&](Events& events) { events.opened.emplace_back(connection, peer); });
+  }
+  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
+    note([&](Events& events) { events.placed.push_back(header.length); });
+    if (header.chunk == 99) return {};
+    places_[from].resize(header.length);
+    return places_[from];
+  }
+  void received(ConnectionId from, const FrameHeader& header,
+                std::span<const std::byte> body) override {
+    if (header.chunk == 66) throw std::runtime_error("chunk 66");
+    if (header.chunk == 55) transport_.close(from);
+    note([&](Events& events) {
+      events.frames.push_back(
+          {header, {body.begin(), body.end()}, std::chrono::steady_clock::now()});
+    });
+  }
+  void heard(ConnectionId) override {
+    note([](Events& events) { ++events.heard; });
+  }
+  void closed(ConnectionId, const std::string& why) override {
+    note([&](Events& events) { events.closed.push_back(why); });
+  }
+  void wake() override {
+    note([](Events& events) { ++events.wakes; });
+  }
+
+  PeerIdentity self_;
+  std::map<ConnectionId, Bytes> places_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Events events_;
+  AsioTransport transport_;
+};
+
+/// A socket without manners.
+class BareSocket {
+ public:
+  /// Connects to "127.0.0.1:port".
+  explicit BareSocket(const std::string& address) : BareSocket(socket(AF_INET, SOCK_STREAM, 0)) {
+    const sockaddr_in to = loopback(parse_address(address).port);
+    REQUIRE(connect(number_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  }
+  ~BareSocket() { close(); }
+  BareSocket(BareSocket&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  BareSocket& operator=(BareSocket&&) = delete;
+
+  /// One that listens at a port of its own.
+  static BareSocket listening() {
+    BareSocket out(socket(AF_INET, SOCK_STREAM, 0));
+    const sockaddr_in at = loopback(0);
+    REQUIRE(bind(out.number_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    REQUIRE(listen(out.number_, 8) == 0);
+    return out;
+  }
+  std::string address() const {
+    sockaddr_in at{};
+    socklen_t size = sizeof at;
+    REQUIRE(getsockname(number_, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+    return "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  }
+  BareSocket accept() const { return BareSocket(::accept(number_, nullptr, nullptr)); }
+
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+  void send(std::span<const std::byte> bytes) const {
+    ::send(number_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  /// The next `count` bytes, or fewer at the end of the stream.
+  Bytes receive(size_t count) const {
+    Bytes out(count);
+    size_t have = 0;
+    while (have < count) {
+      const ssize_t got = recv(number_, out.data() + have, count - have, 0);
+      if (got <= 0) break;
+      have += static_cast<size_t>(got);
+    }
+    out.resize(have);
+    return out;
+  }
+  /// A whole frame; without its header at the end of the stream.
+  std::optional<std::pair<FrameHeader, Bytes>> receive_frame() const {
+    const Bytes head = receive(kHeaderBytes);
+    if (head.size() < kHeaderBytes) return std::nullopt;
+    const DecodedHeader decoded = decode(head);
+    REQUIRE(decoded.error == "");
+    return std::pair{decoded.header, receive(decoded.header.length)};
+  }
+  /// Proves that it knows the secret, as a worker.
+  void shake_hands(const Secret& secret) const {
+    const Initiator initiator(secret, {.role = Role::kWorker, .rank = 7, .view = 1, .address = ""},
+                              make_nonce());
+    const auto hello = initiator.hello();
+    send(frame_of(header_of(FrameKind::kHello), {hello.begin(), hello.end()}));
+    const auto challenge = receive_frame();
+    REQUIRE(challenge);
+    const HandshakeStep step = initiator.challenge(challenge->second);
+    REQUIRE(step.error == "");
+    send(frame_of(header_of(FrameKind::kProof), step.reply));
+  }
+
+ private:
+  explicit BareSocket(int number) : number_(number) {
+    REQUIRE(number_ >= 0);
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(number_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  static sockaddr_in loopback(uint16_t port) {
+    sockaddr_in out{};
+    out.sin_family = AF_INET;
+    out.sin_port = htons(port);
+    out.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return out;
+  }
+
+  int number_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,464 @@
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "core/error.h"
+#include "tests/comm/asio_node.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Secret kSecret(24, std::byte{0x5a});
+
+AsioOptions server_options() {
+  AsioOptions options;
+  options.listen = "127.0.0.1:0";
+  options.self = {.role = Role::kServer, .rank = 1, .view = 4, .address = ""};
+  options.secret = kSecret;
+  return options;
+}
+
+AsioOptions worker_options() {
+  AsioOptions options;
+  options.self = {.role = Role::kWorker, .rank = 2, .view = 4, .address = ""};
+  options.secret = kSecret;
+  return options;
+}
+
+/// A worker connected to a server.
+struct Pair {
+  explicit Pair(const AsioOptions& servers = server_options(),
+                const AsioOptions& workers = worker_options())
+      : server(servers), worker(workers), at_worker(worker.connect(server.address())) {
+    REQUIRE(worker.wait_open());
+    REQUIRE(server.wait_open());
+    at_server = server.events().opened[0].first;
+  }
+  Node server, worker;
+  ConnectionId at_worker, at_server = 0;
+};
+
+std::vector<uint32_t> chunks_of(const Node::Events& events) {
+  std::vector<uint32_t> out;
+  for (const auto& frame : events.frames) out.push_back(frame.header.chunk);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("both machines learn whom they are connected with") {
+  Pair pair;
+  const PeerIdentity server = pair.worker.events().opened[0].second;
+  CHECK(server.role == Role::kServer);
+  CHECK(server.rank == 1);
+  CHECK(server.view == 4);
+  CHECK(server.address == pair.server.address());
+  const PeerIdentity worker = pair.server.events().opened[0].second;
+  CHECK(worker.role == Role::kWorker);
+  CHECK(worker.rank == 2);
+  CHECK(worker.address.starts_with("127.0.0.1:"));
+  CHECK(pair.worker.events().opened[0].first == pair.at_worker);
+}
+
+TEST_CASE("a node is presented as what it has become") {
+  Node server(server_options());
+  server.run([&] {
+    server.transport().present_as({.role = Role::kServer, .rank = 5, .view = 8, .address = ""});
+  });
+  Node worker(worker_options());
+  worker.connect(server.address());
+  REQUIRE(worker.wait_open());
+  CHECK(worker.events().opened[0].second.rank == 5);
+  CHECK(worker.events().opened[0].second.view == 8);
+}
+
+TEST_CASE("frames arrive whole and in order, in both directions") {
+  Pair pair;
+  for (uint32_t i = 0; i < 8; ++i) {
+    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
+                     pattern(kSliceBytes, static_cast<int>(i)), bulk_priority(3));
+    pair.server.send(pair.at_server, header_of(FrameKind::kControl, i),
+                     pattern(100 + i, static_cast<int>(i)), kUrgent);
+  }
+  REQUIRE(pair.server.wait_frames(8));
+  REQUIRE(pair.worker.wait_frames(8));
+  const auto at_server = pair.server.events(), at_worker = pair.worker.events();
+  for (uint32_t i = 0; i < 8; ++i) {
+    CHECK(at_server.frames[i].header.chunk == i);
+    CHECK(at_server.frames[i].body == pattern(kSliceBytes, static_cast<int>(i)));
+    CHECK(at_worker.frames[i].header.chunk == i);
+    CHECK(at_worker.frames[i].body == pattern(100 + i, static_cast<int>(i)));
+  }
+  CHECK(at_server.heard > 0);
+}
+
+TEST_CASE("what is more urgent overtakes what waits") {
+  Node server(server_options());
+  const BareSocket peer(server.address());
+  peer.shake_hands(kSecret);
+  REQUIRE(server.wait_open());
+  const ConnectionId id = server.events().opened[0].first;
+  constexpr uint32_t kSlices = 40;
+  for (uint32_t i = 0; i < kSlices; ++i)
+    server.send(id, header_of(FrameKind::kSum, i), pattern(kSliceBytes, 1), bulk_priority(9));
+  std::this_thread::sleep_for(20ms);  // the peer does not read: the socket takes no more
+  server.send(id, header_of(FrameKind::kSum, 1000), pattern(kSliceBytes, 2), bulk_priority(1));
+  server.send(id, header_of(FrameKind::kHeartbeat, 2000), {}, kUrgent);
+  std::vector<uint32_t> order;
+  while (order.size() < kSlices + 2) {
+    const auto frame = peer.receive_frame();
+    REQUIRE(frame);
+    order.push_back(frame->first.chunk);
+  }
+  const auto urgent = std::find(order.begin(), order.end(), 2000u);
+  REQUIRE(urgent != order.end());
+  CHECK(urgent - order.begin() < 20);  // what lay in the kernel's buffers, and one slice
+  CHECK(*(urgent + 1) == 1000);
+  order.erase(urgent, urgent + 2);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_CASE("a body without a place is dropped, and what follows arrives") {
+  Pair pair;
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
+  REQUIRE(pair.server.wait_frames(1));
+  CHECK(chunks_of(pair.server.events()) == std::vector<uint32_t>{3});
+}
+
+TEST_CASE("what breaks the format ends the connection, and is named") {
+  Node server(server_options());
+  BareSocket peer(server.address());
+  peer.shake_hands(kSecret);
+  REQUIRE(server.wait_open());
+  SUBCASE("a body that was changed") {
+    Bytes frame = frame_of(header_of(FrameKind::kContribution), pattern(5000, 1));
+    frame.back() ^= std::byte{1};
+    peer.send(frame);
+    CHECK(server.why_closed() == "the checksum of a contribution frame's body is wrong");
+  }
+  SUBCASE("a header that was changed") {
+    Bytes frame = frame_of(header_of(FrameKind::kContribution), pattern(5000, 1));
+    frame[20] ^= std::byte{1};
+    peer.send(frame);
+    CHECK(server.why_closed() == "the checksum of a frame's header is wrong");
+  }
+  SUBCASE("a length beyond the cap, before anybody is asked for memory") {
+    peer.send(encode(header_of(FrameKind::kContribution, 0, kSliceBytes + 1)));
+    CHECK(server.why_closed() ==
+          "a contribution frame announces 262145 bytes, expected at most 262144");
+  }
+  SUBCASE("a frame of the handshake") {
+    peer.send(frame_of(header_of(FrameKind::kHello), pattern(48, 1)));
+    CHECK(server.why_closed() == "a hello frame after the handshake");
+  }
+  SUBCASE("an end within a body") {
+    peer.send(encode(header_of(FrameKind::kContribution, 0, 1000)));
+    peer.send(pattern(500, 1));
+    peer.close();
+    CHECK(server.why_closed() ==
+          "closed by the peer, in the middle of the body of a contribution frame");
+  }
+  SUBCASE("an end between frames") {
+    peer.close();
+    CHECK(server.why_closed() == "closed by the peer");
+  }
+  CHECK(server.events().frames.empty());
+}
+
+TEST_CASE("who does not know the secret is not let in") {
+  Node server(server_options());
+  AsioOptions options = worker_options();
+  SUBCASE("another secret") {
+    options.secret = Secret(24, std::byte{1});
+    Node worker(options);
+    worker.connect(server.address());
+    CHECK(worker.why_closed() == "the peer does not know the secret of this cluster");
+  }
+  SUBCASE("none") {
+    options.secret.clear();
+    Node worker(options);
+    worker.connect(server.address());
+    CHECK(worker.why_closed() ==
+          "refused by the peer: one end has a secret and the other has none: give both the same "
+          "secret file");
+  }
+  CHECK(server.events().opened.empty());
+  CHECK(server.events().closed.empty());
+}
+
+TEST_CASE("a stranger that says something else is told why it is refused") {
+  Node server(server_options());
+  const BareSocket stranger(server.address());
+  stranger.send(frame_of(header_of(FrameKind::kHeartbeat), {}));
+  const auto refusal = stranger.receive_frame();
+  REQUIRE(refusal);
+  CHECK(refusal->first.kind == FrameKind::kRefusal);
+  const std::string_view words(reinterpret_cast<const char*>(refusal->second.data()),
+                               refusal->second.size());
+  CHECK(words == "expected a hello frame, got a heartbeat frame");
+  CHECK_FALSE(stranger.receive_frame());
+}
+
+TEST_CASE("a stranger's refusal is shown without its control characters") {
+  const BareSocket listener = BareSocket::listening();
+  Node worker(worker_options());
+  worker.connect(listener.address());
+  const BareSocket peer = listener.accept();
+  peer.send(
+      frame_of(header_of(FrameKind::kRefusal), {std::byte{'n'}, std::byte{27}, std::byte{'o'}}));
+  CHECK(worker.why_closed() == "refused by the peer: n?o");
+}
+
+TEST_CASE("silent and slow strangers are dropped at the deadline") {
+  AsioOptions options = server_options();
+  options.limits.handshake = 60ms;
+  Node server(options);
+  const BareSocket silent(server.address()), slow(server.address());
+  const Bytes hello = frame_of(header_of(FrameKind::kHello), pattern(48, 1));
+  for (size_t i = 0; i < 5; ++i) {
+    slow.send(std::span(hello).subspan(i, 1));
+    std::this_thread::sleep_for(5ms);
+  }
+  CHECK(silent.receive(1).empty());
+  CHECK(slow.receive(1).empty());
+  CHECK(server.events().closed.empty());
+}
+
+TEST_CASE("who has not proved itself takes one of few places") {
+  AsioOptions options = server_options();
+  options.limits.unproved = 2;
+  Node server(options);
+  BareSocket first(server.address());
+  const BareSocket second(server.address());
+  const BareSocket third(server.address());
+  CHECK(third.receive(1).empty());
+  second.shake_hands(kSecret);  // one place is free again
+  REQUIRE(server.wait_open());
+  const BareSocket fourth(server.address());
+  fourth.shake_hands(kSecret);
+  CHECK(server.wait_open(2));
+}
+
+TEST_CASE("connections that cannot be made are told why") {
+  AsioOptions options = worker_options();
+  options.limits.handshake = 60ms;
+  Node worker(options);
+  SUBCASE("nobody listens") {
+    const std::string address = BareSocket::listening().address();
+    worker.connect(address);
+    CHECK(worker.why_closed() == "connection refused");
+  }
+  SUBCASE("no address") {
+    worker.connect("gpu3");
+    CHECK(worker.why_closed().starts_with("\"gpu3\" is no address"));
+  }
+  SUBCASE("nobody answers") {
+    const BareSocket listener = BareSocket::listening();
+    worker.connect(listener.address());
+    CHECK(worker.why_closed() == "no handshake within 0.06 s");
+  }
+}
+
+TEST_CASE("close() sends what is urgent, drops what is not, and tells the other end only") {
+  Pair pair;
+  // In one turn, so that nothing is on its way when close() comes.
+  const Bytes urgent = pattern(1000, 1), bulk = pattern(kSliceBytes, 2);
+  pair.worker.run([&] {
+    AsioTransport& transport = pair.worker.transport();
+    transport.send(pair.at_worker, header_of(FrameKind::kContribution, 1),
+                   {.bytes = bulk, .owner = {}}, bulk_priority(0));
+    transport.send(pair.at_worker, header_of(FrameKind::kControl, 2),
+                   {.bytes = urgent, .owner = {}}, kUrgent);
+    transport.close(pair.at_worker);
+    transport.send(pair.at_worker, header_of(FrameKind::kControl, 3), {}, kUrgent);
+  });
+  CHECK(pair.server.why_closed() == "closed by the peer");
+  CHECK(chunks_of(pair.server.events()) == std::vector<uint32_t>{2});
+  CHECK(pair.worker.events().closed.empty());
+}
+
+TEST_CASE("a machine may close a connection while it is told of a frame") {
+  Pair pair;
+  for (uint32_t chunk : {1u, 55u, 2u})
+    pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, chunk), pattern(10, 1), 0);
+  CHECK(pair.worker.why_closed() == "closed by the peer");
+  CHECK(chunks_of(pair.server.events()) == std::vector<uint32_t>{1, 55});
+  CHECK(pair.server.events().closed.empty());
+}
+
+TEST_CASE("after close() no memory of the machine is read") {
+  Node server(server_options());
+  const BareSocket peer(server.address());
+  peer.shake_hands(kSecret);
+  REQUIRE(server.wait_open());
+  const ConnectionId id = server.events().opened[0].first;
+  {
+    std::vector<Bytes> bodies(16, pattern(kSliceBytes, 1));
+    server.run([&] {
+      for (const Bytes& body : bodies)
+        server.transport().send(id, header_of(FrameKind::kSum), {.bytes = body, .owner = {}}, 1);
+    });
+    std::this_thread::sleep_for(20ms);
+    server.run([&] { server.transport().close(id); });
+    for (Bytes& body : bodies) std::fill(body.begin(), body.end(), std::byte{0});
+  }
+  size_t frames = 0;
+  for (auto frame = peer.receive_frame(); frame; frame = peer.receive_frame(), ++frames)
+    CHECK(body_checksum(frame->second) == frame->first.body_crc);
+  CHECK(frames >= 1);
+  CHECK(frames < 16);
+}
+
+TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
+  AsioOptions options = worker_options();
+  options.bandwidth_limit_mbps = 250;
+  Pair pair(server_options(), options);
+  constexpr size_t kSlices = 48;
+  for (uint32_t i = 0; i < kSlices; ++i)
+    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i), Bytes(kSliceBytes), 1);
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 1000), {}, kUrgent);
+  REQUIRE(pair.server.wait_frames(kSlices + 1));
+  const auto frames = pair.server.events().frames;
+  const auto chunks = chunks_of(pair.server.events());
+  CHECK(std::find(chunks.begin(), chunks.end(), 1000u) - chunks.begin() < 5);
+  const std::chrono::duration<double> took = frames.back().at - frames.front().at;
+  const double expected = (kSlices - 1) * (kSliceBytes + kHeaderBytes) / (250e6 / 8);
+  CHECK(took.count() > 0.9 * expected);
+  CHECK(took.count() < 1.4 * expected);  // other tests may have the processor
+}
+
+TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
+  AsioOptions options = server_options();
+  options.bandwidth_limit_mbps = 250;
+  Node server(options), first(worker_options()), second(worker_options());
+  first.connect(server.address());
+  REQUIRE(server.wait_open(1));
+  second.connect(server.address());
+  REQUIRE(server.wait_open(2));
+  const auto opened = server.events().opened;
+  for (uint32_t i = 0; i < 12; ++i)
+    for (size_t to : {0, 1})
+      server.send(opened[to].first, header_of(FrameKind::kSum), Bytes(kSliceBytes),
+                  bulk_priority(to == 0 ? 9 : 2));
+  REQUIRE(first.wait_frames(12));
+  REQUIRE(second.wait_frames(12));
+  const auto ended = second.events().frames.back().at;
+  size_t before = 0;
+  for (const auto& frame : first.events().frames) before += frame.at < ended ? 1 : 0;
+  CHECK(before < 6);
+}
+
+TEST_CASE("functions from other threads run in the I/O thread, those of one thread in order") {
+  Node node(server_options());
+  std::vector<int> last(4, -1);  // touched by the I/O thread only
+  bool in_order = true;
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < last.size(); ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 500; ++i)
+          node.transport().post([&, t, i] {
+            in_order = in_order && last[t] == i - 1;
+            last[t] = i;
+          });
+      });
+  }
+  node.run([] {});
+  CHECK(in_order);
+  CHECK(last == std::vector<int>(4, 499));
+}
+
+TEST_CASE("a machine is woken once, at the earliest time it asked for") {
+  Node node(server_options());
+  AsioTransport& transport = node.transport();
+  const Time begin = transport.now();
+  node.run([&] {
+    transport.wake_at(begin + 10s);
+    transport.wake_at(begin + 30ms);
+    transport.wake_at(begin + 20s);
+  });
+  REQUIRE(node.wait([](const Node::Events& events) { return events.wakes > 0; }));
+  CHECK(transport.now() - begin >= 30ms);
+  std::this_thread::sleep_for(20ms);
+  CHECK(node.events().wakes == 1);
+  node.run([&] { transport.wake_at(transport.now() - 1s); });
+  CHECK(node.wait([](const Node::Events& events) { return events.wakes == 2; }));
+}
+
+TEST_CASE("listening beyond loopback needs a secret, certificates or courage") {
+  AsioOptions options = server_options();
+  options.listen = "0.0.0.0:0";
+  options.secret.clear();
+  CHECK_THROWS_WITH_AS(AsioTransport{options},
+                       "listening at 0.0.0.0:0, which is not loopback, needs a secret or TLS: give "
+                       "--secret-file, or --insecure if nobody else can reach this network",
+                       ConfigError);
+  options.insecure = true;
+  CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));
+  options.insecure = false;
+  options.secret = kSecret;
+  CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));
+}
+
+TEST_CASE("where one cannot listen is said") {
+  const AsioTransport first(server_options());
+  AsioOptions options = server_options();
+  options.listen = first.address();
+  CHECK_THROWS_WITH_AS(AsioTransport{options},
+                       ("cannot listen at " + first.address() + ": Address already in use").c_str(),
+                       RunError);
+  options.listen = "localhost";
+  CHECK_THROWS_AS(AsioTransport{options}, ConfigError);
+}
+
+TEST_CASE("a transport ends from any state") {
+  const BareSocket listener = BareSocket::listening();
+  const BareSocket mute = [&] {
+    Node server(server_options());
+    Node worker(worker_options());
+    worker.connect(server.address());       // open
+    worker.connect(listener.address());     // waits for a challenge
+    worker.connect("127.0.0.1:1");          // refused, or about to be
+    BareSocket stranger(server.address());  // has not said anything
+    REQUIRE(worker.wait_open());
+    REQUIRE(server.wait_open());
+    const ConnectionId id = server.events().opened[0].first;
+    for (int i = 0; i < 20; ++i)
+      server.send(id, header_of(FrameKind::kSum), pattern(kSliceBytes, i), 1);
+    worker.transport().stop();
+    worker.transport().stop();
+    return stranger;
+  }();
+  CHECK(mute.receive(1).empty());
+}
+
+TEST_CASE("stop() sends what is urgent first") {
+  Node server(server_options());
+  {
+    Node worker(worker_options());
+    const ConnectionId id = worker.connect(server.address());
+    REQUIRE(worker.wait_open());
+    worker.send(id, header_of(FrameKind::kControl, 5), pattern(100000, 1), kUrgent);
+  }
+  CHECK(server.why_closed() == "closed by the peer");
+  CHECK(chunks_of(server.events()) == std::vector<uint32_t>{5});
+}
+
+TEST_CASE("what a machine throws is handed on") {
+  std::promise<std::string> said;
+  AsioOptions options = server_options();
+  options.on_failure = [&](std::exception_ptr failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      said.set_value(error.what());
+    }
+  };
+  Pair pair(options);
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, 66), pattern(1, 1), kUrgent);
+  CHECK(said.get_future().get() == "chunk 66");
+}
