@@ -173,8 +173,9 @@ void Connection::was_read(const std::error_code& error, size_t count) {
   report_life();
   if (!listens()) return forget_input();
   const std::string fault = reader_.filled(count, *this);
+  if (!fault.empty() && phase_ == Phase::kOpen) fail(fault);
+  if (!fault.empty() && phase_ == Phase::kHandshaking) refuse(fault);
   if (!listens()) return forget_input();
-  if (!fault.empty()) return phase_ == Phase::kOpen ? fail(fault) : refuse(fault);
   read();
 }
 

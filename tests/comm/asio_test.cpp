@@ -458,7 +458,9 @@ TEST_CASE("what a machine throws is handed on") {
       said.set_value(error.what());
     }
   };
-  Pair pair(options);
+  AsioOptions workers = worker_options();
+  workers.limits.linger = 20ms;  // nobody will close the other end
+  Pair pair(options, workers);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, 66), pattern(1, 1), kUrgent);
   CHECK(said.get_future().get() == "chunk 66");
 }
