@@ -34,4 +34,12 @@ void Choice::describe(Fields& fields) {
   fields.text("backward_weights", backward_weights, "algorithm of the gradient of the weight");
 }
 
+void Layer::write_factors(const Bindings&, const FactorMemory&) {
+  throw LogicError("this layer gives no factors");
+}
+
+void Layer::rebuild(const FactorMemory&, const Bindings&) {
+  throw LogicError("this layer gives no factors");
+}
+
 }  // namespace poseidon::layers

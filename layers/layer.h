@@ -36,6 +36,15 @@ struct StatisticSpec {
   double momentum = 0.1;
 };
 
+/// The weight gradient of such a layer is a product of two thin matrices with a row for each
+/// sample, deltas^T x activations: the gradient of its output (before an activation that is fused
+/// into it) and its input. The bias gradient is the sum of the deltas over the samples.
+struct FactorShape {
+  int64_t rows = 0;     ///< of the weight: outputs, the width of the deltas
+  int64_t columns = 0;  ///< of the weight: inputs, the width of the activations
+  bool bias = false;
+};
+
 /// What the network file says of one layer, and what follows from it. Made by make_definition
 /// (layers/registry.h).
 class Definition {
@@ -51,6 +60,8 @@ class Definition {
 
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
   virtual std::vector<StatisticSpec> statistics() const { return {}; }
+  /// Of a layer whose gradients can be sent as factors; none for all others.
+  virtual std::optional<FactorShape> factors() const { return std::nullopt; }
   /// Multiply-adds of one forward pass over the batch; 0 where they do not matter.
   virtual int64_t multiply_adds() const { return 0; }
   /// Its output is (samples, 2): the loss of each sample, unscaled, and the rank of its label among
@@ -104,6 +115,12 @@ struct ParameterMemory {
   float* gradient = nullptr;  ///< of a statistic: this batch's contribution; null when not training
 };
 
+/// The factors of a batch, or of several one after another: dense, a row for each sample.
+struct FactorMemory {
+  float* deltas = nullptr;       ///< samples x FactorShape::rows
+  float* activations = nullptr;  ///< samples x FactorShape::columns
+};
+
 /// The memory of one call, bound by the net.
 struct Bindings {
   std::vector<Tensor> inputs;
@@ -147,6 +164,13 @@ class Layer {
   virtual void forward(const StepContext& step, const Bindings& memory) = 0;
   virtual void backward(const StepContext& step, const Bindings& memory) = 0;
 
+  /// Of a layer that was made to give factors, before backward: writes those of this batch to
+  /// `factors`, if they are wanted. backward then makes the input gradients alone.
+  virtual void write_factors(const Bindings& memory, const FactorMemory& factors);
+  /// Of such a layer: the gradients of its parameters from the stacked factors of
+  /// LayerRequest::factor_rows samples. Bits do not depend on the number of threads.
+  virtual void rebuild(const FactorMemory& factors, const Bindings& memory);
+
   /// Elements of parameter `index` in the order this layer keeps it, padding (always zero)
   /// included.
   virtual int64_t packed_count(int index) const = 0;
@@ -176,6 +200,8 @@ struct LayerRequest {
   bool training = true;       ///< backward will be called
   std::optional<float> relu;  ///< apply leaky relu with this negative slope to the output
   bool residual = false;      ///< the last input is to be added to the output, before the relu
+  /// More than 0: give factors in place of gradients, and rebuild from this many samples.
+  int64_t factor_rows = 0;
   Choice choice;
 };
 

@@ -12,6 +12,9 @@ class Linear final : public Definition {
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
   std::vector<ParameterSpec> parameters() const override;
+  std::optional<FactorShape> factors() const override {
+    return FactorShape{.rows = outputs, .columns = inputs, .bias = bias};
+  }
   int64_t multiply_adds() const override { return samples * inputs * outputs; }
 
   int64_t outputs = 0;

@@ -72,7 +72,11 @@ struct Net::State {
       : network(definition),
         versions(options.versions),
         program(definition, factory,
-                {.training = options.training, .choices = options.choices, .keep = options.keep}),
+                {.training = options.training,
+                 .choices = options.choices,
+                 .keep = options.keep,
+                 .factored = options.factored,
+                 .factor_rows = options.factor_rows}),
         call_of_layer(definition.nodes().size()),
         parameters_of_layer(definition.nodes().size()),
         statistics_of_layer(definition.nodes().size()) {
@@ -250,12 +254,35 @@ void Net::backward(const layers::StepContext& step, const OnGradient& on_gradien
                    const BetweenLayers& between_layers) {
   std::vector<Call>& calls = state_->program.calls();
   for (size_t i = calls.size(); i-- > 0;) {
-    if (!calls[i].runs_backward) continue;
-    calls[i].layer->backward(step, calls[i].memory);
-    if (on_gradient && calls[i].node >= 0 && state_->announces(calls[i].node))
-      on_gradient(calls[i].node);
+    Call& call = calls[i];
+    if (!call.runs_backward) continue;
+    const bool announced = on_gradient && call.node >= 0 && state_->announces(call.node);
+    if (call.gives_factors) {
+      // They leave before the gradient of the input is computed.
+      call.layer->write_factors(call.memory, call.factors);
+      if (announced) on_gradient(call.node);
+      call.layer->backward(step, call.memory);
+    } else {
+      call.layer->backward(step, call.memory);
+      if (announced) on_gradient(call.node);
+    }
     if (between_layers) between_layers();
   }
+}
+
+std::optional<layers::FactorShape> Net::factor_shape(int layer) const {
+  const Call* call = state_->call_of_layer[at(layer)];
+  if (call == nullptr || !call->gives_factors) return std::nullopt;
+  return state_->definition_of(*call).factors();
+}
+
+void Net::set_factor_memory(int layer, const layers::FactorMemory& memory) {
+  state_->call_of_layer[at(layer)]->factors = memory;
+}
+
+void Net::rebuild(int layer, const layers::FactorMemory& stacked) {
+  Call& call = *state_->call_of_layer[at(layer)];
+  call.layer->rebuild(stacked, call.memory);
 }
 
 std::span<Parameter> Net::parameters() { return state_->parameters; }
@@ -365,6 +392,7 @@ std::string Net::first_non_finite(const layers::StepContext& step) {
   }
   std::string found;
   backward(step, [&](int layer) {
+    if (factor_shape(layer)) return;  // no gradients are there yet
     for (int index : state_->parameters_of_layer[at(layer)])
       if (found.empty() && !all_finite(state_->parameters[at(index)].gradient))
         found = state_->network.nodes()[at(layer)].definition->name;
@@ -407,6 +435,7 @@ std::vector<Net::Timing> Net::time(const layers::StepContext& step, int repeats)
     for (size_t i = calls.size(); i-- > 0;) {
       if (!calls[i].runs_backward) continue;
       const auto start = std::chrono::steady_clock::now();
+      if (calls[i].gives_factors) calls[i].layer->write_factors(calls[i].memory, {});
       calls[i].layer->backward(step, calls[i].memory);
       backward_ms[i].push_back(milliseconds_since(start));
     }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ using Choices = std::map<std::string, layers::Choice>;
 /// may be read and its gradients and contributions overwritten.
 using Gate = std::function<void(int layer)>;
 /// Called in backward as soon as all gradients of a layer with learned parameters are final, last
-/// layer first. Its parameters may still be read: they must not change before BetweenLayers.
+/// layer first; of a layer that gives factors, as soon as these are. Its parameters may still be
+/// read: they must not change before BetweenLayers.
 using OnGradient = std::function<void(int layer)>;
 /// Called in backward after each layer: parameters of the layers announced so far may change.
 using BetweenLayers = std::function<void()>;
@@ -62,6 +64,10 @@ class Net {
     /// 2: learned parameters and statistics have a second memory, into which an update is written
     /// beside the current values; see flip().
     int versions = 1;
+    /// Layers that give factors in place of gradients (layers::FactorShape), and of how many
+    /// samples rebuild() gets them: those of the global batch. Frozen layers cannot.
+    std::vector<std::string> factored = {};
+    int64_t factor_rows = 0;
   };
 
   /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError.
@@ -76,6 +82,15 @@ class Net {
   /// After a forward in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
                 const BetweenLayers& between_layers = nullptr);
+
+  /// Of a layer that gives factors; none of one that gives gradients.
+  std::optional<layers::FactorShape> factor_shape(int layer) const;
+  /// Where the next backward passes put a layer's factors, a row for each sample of the net's
+  /// batch; null: nowhere. The memory is the caller's.
+  void set_factor_memory(int layer, const layers::FactorMemory& memory);
+  /// The layer's gradients from the stacked factors of Options::factor_rows samples. Not within a
+  /// pass, but for the callbacks.
+  void rebuild(int layer, const layers::FactorMemory& stacked);
 
   /// In network order.
   std::span<Parameter> parameters();

@@ -18,10 +18,34 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
       factory_(factory),
       options_(options),
       value_of_node_(network.nodes().size(), -1) {
+  check_factored();
   add_value({.shape = network.input(), .layout = Layout::kPlain, .producer = -1, .consumers = {}});
   for (const Operation& operation : fuse(network, factory)) add_operation(operation);
   mark_backward();
   assign_memory();
+}
+
+bool Program::is_factored(const std::string& layer) const {
+  return std::ranges::find(options_.factored, layer) != options_.factored.end();
+}
+
+/// Refuses layers that cannot give factors.
+void Program::check_factored() const {
+  for (const std::string& name : options_.factored) {
+    const auto node = std::ranges::find_if(
+        network_.nodes(), [&](const Node& other) { return other.definition->name == name; });
+    if (node == network_.nodes().end())
+      throw ConfigError(text("no layer is named \"", name, "\", so it cannot give factors"));
+    const layers::Definition& definition = *node->definition;
+    const auto refuse = [&](const char* reason) {
+      throw ConfigError(text("[", definition.type(), " '", name, "'] ", reason));
+    };
+    if (!definition.factors()) refuse("gives no factors: only linear layers do");
+    if (std::ranges::all_of(definition.parameters(), [](const layers::ParameterSpec& spec) {
+          return spec.learning_rate_multiplier == 0;
+        }))
+      refuse("gives no factors: its learning rate is 0");
+  }
 }
 
 int Program::add_value(Value value) {
@@ -53,6 +77,8 @@ void Program::add_operation(const Operation& operation) {
     needs_gradient = needs_gradient || value.needs_gradient;
   }
   Call call;
+  call.gives_factors = options_.training && is_factored(definition.name);
+  if (call.gives_factors) request.factor_rows = options_.factor_rows;
   call.layer = factory_.make(request);
   call.node = operation.node;
   const layers::Needs& needs = call.layer->needs();

@@ -29,6 +29,8 @@ struct Call {
   std::vector<int> inputs;     ///< values
   int output = 0;              ///< value
   bool runs_backward = false;  ///< a loss depends on it, and a gradient is wanted of it
+  bool gives_factors = false;
+  layers::FactorMemory factors;  ///< where it puts them
   layers::Bindings memory;
 };
 
@@ -40,7 +42,9 @@ class Program {
   struct Options {
     bool training = true;
     std::map<std::string, layers::Choice> choices;
-    std::vector<std::string> keep;  ///< layers whose output must survive the step
+    std::vector<std::string> keep;      ///< layers whose output must survive the step
+    std::vector<std::string> factored;  ///< layers that give factors
+    int64_t factor_rows = 0;            ///< samples of all factors that are stacked
   };
 
   Program(const Network& network, layers::LayerFactory& factory, const Options& options);
@@ -55,6 +59,8 @@ class Program {
   size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
+  void check_factored() const;
+  bool is_factored(const std::string& layer) const;
   void add_operation(const Operation& operation);
   int in_layout(int value, Layout layout);
   int add_value(Value value);

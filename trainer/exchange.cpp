@@ -4,15 +4,30 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+/// Whether the shards' gradients of this parameter are added one to another.
+bool summed(const net::Net& net, const net::Parameter& parameter) {
+  return parameter.learned && !net.factor_shape(parameter.layer);
+}
+
+}  // namespace
+
 LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards)
     : net_(net), shards_(shards) {
   for (const net::Parameter& parameter : net.parameters())
-    gradients_.emplace_back(parameter.learned ? parameter.gradient.size() : 0, shards, updater);
+    gradients_.emplace_back(summed(net, parameter) ? parameter.gradient.size() : 0, shards,
+                            updater);
   for (const net::Statistic& statistic : net.statistics())
     statistics_.emplace_back(statistic.contribution.size(), shards, updater);
+  for (const int layer : net.summed_layers())
+    if (const auto shape = net.factor_shape(layer))
+      factors_.try_emplace(layer, *shape, shards * net.input().shape.samples());
 }
 
 void LocalExchange::forward_done(int64_t shard) {
+  for (const auto& [layer, stack] : factors_)
+    net_.set_factor_memory(layer, stack.from(shard * net_.input().shape.samples()));
   for (size_t i = 0; i < statistics_.size(); ++i)
     statistics_[i].add(shard, net_.statistics()[i].contribution);
   if (shard < shards_ - 1) return;
@@ -21,11 +36,20 @@ void LocalExchange::forward_done(int64_t shard) {
 }
 
 void LocalExchange::contribute(int layer, int64_t shard) {
+  const bool last = shard == shards_ - 1;
+  const auto factors = factors_.find(layer);
+  if (factors == factors_.end())
+    sum_gradients(layer, shard);
+  else if (last)
+    net_.rebuild(layer, factors->second.all());
+  if (last) arrived_.push_back(layer);
+}
+
+void LocalExchange::sum_gradients(int layer, int64_t shard) {
   for (const int index : net_.parameters_of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned) gradients_[static_cast<size_t>(index)].add(shard, parameter.gradient);
   }
-  if (shard == shards_ - 1) arrived_.push_back(layer);
 }
 
 std::optional<int> LocalExchange::arrived() {

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "layers/update.h"
 #include "net/net.h"
 #include "trainer/shard_tree.h"
+#include "trainer/stacked_factors.h"
 
 namespace poseidon::trainer {
 
@@ -20,10 +22,11 @@ class GradientExchange {
   virtual ~GradientExchange() = default;
 
   /// The forward pass of shard `shard` is over: the net's memory holds its contributions to the
-  /// statistics of all layers. They may be overwritten by the next forward.
+  /// statistics of all layers. They may be overwritten by the next forward. Where layers give
+  /// factors, the exchange now says where to (Net::set_factor_memory).
   virtual void forward_done(int64_t shard) = 0;
-  /// The net's memory holds the gradients of the layer for shard `shard`. They may be overwritten
-  /// by the layer's next backward.
+  /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
+  /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
   /// A layer of which all sums over all shards are in the net's memory, in place of gradients and
   /// contributions. Each of Net::summed_layers() arrives once a step. None when no further one is
@@ -33,7 +36,8 @@ class GradientExchange {
   virtual int wait() = 0;
 };
 
-/// One worker alone: its own shards are all there are, summed by the fixed tree.
+/// One worker alone: its own shards are all there are, summed by the fixed tree. Layers that give
+/// factors are rebuilt from those of all shards at once.
 class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards);
@@ -44,9 +48,12 @@ class LocalExchange final : public GradientExchange {
   int wait() override;
 
  private:
+  void sum_gradients(int layer, int64_t shard);
+
   net::Net& net_;
   int64_t shards_;
   std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter, each statistic
+  std::map<int, StackedFactors> factors_;          ///< by layer
   std::deque<int> arrived_;
 };
 

@@ -5,6 +5,7 @@
 #include "core/cpu/onednn.h"
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/factors.h"
 #include "layers/cpu/scratch.h"
 
 namespace poseidon::layers::cpu {
@@ -29,9 +30,9 @@ class CpuLinear final : public CpuLayer {
         source_({linear_.samples, linear_.inputs}, kFloat, FormatTag::nc),
         target_({linear_.samples, linear_.outputs}, kFloat, FormatTag::nc),
         bias_({linear_.outputs}, kFloat, FormatTag::x) {
-    make_forward(request.training);
-    order_ =
-        WeightOrder(device_, {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi}, weight_);
+    make_forward(request.training, any_weight());
+    if (request.factor_rows > 0) make_rebuild(request);
+    order_ = WeightOrder(device_, plain_weight(), weight_);
     if (request.training) make_backward(request.input_needs_gradient[0]);
     needs_.input_layouts = {Layout::kPlain};
     needs_.output_layout = Layout::kPlain;
@@ -66,14 +67,30 @@ class CpuLinear final : public CpuLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    float* gradient = const_cast<float*>(combined_gradient(memory, relu_));
-    run_backward_weights(memory, gradient);
-    if (memory.input_gradients[0]) run_backward_data(memory, gradient);
+    if (!rebuild_)
+      run_backward_weights(memory, const_cast<float*>(combined_gradient(memory, relu_)));
+    // By now they are all in one, be it by this pass or by write_factors.
+    if (memory.input_gradients[0]) run_backward_data(memory, memory.output_gradients[0].data);
+  }
+
+  void write_factors(const Bindings& memory, const FactorMemory& factors) override {
+    const float* deltas = combined_gradient(memory, relu_);
+    if (factors.deltas == nullptr) return;
+    std::copy_n(deltas, linear_.samples * linear_.outputs, factors.deltas);
+    std::copy_n(memory.inputs[0].data, linear_.samples * linear_.inputs, factors.activations);
+  }
+
+  void rebuild(const FactorMemory& factors, const Bindings& memory) override {
+    rebuild_->run(factors, memory.parameters[0].gradient,
+                  linear_.bias ? memory.parameters[1].gradient : nullptr, memory.scratch);
   }
 
  private:
   MemoryDesc any_weight() const {
     return {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::any};
+  }
+  MemoryDesc plain_weight() const {
+    return {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi};
   }
 
   void need_scratch(size_t scratchpad, size_t extra = 0) {
@@ -81,23 +98,34 @@ class CpuLinear final : public CpuLayer {
         std::max(needs_.scratch_bytes, Scratch::rounded(scratchpad) + Scratch::rounded(extra));
   }
 
-  void make_forward(bool training) {
+  void make_forward(bool training, const MemoryDesc& weight) {
     dnnl::primitive_attr attributes = user_scratchpad();
     if (relu_) attributes.set_post_ops(relu_post_op(*relu_));
     const auto kind =
         training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     dnnl::engine& engine = device_.engine();
-    forward_desc_ = linear_.bias
-                        ? describe_forward<dnnl::inner_product_forward>(
-                              engine, attributes, kind, source_, any_weight(), bias_, target_)
-                        : describe_forward<dnnl::inner_product_forward>(
-                              engine, attributes, kind, source_, any_weight(), target_);
+    forward_desc_ = linear_.bias ? describe_forward<dnnl::inner_product_forward>(
+                                       engine, attributes, kind, source_, weight, bias_, target_)
+                                 : describe_forward<dnnl::inner_product_forward>(
+                                       engine, attributes, kind, source_, weight, target_);
     weight_ = forward_desc_.weights_desc();
     forward_ = dnnl::inner_product_forward(forward_desc_);
     need_scratch(forward_desc_.scratchpad_desc().get_size());
   }
 
+  void make_rebuild(const LayerRequest& request) {
+    const FactorShape shape = *linear_.factors();
+    if (!FactorRebuild::order_of(weight_, shape)) make_forward(request.training, plain_weight());
+    rebuild_.emplace(device_, shape, request.factor_rows, *FactorRebuild::order_of(weight_, shape));
+    need_scratch(rebuild_->scratch_bytes());
+  }
+
   void make_backward(bool data_wanted) {
+    if (!rebuild_) make_backward_weights();
+    if (data_wanted) make_backward_data();
+  }
+
+  void make_backward_weights() {
     backward_weights_desc_ = ask_backward_weights(weight_);
     if (is_reference(backward_weights_desc_))
       backward_weights_desc_ = ask_backward_weights(any_weight());
@@ -106,7 +134,9 @@ class CpuLinear final : public CpuLayer {
     from_gradient_order_ = PreparedReorder(device_, gradient, weight_);
     need_scratch(backward_weights_desc_.scratchpad_desc().get_size(),
                  gradient == weight_ ? 0 : gradient.get_size());
-    if (!data_wanted) return;
+  }
+
+  void make_backward_data() {
     backward_data_desc_ = ask_backward_data(weight_);
     if (is_reference(backward_data_desc_)) backward_data_desc_ = ask_backward_data(any_weight());
     backward_data_ = dnnl::inner_product_backward_data(backward_data_desc_);
@@ -172,6 +202,7 @@ class CpuLinear final : public CpuLayer {
   dnnl::inner_product_backward_weights backward_weights_;
   PreparedReorder to_backward_order_, from_gradient_order_;
   WeightOrder order_;
+  std::optional<FactorRebuild> rebuild_;  ///< of a layer that gives factors
 };
 
 }  // namespace

@@ -39,10 +39,16 @@ class Arguments {
 
   template <class Primitive>
   void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch) {
+    run(primitive, scratchpad, scratch, device_.stream());
+  }
+  /// On a stream of one's own, which several threads at a time need.
+  template <class Primitive>
+  void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch,
+           dnnl::stream& stream) {
     if (scratchpad.get_size() > 0)
       add(DNNL_ARG_SCRATCHPAD, scratchpad, scratch.take(scratchpad.get_size()));
-    primitive.execute(device_.stream(), memory_);
-    device_.stream().wait();
+    primitive.execute(stream, memory_);
+    stream.wait();
   }
 
  private:

@@ -86,8 +86,9 @@ struct Training {
 };
 
 /// The state after each step from 0 on.
-std::vector<std::vector<float>> undisturbed(const Job& job, int64_t steps) {
-  Training training(job);
+std::vector<std::vector<float>> undisturbed(const Job& job, const net::Net::Options& options,
+                                            int64_t steps) {
+  Training training(job, options);
   std::vector<std::vector<float>> states{training.state()};
   for (int64_t step = 0; step < steps; ++step) {
     training.loop.step();
@@ -97,20 +98,30 @@ std::vector<std::vector<float>> undisturbed(const Job& job, int64_t steps) {
   return states;
 }
 
-const std::vector<std::vector<std::string>> kVariants{
-    {},
-    {"optimizer.type=adam"},
-    {"cluster.logical_shards=4"},
-    {"optimizer.clip_norm=0.1", "cluster.logical_shards=2"}};
+struct Setup {
+  std::vector<std::string> overrides;
+  std::vector<std::string> factored = {};
+
+  net::Net::Options options(int versions) const {
+    return {.versions = versions, .factored = factored, .factor_rows = 8};
+  }
+};
+
+const std::vector<Setup> kSetups{{{}},
+                                 {{"optimizer.type=adam"}},
+                                 {{"cluster.logical_shards=4"}},
+                                 {{"optimizer.clip_norm=0.1", "cluster.logical_shards=2"}},
+                                 {{}, {"ip"}},
+                                 {{"optimizer.type=adam", "cluster.logical_shards=4"}, {"ip"}}};
 
 }  // namespace
 
 TEST_CASE("two versions give the bits of one") {
   const TinyJob tiny;
-  for (const std::vector<std::string>& variant : kVariants) {
-    const Job job = tiny.load(variant);
-    const std::vector<std::vector<float>> expected = undisturbed(job, 4);
-    Training training(job, {.versions = 2});
+  for (const Setup& setup : kSetups) {
+    const Job job = tiny.load(setup.overrides);
+    const std::vector<std::vector<float>> expected = undisturbed(job, setup.options(1), 4);
+    Training training(job, setup.options(2));
     for (int step = 0; step < 4; ++step) training.loop.step();
     training.loop.settle();
     CHECK(training.loop.last_complete_step() == 4);
@@ -121,12 +132,12 @@ TEST_CASE("two versions give the bits of one") {
 TEST_CASE("whenever the exchange fails, the last complete step can be had back") {
   constexpr int64_t kSteps = 4;
   const TinyJob tiny;
-  for (const std::vector<std::string>& variant : kVariants) {
-    const Job job = tiny.load(variant);
-    const std::vector<std::vector<float>> expected = undisturbed(job, kSteps);
+  for (const Setup& setup : kSetups) {
+    const Job job = tiny.load(setup.overrides);
+    const std::vector<std::vector<float>> expected = undisturbed(job, setup.options(1), kSteps);
     int64_t failures = 0;
     for (int64_t arrivals = 0;; ++arrivals) {
-      Training training(job, {.versions = 2}, arrivals);
+      Training training(job, setup.options(2), arrivals);
       const std::string error = error_of<RunError>([&] {
         for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
         training.loop.settle();
@@ -143,6 +154,18 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
     }
     CHECK(failures == kSteps * 3);  // three layers with something to sum
   }
+}
+
+TEST_CASE("factors of all shards give nearly the sum of their gradients") {
+  const TinyJob tiny;
+  const Job job = tiny.load({"cluster.logical_shards=4"});
+  const auto by_gradients = undisturbed(job, {}, 3);
+  const auto by_factors = undisturbed(job, {.factored = {"ip"}, .factor_rows = 8}, 3);
+  CHECK(by_factors[0] == by_gradients[0]);
+  CHECK(by_factors[3] != by_factors[0]);
+  for (size_t i = 0; i < by_factors[3].size(); ++i)
+    CHECK(by_factors[3][i] ==
+          doctest::Approx(static_cast<double>(by_gradients[3][i])).epsilon(1e-4).scale(0.01));
 }
 
 TEST_CASE("the loss is the sum of the shards' losses in their order") {
