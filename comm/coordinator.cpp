@@ -54,6 +54,7 @@ void Coordinator::begin() {
 // ---- gathering
 
 void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
+  if (state_ == State::kEnded) return transport_.close(connection);
   liveness_.add(connection, transport_.now());
   strangers_[connection] = peer.address;
 }
@@ -120,7 +121,7 @@ std::string Coordinator::missing() const {
   const size_t servers = options_.servers - there[Role::kServer];
   std::string out;
   if (workers > 0) out = plural(workers, "worker");
-  if (servers > 0) out += (out.empty() ? "" : " and ") + plural(servers, "server");
+  if (servers > 0) out += text(out.empty() ? "" : " and ", plural(servers, "server"));
   return out;
 }
 
@@ -196,7 +197,7 @@ bool Coordinator::same_facts() {
     if (node.role != Role::kWorker) continue;
     const std::string different = difference(first.facts, member.facts);
     if (different.empty()) continue;
-    accuse(loss_of(member, Loss::Kind::kError, "its " + different + " as on worker 0"));
+    accuse(loss_of(member, Loss::Kind::kError, text("its ", different, " as on worker 0")));
     return false;
   }
   return true;
@@ -222,6 +223,7 @@ void Coordinator::start_when_ready() {
 // ---- running
 
 void Coordinator::compare(MemberState& member, const Digest& digest) {
+  if (state_ != State::kRunning) return;
   auto& values = digests_[digest.step];
   values[member.node.rank] = digest.values;
   if (values.size() < options_.workers) return;
@@ -239,7 +241,7 @@ bool Coordinator::same_digest(int64_t step, const MemberState& member,
   std::string what = "its number of tensors";
   for (size_t i = 0; i < std::min(values.size(), expected.size()); ++i)
     if (values[i] != expected[i]) {
-      what = "\"" + host_.tensor_name(i) + "\"";
+      what = text("\"", host_.tensor_name(i), "\"");
       break;
     }
   Loss loss = loss_of(member, Loss::Kind::kDrift,
@@ -289,7 +291,7 @@ std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& he
   if (!placement.fault.empty()) {
     // Not from within a request of the transport's: the connection's own end tells the rest.
     transport_.close(from);
-    member_lost(*member, "it " + placement.fault);
+    member_lost(*member, text("it ", placement.fault));
   }
   return placement.accepted ? placement.memory : std::span<std::byte>();
 }
@@ -412,7 +414,7 @@ void Coordinator::wake() {
   if (state_ == State::kEnded) return;
   for (ConnectionId connection : liveness_.wake(transport_)) {
     transport_.close(connection);
-    closed(connection, "no sign of life for " + seconds_text(liveness_.timeout()));
+    closed(connection, text("no sign of life for ", seconds_text(liveness_.timeout())));
     if (state_ == State::kEnded) return;
   }
   if (state_ == State::kGathering && gather_until_.count() > 0 &&
@@ -421,7 +423,7 @@ void Coordinator::wake() {
         {.kind = Loss::Kind::kError,
          .who = {},
          .address = "",
-         .why = missing() + " did not join within " + seconds_text(options_.gather_timeout),
+         .why = text(missing(), " did not join within ", seconds_text(options_.gather_timeout)),
          .step = 0,
          .awaited = ""});
   if (state_ == State::kRunning) watch_progress();
@@ -439,8 +441,9 @@ void Coordinator::watch_progress() {
   if (slowest == nullptr) return;
   const Time waited = now - last_step_at_;
   if (waited >= options_.stall_timeout)
-    return accuse(loss_of(*slowest, Loss::Kind::kStall,
-                          "its last word came " + seconds_text(now - slowest->progress) + " ago"));
+    return accuse(
+        loss_of(*slowest, Loss::Kind::kStall,
+                text("its last word came ", seconds_text(now - slowest->progress), " ago")));
   Time median{0};
   if (!step_times_.empty()) {
     std::vector<Time> times = step_times_;

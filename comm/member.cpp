@@ -81,9 +81,14 @@ void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
               .facts = options_.facts});
     return;
   }
-  const NodeId node{peer.role, static_cast<uint16_t>(peer.rank)};
+  // Who was called is known; who calls has proved who it is.
+  const auto called = connecting_.find(connection);
+  const NodeId node = called != connecting_.end()
+                          ? called->second
+                          : NodeId{peer.role, static_cast<uint16_t>(peer.rank)};
+  const bool known = called != connecting_.end() || peer.rank >= 0;
   connecting_.erase(connection);
-  if (peer.rank < 0 || connection_of_.contains(node) || (view_ != 0 && !roster_.contains(node))) {
+  if (!known || connection_of_.contains(node) || (view_ != 0 && !roster_.contains(node))) {
     liveness_.remove(connection);
     return transport_.close(connection);
   }
@@ -126,6 +131,10 @@ void Member::control(const ControlMessage& message) {
 }
 
 void Member::prepared(const std::vector<Fact>& facts) { tell(Prepared{facts}); }
+void Member::note(const Note& note) { tell(note); }
+void Member::digest(const Digest& digest) { tell(digest); }
+void Member::stopped(int64_t step) { tell(Stopped{step}); }
+void Member::saved(int64_t step) { tell(Saved{step}); }
 
 // ---- peers
 
@@ -196,7 +205,7 @@ std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header)
   const std::optional<NodeId> node = node_of(from);
   if (!node || state_ >= State::kSuspecting) return {};
   const Placement placement = host_.place(*node, header);
-  if (!placement.fault.empty()) suspect(*node, "it " + placement.fault);
+  if (!placement.fault.empty()) suspect(*node, text("it ", placement.fault));
   if (!placement.accepted) return {};
   return options_.carries_payload ? placement.memory : nowhere(header.length);
 }
@@ -252,7 +261,7 @@ void Member::wake() {
   for (ConnectionId connection : liveness_.wake(transport_)) {
     const std::optional<NodeId> node = node_of(connection);
     liveness_.remove(connection);
-    const std::string why = "no sign of life for " + seconds_text(liveness_.timeout());
+    const std::string why = text("no sign of life for ", seconds_text(liveness_.timeout()));
     if (connection == coordinator_) {
       coordinator_there_ = false;
       transport_.close(connection);

@@ -72,14 +72,16 @@ class Member final : public Machine, public Outlet {
   void prepared(const std::vector<Fact>& facts);
   /// `meets_workers`: the plan moves factors between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
-  void note(const Note& note) { tell(note); }
-  void digest(const Digest& digest) { tell(digest); }
+  void note(const Note& note);
+  void digest(const Digest& digest);
   /// All steps are done; only the coordinator matters from here on.
   void finished(int64_t step);
   /// An error of this node's own: the job fails.
   void report_error(const std::string& why);
-  void stopped(int64_t step) { tell(Stopped{step}); }
-  void saved(int64_t step) { tell(Saved{step}); }
+  void stopped(int64_t step);
+  void saved(int64_t step);
+  /// Ends without a word: nobody is left to talk to.
+  void leave() { end(); }
   /// A bulk frame to the coordinator.
   void send_to_coordinator(const FrameHeader& header, Payload payload);
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/counters.h"
 #include "comm/number_format.h"
 #include "comm/outlet.h"
 #include "comm/plan.h"
 #include "comm/shard_parts.h"
 #include "comm/slab_pool.h"
-#include "comm/traffic.h"
 
 namespace poseidon::comm {
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/counters.h"
 #include "comm/number_format.h"
 #include "comm/outlet.h"
 #include "comm/plan.h"
 #include "comm/shard_parts.h"
 #include "comm/slices.h"
-#include "comm/traffic.h"
 
 namespace poseidon::comm {
 
@@ -62,6 +62,8 @@ class WorkerExchange {
   Placement place(NodeId from, const FrameHeader& header);
   void received(NodeId from, const FrameHeader& header);
 
+  /// Steps whose sums of `layer` are in place.
+  uint64_t step_of(uint32_t layer) const { return layers_[layer].step; }
   /// The parts that this worker contributes.
   const std::vector<Part>& parts() const { return parts_; }
   const TrafficCount& traffic() const { return traffic_; }

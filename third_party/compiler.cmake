@@ -23,6 +23,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   # under the sanitizers most do.
   target_compile_options(poseidon_settings INTERFACE -Wthread-safety -Wno-pass-failed)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 sees overlapping copies in "words" + string where there are none (GCC bug 105651).
+  target_compile_options(poseidon_settings INTERFACE -Wno-restrict)
+endif()
 if(POSEIDON_ARCH)
   target_compile_options(poseidon_settings INTERFACE -march=${POSEIDON_ARCH})
 endif()

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/coordinator.h"
+#include "comm/counters.h"
+#include "comm/member.h"
+#include "comm/plan.h"
+#include "comm/simulation/network.h"
+
+/// A whole job on a simulated network: the coordinator, the workers' and the servers' real state
+/// machines, with a modelled computation in the place of the net.
+namespace poseidon::comm {
+
+/// Something that goes wrong at an event.
+struct Fault {
+  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt };
+  Kind kind = Kind::kCrash;
+  uint64_t at_event = 0;
+  NodeId a = {}, b = {};  ///< b: the other end of a cut
+  Time pause_for{0};      ///< of a pause; 0: for ever
+};
+
+struct SimulatedJobOptions {
+  Plan plan;
+  NetworkModel network;
+  uint64_t seed = 1;
+  int64_t steps = 10;
+  int64_t agree_every = 4;                        ///< steps between comparisons of digests
+  Time forward = std::chrono::microseconds(200);  ///< of one layer
+  Time backward = std::chrono::microseconds(400);
+  std::vector<LayerTime> times = {};  ///< by layer, instead of these
+  double compute_jitter = 0;          ///< at most this part more, by chance
+  Time timeout = std::chrono::seconds(10);
+  bool carries_payload = true;  ///< false: a planning run, sizes only
+  bool first_in_first_out = false;
+  std::vector<Fault> faults = {};
+};
+
+/// What came of it.
+struct SimulatedJobResult {
+  bool ended = false;  ///< the coordinator, or without it every worker, has come to an end
+  std::string idle;    ///< who has not: "worker 1, server 0"
+  std::optional<Outcome> outcome;             ///< of the coordinator, unless it was lost
+  std::map<uint16_t, int64_t> steps;          ///< complete steps by surviving worker
+  std::map<uint16_t, uint32_t> digests;       ///< CRC-32C of all values then
+  std::map<uint16_t, Loss> losses;            ///< what each surviving worker was told
+  std::optional<uint32_t> checkpoint_digest;  ///< of what the coordinator got after a loss
+  std::map<int64_t, uint32_t> agreed;         ///< digests of steps that all workers agreed on
+  uint64_t events = 0, frames = 0;
+  uint64_t repeated = 0, outdated = 0;
+  Time duration{0};
+  std::vector<Time> step_ends;              ///< of worker 0's backward passes
+  std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
+};
+
+SimulatedJobResult run_job(const SimulatedJobOptions& options);
+
+/// The digest of all values after `steps` steps, computed one shard after another: what every
+/// undisturbed run must come to.
+uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps);
+
+}  // namespace poseidon::comm

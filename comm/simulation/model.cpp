@@ -1,0 +1,96 @@
+#include "comm/simulation/model.h"
+
+#include "comm/number_format.h"
+#include "comm/shard_parts.h"
+#include "core/digest.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr uint64_t kFirstValues = UINT64_MAX;
+constexpr float kKept = 0.875f, kRate = 0.125f;
+
+uint64_t mixed(uint64_t z) {
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+size_t elements_of(const Plan& plan, uint32_t layer, uint32_t tensor) {
+  return static_cast<size_t>(plan.layers[layer].traffic.tensors[tensor].elements);
+}
+
+}  // namespace
+
+float ComputeModel::made_up(uint64_t step, uint64_t shard, uint32_t layer, uint32_t tensor,
+                            uint64_t element) const {
+  const uint64_t place = mixed(seed_ ^ mixed(step * 0x9E3779B97F4A7C15u + shard)) +
+                         (uint64_t{layer} << 48) + (uint64_t{tensor} << 40) + element;
+  // 24 bits: sums of such numbers are rounded, so their order shows.
+  return static_cast<float>(static_cast<int64_t>(mixed(place) >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+Replica ComputeModel::first_values() const {
+  Replica replica;
+  for (uint32_t layer = 0; layer < plan_.layers.size(); ++layer) {
+    replica.emplace_back();
+    for (uint32_t tensor = 0; tensor < plan_.layers[layer].traffic.tensors.size(); ++tensor) {
+      auto& values = replica.back().emplace_back(elements_of(plan_, layer, tensor));
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = made_up(kFirstValues, 0, layer, tensor, i);
+    }
+  }
+  return replica;
+}
+
+void ComputeModel::gradient(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
+                            std::span<float> out) const {
+  if (part.count == 1) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = made_up(step, part.first, layer, tensor, i);
+    return;
+  }
+  const uint32_t left = left_count(part.count);
+  std::vector<float> right(out.size());
+  gradient(step, layer, tensor, {part.first, left}, out);
+  gradient(step, layer, tensor, {part.first + left, part.count - left}, right);
+  add_into(out, right);
+}
+
+void ComputeModel::factor(uint64_t step, uint32_t layer, uint32_t which, uint64_t first,
+                          std::span<float> out) const {
+  const LayerTraffic& traffic = plan_.layers[layer].traffic;
+  const auto width = static_cast<uint64_t>(which == 0 ? traffic.rows : traffic.columns);
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = made_up(step, first + i / width, layer, 128 + which, i % width);
+}
+
+void ComputeModel::rebuild(uint32_t layer, std::span<const float> deltas,
+                           std::span<const float> activations,
+                           std::vector<std::vector<float>>& sums) const {
+  const LayerTraffic& traffic = plan_.layers[layer].traffic;
+  const auto rows = static_cast<size_t>(traffic.rows),
+             columns = static_cast<size_t>(traffic.columns);
+  for (auto& sum : sums) std::fill(sum.begin(), sum.end(), 0.0f);
+  for (size_t sample = 0; sample < deltas.size() / rows; ++sample)
+    for (size_t m = 0; m < rows; ++m) {
+      const float delta = deltas[sample * rows + m];
+      for (size_t n = 0; n < columns; ++n)
+        sums[0][m * columns + n] += delta * activations[sample * columns + n];
+      if (sums.size() > 1) sums[1][m] += delta;
+    }
+}
+
+void ComputeModel::update(std::span<const float> value, std::span<const float> sum,
+                          std::span<float> next) {
+  for (size_t i = 0; i < value.size(); ++i) next[i] = kKept * value[i] - kRate * sum[i];
+}
+
+uint32_t ComputeModel::digest(const Replica& replica) {
+  uint32_t crc = 0;
+  for (const auto& layer : replica)
+    for (const auto& tensor : layer) crc = crc32c(std::as_bytes(std::span(tensor)), crc);
+  return crc;
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,81 @@
+// Runs simulated jobs, one for each seed, and says which go wrong.
+//   simulate_seeds [--first N] [--count N]        exit 1 when a seed fails; it says how to repeat
+//   it simulate_seeds --expect-failure --count N     exit 1 when none fails: for wrong code on
+//   purpose simulate_seeds --first N --count 1 --verbose  tells of one
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+struct Arguments {
+  uint64_t first = 1, count = 100;
+  bool expect_failure = false, verbose = false;
+};
+
+Arguments parse(int count, char** words) {
+  Arguments out;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "--expect-failure")
+      out.expect_failure = true;
+    else if (word == "--verbose")
+      out.verbose = true;
+    else if (i + 1 < count && word == "--first")
+      out.first = std::strtoull(words[++i], nullptr, 10);
+    else if (i + 1 < count && word == "--count")
+      out.count = std::strtoull(words[++i], nullptr, 10);
+    else
+      throw std::invalid_argument("unknown argument " + word);
+  }
+  return out;
+}
+
+/// What went wrong with a seed; "" when nothing did.
+std::string run(uint64_t seed, bool verbose) {
+  const SimulatedJobOptions options = scenario(seed);
+  if (verbose) std::cout << description(options) << std::endl;
+  std::string fault;
+  try {
+    const SimulatedJobResult result = run_job(options);
+    fault = fault_in(options, result);
+    if (verbose)
+      std::cout << result.frames << " frames, " << result.events << " events, " << result.repeated
+                << " repeated, " << result.outdated << " outdated; "
+                << (result.outcome
+                        ? result.outcome->finished ? "finished" : result.outcome->loss.message()
+                        : "no outcome")
+                << "\n";
+  } catch (const std::exception& error) {
+    fault = std::string("exception: ") + error.what();
+  }
+  return fault.empty() ? "" : description(options) + "\n  " + fault;
+}
+
+}  // namespace
+
+int main(int count, char** words) try {
+  const Arguments arguments = parse(count, words);
+  uint64_t failures = 0;
+  for (uint64_t seed = arguments.first; seed < arguments.first + arguments.count; ++seed) {
+    const std::string fault = run(seed, arguments.verbose);
+    if (fault.empty()) continue;
+    ++failures;
+    if (arguments.expect_failure) {
+      std::cout << "found, as it must be: " << fault << "\n";
+      return 0;
+    }
+    std::cout << fault << "\n  again: " << words[0] << " --first " << seed
+              << " --count 1 --verbose\n";
+  }
+  std::cout << arguments.count << " seeds, " << failures << " failures\n";
+  return (failures > 0) != arguments.expect_failure ? 1 : 0;
+} catch (const std::exception& error) {
+  std::cerr << error.what() << "\n";
+  return 2;
+}

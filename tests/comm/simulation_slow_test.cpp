@@ -1,0 +1,25 @@
+// A crash at every single event of a step, of every node.
+
+#include <doctest/doctest.h>
+
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+
+TEST_CASE("whoever crashes at whatever message of a step, the last complete step is saved") {
+  SimulatedJobOptions options = scenario(4);
+  options.faults.clear();
+  const uint64_t events = run_job(options).events;
+  const uint64_t first = events / 2, last = first + events / static_cast<uint64_t>(options.steps);
+  std::vector<NodeId> nodes{{}};
+  for (uint16_t rank = 0; rank < options.plan.workers; ++rank)
+    nodes.push_back({Role::kWorker, rank});
+  for (uint16_t rank = 0; rank < options.plan.servers; ++rank)
+    nodes.push_back({Role::kServer, rank});
+  for (uint64_t event = first; event < last; ++event)
+    for (NodeId node : nodes) {
+      options.faults = {{.kind = Fault::Kind::kCrash, .at_event = event, .a = node}};
+      CAPTURE(description(options));
+      CHECK(fault_in(options, run_job(options)) == "");
+    }
+}

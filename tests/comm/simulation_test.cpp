@@ -1,0 +1,147 @@
+// Whole jobs on the simulated network, with the state machines that real processes run.
+
+#include <doctest/doctest.h>
+
+#include "comm/simulation/job.h"
+#include "comm/traffic.h"
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+LayerTraffic convolution(const char* name, int64_t elements) {
+  return {.name = name,
+          .type = "convolution",
+          .tensors = {{std::string(name) + ".weight", elements, false},
+                      {std::string(name) + ".bias", 16, false}}};
+}
+
+LayerTraffic linear(const char* name, int64_t rows, int64_t columns) {
+  return {.name = name,
+          .type = "linear",
+          .rows = rows,
+          .columns = columns,
+          .linear = true,
+          .tensors = {{std::string(name) + ".weight", rows * columns, false},
+                      {std::string(name) + ".bias", rows, false}},
+          .may_use_factors = true};
+}
+
+PlanRequest request_of(int64_t workers, int64_t servers, int64_t shards, const char* scheme) {
+  PlanRequest request;
+  request.workers = workers;
+  request.servers = servers;
+  request.logical_shards = shards;
+  request.global_batch = shards + 1;
+  request.scheme = scheme;
+  request.layers = {convolution("conv1", 40'000), convolution("conv2", 120), linear("ip1", 20, 70),
+                    linear("ip2", 5, 20)};
+  return request;
+}
+
+SimulatedJobOptions options_of(const PlanRequest& request) {
+  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
+  options.network.jitter = std::chrono::microseconds(300);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("every number of workers and servers comes to the values of one alone") {
+  for (const char* scheme : {"ps", "sfb", "auto"})
+    for (int64_t workers = 2; workers <= 5; ++workers)
+      for (int64_t servers : {int64_t{1}, workers, int64_t{7}}) {
+        const SimulatedJobOptions options = options_of(request_of(workers, servers, 12, scheme));
+        const SimulatedJobResult result = run_job(options);
+        CAPTURE(description(options));
+        CHECK(fault_in(options, result) == "");
+        CHECK(result.outcome->finished);
+      }
+}
+
+TEST_CASE("numbers of workers agree among themselves") {
+  // PS only: its sums do not depend on who holds which logical shards.
+  std::vector<uint32_t> digests;
+  for (int64_t workers = 2; workers <= 5; ++workers)
+    digests.push_back(run_job(options_of(request_of(workers, 2, 12, "ps"))).digests.at(0));
+  CHECK(digests == std::vector<uint32_t>(4, digests[0]));
+}
+
+TEST_CASE("each layer moves exactly the bytes that the plan says") {
+  for (const char* scheme : {"ps", "sfb", "auto"})
+    for (const char* wire : {"fp32", "bf16"})
+      for (int64_t shards : {3, 8}) {
+        PlanRequest request = request_of(3, 2, shards, scheme);
+        request.wire = wire;
+        SimulatedJobOptions options = options_of(request);
+        options.steps = 4;
+        const SimulatedJobResult result = run_job(options);
+        REQUIRE(result.outcome->finished);
+        const std::vector<LayerTrafficBytes> expected = expected_traffic(options.plan);
+        for (size_t layer = 0; layer < expected.size(); ++layer) {
+          CAPTURE(options.plan.layers[layer].traffic.name);
+          const LayerBytes& moved = result.bytes_of_layers[layer];
+          CHECK(moved.sent + moved.received == 4 * total_bytes(expected[layer]));
+          CHECK(static_cast<double>(moved.sent + moved.received) ==
+                doctest::Approx(4 * 3 * options.plan.layers[layer].bytes));
+        }
+      }
+}
+
+TEST_CASE("repeated and outdated frames change nothing") {
+  SimulatedJobOptions options = options_of(request_of(3, 2, 5, "auto"));
+  options.network.duplication = options.network.outdated = 0.3;
+  const SimulatedJobResult result = run_job(options);
+  CHECK(fault_in(options, result) == "");
+  CHECK(result.repeated > 20);
+  CHECK(result.outdated > 20);
+}
+
+TEST_CASE("a wire of bf16 gives all workers the same bits, run after run") {
+  PlanRequest request = request_of(3, 2, 5, "auto");
+  request.wire = "bf16";
+  const SimulatedJobResult first = run_job(options_of(request)),
+                           second = run_job(options_of(request));
+  CHECK(first.outcome->finished);
+  CHECK(first.digests.at(0) == first.digests.at(2));
+  CHECK(first.digests == second.digests);
+}
+
+TEST_CASE("told to halt, all workers end after the same step") {
+  for (uint64_t event : {400, 500, 600, 700}) {
+    SimulatedJobOptions options = options_of(request_of(4, 2, 4, "auto"));
+    options.steps = 1000;
+    options.faults = {{.kind = Fault::Kind::kHalt, .at_event = event}};
+    const SimulatedJobResult result = run_job(options);
+    CHECK(fault_in(options, result) == "");
+    CHECK(result.outcome->finished);
+    CHECK(result.steps.at(0) < 1000);
+  }
+}
+
+TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "ps"));
+  options.timeout = std::chrono::seconds(3);
+  options.forward = std::chrono::seconds(8);  // a step of 32 s and more
+  options.steps = 2;
+  CHECK(fault_in(options, run_job(options)) == "");
+  options.faults = {{.kind = Fault::Kind::kPause, .at_event = 900, .a = {Role::kWorker, 1}}};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(fault_in(options, result) == "");
+  REQUIRE(result.losses.contains(0));
+  CHECK(result.losses.at(0).why == "no sign of life for 3 s");
+}
+
+TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a deep last one") {
+  // The last layer's gradient fills the link for a long time; the first layer's is small.
+  PlanRequest request = request_of(2, 2, 2, "ps");
+  request.layers = {convolution("first", 1000), convolution("last", 4'000'000)};
+  SimulatedJobOptions options = options_of(request);
+  options.network.bytes_per_second = 1.25e8;
+  options.carries_payload = false;
+  const Time by_priority = run_job(options).duration;
+  options.first_in_first_out = true;
+  const Time in_order = run_job(options).duration;
+  CHECK(by_priority <= in_order);
+}
