@@ -1,5 +1,7 @@
 #include "comm/plan.h"
 
+#include <algorithm>
+
 #include "comm/chunks.h"
 #include "comm/cost_model.h"
 #include "comm/scheme_choice.h"
@@ -11,6 +13,8 @@ namespace poseidon::comm {
 namespace {
 
 constexpr auto kFloatBytes = static_cast<double>(sizeof(float));
+/// Of the fullest server over the mean.
+constexpr double kEvenEnough = 1.1;
 
 void check_request(const PlanRequest& request) {
   check(request.workers >= 1 && request.servers >= 1, "a plan is for workers and servers");
@@ -59,8 +63,13 @@ void add_chunks(Plan& plan, int64_t chunk_bytes) {
   int64_t elements = 0;
   for (const Piece& tensor : tensors) elements += tensor.count;
   const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
-  plan.chunks = cut_chunks(tensors, cut_bytes(bytes, plan.servers, chunk_bytes));
-  deal(plan.chunks, plan.servers);
+  // Smaller chunks where those of the usual size cannot be dealt evenly.
+  for (int64_t most = cut_bytes(bytes, plan.servers, chunk_bytes);;
+       most = cut_bytes(bytes, plan.servers, most / 2)) {
+    plan.chunks = cut_chunks(tensors, most);
+    deal(plan.chunks, plan.servers);
+    if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers) <= kEvenEnough) return;
+  }
 }
 
 void add_prediction(Plan& plan, const PlanRequest& request) {
