@@ -14,6 +14,7 @@
 #include "trainer/engine.h"
 #include "trainer/reference.h"
 #include "trainer/run.h"
+#include "trainer/sync_plan.h"
 #include "trainer/tune.h"
 
 namespace poseidon::apps {
@@ -32,8 +33,9 @@ trainer::JobSource source_of(const TrainOptions& options) {
             return value;
           },
           .data_may_be_missing = options.action == Action::kCheck ||
-                                 options.action == Action::kTime ||
-                                 options.action == Action::kTune};
+                                 options.action == Action::kPlan ||
+                                 options.action == Action::kTime || options.action == Action::kTune,
+          .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
 trainer::RunOptions run_options(const TrainOptions& options) {
@@ -70,6 +72,9 @@ int perform(const TrainOptions& options, Console& console) {
     case Action::kCheck:
       trainer::check_data(job, console);
       print(job.network->summary(), options.json, print_check);
+      break;
+    case Action::kPlan:
+      print(trainer::plan_job(job, options.times), options.json, print_plan);
       break;
     case Action::kTime:
       print(trainer::time_layers(job, console), options.json, print_timing);

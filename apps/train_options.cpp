@@ -14,7 +14,7 @@ namespace {
 struct Words {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
-  std::string config, output, resume, weights, device, listen;
+  std::string config, output, resume, weights, device, listen, times;
   bool external = false;
   std::array<bool, 6> actions{};  ///< check, plan, time, test, tune, reference
 };
@@ -47,6 +47,7 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("--servers", words.servers, "processes that add gradients");
   app.add_option("--listen", words.listen, "ADDR:PORT for daemons to join");
   app.add_flag("--external", words.external, "wait for daemons");
+  app.add_option("--times", words.times, "with --plan: the output of --time --json");
   app.add_flag("--json", words.options.json, "the result as one JSON object on standard output");
 }
 
@@ -84,10 +85,7 @@ void add_overrides(Words& words) {
 }
 
 void refuse_what_is_not_built(const Words& words) {
-  const char* flag = words.external          ? "--external"
-                     : !words.listen.empty() ? "--listen"
-                     : words.actions[1]      ? "--plan"
-                                             : nullptr;
+  const char* flag = words.external ? "--external" : !words.listen.empty() ? "--listen" : nullptr;
   if (flag != nullptr)
     throw ConfigError(std::string(flag) +
                       ": distributed training is not in this build; one worker trains in the "
@@ -121,11 +119,14 @@ std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
   words.options.output = words.output;
   words.options.resume = words.resume;
   words.options.weights = words.weights;
+  words.options.times = words.times;
   if (words.options.action == Action::kSchema || words.options.action == Action::kReference)
     return words.options;
   refuse_what_is_not_built(words);
   if (!words.resume.empty() && !words.weights.empty())
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
+  if (!words.times.empty() && words.options.action != Action::kPlan)
+    throw ConfigError("--times " + words.times + ": expected --plan beside it");
   add_overrides(words);
   words.options.config = config_of(words);
   return words.options;

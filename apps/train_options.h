@@ -19,7 +19,8 @@ struct TrainOptions {
   bool replan = false;
   std::optional<int64_t> max_steps;
   bool json = false;
-  std::string schema;  ///< of --schema: "job" or "network"
+  std::filesystem::path times;  ///< of --plan: what --time --json gave; may be empty
+  std::string schema;           ///< of --schema: "job" or "network"
 };
 
 /// Parses the command line. Throws ConfigError for a wrong one; none when --help or --version was

@@ -1,5 +1,6 @@
 #include "apps/train_print.h"
 
+#include <array>
 #include <cstdio>
 #include <string>
 
@@ -18,6 +19,18 @@ std::string shape_text(const Json& extents) {
 
 double mebibytes(const Json& bytes) { return bytes.get<double>() / (1 << 20); }
 
+std::string size_text(int64_t rows, int64_t columns) {
+  return std::to_string(rows) + " x " + std::to_string(columns);
+}
+
+/// Megabytes with a few digits, or "-" for what is not there.
+std::string megabytes_text(const Json& bytes) {
+  if (bytes.is_null()) return "-";
+  std::array<char, 32> words{};
+  std::snprintf(words.data(), words.size(), "%.3f", bytes.get<double>() / 1e6);
+  return words.data();
+}
+
 std::string name_of(const Json& object) { return object["name"].get<std::string>(); }
 
 }  // namespace
@@ -33,6 +46,26 @@ void print_check(const Json& check) {
       name_of(check).c_str(), check["parameters"].get<long long>(),
       mebibytes(check["parameter_bytes"]), mebibytes(check["activation_bytes"]),
       check["layers"].empty() ? 0LL : check["layers"][0]["output_shape"][0].get<long long>());
+}
+
+void print_plan(const Json& plan) {
+  constexpr const char* kRow = "%-28s %-12s %15s %12s %12s %12s  %s\n";
+  std::printf(kRow, "layer", "type", "M x N", "PS MB", "SFB MB", "MB", "scheme");
+  for (const Json& layer : plan["layers"])
+    std::printf(kRow, name_of(layer).c_str(), layer["type"].get<std::string>().c_str(),
+                size_text(layer["rows"].get<int64_t>(), layer["columns"].get<int64_t>()).c_str(),
+                megabytes_text(layer["ps_bytes"]).c_str(),
+                megabytes_text(layer["sfb_bytes"]).c_str(), megabytes_text(layer["bytes"]).c_str(),
+                layer["scheme"].get<std::string>().c_str());
+  std::printf(
+      "%lld workers, %lld servers, %g samples a worker: %s MB a node and step, sent and received\n",
+      plan["workers"].get<long long>(), plan["servers"].get<long long>(),
+      plan["batch_per_worker"].get<double>(), megabytes_text(plan["bytes_per_node"]).c_str());
+  std::printf("%zu chunks; the fullest server holds %.3f times the mean\n", plan["chunks"].size(),
+              plan["hottest_shard_over_mean"].get<double>());
+  if (const double step_ms = plan["predicted_step_ms"].get<double>(); step_ms > 0)
+    std::printf("a step is predicted to take %.2f ms, overlap: %s\n", step_ms,
+                plan["overlap"].get<std::string>().c_str());
 }
 
 void print_timing(const Json& timing) {

@@ -6,6 +6,7 @@ namespace poseidon::apps {
 
 /// The results of poseidon-train for people, on standard output.
 void print_check(const Json& check);
+void print_plan(const Json& plan);
 void print_timing(const Json& timing);
 void print_test(const Json& test);
 void print_summary(const Json& summary);

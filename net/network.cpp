@@ -13,20 +13,32 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-std::vector<Variant> layer_variants(std::unique_ptr<layers::Definition>& definition) {
+/// A key of linear layers in a network file, though it is not the layer's affair.
+void describe_scheme(Fields& fields, std::string& scheme) {
+  static const std::vector<std::string> kNames{"auto", "ps", "sfb"};
+  int index = static_cast<int>(std::find(kNames.begin(), kNames.end(), scheme) - kNames.begin());
+  fields.choice("scheme", index, kNames,
+                "how several workers sum its gradient, whatever the job says: parameter server or "
+                "sufficient factors; auto: as the job says");
+  scheme = kNames[static_cast<size_t>(index)];
+}
+
+/// Reads into the definition and scheme of `node`.
+std::vector<Variant> layer_variants(Node& node) {
   std::vector<Variant> variants;
   for (const layers::LayerType& type : layers::layer_types())
-    variants.push_back({type.name, type.doc, [&definition, make = type.make](Fields& fields) {
-                          definition = make();
-                          definition->describe(fields);
+    variants.push_back({type.name, type.doc, [&node, type](Fields& fields) {
+                          node.definition = type.make();
+                          node.definition->describe(fields);
+                          if (type.name == "linear") describe_scheme(fields, node.scheme);
                         }});
   return variants;
 }
 
 /// The fields of one layer, whatever its type; makes the definition that the type names.
-void describe_layer(Fields& fields, std::unique_ptr<layers::Definition>& definition) {
+void describe_layer(Fields& fields, Node& node) {
   std::string type;
-  fields.variant("type", type, layer_variants(definition), "what the layer computes");
+  fields.variant("type", type, layer_variants(node), "what the layer computes");
 }
 
 /// Topological order, stable: among the layers that are ready, the one that stands first in the
@@ -84,7 +96,7 @@ void describe_network(Fields& fields) {
   int64_t extent = 1;
   Json raw;
   std::vector<std::string> inputs;
-  std::unique_ptr<layers::Definition> definition;
+  Node node;
   fields.text("name", name, "name of the network", Presence::kRequired);
   fields.object(
       "input",
@@ -106,7 +118,7 @@ void describe_network(Fields& fields) {
         f.texts("input", inputs,
                 "the layer it reads; default: the one before; \"input\": the network's input");
         f.texts("inputs", inputs, "the same for layers that read several");
-        std::vector<Variant> variants = layer_variants(definition);
+        std::vector<Variant> variants = layer_variants(node);
         variants.push_back({"block", "the layers of a block, once or repeated", [&](Fields& g) {
                               g.text("block", name, "name of the block", Presence::kRequired);
                               g.raw("with", raw, "values of its parameters");
@@ -149,8 +161,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch) : jso
   for (size_t i : execution_order(entries, index)) {
     const LayerEntry& entry = entries[i];
     Node node;
-    read_fields(entry.json, entry.place,
-                [&](Fields& fields) { describe_layer(fields, node.definition); });
+    read_fields(entry.json, entry.place, [&](Fields& fields) { describe_layer(fields, node); });
     node.definition->name = entry.name;
     std::vector<Shape> shapes;
     for (const std::string& input : entry.inputs) {

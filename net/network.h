@@ -13,6 +13,9 @@ namespace poseidon::net {
 /// One layer of a network, in an order in which every layer comes after its inputs.
 struct Node {
   std::unique_ptr<layers::Definition> definition;
+  /// How its gradient is to be summed: "ps", "sfb", or "auto". For whoever runs the network on
+  /// several machines; only linear layers have the key.
+  std::string scheme = "auto";
   std::vector<int> inputs;  ///< indices of nodes; kNetworkInput for the network's own input
   Shape output;
 };

@@ -22,13 +22,13 @@ void expect_one(const JsonPlace& place, bool first, bool second, const char* pai
   fail_at(place, text("expected exactly one of ", pair, ", got ", first ? "both" : "neither"));
 }
 
-void check_batch(const JobConfig& config, const std::string& file) {
+void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
   const JsonPlace data{file, "/data"}, cluster{file, "/cluster"};
   const int64_t batch = config.global_batch(), shards = config.logical_shards();
   if (shards < config.cluster.workers)
     fail_at(cluster.at("logical_shards"),
             text("expected at least \"workers\" (", config.cluster.workers, "), got ", shards));
-  if (batch % shards != 0)
+  if (use == JobUse::kRun && batch % shards != 0)
     fail_at(data, text("expected a global batch that \"cluster.logical_shards\" (", shards,
                        ") divides, got ", batch, " samples"));
 }
@@ -80,6 +80,9 @@ void CommConfig::describe(Fields& fields) {
   fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
                 "of each node; 0: no limit");
   fields.number("link_mbps", link_mbps, at_least(0), "speed of the network; 0: measured");
+  named(fields, "overlap", overlap, {"priority", "barrier", "none"},
+        "when sums are waited for: each layer's before its next forward pass, all at the end of a "
+        "step, or all and nothing is sent before the backward pass is through");
 }
 
 void ClusterConfig::describe(Fields& fields) {
@@ -114,7 +117,7 @@ void JobConfig::describe(Fields& fields) {
       "cluster", [this](Fields& f) { cluster.describe(f); }, "who takes part");
 }
 
-JobConfig read_job_config(const Json& json, const std::string& file) {
+JobConfig read_job_config(const Json& json, const std::string& file, JobUse use) {
   JobConfig config;
   const JsonPlace top{file, ""};
   read_fields(json, top, [&](Fields& fields) { config.describe(fields); });
@@ -124,7 +127,7 @@ JobConfig read_job_config(const Json& json, const std::string& file) {
              "\"steps\" and \"epochs\"");
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
-  check_batch(config, file);
+  check_batch(config, file, use);
   return config;
 }
 

@@ -49,6 +49,7 @@ struct CommConfig {
   int64_t chunk_bytes = 2097152;
   int64_t staleness = 0;
   double bandwidth_limit_mbps = 0, link_mbps = 0;
+  std::string overlap = "priority";
 
   void describe(Fields& fields);
 };
@@ -86,9 +87,15 @@ struct JobConfig {
   int64_t shard_batch() const { return global_batch() / logical_shards(); }
 };
 
+/// What a job is read for.
+enum class JobUse : uint8_t {
+  kRun,
+  kPlan,  ///< workers and servers are only numbers: the batch need not divide among them
+};
+
 /// Reads a job and checks what its values mean together: exclusive pairs, batch and shards. Throws
 /// ConfigError with file and place.
-JobConfig read_job_config(const Json& json, const std::string& file);
+JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
 /// Refuses what this version does not do: more than one worker, servers, a scheme, another device.
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file);

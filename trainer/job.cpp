@@ -1,5 +1,7 @@
 #include "trainer/job.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "trainer/overrides.h"
 
@@ -48,6 +50,7 @@ void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
     resolver.resolve(config.data.test.transform.mean_image, "/data/test/transform/mean_image");
   }
   resolver.resolve(config.device.choices, "/device/choices");
+  resolver.resolve(config.comm.plan, "/comm/plan");
 }
 
 /// The network's path may hold variables too, but it must be there.
@@ -71,13 +74,14 @@ Job load_job(const JobSource& source, Log& log) {
   Json json = read_json(source.file);
   for (const std::string& key : apply_overrides(json, source.overrides, fs::current_path()))
     log.info("--set changes the type: " + key + " of " + job.file + " is left out");
-  job.config = read_job_config(json, job.file);
+  job.config = read_job_config(json, job.file, source.use);
   if (job.config.name.empty()) job.config.name = source.file.stem().string();
-  refuse_what_is_not_built(job.config, job.file);
+  if (source.use == JobUse::kRun) refuse_what_is_not_built(job.config, job.file);
   Schedule(job.config.optimizer.schedule, 1, 1, 1, job.file + ": /optimizer/schedule");
   resolve_paths(job.config, source, log);
   const fs::path network_file = network_path(job.config, source);
-  job.network = std::make_unique<net::Network>(network_file, job.config.shard_batch());
+  job.network =
+      std::make_unique<net::Network>(network_file, std::max<int64_t>(1, job.config.shard_batch()));
   job.config.network = fs::absolute(network_file).lexically_normal().string();
   if (job.network->classes() == 0)
     throw ConfigError(network_file.string() +

@@ -24,6 +24,7 @@ struct JobSource {
   };  ///< values of ${VARIABLES} in paths
   /// A path that is not there, or a variable that is not set, is a warning: nothing will be read.
   bool data_may_be_missing = false;
+  JobUse use = JobUse::kRun;
 };
 
 /// A job whose files are read and checked: what a run, --check and --time begin with.

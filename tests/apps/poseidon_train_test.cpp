@@ -70,6 +70,36 @@ TEST_CASE("--check prints the network; missing data is a warning there and an er
       has(refused.err, "/data/train/path: \"${NOWHERE}/mnist\": the variable NOWHERE is not set"));
 }
 
+TEST_CASE("--plan prints what a number of workers would move, --times feeds it") {
+  const TinyJob job;
+  const Finished plan = run(job, {"--plan", "--workers", "5", "--servers", "3", "--json"});
+  CHECK(plan.code == 0);
+  const Json json = Json::parse(plan.out);
+  CHECK(json["workers"] == 5);
+  CHECK(json["servers"] == 3);
+  CHECK(json["batch_per_worker"] == 8.0);
+  CHECK(json["layers"].size() == 3);
+  const Finished table = run(job, {"--plan", "--workers", "5"});
+  CHECK(has(table.out, "5 workers, 5 servers, 8 samples a worker"));
+  CHECK_FALSE(has(table.out, "predicted"));
+
+  const Finished timed = run(job, {"--time", "--json"});
+  trainer::write_text(job.folder / "times.json", timed.out);
+  const std::vector<std::string> by_time{"--plan",
+                                         "--workers",
+                                         "5",
+                                         "--set",
+                                         "comm.policy=time",
+                                         "--set",
+                                         "comm.link_mbps=100",
+                                         "--times",
+                                         (job.folder / "times.json").string()};
+  CHECK(has(run(job, by_time).out, "a step is predicted to take "));
+  const Finished lacking = run(job, {by_time.begin(), by_time.begin() + 5});
+  CHECK(lacking.code == 2);
+  CHECK(has(lacking.err, "\"comm.policy\": \"time\" needs measured times"));
+}
+
 TEST_CASE("usage and config errors end with 2 and one line") {
   const TinyJob job;
   const auto refused = [&](std::vector<std::string> words) {
@@ -83,7 +113,7 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(has(refused({"--no-such-flag"}), "--no-such-flag"));
   CHECK(has(refused({"--workers", "4"}), "distributed training is not in this build"));
   CHECK(has(refused({"--servers", "1"}), "distributed training is not in this build"));
-  CHECK(has(refused({"--plan"}), "distributed training is not in this build"));
+  CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan beside it"));
   CHECK(has(refused({"--external"}), "distributed training is not in this build"));
   CHECK(has(refused({"--device", "cpu:2"}), "distributed training, which is not in this build"));
   CHECK(has(refused({"--device", "cuda"}), "this build computes on \"cpu\" only"));

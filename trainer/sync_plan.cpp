@@ -1,0 +1,183 @@
+#include "trainer/sync_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "layers/linear.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+bool learns(const layers::ParameterSpec& spec) { return spec.learning_rate_multiplier != 0; }
+
+comm::LayerTraffic traffic_of(const net::Node& node) {
+  const layers::Definition& definition = *node.definition;
+  const std::vector<layers::ParameterSpec> parameters = definition.parameters();
+  comm::LayerTraffic traffic{.name = definition.name,
+                             .type = std::string(definition.type()),
+                             .tensors = {},
+                             .forced = node.scheme == "auto" ? "" : node.scheme};
+  for (const layers::ParameterSpec& spec : parameters)
+    if (learns(spec))
+      traffic.tensors.push_back(
+          {.name = definition.name + "." + spec.name, .elements = spec.shape.count()});
+  for (const layers::StatisticSpec& spec : definition.statistics())
+    traffic.tensors.push_back({.name = definition.name + "." + spec.name,
+                               .elements = spec.shape.count(),
+                               .statistic = true});
+  if (parameters.empty()) return traffic;
+  traffic.rows = parameters[0].shape[0];
+  traffic.columns = parameters[0].shape.count() / traffic.rows;
+  const bool is_linear = dynamic_cast<const layers::Linear*>(&definition) != nullptr;
+  traffic.linear = traffic.may_use_factors = is_linear && learns(parameters[0]);
+  return traffic;
+}
+
+comm::Overlap overlap_of(const JobConfig& config) {
+  if (config.comm.overlap == "none") return comm::Overlap::kNone;
+  // The common norm of all gradients is known when all are summed.
+  const bool barrier = config.comm.overlap == "barrier" || config.optimizer.clip_norm > 0;
+  return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;
+}
+
+double link_of(const CommConfig& config) {
+  if (config.bandwidth_limit_mbps <= 0) return config.link_mbps;
+  return config.link_mbps <= 0 ? config.bandwidth_limit_mbps
+                               : std::min(config.link_mbps, config.bandwidth_limit_mbps);
+}
+
+/// One layer in the output of --time.
+struct TimedLayer {
+  std::string name, type;
+  comm::LayerTime time;
+  double backward_gflops = 0;
+};
+
+/// The part of that output which a plan needs; keys beside it are left alone.
+struct Timing {
+  double batch = 0, update_ms = 0;
+  std::vector<TimedLayer> layers;
+};
+
+TimedLayer read_layer(const Json& json, const JsonPlace& place) {
+  TimedLayer layer;
+  FieldReader reader(json, place);
+  reader.text("name", layer.name, "", Presence::kRequired);
+  reader.text("type", layer.type, "", Presence::kRequired);
+  reader.number("forward_ms", layer.time.forward_ms, at_least(0), "", Presence::kRequired);
+  reader.number("backward_ms", layer.time.backward_ms, at_least(0), "", Presence::kRequired);
+  reader.number("backward_gflops", layer.backward_gflops, at_least(0), "", Presence::kOptional);
+  return layer;
+}
+
+Timing read_timing(const Json& json, const JsonPlace& place) {
+  Timing timing;
+  FieldReader reader(json, place);
+  reader.number("batch", timing.batch, kPositive, "", Presence::kRequired);
+  reader.number("update_ms", timing.update_ms, at_least(0), "", Presence::kOptional);
+  Json layers = Json::array();
+  reader.raw("layers", layers, "", Presence::kRequired);
+  if (!layers.is_array()) fail_at(place.at("layers"), "expected a list, got " + shown(layers));
+  for (size_t i = 0; i < layers.size(); ++i)
+    timing.layers.push_back(read_layer(layers[i], place.at("layers").at(i)));
+  return timing;
+}
+
+/// The best speed of a weight gradient, which a rebuild is, only larger.
+double rebuild_gflops(const Timing& timing) {
+  double best = 0;
+  for (const TimedLayer& layer : timing.layers)
+    if (layer.type == "linear" || layer.type == "convolution")
+      best = std::max(best, layer.backward_gflops);
+  return best;
+}
+
+void add(comm::LayerTime& sum, const comm::LayerTime& time, double scale) {
+  sum.forward_ms += scale * time.forward_ms;
+  sum.backward_ms += scale * time.backward_ms;
+}
+
+int64_t elements_of(const comm::LayerTraffic& layer) {
+  int64_t sum = 0;
+  for (const comm::TensorTraffic& tensor : layer.tensors) sum += tensor.elements;
+  return sum;
+}
+
+/// Each layer's share of the update, before its next forward pass.
+void add_updates(comm::PlanRequest& request, double update_ms) {
+  double all = 0;
+  for (const comm::LayerTraffic& layer : request.layers)
+    all += static_cast<double>(elements_of(layer));
+  for (size_t i = 0; i < request.layers.size(); ++i)
+    request.times[i].forward_ms +=
+        update_ms * static_cast<double>(elements_of(request.layers[i])) / all;
+}
+
+}  // namespace
+
+std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network) {
+  std::vector<comm::LayerTraffic> layers;
+  for (const net::Node& node : network.nodes())
+    if (comm::LayerTraffic traffic = traffic_of(node); !traffic.tensors.empty())
+      layers.push_back(std::move(traffic));
+  return layers;
+}
+
+comm::PlanRequest plan_request(const Job& job) {
+  const JobConfig& config = job.config;
+  const ClusterConfig& cluster = config.cluster;
+  return {.layers = layer_traffic(*job.network),
+          .workers = cluster.workers,
+          .servers = cluster.servers == 0 ? cluster.workers : cluster.servers,
+          .servers_apart = cluster.servers_apart,
+          .logical_shards = config.logical_shards(),
+          .global_batch = config.global_batch(),
+          .scheme = config.comm.scheme,
+          .policy = config.comm.policy,
+          .wire = config.comm.wire,
+          .chunk_bytes = config.comm.chunk_bytes,
+          .overlap = overlap_of(config),
+          .link_mbps = link_of(config.comm),
+          .times = {},
+          .time_before = {}};
+}
+
+void add_times(comm::PlanRequest& request, const Json& timing_json, const std::string& file) {
+  const JsonPlace top{file, ""};
+  const Timing timing = read_timing(timing_json, top);
+  const double scale = static_cast<double>(request.global_batch) /
+                       static_cast<double>(request.workers) / timing.batch;
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < request.layers.size(); ++i) index[request.layers[i].name] = i;
+  request.times.assign(request.layers.size(), {});
+  comm::LayerTime* current = &request.time_before;
+  for (const TimedLayer& layer : timing.layers) {
+    if (const auto found = index.find(layer.name); found != index.end()) {
+      current = &request.times[found->second];
+      index.erase(found);
+    }
+    add(*current, layer.time, scale);
+  }
+  if (!index.empty())
+    fail_at(top.at("layers"),
+            "the layer \"" + index.begin()->first + "\" is missing; of which network are these?");
+  add_updates(request, timing.update_ms);
+  request.rebuild_gflops = rebuild_gflops(timing);
+}
+
+comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request) {
+  const std::string& file = job.config.comm.plan;
+  if (file.empty()) return comm::make_plan(request);
+  return comm::follow_plan(request,
+                           comm::read_plan(read_json(file), JsonPlace{file, ""}, request.layers));
+}
+
+Json plan_job(const Job& job, const std::filesystem::path& times) {
+  comm::PlanRequest request = plan_request(job);
+  if (!times.empty()) add_times(request, read_json(times), times.string());
+  return comm::to_json(sync_plan(job, request));
+}
+
+}  // namespace poseidon::trainer

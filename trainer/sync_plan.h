@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "comm/plan.h"
+#include "trainer/job.h"
+
+/// From a job and its network to the numbers that comm makes a plan of.
+namespace poseidon::trainer {
+
+/// The layers with something to sum, in order of the forward pass; parameters that do not learn are
+/// left out. Tensors have the names they have in the net: "conv1.weight".
+std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
+
+/// What the job asks for. Without "cluster.servers" there are as many servers as workers. Times
+/// and the link are those of the job, if any: comm.link_mbps, under comm.bandwidth_limit_mbps.
+comm::PlanRequest plan_request(const Job& job);
+
+/// Adds the times of the layers: `timing` is what --time --json gives, read from `file`. They are
+/// scaled to the batch of one worker; an update counts as part of the next forward pass, by the
+/// number of a layer's elements. Throws ConfigError.
+void add_times(comm::PlanRequest& request, const Json& timing, const std::string& file);
+
+/// The plan of "comm.plan" where the job names one, else a new one. Throws ConfigError.
+comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
+
+/// --plan: the plan as JSON. `times` may be empty.
+Json plan_job(const Job& job, const std::filesystem::path& times);
+
+}  // namespace poseidon::trainer
