@@ -7,7 +7,7 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr int64_t kMostProcesses = 65535;  // ranks have 16 bits
+constexpr int64_t kMostProcesses = 4096;  // as a job may ask for
 constexpr int64_t kMostShards = int64_t{1} << 20;
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 40;
@@ -100,7 +100,7 @@ void read_top(Fields& fields, Plan& plan) {
   read_choice(fields, "policy", plan.policy, {"bytes", "time"});
   read_choice(fields, "wire", plan.wire, {"fp32", "bf16"});
   fields.option("overlap", plan.overlap, {"priority", "barrier", "none"}, "", required);
-  fields.number("predicted_step_ms", plan.predicted_step_ms, at_least(0), "");
+  fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
   fields.objects(
       "layers", 0, [&](size_t size) { plan.layers.resize(size); },
       [&](Fields& f, size_t i) { read_layer(f, plan.layers[i]); }, "", required);

@@ -44,23 +44,31 @@ int64_t sum(const std::vector<int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
 
-/// Adds what goes to and from a server for `bytes` of a chunk.
-void add_piece(const Layout& layout, const std::vector<int64_t>& parts, int64_t all_parts,
-               int64_t server, int64_t bytes, LayerTrafficBytes& nodes) {
-  const int64_t host = layout.node_of_server(server);
-  int64_t parts_from_afar = all_parts, workers_afar = layout.workers;
-  for (int64_t worker = 0; worker < layout.workers; ++worker) {
-    const auto at = static_cast<size_t>(worker);
-    if (worker == host) {
-      parts_from_afar -= parts[at];
-      --workers_afar;
-      continue;
-    }
-    nodes[at].sent += parts[at] * bytes;
-    nodes[at].received += bytes;
+/// Bytes of a layer that lie on the servers of each node.
+using HeldBytes = std::vector<int64_t>;
+
+/// By layer.
+std::vector<HeldBytes> held_bytes(const Layout& layout, const Plan& plan) {
+  std::vector<HeldBytes> held(plan.layers.size(), HeldBytes(static_cast<size_t>(layout.nodes())));
+  for (const Chunk& chunk : plan.chunks)
+    for (const Piece& piece : chunk.pieces)
+      held[piece.layer][static_cast<size_t>(layout.node_of_server(chunk.server))] +=
+          piece.count * layout.element_bytes;
+  return held;
+}
+
+/// Adds what goes to servers on other nodes and comes back: partial sums, and the sum.
+void add_sums(const Layout& layout, const std::vector<int64_t>& parts, const HeldBytes& held,
+              LayerTrafficBytes& nodes) {
+  const int64_t all_bytes = sum(held), all_parts = sum(parts);
+  for (size_t node = 0; node < nodes.size(); ++node) {
+    const bool has_worker = node < parts.size();
+    const int64_t own_parts = has_worker ? parts[node] : 0;
+    const int64_t far_bytes = has_worker ? all_bytes - held[node] : 0;
+    const int64_t far_workers = layout.workers - (has_worker ? 1 : 0);
+    nodes[node].sent += own_parts * far_bytes + far_workers * held[node];
+    nodes[node].received += far_bytes + (all_parts - own_parts) * held[node];
   }
-  nodes[static_cast<size_t>(host)].sent += workers_afar * bytes;
-  nodes[static_cast<size_t>(host)].received += parts_from_afar * bytes;
 }
 
 void add_factors(const Layout& layout, const std::vector<int64_t>& samples, int64_t row_bytes,
@@ -93,12 +101,9 @@ std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan) {
   std::vector<LayerTrafficBytes> traffic(plan.layers.size(),
                                          LayerTrafficBytes(static_cast<size_t>(layout.nodes())));
   const std::vector<int64_t> parts = parts_by_worker(layout), samples = samples_by_worker(layout);
-  const int64_t all_parts = sum(parts);
-  for (const Chunk& chunk : plan.chunks)
-    for (const Piece& piece : chunk.pieces)
-      add_piece(layout, parts, all_parts, chunk.server, piece.count * layout.element_bytes,
-                traffic[piece.layer]);
+  const std::vector<HeldBytes> held = held_bytes(layout, plan);
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
+    add_sums(layout, parts, held[layer], traffic[layer]);
     const LayerPlan& planned = plan.layers[layer];
     if (planned.scheme == Scheme::kSfb)
       add_factors(layout, samples,
