@@ -48,6 +48,8 @@ double link_of(const CommConfig& config) {
                                : std::min(config.link_mbps, config.bandwidth_limit_mbps);
 }
 
+constexpr Range kMeasured = between(0, 1e12);
+
 /// One layer in the output of --time.
 struct TimedLayer {
   std::string name, type;
@@ -66,17 +68,17 @@ TimedLayer read_layer(const Json& json, const JsonPlace& place) {
   FieldReader reader(json, place);
   reader.text("name", layer.name, "", Presence::kRequired);
   reader.text("type", layer.type, "", Presence::kRequired);
-  reader.number("forward_ms", layer.time.forward_ms, at_least(0), "", Presence::kRequired);
-  reader.number("backward_ms", layer.time.backward_ms, at_least(0), "", Presence::kRequired);
-  reader.number("backward_gflops", layer.backward_gflops, at_least(0), "", Presence::kOptional);
+  reader.number("forward_ms", layer.time.forward_ms, kMeasured, "", Presence::kRequired);
+  reader.number("backward_ms", layer.time.backward_ms, kMeasured, "", Presence::kRequired);
+  reader.number("backward_gflops", layer.backward_gflops, kMeasured, "", Presence::kOptional);
   return layer;
 }
 
 Timing read_timing(const Json& json, const JsonPlace& place) {
   Timing timing;
   FieldReader reader(json, place);
-  reader.number("batch", timing.batch, kPositive, "", Presence::kRequired);
-  reader.number("update_ms", timing.update_ms, at_least(0), "", Presence::kOptional);
+  reader.number("batch", timing.batch, between(1, 1e12), "", Presence::kRequired);
+  reader.number("update_ms", timing.update_ms, kMeasured, "", Presence::kOptional);
   Json layers = Json::array();
   reader.raw("layers", layers, "", Presence::kRequired);
   if (!layers.is_array()) fail_at(place.at("layers"), "expected a list, got " + shown(layers));

@@ -1,0 +1,31 @@
+// Measured times of any bytes: they are refused with a ConfigError, or a plan is made with them.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/error.h"
+#include "trainer/sync_plan.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon;
+  comm::PlanRequest request;
+  request.layers = {{.name = "ip",
+                     .type = "linear",
+                     .rows = 10,
+                     .columns = 64,
+                     .linear = true,
+                     .tensors = {{.name = "ip.weight", .elements = 640}},
+                     .may_use_factors = true}};
+  request.workers = request.servers = request.global_batch = 2;
+  request.policy = "time";
+  request.link_mbps = 100;
+  try {
+    trainer::add_times(request,
+                       parse_json({reinterpret_cast<const char*>(data), size}, "times.json"),
+                       "times.json");
+    if (comm::make_plan(request).predicted_step_ms < 0) __builtin_trap();
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}
