@@ -148,17 +148,10 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
     member.digest = message.as<Ready>().digest;
     member.ready = true;
     start_when_ready();
-  } else if (message.is<Note>() && member.node.role == Role::kWorker) {
+  } else if (message.is<Note>()) {
     const auto note = message.as<Note>();
-    member.progress = transport_.now();
-    member.step = note.step;
-    if (note.step > last_step_) {
-      step_times_.push_back(transport_.now() - last_step_at_);
-      if (step_times_.size() > kStepsRemembered) step_times_.erase(step_times_.begin());
-      last_step_at_ = transport_.now();
-      last_step_ = note.step;
-    }
-    host_.noted(member.node.rank, note);
+    if (member.node.role == Role::kWorker) count_progress(member, note.step);
+    host_.noted(member.node, note);
   } else if (message.is<Digest>()) {
     compare(member, message.as<Digest>());
   } else if (message.is<HaltOffer>()) {
@@ -178,13 +171,25 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
   }
 }
 
+void Coordinator::count_progress(MemberState& member, int64_t step) {
+  member.progress = transport_.now();
+  member.step = step;
+  if (step <= last_step_) return;
+  step_times_.push_back(transport_.now() - last_step_at_);
+  if (step_times_.size() > kStepsRemembered) step_times_.erase(step_times_.begin());
+  last_step_at_ = transport_.now();
+  last_step_ = step;
+}
+
 void Coordinator::publish_when_prepared() {
   if (state_ != State::kGathering || !missing().empty() ||
       !all(Role::kWorker, &MemberState::prepared) || !all(Role::kServer, &MemberState::prepared))
     return;
   if (!same_facts()) return;
   state_ = State::kConnecting;
-  Planned planned{.view = options_.view, .roster = {}, .plan = host_.plan()};
+  Planned planned{.view = options_.view,
+                  .roster = {},
+                  .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)};
   for (const auto& [node, member] : members_)
     planned.roster.push_back({node.role, node.rank, member.address});
   tell_all(planned);
@@ -273,14 +278,25 @@ void Coordinator::note(const Note& note) {
     if (node.role == Role::kWorker) tell(member.connection, note);
 }
 
+void Coordinator::note(uint16_t worker, const Note& note) {
+  const auto found = members_.find({Role::kWorker, worker});
+  if (found != members_.end()) tell(found->second.connection, note);
+}
+
 void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload payload) {
   const auto found = members_.find({Role::kWorker, worker});
   if (found != members_.end())
     transport_.send(found->second.connection, header, std::move(payload), bulk_priority(0));
 }
 
+/// Servers are asked when the workers are done: before, there may be one more step.
 void Coordinator::finish_when_all_have() {
-  if (state_ == State::kRunning && all(Role::kWorker, &MemberState::finished))
+  if (state_ == State::kRunning && all(Role::kWorker, &MemberState::finished)) {
+    state_ = State::kConcluding;
+    for (const auto& [node, member] : members_)
+      if (node.role == Role::kServer) tell(member.connection, Conclude{});
+  }
+  if (state_ == State::kConcluding && all(Role::kServer, &MemberState::finished))
     dismiss({.finished = true, .loss = {}, .saved_step = {}});
 }
 
@@ -328,7 +344,7 @@ Loss Coordinator::loss_of(const MemberState& member, Loss::Kind kind,
           .who = member.node,
           .address = member.address,
           .why = why,
-          .step = state_ == State::kRunning ? last_step_ + 1 : 0,
+          .step = state_ >= State::kRunning ? last_step_ + 1 : 0,
           .awaited = ""};
 }
 
@@ -361,7 +377,7 @@ void Coordinator::report_error(const std::string& why) {
           .who = {},
           .address = "",
           .why = why,
-          .step = state_ == State::kRunning ? last_step_ + 1 : 0,
+          .step = state_ >= State::kRunning ? last_step_ + 1 : 0,
           .awaited = ""});
 }
 
@@ -369,8 +385,8 @@ void Coordinator::accuse(const Loss& loss) {
   if (state_ >= State::kFailing) return;
   loss_ = loss;
   // The coordinator knows the step best; an accuser knows what it waited for.
-  if (state_ == State::kRunning && loss_.step == 0) loss_.step = last_step_ + 1;
-  const bool had_begun = state_ == State::kRunning;
+  if (state_ >= State::kRunning && loss_.step == 0) loss_.step = last_step_ + 1;
+  const bool had_begun = state_ >= State::kRunning;
   state_ = State::kFailing;
   host_.failed(loss_);
   tell_all(Failed{loss_});

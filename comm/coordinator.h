@@ -31,11 +31,11 @@ class CoordinatorHost {
   /// A node that was not let in, and why.
   virtual void refused(const std::string& address, const std::string& why) = 0;
   virtual void joined(NodeId node, const std::string& address) = 0;
-  /// All are prepared: the plan to be published.
-  virtual Json plan() = 0;
+  /// All are prepared, with these facts on all workers: the plan to be published.
+  virtual Json plan(const std::vector<Fact>& facts) = 0;
   /// All have the same first values and begin.
   virtual void started() = 0;
-  virtual void noted(uint16_t worker, const Note& note) = 0;
+  virtual void noted(NodeId node, const Note& note) = 0;
   /// The digests of all workers after `step` steps are there, and equal.
   virtual void agreed(int64_t step) = 0;
   /// Names the tensor at a place in the digests, for messages.
@@ -77,6 +77,7 @@ class Coordinator final : public Machine {
   void halt();
   /// Says something to all workers.
   void note(const Note& note);
+  void note(uint16_t worker, const Note& note);
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
   /// The coordinator's own error: the job fails.
   void report_error(const std::string& why);
@@ -94,7 +95,15 @@ class Coordinator final : public Machine {
   void wake() override;
 
  private:
-  enum class State : uint8_t { kGathering, kConnecting, kRunning, kFailing, kSaving, kEnded };
+  enum class State : uint8_t {
+    kGathering,
+    kConnecting,
+    kRunning,
+    kConcluding,  ///< all workers are done
+    kFailing,
+    kSaving,
+    kEnded,
+  };
 
   struct MemberState {
     NodeId node;
@@ -118,6 +127,7 @@ class Coordinator final : public Machine {
   std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
   std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got) const;
   bool all(Role role, bool MemberState::*flag) const;
+  void count_progress(MemberState& member, int64_t step);
   void publish_when_prepared();
   bool same_facts();
   void start_when_ready();

@@ -33,10 +33,10 @@ Member::Member(const Options& options, Transport& transport, MemberHost& host)
     : options_(options), transport_(transport), host_(host), liveness_(kDefaultTimeout) {}
 
 template <class Message>
-void Member::tell(const Message& message) {
+void Member::tell(const Message& message, Priority priority) {
   if (coordinator_there_)
     transport_.send(coordinator_, {.kind = FrameKind::kControl, .view = view_},
-                    payload_of(encode_message(message)), kUrgent);
+                    payload_of(encode_message(message)), priority);
 }
 
 // ---- joining
@@ -119,6 +119,8 @@ void Member::control(const ControlMessage& message) {
     tell(HaltOffer{host_.offer_halt()});
   } else if (message.is<Halt>()) {
     host_.halt(message.as<Halt>().step);
+  } else if (message.is<Conclude>()) {
+    host_.concluded();
   } else if (message.is<Failed>()) {
     fail(message.as<Failed>().loss);
   } else if (message.is<Save>() && state_ == State::kFailing) {
@@ -132,9 +134,10 @@ void Member::control(const ControlMessage& message) {
 
 void Member::prepared(const std::vector<Fact>& facts) { tell(Prepared{facts}); }
 void Member::note(const Note& note) { tell(note); }
+void Member::note_after_bulk(const Note& note) { tell(note, bulk_priority(0)); }
 void Member::digest(const Digest& digest) { tell(digest); }
 void Member::stopped(int64_t step) { tell(Stopped{step}); }
-void Member::saved(int64_t step) { tell(Saved{step}); }
+void Member::saved(int64_t step) { tell(Saved{step}, bulk_priority(0)); }
 
 // ---- peers
 

@@ -36,6 +36,8 @@ class MemberHost {
   /// Promises not to go beyond some number of steps until halt() tells how many it shall be.
   virtual int64_t offer_halt() = 0;
   virtual void halt(int64_t step) = 0;
+  /// Of a server: all workers are done. It tells its last and calls Member::finished.
+  virtual void concluded() = 0;
   /// What is awaited at this moment, for messages: "the sum of ... from server 0"; and the step
   /// under way, counted from 1.
   virtual std::string awaiting() = 0;
@@ -73,6 +75,8 @@ class Member final : public Machine, public Outlet {
   /// `meets_workers`: the plan moves factors between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
   void note(const Note& note);
+  /// The same, but behind all bulk frames sent so far.
+  void note_after_bulk(const Note& note);
   void digest(const Digest& digest);
   /// All steps are done; only the coordinator matters from here on.
   void finished(int64_t step);
@@ -113,7 +117,7 @@ class Member final : public Machine, public Outlet {
   };
 
   template <class Message>
-  void tell(const Message& message);
+  void tell(const Message& message, Priority priority = kUrgent);
   void seek();
   void seek_again(const std::string& why);
   void control(const ControlMessage& message);

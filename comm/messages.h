@@ -81,7 +81,7 @@ struct Start {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator and back: the trainer's own words (losses, tests, checkpoints).
+/// Member to coordinator and back: the trainer's own words (losses, tests, traffic).
 struct Note {
   static constexpr const char* kType = "note";
   std::string about;
@@ -163,7 +163,8 @@ struct Save {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: all tensors of it are sent; or, at the end of a job, that it is over.
+/// Worker to coordinator: all tensors of it have been sent before this. Member to coordinator: its
+/// part in the job is done.
 struct Saved {
   static constexpr const char* kType = "saved";
   int64_t step = 0;
@@ -173,6 +174,12 @@ struct Finished {
   static constexpr const char* kType = "finished";
   int64_t step = 0;
   void describe(Fields& fields);
+};
+
+/// Coordinator to server: all workers are done; tell what you have to tell, and that you are done.
+struct Conclude {
+  static constexpr const char* kType = "conclude";
+  void describe(Fields&) {}
 };
 
 /// Coordinator to member: the job is over for everybody.

@@ -57,6 +57,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void noted(const Note&) override {}
   int64_t offer_halt() override;
   void halt(int64_t step) override;
+  void concluded() override {}
   std::string awaiting() override;
   int64_t step_under_way() override { return static_cast<int64_t>(step_) + 1; }
   void failed(const Loss& loss, bool alone) override;
@@ -379,6 +380,7 @@ class SimulatedServer final : public MemberHost {
   void noted(const Note&) override {}
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
+  void concluded() override { member_.finished(0); }
   std::string awaiting() override { return shard_ == nullptr ? "" : shard_->awaiting(); }
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override {
@@ -412,9 +414,9 @@ class SimulatedCoordinator final : public CoordinatorHost {
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string&) override {}
   void joined(NodeId, const std::string&) override {}
-  Json plan() override { return Json::object(); }
+  Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
-  void noted(uint16_t, const Note&) override {}
+  void noted(NodeId, const Note&) override {}
   void agreed(int64_t step) override { world_.result.agreed[step] = 0; }
   std::string tensor_name(size_t) override { return "all values"; }
   Placement place(uint16_t, const FrameHeader& header) override {

@@ -314,7 +314,9 @@ void SimulatedNetwork::open(uint32_t link) {
 void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool tell_closer) {
   Connection& connection = connections_[link];
   if (connection.closed || link == UINT32_MAX) return;
-  // What was sent before is still delivered: the end comes behind it.
+  // What was sent before is still delivered, what is urgent of that which waits too: the end comes
+  // behind it.
+  if (closer >= 0 && !tell_closer) send_urgent(closer, link);
   for (size_t end = 0; end < 2; ++end) {
     if (connection.node[end] < 0 || (end == 1 && !connection.open)) continue;
     if (connection.node[end] == closer && !tell_closer) {
@@ -330,11 +332,25 @@ void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool te
   if (!connection.open) connection.closed = true;
 }
 
+void SimulatedNetwork::send_urgent(int node, uint32_t link) {
+  std::vector<Waiting>& waiting = nodes_[static_cast<size_t>(node)]->waiting;
+  std::sort(waiting.begin(), waiting.end(),
+            [](const Waiting& a, const Waiting& b) { return b < a; });
+  for (const Waiting& each : waiting)
+    if (frames_in_pool_[each.frame].link == link && each.priority == kUrgent)
+      transmit(node, each.frame);
+  std::erase_if(waiting, [&](const Waiting& each) {
+    return each.priority == kUrgent && frames_in_pool_[each.frame].link == link;
+  });
+  std::make_heap(waiting.begin(), waiting.end());
+}
+
 void SimulatedNetwork::crash(int node) {
   Node& gone = *nodes_[static_cast<size_t>(node)];
   gone.crashed = true;
   for (const auto& [link, end] : gone.links) {
     if (link == UINT32_MAX || connections_[link].closed) continue;
+    gone.waiting.clear();
     close(link, node, "connection reset by peer", false);
   }
 }

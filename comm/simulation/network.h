@@ -78,6 +78,7 @@ class SimulatedNetwork {
   void free_frame(uint32_t index);
   void deliver(uint32_t frame);
   void open(uint32_t link);
+  void send_urgent(int node, uint32_t link);
   void close(uint32_t link, int closer, const char* why, bool tell_closer);
   void dispatch(const Event& event);
 
