@@ -6,18 +6,13 @@
 
 #include "core/error.h"
 #include "net/program.h"
+#include "net/tensor_memory.h"
 
 namespace poseidon::net {
 
 namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
-
-constexpr size_t kFloatsPerLine = 64 / sizeof(float);
-
-size_t padded(size_t floats) {
-  return (floats + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
-}
 
 /// FNV-1a: a name as a number, the same on every machine.
 uint64_t name_hash(std::string_view name) {
@@ -39,20 +34,6 @@ bool all_finite(const Tensor& tensor) {
 bool all_finite(std::span<const float> values) {
   return all_finite(values.data(), static_cast<int64_t>(values.size()));
 }
-
-/// Hands out a buffer piece by piece, each from a cache line on.
-class Taker {
- public:
-  explicit Taker(const Buffer& buffer) : rest_(buffer.as<float>()) {}
-  std::span<float> take(size_t floats) {
-    const std::span<float> piece = rest_.first(floats);
-    rest_ = rest_.subspan(padded(floats));
-    return piece;
-  }
-
- private:
-  std::span<float> rest_;
-};
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
@@ -102,23 +83,23 @@ struct Net::State {
             .next = {},
             .gradient = {}};
         const size_t count = count_of(*call->layer, parameter);
-        total += padded(count);
-        if (parameter.learned) learned += padded(count);
+        total += TensorMemory::padded(count);
+        if (parameter.learned) learned += TensorMemory::padded(count);
         parameters_of_layer[at(call->node)].push_back(static_cast<int>(parameters.size()));
         layer_of_parameter.push_back(call->layer.get());
         parameters.push_back(std::move(parameter));
       }
     }
-    values = Buffer(total * sizeof(float));
-    next_values = Buffer(versions == 2 ? learned * sizeof(float) : 0);
-    gradients = Buffer(training() ? total * sizeof(float) : 0);
-    Taker value(values), next(next_values), gradient(gradients);
+    values = TensorMemory(total, 0);
+    if (versions == 2) next_values = TensorMemory(learned, 1);
+    if (training()) gradients = TensorMemory(total, 2);
     for (size_t i = 0; i < parameters.size(); ++i) {
       Parameter& parameter = parameters[i];
       const size_t count = count_of(*layer_of_parameter[i], parameter);
-      parameter.value = value.take(count);
-      parameter.next = parameter.learned && versions == 2 ? next.take(count) : parameter.value;
-      if (training()) parameter.gradient = gradient.take(count);
+      parameter.value = values.take(count);
+      parameter.next =
+          parameter.learned && versions == 2 ? next_values.take(count) : parameter.value;
+      if (training()) parameter.gradient = gradients.take(count);
     }
   }
 
@@ -130,21 +111,20 @@ struct Net::State {
     size_t total = 0;
     for (const Call* call : in_network_order())
       for (const layers::StatisticSpec& spec : definition_of(*call).statistics())
-        total += padded(static_cast<size_t>(spec.shape.count()));
+        total += TensorMemory::padded(static_cast<size_t>(spec.shape.count()));
     const auto tensors = static_cast<size_t>(versions) + 1;
-    statistic_values = Buffer(tensors * total * sizeof(float));
-    Taker memory(statistic_values);
+    statistic_memory = TensorMemory(tensors * total, 0);
     for (const Call* call : in_network_order()) {
       for (const layers::StatisticSpec& spec : definition_of(*call).statistics()) {
         const auto count = static_cast<size_t>(spec.shape.count());
         statistics_of_layer[at(call->node)].push_back(static_cast<int>(statistics.size()));
-        const std::span<float> value = memory.take(count);
+        const std::span<float> value = statistic_memory.take(count);
         statistics.push_back({.name = definition_of(*call).name + "." + spec.name,
                               .layer = call->node,
                               .spec = spec,
                               .value = value,
-                              .next = versions == 2 ? memory.take(count) : value,
-                              .contribution = memory.take(count)});
+                              .next = versions == 2 ? statistic_memory.take(count) : value,
+                              .contribution = statistic_memory.take(count)});
       }
     }
   }
@@ -227,7 +207,7 @@ struct Net::State {
   const Network& network;
   int versions;
   Program program;
-  Buffer values, next_values, gradients, statistic_values;
+  TensorMemory values, next_values, gradients, statistic_memory;
   std::vector<Parameter> parameters;
   std::vector<layers::Layer*> layer_of_parameter;
   std::vector<Statistic> statistics;

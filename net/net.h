@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "core/buffer.h"
 #include "layers/layer.h"
 #include "net/network.h"
 

@@ -17,8 +17,8 @@ constexpr Range kEpsilon{.minimum = 1e-30, .maximum = 1};
 constexpr std::array kRuleNames{"sgd",      "nesterov", "adagrad", "rmsprop",
                                 "adadelta", "adam",     "adamw",   "lars"};
 
-/// Memory of states begins at cache lines.
-size_t padded(size_t floats) { return (floats + 15) / 16 * 16; }
+/// Values in two versions and gradients, which an update goes through beside the states.
+constexpr size_t kKindsOfNet = 3;
 
 }  // namespace
 
@@ -77,28 +77,26 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
   const UpdateRule rule = config.rule();
   const double momentum = rule == UpdateRule::kRmsProp ? config.rmsprop_momentum : config.momentum;
   const std::span<const char* const> names = layers::state_names(rule, momentum > 0);
-  const auto versions = static_cast<size_t>(net.versions());
   size_t total = 0, learned = 0;
   for (const net::Parameter& parameter : net.parameters()) {
     if (!parameter.learned) continue;
-    total += versions * names.size() * padded(parameter.value.size());
+    total += net::TensorMemory::padded(parameter.value.size());
     ++learned;
   }
-  memory_ = Buffer(total * sizeof(float));
+  const auto versions = static_cast<size_t>(net.versions());
+  for (size_t kind = 0; kind < versions * names.size(); ++kind)
+    memory_.emplace_back(total, kKindsOfNet + kind);
   states_.reserve(learned * names.size());
-  size_t next = 0;
-  const auto take = [&](size_t floats) {
-    return memory_.as<float>().subspan(std::exchange(next, next + padded(floats)), floats);
-  };
   for (size_t i = 0; i < net.parameters().size(); ++i) {
     const net::Parameter& parameter = net.parameters()[i];
     if (!parameter.learned) continue;
-    for (const char* name : names) {
-      const std::span<float> memory = take(parameter.value.size());
-      states_.push_back({.name = parameter.name + "." + name,
-                         .parameter = i,
-                         .memory = memory,
-                         .next = versions == 2 ? take(parameter.value.size()) : memory});
+    for (size_t state = 0; state < names.size(); ++state) {
+      const std::span<float> memory = memory_[state].take(parameter.value.size());
+      states_.push_back(
+          {.name = parameter.name + "." + names[state],
+           .parameter = i,
+           .memory = memory,
+           .next = versions == 2 ? memory_[names.size() + state].take(memory.size()) : memory});
     }
     states_of_parameter_[i] = std::span(states_).last(names.size());
   }

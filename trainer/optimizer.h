@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/buffer.h"
 #include "core/fields.h"
 #include "layers/update.h"
 #include "net/net.h"
+#include "net/tensor_memory.h"
 #include "trainer/schedule.h"
 
 namespace poseidon::trainer {
@@ -76,7 +76,7 @@ class Optimizer {
   OptimizerConfig config_;
   net::Net& net_;
   layers::Updater& updater_;
-  Buffer memory_;
+  std::vector<net::TensorMemory> memory_;  ///< by state, then those of the second version
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
   std::vector<float> scratch_;
