@@ -31,6 +31,8 @@ bool Program::is_factored(const std::string& layer) const {
 
 /// Refuses layers that cannot give factors.
 void Program::check_factored() const {
+  check(options_.factored.empty() || options_.factor_rows > 0,
+        "layers that give factors are told how many samples are stacked");
   for (const std::string& name : options_.factored) {
     const auto node = std::ranges::find_if(
         network_.nodes(), [&](const Node& other) { return other.definition->name == name; });

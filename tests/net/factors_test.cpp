@@ -170,6 +170,8 @@ TEST_CASE("layers that can give no factors are refused") {
       {"name": "top", "type": "linear", "outputs": 5, "learning_rate_multipliers": [0, 0]},
       {"name": "loss", "type": "softmax_loss"}]})"),
                     "[linear 'top'] gives no factors: its learning rate is 0");
+  Bench bench({});
+  CHECK_THROWS_AS(Net(bench.network, *bench.factory, {.factored = {"hidden"}}), LogicError);
 }
 
 }  // namespace
