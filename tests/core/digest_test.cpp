@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,4 +54,16 @@ TEST_CASE("crc-32c of nothing is 0, and it continues over pieces of any length")
   const std::span<const std::byte> all(bytes);
   for (size_t cut = 0; cut <= bytes.size(); ++cut)
     CHECK(crc32c(all.subspan(cut), crc32c(all.first(cut))) == crc32c(all));
+}
+
+TEST_CASE("crc-32c of much is what its pieces give") {
+  // Long enough for several checksums at once, whose pieces are too short for that.
+  const std::vector<std::byte> bytes = filled(20000, 5, 11);
+  for (size_t count : {3071, 3072, 3073, 6144, 9215, 20000}) {
+    const auto all = std::span(bytes).first(count);
+    uint32_t crc = 0;
+    for (size_t at = 0; at < count; at += 100)
+      crc = crc32c(all.subspan(at, std::min<size_t>(100, count - at)), crc);
+    CHECK(crc32c(all) == crc);
+  }
 }
