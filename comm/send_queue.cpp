@@ -6,6 +6,15 @@
 
 namespace poseidon::comm {
 
+namespace {
+
+Payload copy_of(std::span<const std::byte> bytes) {
+  const auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  return {.bytes = *copy, .owner = copy};
+}
+
+}  // namespace
+
 void SendQueue::push(OutFrame frame, Priority priority) {
   by_priority_[priority].push_back(std::move(frame));
 }
@@ -20,6 +29,9 @@ OutFrame SendQueue::pop() {
 
 void SendQueue::keep_urgent() {
   by_priority_.erase(by_priority_.upper_bound(kUrgent), by_priority_.end());
+  for (auto& [priority, frames] : by_priority_)
+    for (OutFrame& frame : frames)
+      if (frame.payload.owner == nullptr) frame.payload = copy_of(frame.payload.bytes);
 }
 
 void SendBatch::add(OutFrame frame) {
@@ -49,10 +61,8 @@ void SendBatch::keep_bodies() {
   for (size_t i = next_; i < pieces_.size(); ++i) {
     Payload& payload = frames_[i / 2].payload;
     if (i % 2 == 0 || payload.owner != nullptr) continue;
-    const auto copy =
-        std::make_shared<std::vector<std::byte>>(pieces_[i].begin(), pieces_[i].end());
-    pieces_[i] = *copy;
-    payload = {.bytes = *copy, .owner = copy};
+    payload = copy_of(pieces_[i]);
+    pieces_[i] = payload.bytes;
   }
 }
 

@@ -27,7 +27,7 @@ class SendQueue {
   Priority first_priority() const { return by_priority_.begin()->first; }
   const OutFrame& first() const { return by_priority_.begin()->second.front(); }
   OutFrame pop();
-  /// Forgets all frames but urgent ones.
+  /// Forgets all frames but urgent ones, and copies bodies of theirs that have no owner.
   void keep_urgent();
   void clear() { by_priority_.clear(); }
 

@@ -28,10 +28,10 @@ struct TransportLimits {
 };
 
 struct AsioOptions {
-  std::string listen;  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
-  PeerIdentity self;   ///< as whom connections are accepted, until present_as()
-  Secret secret;
-  TlsFiles tls;
+  std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
+  PeerIdentity self = {};   ///< as whom connections are accepted, until present_as()
+  Secret secret = {};
+  TlsFiles tls = {};
   bool insecure = false;            ///< allows to listen beyond loopback without secret and TLS
   double bandwidth_limit_mbps = 0;  ///< of all bulk frames sent, 10^6 bits/s; 0: none
   TransportLimits limits = {};

@@ -266,8 +266,8 @@ TEST_CASE("connections that cannot be made are told why") {
 TEST_CASE("close() sends what is urgent, drops what is not, and tells the other end only") {
   Pair pair;
   // In one turn, so that nothing is on its way when close() comes.
-  const Bytes urgent = pattern(1000, 1), bulk = pattern(kSliceBytes, 2);
   pair.worker.run([&] {
+    const Bytes urgent = pattern(1000, 1), bulk = pattern(kSliceBytes, 2);
     AsioTransport& transport = pair.worker.transport();
     transport.send(pair.at_worker, header_of(FrameKind::kContribution, 1),
                    {.bytes = bulk, .owner = {}}, bulk_priority(0));
@@ -278,6 +278,7 @@ TEST_CASE("close() sends what is urgent, drops what is not, and tells the other 
   });
   CHECK(pair.server.why_closed() == "closed by the peer");
   CHECK(chunks_of(pair.server.events()) == std::vector<uint32_t>{2});
+  CHECK(pair.server.events().frames.at(0).body == pattern(1000, 1));
   CHECK(pair.worker.events().closed.empty());
 }
 
@@ -318,9 +319,14 @@ TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait")
   options.bandwidth_limit_mbps = 250;
   Pair pair(server_options(), options);
   constexpr size_t kSlices = 48;
-  for (uint32_t i = 0; i < kSlices; ++i)
-    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i), Bytes(kSliceBytes), 1);
-  pair.worker.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 1000), {}, kUrgent);
+  const auto body = std::make_shared<const Bytes>(kSliceBytes);
+  pair.worker.run([&] {
+    AsioTransport& transport = pair.worker.transport();
+    for (uint32_t i = 0; i < kSlices; ++i)
+      transport.send(pair.at_worker, header_of(FrameKind::kContribution, i, kSliceBytes),
+                     {.bytes = *body, .owner = body}, 1);
+    transport.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 1000), {}, kUrgent);
+  });
   REQUIRE(pair.server.wait_frames(kSlices + 1));
   const auto frames = pair.server.events().frames;
   const auto chunks = chunks_of(pair.server.events());
