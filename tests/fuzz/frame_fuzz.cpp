@@ -1,0 +1,61 @@
+// A stream of any bytes, cut anywhere: the first byte says how. What is taken as a frame is encoded
+// to the bytes that were read, its body within its cap and place.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "comm/frame_reader.h"
+
+namespace {
+
+using namespace poseidon::comm;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+class Sink final : public FrameSink {
+ public:
+  std::string announced(const FrameHeader& header) override {
+    require(body_cap(header.kind) && header.length <= *body_cap(header.kind));
+    return "";
+  }
+  std::span<std::byte> place(const FrameHeader& header) override {
+    require(is_bulk(header.kind) && header.length > 0);
+    if (header.chunk % 2 == 1) return {};
+    place_.resize(header.length);
+    return place_;
+  }
+  bool take(const FrameHeader& header, std::span<const std::byte> body) override {
+    require(body.size() == header.length && body_checksum(body) == header.body_crc);
+    require(decode(encode(header)).header == header);
+    return header.step != 77;
+  }
+
+ private:
+  std::vector<std::byte> place_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const size_t most = size_t{1} + data[0] * 17;
+  FrameReader reader;
+  Sink sink;
+  for (size_t at = 1; at < size;) {
+    size_t count = 0;
+    for (std::span<std::byte> room : reader.room()) {
+      const size_t now = std::min(room.size(), std::min(most - count, size - at));
+      if (now > 0) std::memcpy(room.data(), data + at, now);
+      at += now;
+      count += now;
+    }
+    if (count == 0) break;  // the sink has said stop
+    if (!reader.filled(count, sink).empty()) break;
+  }
+  return 0;
+}

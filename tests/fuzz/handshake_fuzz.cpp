@@ -1,0 +1,25 @@
+// Bodies of any bytes to both ends of a handshake, with a secret and without: with one, nobody is
+// known without a proof, which no input holds.
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "comm/handshake.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace poseidon::comm;
+  const std::span<const std::byte> body{reinterpret_cast<const std::byte*>(data), size};
+  const PeerIdentity self{.role = Role::kServer, .rank = 0, .view = 7, .address = ""};
+  for (const Secret& secret : {Secret(), Secret(24, std::byte{9})}) {
+    Acceptor acceptor(secret, self, Nonce{});
+    const HandshakeStep greeted = acceptor.hello(body);
+    if (greeted.peer || greeted.error.empty() == greeted.reply.empty()) std::abort();
+    const HandshakeStep proved = acceptor.proof(body);
+    const HandshakeStep challenged = Initiator(secret, self, Nonce{}).challenge(body);
+    for (const HandshakeStep* step : {&proved, &challenged}) {
+      if (step->error.empty() != step->peer.has_value()) std::abort();
+      if (!secret.empty() && step->peer) std::abort();
+    }
+  }
+  return 0;
+}
