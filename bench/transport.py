@@ -4,11 +4,13 @@
     python3 bench/transport.py [--program build/release/bin/bench_transport] [--rounds 5] [--seconds 3]
 
 The worker moves chunks of 2 MiB in slices of 256 KiB to a shard in a second process, which adds to them and sends the sums
-back; the peer is `iperf3 --bidir -l 1M` (the most it takes). Rounds are interleaved. Rates count both directions; the table shows medians, and
+back; the peer is `iperf3 --bidir -l 1M` (the most it takes). Of both pairs each process has a core of its own, or the scheduler
+puts both on one in some rounds. Rounds are interleaved. Rates count both directions; the table shows medians, and
 processor seconds for each GB that a process has sent plus received.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import time
 
+CORES = sorted(os.sched_getaffinity(0))
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -25,11 +28,15 @@ def numbers(line):
     return {name: float(value) for name, value in re.findall(r"(\w+)=([0-9.e+-]+)", line)}
 
 
+def on_core(core, *command):
+    return ["taskset", "-c", str(core), *map(str, command)]
+
+
 def our_round(program, seconds):
-    with subprocess.Popen([program, "serve"], stdout=subprocess.PIPE, text=True) as shard:
+    with subprocess.Popen(on_core(CORES[-1], program, "serve"), stdout=subprocess.PIPE, text=True) as shard:
         address = shard.stdout.readline().strip()
-        work = subprocess.run([program, "work", address, str(seconds)], check=True, capture_output=True, text=True,
-                              timeout=seconds + 20)
+        work = subprocess.run(on_core(CORES[0], program, "work", address, seconds), check=True, capture_output=True,
+                              text=True, timeout=seconds + 20)
         worker, server = numbers(work.stdout), numbers(shard.stdout.read())
     gigabytes = worker["bytes"] / 1e9
     return {"rate": gigabytes / worker["seconds"], "worker": worker["cpu"] / gigabytes,
@@ -44,11 +51,11 @@ def free_port():
 
 def peer_round(seconds):
     port = str(free_port())
-    with subprocess.Popen(["iperf3", "-s", "-1", "-p", port, "-B", "127.0.0.1"], stdout=subprocess.DEVNULL,
+    with subprocess.Popen(on_core(CORES[-1], "iperf3", "-s", "-1", "-p", port, "-B", "127.0.0.1"), stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as server:
         time.sleep(0.3)
         try:
-            run = subprocess.run(["iperf3", "-c", "127.0.0.1", "-p", port, "--bidir", "-l", "1M", "-t", str(seconds), "-J"],
+            run = subprocess.run(on_core(CORES[0], "iperf3", "-c", "127.0.0.1", "-p", port, "--bidir", "-l", "1M", "-t", seconds, "-J"),
                                  check=True, capture_output=True, text=True, timeout=seconds + 20)
         finally:
             server.terminate()

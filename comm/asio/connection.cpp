@@ -106,7 +106,7 @@ void Connection::open_stream(bool initiator) {
   set_deadline(limit, "no handshake within " + seconds(limit));
   stream_->open(initiator, [self = shared_from_this()](const std::error_code& error, size_t) {
     if (self->phase_ != Phase::kConnecting) return;
-    if (error) return self->fail("TLS: " + words(error));
+    if (error) return self->fail(words(error));
     self->begin_handshake();
   });
 }

@@ -54,7 +54,7 @@ class Connection final : public std::enable_shared_from_this<Connection>,
 
  private:
   enum class Phase {
-    kConnecting,   // until TCP, and TLS, stand
+    kConnecting,   // until the stream stands
     kHandshaking,  // only frames of the handshake
     kOpen,
     kClosing,  // sends what is urgent, reads and forgets

@@ -12,12 +12,6 @@
 
 namespace poseidon::comm {
 
-/// PEM files of TLS 1.3. Both ends show a certificate that `authority` has signed.
-struct TlsFiles {
-  std::string certificate, key, authority;  ///< all of them, or none: in the clear
-  bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
-};
-
 /// What strangers can cost, and how long anything is waited for.
 struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< until a connection stands
@@ -31,8 +25,7 @@ struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
   PeerIdentity self = {};   ///< as whom connections are accepted, until present_as()
   Secret secret = {};
-  TlsFiles tls = {};
-  bool insecure = false;            ///< allows to listen beyond loopback without secret and TLS
+  bool insecure = false;            ///< allows to listen beyond loopback without a secret
   double bandwidth_limit_mbps = 0;  ///< of all bulk frames sent, 10^6 bits/s; 0: none
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
@@ -46,8 +39,8 @@ struct AsioOptions {
 /// thread that made the object.
 class AsioTransport final : public Transport {
  public:
-  /// Listens, but accepts nobody before start(). Throws ConfigError for addresses, files of TLS and
-  /// for listening beyond loopback without secret and TLS; RunError when the port is taken.
+  /// Listens, but accepts nobody before start(). Throws ConfigError for addresses and for
+  /// listening beyond loopback without a secret; RunError when the port is taken.
   explicit AsioTransport(AsioOptions options);
   /// stop().
   ~AsioTransport() override;

@@ -395,12 +395,12 @@ TEST_CASE("a machine is woken once, at the earliest time it asked for") {
   CHECK(node.wait([](const Node::Events& events) { return events.wakes == 2; }));
 }
 
-TEST_CASE("listening beyond loopback needs a secret, certificates or courage") {
+TEST_CASE("listening beyond loopback needs a secret, or courage") {
   AsioOptions options = server_options();
   options.listen = "0.0.0.0:0";
   options.secret.clear();
   CHECK_THROWS_WITH_AS(AsioTransport{options},
-                       "listening at 0.0.0.0:0, which is not loopback, needs a secret or TLS: give "
+                       "listening at 0.0.0.0:0, which is not loopback, needs a secret: give "
                        "--secret-file, or --insecure if nobody else can reach this network",
                        ConfigError);
   options.insecure = true;
