@@ -11,6 +11,7 @@
 #include "apps/train_print.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "trainer/cluster_run.h"
 #include "trainer/engine.h"
 #include "trainer/reference.h"
 #include "trainer/run.h"
@@ -66,6 +67,18 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
               result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());
 }
 
+/// One worker trains in this process, several in processes of their own.
+Json train(const Job& job, const TrainOptions& options, Console& console) {
+  if (job.config.cluster.workers == 1 && !options.external)
+    return trainer::train(job, run_options(options), console);
+  trainer::ClusterOptions cluster{.external = options.external,
+                                  .listen = options.listen,
+                                  .secret = {},
+                                  .insecure = options.insecure};
+  if (!options.secret_file.empty()) cluster.secret = comm::read_secret(options.secret_file);
+  return trainer::train_on_cluster(job, run_options(options), cluster, console);
+}
+
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
   switch (options.action) {
@@ -85,7 +98,7 @@ int perform(const TrainOptions& options, Console& console) {
       break;
     case Action::kTrain:
       catch_stop_signals();
-      print(trainer::train(job, run_options(options), console), options.json, print_summary);
+      print(train(job, options, console), options.json, print_summary);
       break;
     default: tune(job, options, console);
   }
@@ -130,6 +143,8 @@ int main(int count, char** words) {
     return poseidon::apps::run(count, words);
   } catch (const poseidon::ConfigError& error) {
     return fail(error.what(), 2);
+  } catch (const poseidon::PeerLost& error) {
+    return fail(error.what(), 3);
   } catch (const poseidon::RunError& error) {
     return fail(error.what(), 1);
   } catch (const std::bad_alloc&) {

@@ -14,7 +14,7 @@ namespace {
 struct Words {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
-  std::string config, output, resume, weights, device, listen, times;
+  std::string config, output, resume, weights, device, listen, times, secret_file;
   bool external = false;
   std::array<bool, 6> actions{};  ///< check, plan, time, test, tune, reference
 };
@@ -47,6 +47,9 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("--servers", words.servers, "processes that add gradients");
   app.add_option("--listen", words.listen, "ADDR:PORT for daemons to join");
   app.add_flag("--external", words.external, "wait for daemons");
+  app.add_option("--secret-file", words.secret_file, "with --external: the cluster's secret");
+  app.add_flag("--insecure", words.options.insecure,
+               "with --external: allow to listen beyond loopback without a secret");
   app.add_option("--times", words.times, "with --plan: the output of --time --json");
   app.add_flag("--json", words.options.json, "the result as one JSON object on standard output");
 }
@@ -84,12 +87,12 @@ void add_overrides(Words& words) {
     words.options.overrides.push_back("device.type=" + device_kind(words.device));
 }
 
-void refuse_what_is_not_built(const Words& words) {
-  const char* flag = words.external ? "--external" : !words.listen.empty() ? "--listen" : nullptr;
-  if (flag != nullptr)
-    throw ConfigError(std::string(flag) +
-                      ": distributed training is not in this build; one worker trains in the "
-                      "process itself");
+void check_cluster_words(const Words& words) {
+  if (words.external && words.listen.empty())
+    throw ConfigError("--external: expected --listen ADDR:PORT beside it, where daemons join");
+  if (!words.external && !words.listen.empty())
+    throw ConfigError("--listen " + words.listen +
+                      ": expected --external beside it; local processes need no address");
 }
 
 std::filesystem::path config_of(const Words& words) {
@@ -122,7 +125,10 @@ std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
   words.options.times = words.times;
   if (words.options.action == Action::kSchema || words.options.action == Action::kReference)
     return words.options;
-  refuse_what_is_not_built(words);
+  check_cluster_words(words);
+  words.options.listen = words.listen;
+  words.options.external = words.external;
+  words.options.secret_file = words.secret_file;
   if (!words.resume.empty() && !words.weights.empty())
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
   if (!words.times.empty() && words.options.action != Action::kPlan)

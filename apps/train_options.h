@@ -20,7 +20,11 @@ struct TrainOptions {
   std::optional<int64_t> max_steps;
   bool json = false;
   std::filesystem::path times;  ///< of --plan: what --time --json gave; may be empty
-  std::string schema;           ///< of --schema: "job" or "network"
+  std::string listen;           ///< with external: where daemons join
+  bool external = false;
+  std::filesystem::path secret_file;  ///< with external
+  bool insecure = false;
+  std::string schema;  ///< of --schema: "job" or "network"
 };
 
 /// Parses the command line. Throws ConfigError for a wrong one; none when --help or --version was

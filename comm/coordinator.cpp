@@ -420,7 +420,10 @@ void Coordinator::dismiss(const Outcome& outcome) {
   state_ = State::kEnded;
   tell_all(Dismissed{});
   for (const auto& [node, member] : members_) transport_.close(member.connection);
-  for (const auto& [connection, address] : strangers_) transport_.close(connection);
+  for (const auto& [connection, address] : strangers_) {
+    tell(connection, Refused{"the job has ended"});
+    transport_.close(connection);
+  }
   members_.clear();
   strangers_.clear();
   host_.ended(outcome);

@@ -20,6 +20,12 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A process that takes part in the run is gone, and the run with it. Programs exit with 3.
+class PeerLost : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// We erred: an invariant of this code does not hold.
 class LogicError : public std::logic_error {
  public:

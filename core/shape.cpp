@@ -4,7 +4,7 @@
 
 namespace poseidon {
 
-Shape::Shape(std::initializer_list<int64_t> extents) : rank_(static_cast<int>(extents.size())) {
+Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.size())) {
   check(extents.size() <= kMaxRank, "a shape has at most four extents");
   int axis = 0;
   for (int64_t extent : extents) extents_[static_cast<size_t>(axis++)] = extent;

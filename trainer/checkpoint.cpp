@@ -41,6 +41,7 @@ void describe_state(Fields& fields, RunState& state) {
   fields.text("config_hash", state.config_hash, "", Presence::kRequired);
   fields.raw("config", state.config, "", Presence::kRequired);
   fields.raw("choices", state.choices, "", Presence::kRequired);
+  fields.raw("plan", state.plan, "");
   fields.text("dataset", state.dataset, "", Presence::kRequired);
 }
 

@@ -24,6 +24,7 @@ struct RunState {
   std::string config_hash;
   Json config;                    ///< what the hash is of
   Json choices = Json::object();  ///< layout and algorithm by layer
+  Json plan = Json::object();     ///< how gradients were summed, as in plan.json
   std::string dataset;            ///< fingerprint of the training set
 };
 

@@ -1,5 +1,7 @@
 #include "trainer/config.h"
 
+#include <cmath>
+
 #include "core/digest.h"
 #include "core/error.h"
 #include "net/network.h"
@@ -132,23 +134,20 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
 }
 
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
-  const auto refuse = [&](const char* pointer, const std::string& got, const char* only) {
-    fail_at({file, pointer}, text("got ", got, ", but distributed training is not in this build; ",
-                                  "expected ", only));
-  };
-  if (config.cluster.workers > 1)
-    refuse("/cluster/workers", std::to_string(config.cluster.workers), "1");
-  if (config.cluster.servers > 0)
-    refuse("/cluster/servers", std::to_string(config.cluster.servers), "0");
-  if (config.comm.scheme != "auto")
-    refuse("/comm/scheme", "\"" + config.comm.scheme + "\"", "\"auto\"");
-  if (config.comm.wire != "fp32") refuse("/comm/wire", "\"" + config.comm.wire + "\"", "\"fp32\"");
   if (config.comm.staleness > 0)
-    refuse("/comm/staleness", std::to_string(config.comm.staleness), "0");
-  if (!config.comm.plan.empty()) refuse("/comm/plan", "\"" + config.comm.plan + "\"", "\"\"");
+    fail_at({file, "/comm/staleness"}, text("got ", config.comm.staleness,
+                                            ", but this build trains synchronously; expected 0"));
   if (config.device.type != "cpu")
     fail_at({file, "/device/type"},
             "got \"" + config.device.type + "\", but this build computes on \"cpu\" only");
+}
+
+int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
+  if (train.steps != 0) return train.steps;
+  const double steps =
+      std::ceil(train.epochs * static_cast<double>(samples) / static_cast<double>(batch));
+  if (steps > 1e12) throw ConfigError("train.epochs: more steps than can be counted");
+  return static_cast<int64_t>(steps);
 }
 
 Json resolved(JobConfig config) {

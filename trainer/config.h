@@ -97,8 +97,11 @@ enum class JobUse : uint8_t {
 /// ConfigError with file and place.
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
-/// Refuses what this version does not do: more than one worker, servers, a scheme, another device.
+/// Refuses what this version does not do: staleness, another device.
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file);
+
+/// Steps of the whole job, on a dataset of `samples`. Throws ConfigError.
+int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
 
 /// Every key with its value: a job file that means the same.
 Json resolved(JobConfig config);

@@ -37,9 +37,4 @@ net::Choices read_choices(const Json& json, const JsonPlace& place, const net::N
 /// when it names none.
 net::Choices choices_of(const Job& job);
 
-/// plan.json: what was decided for each layer. One worker sends nothing: scheme "local".
-Json plan_json(const Job& job, const net::Choices& choices);
-/// traffic.json: bytes that each layer moved.
-Json traffic_json(const Job& job);
-
 }  // namespace poseidon::trainer

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 namespace {
 
 /// Adds the first `valid` samples of a batch.
-void add_batch(const std::vector<net::Net::Loss>& losses, int64_t valid, TestResult& sums) {
+void add_batch(const std::vector<net::Net::Loss>& losses, int64_t valid, TestSums& sums) {
   const auto count = static_cast<size_t>(valid);
   for (const net::Net::Loss& loss : losses)
     for (size_t i = 0; i < count; ++i)
@@ -26,23 +26,41 @@ void add_batch(const std::vector<net::Net::Loss>& losses, int64_t valid, TestRes
 
 }  // namespace
 
-std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
-                                   const TestOptions& options, Log& log) {
-  const auto start = std::chrono::steady_clock::now();
+TestSums& TestSums::operator+=(const TestSums& other) {
+  samples += other.samples;
+  loss += other.loss;
+  top1 += other.top1;
+  top5 += other.top5;
+  return *this;
+}
+
+TestResult TestSums::mean(double seconds) const {
+  const auto count = static_cast<double>(samples);
+  return {.samples = samples,
+          .loss = loss / count,
+          .top1 = static_cast<double>(top1) / count,
+          .top5 = static_cast<double>(top5) / count,
+          .seconds = seconds};
+}
+
+std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
+                                      const TestOptions& options, Log& log) {
   const int64_t batch_size = net.input().shape.samples();
+  const auto parts = data::cut_batch(batch_size * options.workers, options.workers);
   data::Loader loader(*data.dataset, *data.transform,
                       {.phase = data::Phase::kTest,
                        .seed = options.seed,
                        .shuffle = false,
                        .on_error = options.on_error,
-                       .global_batch = batch_size,
-                       .shards = data::cut_batch(batch_size, 1),
+                       .global_batch = batch_size * options.workers,
+                       .shards = {parts[static_cast<size_t>(options.rank)]},
                        .threads = options.loader_threads},
                       log);
-  TestResult result;
+  TestSums sums;
   for (int64_t step = 0; step < loader.steps_per_pass(); ++step) {
     if (options.stop && options.stop()) return std::nullopt;
     const data::Batch& batch = loader.next();
+    if (batch.valid == 0) continue;
     std::ranges::copy(batch.pixels, net.input().data);
     net.forward({.phase = layers::Phase::kTest,
                  .seed = options.seed,
@@ -50,12 +68,18 @@ std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
                  .first_sample = 0,
                  .labels = batch.labels,
                  .loss_scale = 1});
-    add_batch(net.losses(), batch.valid, result);
+    add_batch(net.losses(), batch.valid, sums);
   }
-  const auto samples = static_cast<double>(result.samples);
-  for (double* sum : {&result.loss, &result.top1, &result.top5}) *sum /= samples;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
+  return sums;
+}
+
+std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
+                                   const TestOptions& options, Log& log) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<TestSums> sums = evaluate_part(net, data, options, log);
+  if (!sums) return std::nullopt;
+  return sums->mean(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 }  // namespace poseidon::trainer

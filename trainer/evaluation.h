@@ -17,15 +17,31 @@ struct TestResult {
   double seconds = 0;
 };
 
+/// Sums over samples that were tested.
+struct TestSums {
+  int64_t samples = 0;
+  double loss = 0;
+  int64_t top1 = 0, top5 = 0;
+
+  TestSums& operator+=(const TestSums& other);
+  TestResult mean(double seconds) const;
+};
+
 struct TestOptions {
   uint64_t seed = 1;
   int loader_threads = 1;
   data::OnError on_error = data::OnError::kStop;
   std::function<bool()> stop = nullptr;  ///< asked between batches; may be null
+  /// Of several workers, each tests its part of every batch.
+  int64_t workers = 1, rank = 0;
 };
 
-/// Runs the whole dataset through the net, every sample once, with the statistics gathered in
-/// training. None when it was stopped.
+/// Runs this worker's part of the dataset through the net, every sample once, with the statistics
+/// gathered in training. None when it was stopped.
+std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
+                                      const TestOptions& options, Log& log);
+
+/// The same for the whole dataset.
 std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
                                    const TestOptions& options, Log& log);
 

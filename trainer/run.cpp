@@ -7,9 +7,11 @@
 #include "trainer/checkpoint.h"
 #include "trainer/engine.h"
 #include "trainer/exchange.h"
+#include "trainer/job_message.h"
 #include "trainer/metrics.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_tensors.h"
+#include "trainer/sync_plan.h"
 #include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
@@ -22,14 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
-  if (train.steps != 0) return train.steps;
-  const double steps =
-      std::ceil(train.epochs * static_cast<double>(samples) / static_cast<double>(batch));
-  if (steps > 1e12) throw ConfigError("train.epochs: more steps than can be counted");
-  return static_cast<int64_t>(steps);
 }
 
 /// Differences between the job that a checkpoint was made by and this one that change results.
@@ -83,6 +77,7 @@ class Run {
   int64_t steps_, last_step_;
   Schedule schedule_;
   RunDirectory directory_;
+  comm::Plan plan_;
   Engine engine_;
   Optimizer optimizer_;
   RunTensors tensors_;
@@ -93,16 +88,6 @@ class Run {
   std::optional<TestResult> last_test_;
   int64_t tested_step_ = -1;
 };
-
-/// The run directory that is asked for, made; one that is resumed is gone on with.
-RunDirectory open_directory(const Job& job, const RunOptions& options) {
-  const fs::path resumed = options.resume.empty() ? fs::path() : run_directory_of(options.resume);
-  const fs::path path = !options.output.empty() ? options.output
-                        : !resumed.empty()      ? resumed
-                                                : default_run_directory(job.config.name);
-  std::error_code failure;
-  return {path, !resumed.empty() && fs::equivalent(path, resumed, failure)};
-}
 
 Run::Run(const Job& job, const RunOptions& options, Console& console)
     : job_(job),
@@ -118,8 +103,13 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
                 static_cast<double>(train_data_.dataset->size()) /
                     static_cast<double>(job.config.global_batch()),
                 job.file + ": /optimizer/schedule"),
-      directory_(open_directory(job, options)),
-      engine_(job, {.choices = choices()}, console),
+      directory_(open_run_directory(options.output, options.resume, job.config.name)),
+      plan_(plan_of(job, resumed_.get(), options.replan)),
+      engine_(job,
+              {.choices = choices(),
+               .factored = factored_layers(plan_),
+               .factor_rows = plan_.global_batch},
+              console),
       optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
       tensors_(tensors_of(engine_.net(), optimizer_)) {}
 
@@ -135,8 +125,8 @@ void Run::begin() {
   if (!options_.weights.empty() && resumed_ == nullptr)
     report_match(options_.weights, load_weights(options_.weights, tensors_), console_);
   directory_.write_config(job_);
-  directory_.write("plan.json", plan_json(job_, engine_.net().choices()));
-  directory_.write("traffic.json", traffic_json(job_));
+  directory_.write("plan.json", plan_json(plan_, engine_.net().choices()));
+  directory_.write("traffic.json", traffic_json(plan_, 0));
 }
 
 void Run::go_on_from_checkpoint() {
@@ -248,6 +238,7 @@ void Run::checkpoint(TrainingLoop& loop) {
                                        .config_hash = config_hash(decisive),
                                        .config = decisive,
                                        .choices = choices_json(engine_.net().choices()),
+                                       .plan = comm::to_json(plan_),
                                        .dataset = train_data_.dataset->fingerprint()},
                                       tensors_);
   checkpoint_step_ = loop.steps_done();

@@ -29,6 +29,10 @@ void RunDirectory::write(const char* file, const Json& json) const {
 void RunDirectory::write_config(const Job& job) const {
   Json config = resolved(job.config);
   config["network"] = "network.json";
+  // What follows from the number of workers is written out, so that the run can go on with another.
+  config["cluster"]["logical_shards"] = job.config.logical_shards();
+  config["data"].erase("batch_per_worker");
+  config["data"]["global_batch"] = job.config.global_batch();
   write("config.json", config);
   write("network.json", job.network->json());
 }
@@ -37,6 +41,16 @@ fs::path run_directory_of(const fs::path& run_or_file) {
   if (fs::is_directory(run_or_file)) return run_or_file;
   const fs::path run = fs::absolute(run_or_file).parent_path().parent_path();
   return fs::exists(run / "config.json") ? run : fs::path();
+}
+
+RunDirectory open_run_directory(const fs::path& output, const fs::path& resume,
+                                const std::string& name) {
+  const fs::path resumed = resume.empty() ? fs::path() : run_directory_of(resume);
+  const fs::path path = !output.empty()    ? output
+                        : !resumed.empty() ? resumed
+                                           : default_run_directory(name);
+  std::error_code failure;
+  return {path, !resumed.empty() && fs::equivalent(path, resumed, failure)};
 }
 
 fs::path default_run_directory(const std::string& name) {

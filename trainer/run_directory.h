@@ -30,6 +30,11 @@ class RunDirectory {
 /// checkpoint that lies in none.
 std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file);
 
+/// The run directory that is asked for, made: `output`, else the one that `resume` names, which is
+/// gone on with, else a new one for a job called `name`.
+RunDirectory open_run_directory(const std::filesystem::path& output,
+                                const std::filesystem::path& resume, const std::string& name);
+
 /// "runs/<name>-<date>-<time>"; with a number behind it where that is taken.
 std::filesystem::path default_run_directory(const std::string& name);
 

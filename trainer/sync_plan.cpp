@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "comm/traffic.h"
 #include "core/error.h"
 #include "layers/linear.h"
+#include "trainer/engine.h"
 
 namespace poseidon::trainer {
 
@@ -174,6 +176,45 @@ comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request) {
   if (file.empty()) return comm::make_plan(request);
   return comm::follow_plan(request,
                            comm::read_plan(read_json(file), JsonPlace{file, ""}, request.layers));
+}
+
+comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan) {
+  const comm::PlanRequest request = plan_request(job);
+  if (resumed == nullptr || replan || !job.config.comm.plan.empty() ||
+      resumed->state().plan.empty())
+    return sync_plan(job, request);
+  return comm::follow_plan(request, comm::read_plan(resumed->state().plan,
+                                                    {"the checkpoint's plan", ""}, request.layers));
+}
+
+Json plan_json(const comm::Plan& plan, const net::Choices& choices) {
+  Json json = comm::to_json(plan);
+  json["choices"] = choices_json(choices);
+  return json;
+}
+
+Json traffic_json(const comm::Plan& plan, int64_t steps,
+                  const std::vector<comm::NodeBytes>& bytes_of_layers) {
+  Json layers = Json::array();
+  int64_t sent = 0, received = 0;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const comm::NodeBytes bytes =
+        i < bytes_of_layers.size() ? bytes_of_layers[i] : comm::NodeBytes{};
+    const double planned =
+        plan.layers[i].bytes * static_cast<double>(comm::layout_of(plan).nodes());
+    layers.push_back({{"name", plan.layers[i].traffic.name},
+                      {"scheme", comm::name_of(plan.layers[i].scheme)},
+                      {"bytes_sent", bytes.sent},
+                      {"bytes_received", bytes.received},
+                      {"planned_bytes", planned * static_cast<double>(steps)}});
+    sent += bytes.sent;
+    received += bytes.received;
+  }
+  return {{"layers", std::move(layers)},
+          {"nodes", comm::layout_of(plan).nodes()},
+          {"steps", steps},
+          {"bytes_sent", sent},
+          {"bytes_received", received}};
 }
 
 Json plan_job(const Job& job, const std::filesystem::path& times) {

@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "comm/plan.h"
+#include "comm/traffic.h"
+#include "net/net.h"
+#include "trainer/checkpoint.h"
 #include "trainer/job.h"
 
 /// From a job and its network to the numbers that comm makes a plan of.
@@ -24,6 +27,18 @@ void add_times(comm::PlanRequest& request, const Json& timing, const std::string
 
 /// The plan of "comm.plan" where the job names one, else a new one. Throws ConfigError.
 comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
+
+/// The plan of a run: a new one, the one that the job names, or that of the run which goes on
+/// (unless `replan`). `resumed` may be null. Throws ConfigError.
+comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan);
+
+/// plan.json: the plan with what was chosen for each layer.
+Json plan_json(const comm::Plan& plan, const net::Choices& choices);
+
+/// traffic.json: bytes that each layer moved in `steps` steps, over all nodes, beside those
+/// planned.
+Json traffic_json(const comm::Plan& plan, int64_t steps,
+                  const std::vector<comm::NodeBytes>& bytes_of_layers = {});
 
 /// --plan: the plan as JSON. `times` may be empty.
 Json plan_job(const Job& job, const std::filesystem::path& times);

@@ -111,10 +111,9 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   };
   CHECK(has(refused({"--set", "optimizer.momentun=1"}), "did you mean \"momentum\"?"));
   CHECK(has(refused({"--no-such-flag"}), "--no-such-flag"));
-  CHECK(has(refused({"--workers", "4"}), "distributed training is not in this build"));
-  CHECK(has(refused({"--servers", "1"}), "distributed training is not in this build"));
   CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan beside it"));
-  CHECK(has(refused({"--external"}), "distributed training is not in this build"));
+  CHECK(has(refused({"--external"}), "--external: expected --listen ADDR:PORT beside it"));
+  CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external beside it"));
   CHECK(has(refused({"--device", "cpu:2"}), "distributed training, which is not in this build"));
   CHECK(has(refused({"--device", "cuda"}), "this build computes on \"cpu\" only"));
   CHECK(has(refused({"--check", "--time"}), "expected at most one of"));

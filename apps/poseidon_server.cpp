@@ -1,0 +1,9 @@
+// poseidon-server: adds gradients in jobs that poseidon-train coordinates.
+
+#include "apps/member_program.h"
+
+int main(int count, char** words) {
+  return poseidon::apps::run_member_program(
+      "poseidon-server", "Adds the gradients of training jobs that poseidon-train coordinates.",
+      false, count, words, poseidon::trainer::run_server);
+}

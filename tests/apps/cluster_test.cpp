@@ -1,0 +1,61 @@
+// Real processes over loopback: workers and servers that poseidon-train starts by itself.
+
+#include <doctest/doctest.h>
+
+#include "core/json.h"
+#include "tests/apps/program.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::read_text;
+using trainer::TinyJob;
+
+namespace {
+
+struct Cluster {
+  int workers = 1, servers = 0;
+};
+
+/// The summary of a run of a job with 4 logical shards.
+Json run(const TinyJob& job, Cluster cluster, std::vector<std::string> words) {
+  const std::string output = (job.folder / ("run-" + std::to_string(cluster.workers))).string();
+  std::filesystem::remove_all(output);
+  words.insert(words.begin(),
+               {(job.folder / "job.json").string(), "--json", "--output", output, "--threads", "1",
+                "--workers", std::to_string(cluster.workers), "--set", "data.global_batch=8",
+                "--set", "data.train.transform.mirror=true", "--set", "cluster.logical_shards=4"});
+  if (cluster.servers > 0)
+    words.insert(words.end(), {"--servers", std::to_string(cluster.servers)});
+  const Finished finished = Program("poseidon-train", words, job.folder).wait();
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  return Json::parse(finished.out);
+}
+
+}  // namespace
+
+TEST_CASE("any number of workers and servers comes to the same bits, and to the same test") {
+  const TinyJob job;
+  for (const char* scheme : {"ps", "sfb"}) {
+    CAPTURE(scheme);
+    const std::vector<std::string> words{"--set", std::string("comm.scheme=") + scheme};
+    const Json one = run(job, {1, 0}, words);
+    for (const Cluster cluster : {Cluster{2, 1}, Cluster{3, 2}}) {
+      const Json several = run(job, cluster, words);
+      CAPTURE(cluster.workers);
+      CHECK(several["weights_sha256"] == one["weights_sha256"]);
+      CHECK(several["train_loss"] == one["train_loss"]);
+      CHECK(several["test_top1"] == one["test_top1"]);
+    }
+  }
+}
+
+TEST_CASE("bytes are those of the plan, layer by layer") {
+  const TinyJob job;
+  run(job, {3, 2}, {});
+  const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
+  REQUIRE(traffic["layers"].size() > 1);
+  for (const Json& layer : traffic["layers"])
+    CHECK(layer["bytes_sent"].get<double>() + layer["bytes_received"].get<double>() ==
+          layer["planned_bytes"].get<double>());
+}

@@ -1,0 +1,267 @@
+#include "trainer/cluster_exchange.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "data/loader.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+comm::Part shards_of(const comm::Plan& plan, uint32_t rank) {
+  return comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
+                                static_cast<uint32_t>(plan.workers), rank);
+}
+
+template <class Named>
+const Named* find_named(std::span<Named> all, const std::string& name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Named& each) { return each.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::span<float> ClusterExchange::Tensor::memory() const {
+  if (statistic != nullptr) return statistic->contribution;
+  return direct ? parameter->gradient : canonical.as<float>();
+}
+
+ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
+                                 uint32_t rank, uint64_t first_step, Post post)
+    : net_(net),
+      plan_(plan),
+      rank_(rank),
+      first_step_(first_step),
+      post_(std::move(post)),
+      shards_(shards_of(plan, rank)),
+      parts_(comm::parts_within(static_cast<uint32_t>(plan.logical_shards), shards_)),
+      step_(first_step) {
+  const auto ranges = data::cut_batch(plan.global_batch, plan.logical_shards);
+  for (uint32_t shard = 0; shard < shards_.count; ++shard)
+    first_row_.push_back(ranges[shards_.first + shard].first);
+  for (const comm::LayerPlan& planned : plan.layers) {
+    Layer layer;
+    find_tensors(layer, planned.traffic, updater);
+    if (const auto shape = net.factor_shape(layer.node))
+      layer.factors.emplace(std::array{StackedFactors(*shape, plan.global_batch),
+                                       StackedFactors(*shape, plan.global_batch)});
+    layer_of_node_[layer.node] = static_cast<uint32_t>(layers_.size());
+    layers_.push_back(std::move(layer));
+  }
+  for (const int node : net.summed_layers())
+    if (!layer_of_node_.contains(node))
+      throw ConfigError("the plan knows nothing of a layer that learns");
+}
+
+void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traffic,
+                                   layers::Updater& updater) {
+  for (const comm::TensorTraffic& planned : traffic.tensors) {
+    Tensor tensor{.parameter = find_named(net_.parameters(), planned.name),
+                  .statistic = find_named(net_.statistics(), planned.name),
+                  .canonical = {},
+                  .trees = {},
+                  .parts = {}};
+    if (tensor.parameter == nullptr && tensor.statistic == nullptr)
+      throw ConfigError("the plan has \"" + planned.name + "\", which the network has not");
+    layer.node = tensor.parameter != nullptr ? tensor.parameter->layer : tensor.statistic->layer;
+    const bool by_factors = net_.factor_shape(layer.node).has_value();
+    tensor.direct = tensor.parameter == nullptr || net_.canonical_is_packed(*tensor.parameter);
+    const auto elements = static_cast<size_t>(planned.elements);
+    if (!by_factors) {
+      if (!tensor.direct) tensor.canonical = Buffer(elements * sizeof(float));
+      const size_t packed = tensor.parameter != nullptr ? tensor.parameter->gradient.size()
+                                                        : tensor.statistic->contribution.size();
+      for (const comm::Part& part : parts_) {
+        tensor.trees.emplace_back(packed, part.count, updater);
+        if (parts_.size() > 1) tensor.parts.emplace_back(elements * sizeof(float));
+      }
+    }
+    layer.tensors.push_back(std::move(tensor));
+  }
+}
+
+// ---- the compute thread
+
+size_t ClusterExchange::part_of(int64_t shard) const {
+  const uint32_t number = shards_.first + static_cast<uint32_t>(shard);
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (number < parts_[i].first + parts_[i].count) return i;
+  throw LogicError("a shard is not this worker's");
+}
+
+void ClusterExchange::forward_done(int64_t shard) {
+  check_alive();
+  const auto index = static_cast<size_t>(shard);
+  for (Layer& layer : layers_)
+    if (layer.factors)
+      net_.set_factor_memory(layer.node, (*layer.factors)[step_ % 2].from(first_row_[index]));
+  std::vector<Contribution> all;
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer)
+    for (const Contribution& each : sum_up(layer, true, shard)) all.push_back(each);
+  if (all.empty()) return;
+  hand_over([this, step = step_, all = std::move(all)] {
+    for (const Contribution& each : all)
+      numbers_->contribute(step, each.layer, each.tensor, each.part, each.values);
+  });
+}
+
+void ClusterExchange::contribute(int node, int64_t shard) {
+  check_alive();
+  const uint32_t layer = layer_of_node_.at(node);
+  const bool last_shard = shard + 1 == static_cast<int64_t>(shards_.count);
+  if (layers_[layer].factors) {
+    hand_over([this, step = step_, layer, shard = shards_.first + static_cast<uint32_t>(shard)] {
+      numbers_->contribute_factors(step, layer, shard);
+    });
+  } else if (std::vector<Contribution> all = sum_up(layer, false, shard); !all.empty()) {
+    hand_over([this, step = step_, all = std::move(all)] {
+      for (const Contribution& each : all)
+        numbers_->contribute(step, each.layer, each.tensor, each.part, each.values);
+    });
+  }
+  if (!last_shard) return;
+  const auto announced = std::count_if(net_.summed_layers().begin(), net_.summed_layers().end(),
+                                       [&](int each) { return net_.announces(each); });
+  if (++contributed_ < announced) return;
+  contributed_ = 0;
+  ++step_;
+  for (auto& task : held_back_) post_(std::move(task));
+  held_back_.clear();
+}
+
+/// Adds one shard's tensors of a layer to their part of the tree. What it completes is contributed.
+std::vector<ClusterExchange::Contribution> ClusterExchange::sum_up(uint32_t index, bool statistics,
+                                                                   int64_t shard) {
+  std::vector<Contribution> complete;
+  Layer& layer = layers_[index];
+  const size_t part = part_of(shard);
+  const int64_t place = shards_.first + shard - parts_[part].first;
+  for (uint32_t t = 0; t < layer.tensors.size(); ++t) {
+    Tensor& tensor = layer.tensors[t];
+    if ((tensor.statistic != nullptr) != statistics || tensor.trees.empty()) continue;
+    const std::span<float> values =
+        statistics ? tensor.statistic->contribution : tensor.parameter->gradient;
+    if (parts_[part].count > 1) tensor.trees[part].add(place, values);
+    if (place + 1 == parts_[part].count)
+      complete.push_back({index, t, parts_[part], finished_part(tensor, part)});
+  }
+  return complete;
+}
+
+/// The sum of a part in canonical order, where it may lie until the layer has arrived.
+std::span<const float> ClusterExchange::finished_part(Tensor& tensor, size_t part) {
+  const bool is_statistic = tensor.statistic != nullptr;
+  if (parts_.size() == 1) {
+    if (!tensor.direct) net_.canonical_gradient(*tensor.parameter, tensor.canonical.as<float>());
+    return tensor.memory();
+  }
+  const std::span<float> kept = tensor.parts[part].as<float>();
+  if (is_statistic)
+    std::ranges::copy(tensor.statistic->contribution, kept.begin());
+  else
+    net_.canonical_gradient(*tensor.parameter, kept);
+  return kept;
+}
+
+void ClusterExchange::hand_over(std::function<void()> task) {
+  if (plan_.overlap == comm::Overlap::kNone)
+    held_back_.push_back(std::move(task));
+  else
+    post_(std::move(task));
+}
+
+std::optional<int> ClusterExchange::next_arrived() {
+  Arrival arrival;
+  {
+    MutexLock lock(mutex_);
+    if (lost_) throw JobLost(*lost_);
+    if (plan_.overlap != comm::Overlap::kPriority && released_ == 0) {
+      if (arrivals_.size() < layers_.size()) return std::nullopt;
+      released_ = layers_.size();
+    }
+    if (arrivals_.empty()) return std::nullopt;
+    if (released_ > 0) --released_;
+    arrival = arrivals_.front();
+    arrivals_.pop_front();
+  }
+  take_in(arrival.layer, arrival.step);
+  return layers_[arrival.layer].node;
+}
+
+std::optional<int> ClusterExchange::arrived() { return next_arrived(); }
+
+int ClusterExchange::wait() {
+  while (true) {
+    if (const std::optional<int> node = next_arrived()) return *node;
+    MutexLock lock(mutex_);
+    const size_t wanted = plan_.overlap == comm::Overlap::kPriority ? 1 : layers_.size();
+    while (!lost_ && arrivals_.size() < wanted) changed_.wait(mutex_);
+  }
+}
+
+/// Puts the sums of a layer where the optimizer reads them.
+void ClusterExchange::take_in(uint32_t index, uint64_t step) {
+  Layer& layer = layers_[index];
+  if (layer.factors) return net_.rebuild(layer.node, (*layer.factors)[step % 2].all());
+  for (Tensor& tensor : layer.tensors)
+    if (!tensor.direct)
+      net_.gradient_from_canonical(*tensor.parameter, tensor.canonical.as<float>());
+}
+
+void ClusterExchange::check_alive() {
+  MutexLock lock(mutex_);
+  if (lost_) throw JobLost(*lost_);
+}
+
+void ClusterExchange::lose(const std::string& why) {
+  {
+    MutexLock lock(mutex_);
+    if (!lost_) lost_ = why;
+  }
+  changed_.notify_all();
+}
+
+// ---- the I/O thread
+
+void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
+  numbers_ = std::make_unique<comm::WorkerExchange>(
+      plan_, rank_,
+      comm::WorkerExchange::Options{
+          .view = view,
+          .first_step = first_step_,
+          .first_in_first_out = plan_.overlap != comm::Overlap::kPriority},
+      *this, outlet, [this](uint64_t step, uint32_t layer) {
+        {
+          MutexLock lock(mutex_);
+          arrivals_.push_back({step, layer});
+        }
+        changed_.notify_one();
+      });
+}
+
+std::string ClusterExchange::awaiting() {
+  if (numbers_ == nullptr) return "";
+  // The first layer that is behind the others, in the order in which they are needed.
+  uint64_t furthest = 0;
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer)
+    furthest = std::max(furthest, numbers_->step_of(layer));
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer)
+    if (numbers_->step_of(layer) < furthest) return numbers_->awaiting(layer);
+  return layers_.empty() ? "" : numbers_->awaiting(0);
+}
+
+std::span<float> ClusterExchange::sum(uint32_t layer, uint32_t tensor) {
+  return layers_[layer].tensors[tensor].memory();
+}
+
+std::span<float> ClusterExchange::factors(uint32_t layer, uint32_t which, uint64_t step) {
+  const layers::FactorMemory memory = (*layers_[layer].factors)[step % 2].all();
+  const comm::LayerTraffic& traffic = plan_.layers[layer].traffic;
+  const int64_t width = which == comm::kDeltas ? traffic.rows : traffic.columns;
+  return {which == comm::kDeltas ? memory.deltas : memory.activations,
+          static_cast<size_t>(plan_.global_batch * width)};
+}
+
+}  // namespace poseidon::trainer

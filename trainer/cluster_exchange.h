@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/worker_exchange.h"
+#include "core/mutex.h"
+#include "layers/update.h"
+#include "net/net.h"
+#include "trainer/exchange.h"
+#include "trainer/shard_tree.h"
+#include "trainer/stacked_factors.h"
+
+namespace poseidon::trainer {
+
+/// The job has failed elsewhere: no further sum will come.
+class JobLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One worker of several. The compute thread hands over gradients as they become final and takes
+/// sums back; comm::WorkerExchange moves them in the I/O thread. What a layer contributes and where
+/// its sum comes to is the gradient's own memory wherever its order is the canonical one, else a
+/// canonical copy.
+class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
+ public:
+  /// Runs a function in the I/O thread.
+  using Post = std::function<void(std::function<void()>)>;
+
+  /// For the net of worker `rank`, from step `first_step` on. All must outlive it. Throws
+  /// ConfigError when the plan is not for this net.
+  ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t rank,
+                  uint64_t first_step, Post post);
+
+  // The compute thread's part. All of these throw JobLost after lose().
+  void forward_done(int64_t shard) override;
+  void contribute(int layer, int64_t shard) override;
+  std::optional<int> arrived() override;
+  int wait() override;
+
+  // The I/O thread's part.
+  /// Before anything is contributed.
+  void open(uint32_t view, comm::Outlet& outlet);
+  comm::WorkerExchange& numbers() { return *numbers_; }
+  bool is_open() const { return numbers_ != nullptr; }
+  /// Who waits for what, for messages.
+  std::string awaiting();
+  std::span<float> sum(uint32_t layer, uint32_t tensor) override;
+  std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override;
+
+  /// From any thread: whoever waits, or comes to wait, is told.
+  void lose(const std::string& why);
+
+ private:
+  /// One tensor of the plan, where it lies in the net, and its sums over this worker's shards.
+  struct Tensor {
+    const net::Parameter* parameter = nullptr;  ///< or else a statistic
+    const net::Statistic* statistic = nullptr;
+    bool direct = false;           ///< its memory is in canonical order
+    Buffer canonical;              ///< unless direct
+    std::vector<ShardTree> trees;  ///< by own part
+    std::vector<Buffer> parts;     ///< by own part where there are several: what was summed
+    std::span<float> memory() const;
+  };
+  struct Layer {
+    int node = -1;  ///< in the net
+    std::vector<Tensor> tensors;
+    std::optional<std::array<StackedFactors, 2>> factors;  ///< by parity of the step
+  };
+  struct Contribution {
+    uint32_t layer = 0, tensor = 0;
+    comm::Part part;
+    std::span<const float> values;
+  };
+
+  void find_tensors(Layer& layer, const comm::LayerTraffic& traffic, layers::Updater& updater);
+  size_t part_of(int64_t shard) const;
+  std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
+  std::span<const float> finished_part(Tensor& tensor, size_t part);
+  void hand_over(std::function<void()> task);
+  void take_in(uint32_t layer, uint64_t step);
+  void check_alive();
+  std::optional<int> next_arrived();
+
+  net::Net& net_;
+  const comm::Plan& plan_;
+  const uint32_t rank_;
+  const uint64_t first_step_;
+  const Post post_;
+  const comm::Part shards_;
+  const std::vector<comm::Part> parts_;
+  std::vector<int64_t> first_row_;  ///< of each own shard in the global batch
+  std::vector<Layer> layers_;       ///< of the plan
+  std::map<int, uint32_t> layer_of_node_;
+  uint64_t step_;                                 ///< under way
+  int64_t contributed_ = 0;                       ///< layers of the last own shard
+  std::vector<std::function<void()>> held_back_;  ///< without overlap
+  std::unique_ptr<comm::WorkerExchange> numbers_;
+
+  struct Arrival {
+    uint64_t step = 0;
+    uint32_t layer = 0;
+  };
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
+  size_t released_ GUARDED_BY(mutex_) = 0;  ///< of the front of arrivals_, with a barrier
+  std::optional<std::string> lost_ GUARDED_BY(mutex_);
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "comm/asio/driver.h"
+#include "trainer/run.h"
+
+namespace poseidon::trainer {
+
+/// Where the members of a job come from.
+struct ClusterOptions {
+  bool external = false;  ///< daemons join; else this process starts local ones
+  std::string listen;     ///< "HOST:PORT" with `external`
+  comm::Secret secret;
+  bool insecure = false;
+};
+
+/// Trains the job on several workers, as their coordinator. Returns what it wrote to summary.json.
+/// Throws ConfigError, RunError; PeerLost when a process is lost: the last complete step is then in
+/// the run directory.
+Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
+                      Console& console);
+
+}  // namespace poseidon::trainer

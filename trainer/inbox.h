@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+
+#include "core/mutex.h"
+
+namespace poseidon::trainer {
+
+/// What other threads want this one to do, in order.
+class Inbox {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// From any thread.
+  void post(std::function<void()> task) {
+    {
+      MutexLock lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    filled_.notify_one();
+  }
+
+  /// Runs the next task, waiting for it until `deadline`. False when none came.
+  bool run_one(Clock::time_point deadline) {
+    std::function<void()> task;
+    {
+      MutexLock lock(mutex_);
+      while (tasks_.empty())
+        if (!filled_.wait_until(mutex_, deadline) && tasks_.empty()) return false;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+    return true;
+  }
+
+ private:
+  Mutex mutex_;
+  Condition filled_;
+  std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,112 @@
+#include "trainer/job_message.h"
+
+#include "core/error.h"
+#include "trainer/engine.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+void JobMessage::describe(Fields& fields) {
+  fields.text("file", file, "of the job, for messages", Presence::kRequired);
+  fields.raw("config", config, "the resolved job", Presence::kRequired);
+  fields.raw("network", network, "its network", Presence::kRequired);
+  fields.text("network_file", network_file, "for messages", Presence::kRequired);
+}
+
+Json write_job_message(const Job& job) {
+  JobMessage message{.file = job.file,
+                     .config = resolved(job.config),
+                     .network = job.network->json(),
+                     .network_file = job.config.network};
+  return write_fields([&](Fields& fields) { message.describe(fields); });
+}
+
+JobMessage read_job_message(const Json& json) {
+  JobMessage message;
+  read_fields(json, {"the job message", ""}, [&](Fields& fields) { message.describe(fields); });
+  return message;
+}
+
+namespace {
+
+/// A dataset's path as it is on this host.
+void localize(std::string& path, const MemberOptions& options) {
+  if (path.empty()) return;
+  path = data::expand_variables(path, options.lookup);
+  if (!options.data_root.empty()) path = (fs::path(options.data_root) / path).string();
+}
+
+}  // namespace
+
+Job open_job_message(const JobMessage& message, const MemberOptions& options) {
+  Job job{.file = message.file,
+          .config = read_job_config(message.config, message.file),
+          .network = nullptr};
+  for (data::DatasetConfig* set : {&job.config.data.train, &job.config.data.test}) {
+    localize(set->path, options);
+    localize(set->transform.mean_image, options);
+  }
+  job.config.device.threads = options.threads;
+  job.network = std::make_unique<net::Network>(message.network, message.network_file,
+                                               job.config.shard_batch());
+  return job;
+}
+
+std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
+                                 const PreparedData& test) {
+  std::vector<comm::Fact> facts{
+      {"the hash of the job", config_hash(job.decisive_part())},
+      {"the training set", train.dataset->fingerprint()},
+      {"the number of training samples", std::to_string(train.dataset->size())},
+      {"the kind of device", job.config.device.type},
+      {"the number of threads", std::to_string(job.config.device.threads)}};
+  if (test.dataset != nullptr) facts.push_back({"the test set", test.dataset->fingerprint()});
+  return facts;
+}
+
+std::string fact(const std::vector<comm::Fact>& facts, const std::string& name) {
+  for (const comm::Fact& each : facts)
+    if (each.name == name) return each.value;
+  return "";
+}
+
+void PublishedPlan::describe(Fields& fields) {
+  fields.raw("plan", plan, "as in plan.json", Presence::kRequired);
+  fields.raw("choices", choices, "layout and algorithm by layer", Presence::kRequired);
+  fields.integer("steps", steps, at_least(0), "of the whole job", Presence::kRequired);
+  fields.integer("first_step", first_step, at_least(0), "steps done", Presence::kRequired);
+  fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
+  fields.text("run_directory", run_directory, "of local children", Presence::kRequired);
+}
+
+Json write_published_plan(PublishedPlan published) {
+  return write_fields([&](Fields& fields) { published.describe(fields); });
+}
+
+PublishedPlan read_published_plan(const Json& json) {
+  PublishedPlan published;
+  read_fields(json, {"the plan", ""}, [&](Fields& fields) { published.describe(fields); });
+  return published;
+}
+
+std::vector<std::string> factored_layers(const comm::Plan& plan) {
+  std::vector<std::string> names;
+  for (const comm::LayerPlan& layer : plan.layers)
+    if (layer.scheme == comm::Scheme::kSfb) names.push_back(layer.traffic.name);
+  return names;
+}
+
+RunState run_state(const Job& job, const PublishedPlan&, const Schedule& schedule, int64_t step,
+                   const net::Choices& choices, const std::string& dataset) {
+  const Json decisive = job.decisive_part();
+  return {.step = step,
+          .samples = step * job.config.global_batch(),
+          .learning_rate = schedule.learning_rate(step),
+          .config_hash = config_hash(decisive),
+          .config = decisive,
+          .choices = choices_json(choices),
+          .dataset = dataset};
+}
+
+}  // namespace poseidon::trainer

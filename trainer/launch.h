@@ -1,0 +1,56 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "comm/handshake.h"
+#include "comm/node.h"
+
+namespace poseidon::trainer {
+
+/// The local processes of a job: workers and servers on this host, started with a secret that only
+/// they know, their words in log files. They end by themselves when the coordinator is gone; the
+/// destructor sees to those that do not.
+class Children {
+ public:
+  struct Options {
+    std::filesystem::path programs;  ///< folder of poseidon-worker and poseidon-server
+    std::filesystem::path logs;
+    std::string coordinator;  ///< "127.0.0.1:port"
+    comm::Secret secret;
+    int64_t threads = 1;  ///< of a worker
+  };
+
+  explicit Children(Options options);
+  ~Children();
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  /// Throws RunError when the program cannot be started.
+  void start(comm::NodeId node);
+  /// Children that have ended since the last call: "worker 1 ended with exit code 2 (see LOG)".
+  std::vector<std::string> ended();
+  /// Gives all of them some time to end, then ends them.
+  void wait(std::chrono::milliseconds patience);
+
+ private:
+  struct Child {
+    comm::NodeId node;
+    pid_t process = 0;
+    std::filesystem::path log;
+  };
+  std::vector<std::string> arguments(comm::NodeId node, int secret) const;
+
+  const Options options_;
+  std::vector<Child> running_;
+};
+
+/// The folder of the running program.
+std::filesystem::path program_folder();
+
+}  // namespace poseidon::trainer

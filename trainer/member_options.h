@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/asio/driver.h"
+#include "comm/messages.h"
+#include "core/log.h"
+#include "data/dataset_config.h"
+
+namespace poseidon::trainer {
+
+/// How a process takes part in jobs: what poseidon-worker and poseidon-server are told.
+struct MemberOptions {
+  std::string coordinator;  ///< "host:port"
+  std::string listen = "127.0.0.1:0";
+  std::string advertise = {};  ///< where others reach it; "": where it listens
+  comm::Secret secret = {};
+  bool insecure = false;
+  int64_t wanted_rank = -1;
+  std::chrono::seconds join_timeout{0};  ///< 0: tries for ever
+  // Of a worker.
+  int64_t threads = 0;
+  std::string data_root = {};  ///< relative paths of datasets begin here; "": as the job has them
+  data::VariableLookup lookup = [](std::string_view) { return std::nullopt; };
+};
+
+/// How a process's part in a job ended; the values are exit codes.
+enum class MemberEnd : int { kDone = 0, kFailed = 1, kRefused = 2, kPeerLost = 3 };
+
+/// What must be the same in all processes of a job.
+std::string build_identity();
+
+/// Takes part in one job as a worker: blocks until it is over. Tells `log` what happens.
+MemberEnd run_worker(const MemberOptions& options, Log& log);
+/// The same as a server.
+MemberEnd run_server(const MemberOptions& options, Log& log);
+
+/// The transport of a member, listening. Throws ConfigError, RunError.
+std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options, comm::Role role,
+                                                    Log& log,
+                                                    std::function<void(std::exception_ptr)> failed);
+
+/// How a loss ends this process: an error of somebody's own is no lost peer.
+MemberEnd end_of(const comm::Loss& loss);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,163 @@
+#include "comm/member.h"
+#include "comm/server_shard.h"
+#include "core/error.h"
+#include "trainer/inbox.h"
+#include "trainer/job_message.h"
+#include "trainer/member_options.h"
+#include "trainer/sync_plan.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// A server's part in one job: all of it happens in the I/O thread, the main thread waits for its
+/// end.
+class ServerRun final : public comm::MemberHost {
+ public:
+  ServerRun(const MemberOptions& options, Log& log);
+  MemberEnd go();
+
+ private:
+  void welcomed(uint16_t rank, const Json& job) override;
+  void refused(const std::string& why) override;
+  void planned(const comm::Planned& planned) override;
+  void started(uint64_t) override {}
+  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
+  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  void forgotten(comm::NodeId from) override;
+  void noted(const comm::Note&) override {}
+  int64_t offer_halt() override { return 0; }
+  void halt(int64_t) override {}
+  void concluded() override;
+  std::string awaiting() override { return shard_ != nullptr ? shard_->awaiting() : ""; }
+  int64_t step_under_way() override { return 0; }
+  void failed(const comm::Loss& loss, bool alone) override;
+  void save(int64_t) override {}
+  void dismissed() override;
+
+  void over(MemberEnd end);
+  void guarded(const std::function<void()>& action);
+
+  Log& log_;
+  Inbox inbox_;
+  std::unique_ptr<comm::AsioTransport> transport_;
+  std::unique_ptr<comm::Member> member_;
+  std::optional<MemberEnd> end_;  ///< of the main thread
+  std::optional<comm::Loss> loss_;
+  Job job_;
+  comm::Plan plan_;
+  std::unique_ptr<comm::ServerShard> shard_;
+};
+
+ServerRun::ServerRun(const MemberOptions& options, Log& log)
+    : log_(log),
+      transport_(
+          make_transport(options, comm::Role::kServer, log, [this](std::exception_ptr failure) {
+            inbox_.post([failure] { std::rethrow_exception(failure); });
+          })) {
+  member_ = std::make_unique<comm::Member>(
+      comm::Member::Options{
+          .role = comm::Role::kServer,
+          .wanted_rank = options.wanted_rank,
+          .coordinator = options.coordinator,
+          .address = options.advertise.empty() ? transport_->address() : options.advertise,
+          .facts = {{"build", build_identity()}},
+          .join_timeout = options.join_timeout},
+      *transport_, *this);
+}
+
+MemberEnd ServerRun::go() {
+  transport_->start(*member_);
+  transport_->post([this] { member_->join(); });
+  while (!end_) inbox_.run_one(Inbox::Clock::now() + std::chrono::hours(1));
+  transport_->stop();
+  return *end_;
+}
+
+void ServerRun::over(MemberEnd end) {
+  inbox_.post([this, end] { end_ = end; });
+}
+
+void ServerRun::guarded(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    member_->report_error(error.what());
+  } catch (const RunError& error) {
+    member_->report_error(error.what());
+  }
+}
+
+void ServerRun::welcomed(uint16_t, const Json& job) {
+  guarded([&] {
+    const JobMessage message = read_job_message(job);
+    job_.config = read_job_config(message.config, message.file);
+    job_.network = std::make_unique<net::Network>(message.network, message.network_file,
+                                                  job_.config.shard_batch());
+    member_->prepared({});
+  });
+}
+
+void ServerRun::refused(const std::string& why) {
+  log_.warning("not let in: " + why);
+  over(MemberEnd::kRefused);
+}
+
+void ServerRun::planned(const comm::Planned& planned) {
+  guarded([&] {
+    const PublishedPlan published = read_published_plan(planned.plan);
+    plan_ = comm::read_plan(published.plan, {"the plan", ""}, layer_traffic(*job_.network));
+    shard_ = std::make_unique<comm::ServerShard>(
+        plan_, member_->rank(),
+        comm::ServerShard::Options{.view = member_->view(),
+                                   .first_step = static_cast<uint64_t>(published.first_step)},
+        *member_);
+    transport_->present_as({.role = comm::Role::kServer,
+                            .rank = member_->rank(),
+                            .view = member_->view(),
+                            .address = {}});
+    member_->ready({}, false);
+  });
+}
+
+comm::Placement ServerRun::place(comm::NodeId from, const comm::FrameHeader& header) {
+  if (shard_ == nullptr || from.role != comm::Role::kWorker ||
+      header.kind != comm::FrameKind::kContribution)
+    return comm::Placement::refused("sent a " + comm::name_of(header.kind) +
+                                    " frame, which is not for a server now");
+  return shard_->place(from.rank, header);
+}
+
+void ServerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
+  shard_->received(from.rank, header);
+}
+
+void ServerRun::forgotten(comm::NodeId from) {
+  if (shard_ != nullptr && from.role == comm::Role::kWorker) shard_->forget(from.rank);
+}
+
+void ServerRun::concluded() {
+  Json layers = Json::array();
+  for (const comm::LayerBytes& bytes : shard_->bytes_of_layers())
+    layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});
+  member_->note({.about = "traffic", .step = 0, .content = {{"layers", std::move(layers)}}});
+  member_->finished(0);
+}
+
+void ServerRun::failed(const comm::Loss& loss, bool alone) {
+  loss_ = loss;
+  log_.warning(loss.message());
+  if (!alone) return;
+  member_->leave();
+  over(end_of(loss));
+}
+
+void ServerRun::dismissed() { over(loss_ ? end_of(*loss_) : MemberEnd::kDone); }
+
+}  // namespace
+
+MemberEnd run_server(const MemberOptions& options, Log& log) {
+  return ServerRun(options, log).go();
+}
+
+}  // namespace poseidon::trainer

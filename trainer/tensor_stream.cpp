@@ -1,0 +1,132 @@
+#include "trainer/tensor_stream.h"
+
+#include "comm/slices.h"
+#include "core/digest.h"
+#include "core/error.h"
+#include "core/fields.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+Json list_of(const std::vector<NamedTensor>& tensors) {
+  Json list = Json::array();
+  for (const NamedTensor& tensor : tensors)
+    list.push_back({{"name", tensor.name}, {"shape", tensor.shape.extents()}});
+  return list;
+}
+
+/// An upper bound on what a peer may make this process take for one tensor.
+constexpr int64_t kMostElements = int64_t{1} << 31;
+
+void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPlace& place) {
+  std::vector<int64_t> extents;
+  fields.text("name", entry.name, "of the tensor", Presence::kRequired);
+  fields.integers("shape", extents, at_least(1), "its extents", Presence::kRequired);
+  if (extents.size() > Shape::kMaxRank) fail_at(place, "a tensor has more than four extents");
+  int64_t count = 1;
+  for (int64_t extent : extents) {
+    if (extent > kMostElements / count) fail_at(place, "a tensor has 2^31 elements or more");
+    count *= extent;
+  }
+  entry.shape = Shape(std::span<const int64_t>(extents));
+  entry.values.resize(static_cast<size_t>(count));
+}
+
+/// Appends the tensors that stand under `key`.
+void read_list(Fields& fields, const char* key, std::vector<TensorStore::Entry>& entries,
+               const JsonPlace& place) {
+  const size_t before = entries.size();
+  fields.objects(
+      key, 0, [&](size_t size) { entries.resize(before + size); },
+      [&](Fields& f, size_t i) { read_entry(f, entries[before + i], place.at(key).at(i)); }, "",
+      Presence::kRequired);
+}
+
+}  // namespace
+
+TensorStore::TensorStore(const Json& list) {
+  const JsonPlace place{"the list of tensors", ""};
+  read_fields(list, place, [&](Fields& fields) {
+    int64_t parameters = 0;
+    fields.integer("parameters", parameters, at_least(0), "", Presence::kRequired);
+    parameters_ = static_cast<size_t>(parameters);
+    read_list(fields, "weights", entries_, place);
+    weights_ = entries_.size();
+    read_list(fields, "optimizer", entries_, place);
+  });
+  if (parameters_ > weights_) fail_at(place, "more parameters than weights");
+}
+
+RunTensors TensorStore::tensors() {
+  RunTensors tensors;
+  tensors.parameters = parameters_;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    NamedTensor tensor{
+        .name = entry.name,
+        .shape = entry.shape,
+        .get = [&entry](std::span<float> out) { std::ranges::copy(entry.values, out.begin()); },
+        .set =
+            [&entry](std::span<const float> values) {
+              std::ranges::copy(values, entry.values.begin());
+            }};
+    (i < weights_ ? tensors.weights : tensors.optimizer).push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+comm::Placement TensorStore::place(const comm::FrameHeader& header) {
+  if (header.kind != comm::FrameKind::kTensor || header.key >= entries_.size())
+    return comm::Placement::refused(text("sent a ", comm::name_of(header.kind), " frame with key ",
+                                         header.key, ", expected one of ", entries_.size(),
+                                         " tensors"));
+  const std::span<std::byte> memory =
+      std::as_writable_bytes(std::span(entries_[header.key].values));
+  if (!comm::is_slice_of(header, memory.size()))
+    return comm::Placement::refused(text("sent ", header.length, " bytes at ", header.offset,
+                                         " of \"", entries_[header.key].name, "\", which has ",
+                                         memory.size()));
+  return comm::Placement::into(memory.subspan(header.offset, header.length));
+}
+
+Json tensor_list(const RunTensors& tensors) {
+  return {{"parameters", tensors.parameters},
+          {"weights", list_of(tensors.weights)},
+          {"optimizer", list_of(tensors.optimizer)}};
+}
+
+std::vector<const NamedTensor*> in_order(const RunTensors& tensors) {
+  std::vector<const NamedTensor*> all;
+  for (const NamedTensor& tensor : tensors.weights) all.push_back(&tensor);
+  for (const NamedTensor& tensor : tensors.optimizer) all.push_back(&tensor);
+  return all;
+}
+
+void send_tensor(uint32_t place, uint64_t step, uint32_t view,
+                 std::shared_ptr<const std::vector<float>> values, const SendSlice& send) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(*values));
+  for (uint64_t slice = 0; slice < comm::slices_of(bytes.size()); ++slice) {
+    const uint64_t length = comm::slice_length(bytes.size(), slice);
+    send({.kind = comm::FrameKind::kTensor,
+          .view = view,
+          .step = step,
+          .key = place,
+          .offset = slice * comm::kSliceBytes,
+          .length = length},
+         {bytes.subspan(slice * comm::kSliceBytes, length), values});
+  }
+}
+
+std::vector<int64_t> tensor_digests(const RunTensors& tensors) {
+  std::vector<int64_t> digests;
+  std::vector<float> values;
+  for (const NamedTensor* tensor : in_order(tensors)) {
+    values.resize(tensor->count());
+    tensor->get(values);
+    digests.push_back(crc32c(std::as_bytes(std::span(values))));
+  }
+  return digests;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,491 @@
+#include <atomic>
+#include <deque>
+
+#include "comm/member.h"
+#include "core/error.h"
+#include "trainer/cluster_exchange.h"
+#include "trainer/engine.h"
+#include "trainer/evaluation.h"
+#include "trainer/inbox.h"
+#include "trainer/job_message.h"
+#include "trainer/member_options.h"
+#include "trainer/run_tensors.h"
+#include "trainer/step_limit.h"
+#include "trainer/sync_plan.h"
+#include "trainer/tensor_stream.h"
+#include "trainer/training_loop.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Everything that computes, once the plan is known.
+struct Computation {
+  Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan, uint32_t rank,
+              const PreparedData& data, ClusterExchange::Post post, Log& log);
+
+  Engine engine;
+  Optimizer optimizer;
+  RunTensors tensors;
+  ClusterExchange exchange;
+  Schedule schedule;
+  std::vector<data::ShardRange> shards;
+  std::unique_ptr<data::Loader> loader;
+  std::unique_ptr<TrainingLoop> loop;
+  StepLimit limit;
+};
+
+std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
+  const auto all = data::cut_batch(plan.global_batch, plan.logical_shards);
+  const comm::Part own = comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
+                                                static_cast<uint32_t>(plan.workers), rank);
+  return {all.begin() + own.first, all.begin() + own.first + own.count};
+}
+
+Computation::Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan,
+                         uint32_t rank, const PreparedData& data, ClusterExchange::Post post,
+                         Log& log)
+    : engine(job,
+             {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
+              .versions = 2,
+              .factored = factored_layers(plan),
+              .factor_rows = plan.global_batch},
+             log),
+      optimizer(job.config.optimizer, engine.net(), engine.updater()),
+      tensors(tensors_of(engine.net(), optimizer)),
+      exchange(engine.net(), engine.updater(), plan, rank,
+               static_cast<uint64_t>(published.first_step), std::move(post)),
+      schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, published.steps,
+               static_cast<double>(data.dataset->size()) /
+                   static_cast<double>(job.config.global_batch()),
+               job.file + ": /optimizer/schedule"),
+      shards(shards_of(plan, rank)),
+      limit(published.first_step, published.last_step) {
+  const auto seed = static_cast<uint64_t>(job.config.train.seed);
+  engine.net().initialize(seed);
+  loader = std::make_unique<data::Loader>(
+      *data.dataset, *data.transform,
+      data::LoaderOptions{.phase = data::Phase::kTrain,
+                          .seed = seed,
+                          .shuffle = job.config.data.train.shuffle,
+                          .on_error = job.config.data.train.on_error,
+                          .global_batch = plan.global_batch,
+                          .shards = shards,
+                          .start_step = published.first_step,
+                          .threads = static_cast<int>(job.config.data.loader_threads)},
+      log);
+  loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, exchange, schedule, *loader,
+                                        TrainingLoop::Options{.seed = seed,
+                                                              .global_batch = plan.global_batch,
+                                                              .logical_shards = plan.logical_shards,
+                                                              .shards = shards,
+                                                              .steps_done = published.first_step});
+}
+
+/// A worker's part in one job. The main thread computes and does what the inbox says; the I/O
+/// thread calls the functions of comm::MemberHost.
+class WorkerRun final : public comm::MemberHost {
+ public:
+  WorkerRun(const MemberOptions& options, Log& log);
+  MemberEnd go();
+
+ private:
+  // The I/O thread.
+  void welcomed(uint16_t rank, const Json& job) override;
+  void refused(const std::string& why) override;
+  void planned(const comm::Planned& planned) override;
+  void started(uint64_t first_step) override;
+  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
+  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  void forgotten(comm::NodeId) override {}
+  void noted(const comm::Note& note) override;
+  int64_t offer_halt() override;
+  void halt(int64_t step) override;
+  void concluded() override {}
+  std::string awaiting() override;
+  int64_t step_under_way() override;
+  void failed(const comm::Loss& loss, bool alone) override;
+  void save(int64_t step) override;
+  void dismissed() override;
+
+  // The main thread.
+  void prepare(uint16_t rank, const Json& job);
+  void build(const comm::Planned& planned);
+  void expect_values(const std::vector<int64_t>& places);
+  void take_values();
+  void train();
+  void train_to_the_end();
+  void agree(int64_t step);
+  void test(int64_t step);
+  void send_checkpoint(int64_t step);
+  void tell(const std::string& about, int64_t step, Json content);
+  void tell_step(const StepReport& report);
+  void tell_traffic();
+  void end_after(const comm::Loss& loss, bool alone);
+  void save_alone(int64_t step);
+  void fail(const std::string& why);
+  template <class Action>
+  void guarded(Action action);
+  void over(MemberEnd end);
+  int64_t last_step() const { return published_.last_step; }
+
+  const MemberOptions& options_;
+  Log& log_;
+  Inbox inbox_;
+  std::unique_ptr<comm::AsioTransport> transport_;
+  std::unique_ptr<comm::Member> member_;
+  std::optional<MemberEnd> end_;
+  std::optional<comm::Loss> loss_;
+
+  uint16_t rank_ = 0;
+  JobMessage message_;
+  Job job_;
+  PreparedData train_data_, test_data_;
+  PublishedPlan published_;
+  comm::Plan plan_;
+  std::unique_ptr<Computation> computation_;
+  std::atomic<Computation*> live_ = nullptr;  ///< the same, as the I/O thread may see it
+  std::unique_ptr<TensorStore> values_;       ///< first values that the coordinator sends
+  std::vector<int64_t> values_wanted_;
+  uint64_t value_bytes_due_ = 0;  ///< in the I/O thread
+  bool values_expected_ = false;  ///< in the I/O thread
+  int64_t tested_step_ = -1, saved_step_ = -1;
+};
+
+WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
+    : options_(options),
+      log_(log),
+      transport_(
+          make_transport(options, comm::Role::kWorker, log, [this](std::exception_ptr failure) {
+            inbox_.post([failure] { std::rethrow_exception(failure); });
+          })) {
+  member_ = std::make_unique<comm::Member>(
+      comm::Member::Options{
+          .role = comm::Role::kWorker,
+          .wanted_rank = options.wanted_rank,
+          .coordinator = options.coordinator,
+          .address = options.advertise.empty() ? transport_->address() : options.advertise,
+          .facts = {{"build", build_identity()}},
+          .join_timeout = options.join_timeout},
+      *transport_, *this);
+}
+
+MemberEnd WorkerRun::go() {
+  transport_->start(*member_);
+  transport_->post([this] { member_->join(); });
+  while (!end_) inbox_.run_one(Inbox::Clock::now() + std::chrono::hours(1));
+  transport_->stop();
+  return *end_;
+}
+
+void WorkerRun::over(MemberEnd end) {
+  if (!end_) end_ = end;
+}
+
+/// What goes wrong here is this worker's own error: all others are told of it.
+template <class Action>
+void WorkerRun::guarded(Action action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    fail(error.what());
+  } catch (const RunError& error) {
+    fail(error.what());
+  } catch (const std::bad_alloc&) {
+    fail("out of memory");
+  }
+}
+
+void WorkerRun::fail(const std::string& why) {
+  transport_->post([this, why] { member_->report_error(why); });
+}
+
+// ---- the I/O thread
+
+void WorkerRun::welcomed(uint16_t rank, const Json& job) {
+  inbox_.post([this, rank, job] { guarded([&] { prepare(rank, job); }); });
+}
+
+void WorkerRun::refused(const std::string& why) {
+  inbox_.post([this, why] {
+    log_.warning("not let in: " + why);
+    over(MemberEnd::kRefused);
+  });
+}
+
+void WorkerRun::planned(const comm::Planned& planned) {
+  transport_->present_as({.role = comm::Role::kWorker,
+                          .rank = member_->rank(),
+                          .view = member_->view(),
+                          .address = {}});
+  inbox_.post([this, planned] { guarded([&] { build(planned); }); });
+}
+
+void WorkerRun::started(uint64_t) {
+  inbox_.post([this] { train(); });
+}
+
+comm::Placement WorkerRun::place(comm::NodeId from, const comm::FrameHeader& header) {
+  if (from.role == comm::Role::kCoordinator)
+    return values_expected_ ? values_->place(header)
+                            : comm::Placement::refused("sent a tensor that was not asked for");
+  Computation* live = live_;
+  if (live == nullptr || !live->exchange.is_open())
+    return comm::Placement::refused("sent numbers before the job began");
+  return live->exchange.numbers().place(from, header);
+}
+
+void WorkerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
+  if (from.role != comm::Role::kCoordinator)
+    return live_.load()->exchange.numbers().received(from, header);
+  if ((value_bytes_due_ -= header.length) == 0)
+    inbox_.post([this] { guarded([this] { take_values(); }); });
+}
+
+void WorkerRun::noted(const comm::Note& note) {
+  if (note.about != "values") return;
+  std::vector<int64_t> places;
+  read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
+    fields.integers("tensors", places, at_least(0), "", Presence::kRequired);
+  });
+  uint64_t bytes = 0;
+  for (int64_t place : places)
+    if (static_cast<size_t>(place) < values_->entries().size())
+      bytes += values_->entries()[static_cast<size_t>(place)].values.size() * sizeof(float);
+  values_wanted_ = places;
+  value_bytes_due_ = bytes;
+  values_expected_ = true;
+  if (bytes == 0) inbox_.post([this] { guarded([this] { take_values(); }); });
+}
+
+int64_t WorkerRun::offer_halt() {
+  Computation* live = live_;
+  return live != nullptr ? live->limit.offer() : 0;
+}
+
+void WorkerRun::halt(int64_t step) {
+  if (Computation* live = live_) live->limit.halt(step);
+}
+
+int64_t WorkerRun::step_under_way() {
+  Computation* live = live_;
+  return live != nullptr ? live->limit.begun() : 0;
+}
+
+std::string WorkerRun::awaiting() {
+  Computation* live = live_;
+  return live != nullptr ? live->exchange.awaiting() : "";
+}
+
+void WorkerRun::failed(const comm::Loss& loss, bool alone) {
+  if (Computation* live = live_) {
+    live->exchange.lose(loss.message());
+    live->limit.end();
+  }
+  inbox_.post([this, loss, alone] { end_after(loss, alone); });
+}
+
+void WorkerRun::save(int64_t step) {
+  inbox_.post([this, step] {
+    send_checkpoint(step);
+    transport_->post([this, step] { member_->saved(step); });
+  });
+}
+
+void WorkerRun::dismissed() {
+  inbox_.post([this] { over(loss_ ? end_of(*loss_) : MemberEnd::kDone); });
+}
+
+// ---- the main thread
+
+void WorkerRun::prepare(uint16_t rank, const Json& job) {
+  rank_ = rank;
+  message_ = read_job_message(job);
+  job_ = open_job_message(message_, options_);
+  train_data_ = open_data(job_, DataPart::kTrain, log_);
+  if (job_.config.data.has_test) test_data_ = open_data(job_, DataPart::kTest, log_);
+  std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
+  transport_->post([this, facts] { member_->prepared(facts); });
+}
+
+void WorkerRun::build(const comm::Planned& planned) {
+  published_ = read_published_plan(planned.plan);
+  plan_ = comm::read_plan(published_.plan, {"the plan", ""}, layer_traffic(*job_.network));
+  computation_ = std::make_unique<Computation>(
+      job_, published_, plan_, rank_, train_data_,
+      [this](std::function<void()> task) { transport_->post(std::move(task)); }, log_);
+  live_ = computation_.get();
+  const Json list = tensor_list(computation_->tensors);
+  values_ = std::make_unique<TensorStore>(list);
+  tell("tensors", published_.first_step,
+       {{"list", list},
+        {"choices", choices_json(computation_->engine.net().choices())},
+        {"threads", computation_->engine.threads()}});
+}
+
+void WorkerRun::take_values() {
+  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors);
+  for (int64_t place : values_wanted_)
+    tensors[static_cast<size_t>(place)]->set(values_->entries()[static_cast<size_t>(place)].values);
+  const std::vector<int64_t> digests = tensor_digests(computation_->tensors);
+  const bool meets_workers = !factored_layers(plan_).empty();
+  transport_->post([this, digests, meets_workers] {
+    values_expected_ = false;
+    values_.reset();
+    computation_->exchange.open(member_->view(), *member_);
+    member_->ready(digests, meets_workers);
+  });
+}
+
+void WorkerRun::train() {
+  try {
+    guarded([this] { train_to_the_end(); });
+  } catch (const JobLost&) {
+    // end_after() follows, or has said already what to do.
+  }
+}
+
+void WorkerRun::train_to_the_end() {
+  TrainingLoop& loop = *computation_->loop;
+  const TrainConfig& train = job_.config.train;
+  const auto due = [&](int64_t every) { return every > 0 && loop.steps_done() % every == 0; };
+  while (computation_->limit.begin(loop.steps_done())) {
+    tell_step(loop.step());
+    if (due(train.checkpoint_every)) {
+      agree(loop.steps_done());
+      send_checkpoint(loop.steps_done());
+    }
+    if (due(train.test_every)) {
+      agree(loop.steps_done());
+      test(loop.steps_done());
+    }
+  }
+  if (computation_->limit.ended()) throw JobLost("the job has failed");
+  const int64_t step = loop.steps_done();
+  agree(step);
+  send_checkpoint(step);
+  if (!computation_->limit.halted()) test(step);
+  tell_traffic();
+  transport_->post([this, step] { member_->finished(step); });
+}
+
+/// Brings all updates of the step to an end and has the replicas compared.
+void WorkerRun::agree(int64_t step) {
+  computation_->loop->settle();
+  comm::Digest digest{.step = step, .values = tensor_digests(computation_->tensors)};
+  transport_->post([this, digest = std::move(digest)] { member_->digest(digest); });
+}
+
+void WorkerRun::test(int64_t step) {
+  if (test_data_.dataset == nullptr || tested_step_ == step) return;
+  tested_step_ = step;
+  const std::optional<TestSums> sums =
+      evaluate_part(computation_->engine.net(), test_data_,
+                    {.seed = static_cast<uint64_t>(job_.config.train.seed),
+                     .loader_threads = static_cast<int>(job_.config.data.loader_threads),
+                     .on_error = job_.config.data.test.on_error,
+                     .stop = [this] { return computation_->limit.ended(); },
+                     .workers = plan_.workers,
+                     .rank = rank_},
+                    log_);
+  if (!sums) throw JobLost("the job has failed");
+  tell("test", step,
+       {{"samples", sums->samples},
+        {"loss", sums->loss},
+        {"top1", sums->top1},
+        {"top5", sums->top5}});
+}
+
+/// Worker 0 has what the others have; after a loss it is whoever is asked.
+void WorkerRun::send_checkpoint(int64_t step) {
+  if ((rank_ != 0 && !loss_) || saved_step_ == step) return;
+  saved_step_ = step;
+  const std::string broken = first_non_finite(computation_->tensors.weights);
+  if (!broken.empty())
+    throw RunError(text("step ", step, ": \"", broken,
+                        "\" holds a value that is not finite; no checkpoint is made of it"));
+  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors);
+  for (uint32_t place = 0; place < tensors.size(); ++place) {
+    auto values = std::make_shared<std::vector<float>>(tensors[place]->count());
+    tensors[place]->get(*values);
+    transport_->post([this, place, step, values = std::move(values)] {
+      send_tensor(place, static_cast<uint64_t>(step), member_->view(), values,
+                  [this](const comm::FrameHeader& header, comm::Payload payload) {
+                    member_->send_to_coordinator(header, std::move(payload));
+                  });
+    });
+  }
+  transport_->post([this, step] {
+    member_->note_after_bulk({.about = "checkpoint", .step = step, .content = Json::object()});
+  });
+}
+
+void WorkerRun::tell(const std::string& about, int64_t step, Json content) {
+  transport_->post([this, about, step, content = std::move(content)] {
+    member_->note({.about = about, .step = step, .content = content});
+  });
+}
+
+void WorkerRun::tell_step(const StepReport& report) {
+  Json shards = Json::array();
+  for (const ShardReport& shard : report.shards)
+    shards.push_back({{"loss", shard.loss}, {"hits", shard.hits}});
+  tell("step", report.step,
+       {{"shards", std::move(shards)},
+        {"learning_rate", report.learning_rate},
+        {"compute_ms", report.compute_ms},
+        {"wait_ms", report.wait_ms}});
+}
+
+void WorkerRun::tell_traffic() {
+  transport_->post([this] {
+    Json layers = Json::array();
+    for (const comm::LayerBytes& bytes : computation_->exchange.numbers().bytes_of_layers())
+      layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});
+    member_->note({.about = "traffic",
+                   .step = computation_->limit.begun(),
+                   .content = {{"layers", std::move(layers)}}});
+  });
+}
+
+void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
+  loss_ = loss;
+  log_.warning(loss.message());
+  int64_t step = published_.first_step;
+  if (computation_ != nullptr) {
+    computation_->loop->revert_incomplete();
+    step = computation_->loop->steps_done();
+  }
+  if (!alone) {
+    transport_->post([this, step] { member_->stopped(step); });
+    return;
+  }
+  save_alone(step);
+  transport_->post([this] { member_->leave(); });
+  over(end_of(loss));
+}
+
+/// The coordinator is gone. A child of it writes into its run directory what it would have written;
+/// all survivors of one step write the same bytes, so it does not matter who comes first.
+void WorkerRun::save_alone(int64_t step) {
+  if (computation_ == nullptr || published_.run_directory.empty() || step == 0) return;
+  const auto folder = std::filesystem::path(published_.run_directory) / "checkpoints";
+  try {
+    write_checkpoint(
+        folder,
+        run_state(job_, published_, computation_->schedule, step,
+                  computation_->engine.net().choices(), train_data_.dataset->fingerprint()),
+        computation_->tensors);
+    log_.info(text("wrote the checkpoint of step ", step, " into ", folder.string()));
+  } catch (const RunError& error) {
+    log_.warning(error.what());
+  }
+}
+
+}  // namespace
+
+MemberEnd run_worker(const MemberOptions& options, Log& log) {
+  return WorkerRun(options, log).go();
+}
+
+}  // namespace poseidon::trainer
