@@ -274,6 +274,7 @@ void SimulatedWorker::arrived(uint64_t step, uint32_t layer) {
     for (size_t tensor = 0; tensor < replica_[layer].size(); ++tensor)
       ComputeModel::update(replica_[layer][tensor], sums_[layer][tensor], other_[layer][tensor]);
     std::swap(replica_[layer], other_[layer]);
+    if (world_.options.drifts == std::pair(member_.rank(), step)) replica_[layer][0][0] += 1;
   }
   versions_.updated(layer);
   if (gate_ == layer) {

@@ -39,6 +39,8 @@ struct SimulatedJobOptions {
   bool carries_payload = true;  ///< false: a planning run, sizes only
   bool first_in_first_out = false;
   std::vector<Fault> faults = {};
+  /// A worker whose values go wrong in this step, without its knowing.
+  std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
 };
 
 /// What came of it.

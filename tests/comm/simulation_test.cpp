@@ -145,3 +145,15 @@ TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a d
   const Time in_order = run_job(options).duration;
   CHECK(by_priority <= in_order);
 }
+
+TEST_CASE("a replica that has drifted is named, and the job ends") {
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "auto"));
+  options.drifts = {1, 5};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.ended);
+  REQUIRE(!result.outcome->finished);
+  CHECK(
+      result.outcome->loss.message() ==
+      "worker 1 (w1) has drifted from the others in step 8: \"all values\" differs from worker 0's "
+      "after 8 steps");
+}

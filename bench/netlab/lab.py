@@ -1,0 +1,100 @@
+"""Hosts as network namespaces on one machine, each with a link of a given rate in both directions.
+
+    with Lab(hosts=2, rate_mbit=200) as lab:
+        process = lab.start(0, ["some", "command"])
+
+Every host has an address, lab.address(i), and a core of its own as far as there are cores. One more host, the head
+(lab.head), has a link without limit: it stands for the machine that a person works at. Needs root, `ip` and `tc`.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+PREFIX = "psdn"
+
+
+def need_root():
+    if os.geteuid() != 0:
+        sys.exit("netlab: network namespaces need root; run it with sudo")
+    for program in ("ip", "tc"):
+        if shutil.which(program) is None:
+            sys.exit(f"netlab: {program} is missing; it is in Debian's iproute2")
+
+
+def command(*words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.stdout.strip()}")
+
+
+class Lab:
+    def __init__(self, hosts, rate_mbit):
+        need_root()
+        self.hosts = hosts
+        self.rate_mbit = rate_mbit
+        self.head = hosts
+        self.processes = []
+
+    def address(self, host):
+        return f"10.77.0.{host + 1}"
+
+    def __enter__(self):
+        self.remove()
+        bridge = f"{PREFIX}br"
+        command("ip", "link", "add", bridge, "type", "bridge")
+        command("ip", "link", "set", bridge, "up")
+        for host in range(self.hosts + 1):
+            space, inside, outside = f"{PREFIX}{host}", f"{PREFIX}e{host}", f"{PREFIX}b{host}"
+            command("ip", "netns", "add", space)
+            command("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
+            command("ip", "link", "set", inside, "netns", space)
+            command("ip", "link", "set", outside, "master", bridge, "up")
+            for words in (("addr", "add", f"{self.address(host)}/24", "dev", inside), ("link", "set", inside, "up"),
+                          ("link", "set", "lo", "up")):
+                command("ip", "-n", space, *words)
+            if host != self.head:
+                self.shape(["-n", space], inside)
+                self.shape([], outside)
+        return self
+
+    def shape(self, where, device):
+        # A bucket of 1/250 s, and a queue of at most 20 ms, as a switch has.
+        burst = max(32 * 1024, int(self.rate_mbit * 1e6 / 8 / 250))
+        command("tc", *where, "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{self.rate_mbit}mbit",
+                "burst", str(burst), "latency", "20ms")
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.remove()
+
+    def remove(self):
+        for host in range(64):
+            if os.path.exists(f"/run/netns/{PREFIX}{host}"):
+                subprocess.run(["ip", "netns", "del", f"{PREFIX}{host}"], stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "link", "del", f"{PREFIX}br"], stderr=subprocess.DEVNULL)
+
+    def inside(self, host, words):
+        """The command that runs `words` on a host."""
+        pinned = [] if host == self.head else ["taskset", "-c", str(host % os.cpu_count())]
+        return ["ip", "netns", "exec", f"{PREFIX}{host}", *pinned, *map(str, words)]
+
+    def start(self, host, words, **more):
+        process = subprocess.Popen(self.inside(host, words), **more)
+        self.processes.append(process)
+        return process
+
+    def run_on_all(self, words_of, hosts=None):
+        """Runs one command on every host at once; the standard outputs."""
+        started = [self.start(host, words_of(host), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                   for host in (hosts or range(self.hosts))]
+        outputs = []
+        for process in started:
+            out, err = process.communicate()
+            if process.returncode != 0:
+                raise RuntimeError(f"{' '.join(process.args)}: exit code {process.returncode}\n{err[-1500:]}")
+            outputs.append(out)
+        return outputs

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Step times over shaped links, beside the closed-form optimum and beside PyTorch DistributedDataParallel.
+
+    sudo python3 bench/netlab/netlab.py [--build build/release] [--python PYTHON_WITH_TORCH] [--rates 200,1000]
+         [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"]
+
+Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
+both ways. On each runs a worker with one thread and a server. In the same run are measured: the rate that iperf3 reaches over
+the shaped link; the layers' times, all hosts computing at once without network; and the peer, PyTorch's DDP over Gloo on the same
+hosts with the same batch. The bound is the best possible step of docs/plan.md for the plan that was run, fed with the
+measured layer times and the measured rate. Cells are medians over the steps of all rounds, the first of each left out.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from lab import Lab  # noqa: E402
+
+BATCHES = {"alexnet": 32, "vgg11": 8, "resnet50": 8}
+VARIANTS = {
+    "auto": [],
+    "auto, barrier": ["comm.overlap=barrier"],
+    "auto, no overlap": ["comm.overlap=none"],
+    "ps": ["comm.scheme=ps"],
+    "sfb": ["comm.scheme=sfb"],
+    "auto, bf16": ["comm.wire=bf16"],
+}
+
+
+def job(network):
+    return HERE.parent.parent / "configs" / f"{network}-random.json"
+
+
+def settings(options, network, overrides):
+    values = [f"data.batch_per_worker={BATCHES[network]}", "data.test=null", "train.log_every=1",
+              "train.checkpoint_every=0", "device.threads=1", *overrides]
+    return [word for value in values for word in ("--set", value)]
+
+
+def link_rate(lab):
+    """What iperf3 moves over one shaped link, Mb/s, in the slower direction of both at once."""
+    server = lab.start(0, ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    time.sleep(0.5)
+    out = subprocess.run(lab.inside(1, ["iperf3", "-c", lab.address(0), "--bidir", "-t", 5, "-O", 1, "-J"]),
+                         stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    server.wait(timeout=10)
+    end = json.loads(out)["end"]
+    return min(end["sum_received"]["bits_per_second"], end["sum_received_bidir_reverse"]["bits_per_second"]) / 1e6
+
+
+def layer_times(lab, options, network, folder):
+    """--time on all hosts at once; of each layer the slowest host's."""
+    program = options.build / "bin" / "poseidon-train"
+    outputs = lab.run_on_all(lambda host: [program, job(network), "--time", "--json",
+                                           *settings(options, network, [])])
+    times = [json.loads(out) for out in outputs]
+    slowest = times[0]
+    for other in times[1:]:
+        slowest["update_ms"] = max(slowest["update_ms"], other["update_ms"])
+        for layer, theirs in zip(slowest["layers"], other["layers"]):
+            for key in ("forward_ms", "backward_ms"):
+                layer[key] = max(layer[key], theirs[key])
+    path = pathlib.Path(folder) / f"{network}-times.json"
+    path.write_text(json.dumps(slowest))
+    return path
+
+
+def bound_ms(options, network, overrides, times, rate):
+    """The best possible step of the plan that this variant runs by."""
+    words = [options.build / "bin" / "poseidon-train", job(network), "--plan", "--workers", 2, "--servers", 2, "--json",
+             "--times", times, *settings(options, network, [*overrides, f"comm.link_mbps={rate:.1f}"])]
+    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)["predicted_step_ms"]
+
+
+def poseidon_steps(lab, options, network, overrides, folder, steps):
+    secret = pathlib.Path(folder) / "secret"
+    secret.write_text("0123456789abcdef0123456789abcdef\n")
+    binaries = options.build / "bin"
+    output = pathlib.Path(folder) / f"run-{time.time_ns()}"
+    head = f"{lab.address(lab.head)}:7000"
+    train = lab.start(lab.head, [binaries / "poseidon-train", job(network), "--workers", lab.hosts, "--servers", lab.hosts,
+                                 "--listen", head, "--external", "--secret-file", secret, "--max-steps", steps + 1,
+                                 "--output", output, *settings(options, network, overrides)],
+                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    members = []
+    for host in range(lab.hosts):
+        for program, port in (("poseidon-worker", 7001), ("poseidon-server", 7002)):
+            threads = ["--threads", 1] if program == "poseidon-worker" else []
+            members.append(lab.start(host, [binaries / program, "--coordinator", head, "--secret-file", secret, "--once",
+                                            "--listen", f"{lab.address(host)}:{port}", "--rank", host, *threads],
+                                     stderr=subprocess.DEVNULL))
+    _, err = train.communicate()
+    if train.returncode != 0:
+        sys.exit(f"netlab: poseidon-train ended with {train.returncode}: {err[-1500:]}")
+    for member in members:
+        member.wait()
+    records = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return [r["compute_ms"] + r["wait_ms"] for r in records if r["type"] == "train"][1:]
+
+
+def ddp_steps(lab, options, network, steps):
+    outputs = lab.run_on_all(lambda host: ["env", f"GLOO_SOCKET_IFNAME=psdne{host}", options.python,
+                                           HERE / "pytorch_ddp.py", network, "--batch", BATCHES[network], "--steps", steps,
+                                           "--rank", host, "--world", lab.hosts, "--master", lab.address(0)])
+    out = json.loads(outputs[0].splitlines()[-1])
+    return out["step_ms"], out["version"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
+    parser.add_argument("--python", default="", help="an interpreter that imports torch; without it, no peer")
+    parser.add_argument("--rates", default="200,1000")
+    parser.add_argument("--networks", default="alexnet,vgg11,resnet50")
+    parser.add_argument("--variants", default=";".join(VARIANTS), help="with semicolons between them")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--peer-steps", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    wanted = options.variants.split(";")
+    print("| network | link Mb/s | iperf3 Mb/s | variant | step ms | best possible ms | part of it | DDP ms | times as fast |")
+    print("|---|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
+    for rate in map(int, options.rates.split(",")):
+        with Lab(2, rate) as lab, tempfile.TemporaryDirectory() as folder:
+            measured = link_rate(lab)
+            for network in options.networks.split(","):
+                times = layer_times(lab, options, network, folder)
+                steps = {name: [] for name in wanted}
+                peer, version = [], ""
+                for _ in range(options.rounds):
+                    if options.python:
+                        more, version = ddp_steps(lab, options, network, options.peer_steps)
+                        peer += more
+                    for name in wanted:
+                        steps[name] += poseidon_steps(lab, options, network, VARIANTS[name], folder, options.steps)
+                for name in wanted:
+                    ours = statistics.median(steps[name])
+                    best = bound_ms(options, network, VARIANTS[name], times, measured)
+                    theirs = statistics.median(peer) if peer else 0
+                    ratio = f"{theirs:.0f} | {theirs / ours:.2f}" if peer else "- | -"
+                    print(f"| {network} | {rate} | {measured:.0f} | {name} | {ours:.0f} | {best:.0f} | {best / ours:.2f} | {ratio} |",
+                          flush=True)
+                if version:
+                    print(f"(PyTorch {version})", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

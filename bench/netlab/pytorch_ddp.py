@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""The peer of netlab.py: one rank of PyTorch DistributedDataParallel over Gloo, timed step by step.
+
+Prints {"version", "step_ms": [...]} on rank 0. The networks are those of bench/pytorch_step.py. Tuned as its manual
+advises: gradients are views of the buckets, the graph is static, glibc keeps freed memory.
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(1 << 36))
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(1 << 36))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import torch  # noqa: E402
+import torch.distributed as distributed  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+import pytorch_step  # noqa: E402
+
+FORMATS = {"alexnet": torch.contiguous_format, "vgg11": torch.channels_last, "resnet50": torch.channels_last}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("network")
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--world", type=int, required=True)
+    parser.add_argument("--master", required=True)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    distributed.init_process_group("gloo", init_method=f"tcp://{options.master}:7100", rank=options.rank,
+                                   world_size=options.world)
+    layout = FORMATS[options.network]
+    make, shape, classes = pytorch_step.NETWORKS[options.network]
+    model = make().to(memory_format=layout)
+    model.train()
+    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01, momentum=0.9, weight_decay=0.0005, fused=True)
+    images = torch.randn(options.batch, *shape).to(memory_format=layout)
+    labels = torch.randint(0, classes, (options.batch,))
+    times = []
+    for _ in range(options.steps + 1):
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=False)
+        F.cross_entropy(parallel(images), labels).backward()
+        optimizer.step()
+        times.append(1000 * (time.perf_counter() - start))
+    distributed.barrier()
+    if options.rank == 0:
+        print(json.dumps({"version": torch.__version__, "step_ms": times[1:]}))
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

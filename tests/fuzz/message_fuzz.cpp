@@ -1,0 +1,30 @@
+// Control messages from a peer: every one is read or refused, whatever it holds.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/messages.h"
+#include "core/error.h"
+
+namespace {
+
+using namespace poseidon::comm;
+
+template <class... Messages>
+void read_as(const ControlMessage& message) {
+  ((message.is<Messages>() ? static_cast<void>(message.as<Messages>()) : void()), ...);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    read_as<Join, Welcome, Refused, Prepared, Planned, Ready, Start, Note, Digest, HaltQuery,
+            HaltOffer, Halt, Lost, Failed, Stopped, Save, Saved, Finished, Conclude, Dismissed>(
+        ControlMessage(std::as_bytes(std::span(data, size))));
+  } catch (const poseidon::ConfigError&) {
+    // Refused with a reason: as it should be.
+  }
+  return 0;
+}
