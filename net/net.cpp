@@ -214,6 +214,7 @@ struct Net::State {
   std::vector<Call*> call_of_layer;                                        ///< by node
   std::vector<std::vector<int>> parameters_of_layer, statistics_of_layer;  ///< by node
   std::vector<int> summed_layers;
+  TraceRecorder* trace = nullptr;
 };
 
 Net::Net(const Network& network, layers::LayerFactory& factory, const Options& options)
@@ -224,8 +225,10 @@ Net::~Net() = default;
 Tensor Net::input() const { return state_->program.input(); }
 
 void Net::forward(const layers::StepContext& step, const Gate& gate) {
+  TraceRecorder* trace = step.phase == layers::Phase::kTrain ? state_->trace : nullptr;
   for (Call& call : state_->program.calls()) {
     if (gate && state_->has_tensors(call)) gate(call.node);
+    const TraceScope span(trace, call.labels.forward);
     call.layer->forward(step, call.memory);
   }
 }
@@ -237,15 +240,14 @@ void Net::backward(const layers::StepContext& step, const OnGradient& on_gradien
     Call& call = calls[i];
     if (!call.runs_backward) continue;
     const bool announced = on_gradient && call.node >= 0 && state_->announces(call.node);
-    if (call.gives_factors) {
-      // They leave before the gradient of the input is computed.
-      call.layer->write_factors(call.memory, call.factors);
-      if (announced) on_gradient(call.node);
+    {
+      const TraceScope span(state_->trace, call.labels.backward);
+      // Factors leave before the gradient of the input is computed.
+      if (call.gives_factors) call.layer->write_factors(call.memory, call.factors);
+      if (call.gives_factors && announced) on_gradient(call.node);
       call.layer->backward(step, call.memory);
-    } else {
-      call.layer->backward(step, call.memory);
-      if (announced) on_gradient(call.node);
     }
+    if (!call.gives_factors && announced) on_gradient(call.node);
     if (between_layers) between_layers();
   }
 }
@@ -262,6 +264,7 @@ void Net::set_factor_memory(int layer, const layers::FactorMemory& memory) {
 
 void Net::rebuild(int layer, const layers::FactorMemory& stacked) {
   Call& call = *state_->call_of_layer[at(layer)];
+  const TraceScope span(state_->trace, call.labels.rebuild);
   call.layer->rebuild(stacked, call.memory);
 }
 
@@ -393,6 +396,21 @@ Choices Net::choices() const {
     if (call.node >= 0 && !(call.layer->choice() == layers::Choice{}))
       out[state_->definition_of(call).name] = call.layer->choice();
   return out;
+}
+
+const std::string& Net::layer_name(int layer) const {
+  return state_->network.nodes()[at(layer)].definition->name;
+}
+
+void Net::set_trace(TraceRecorder* trace) {
+  state_->trace = trace;
+  if (trace == nullptr) return;
+  for (Call& call : state_->program.calls()) {
+    const std::string name = state_->name_of(call);
+    call.labels = {.forward = trace->label({"compute", "forward", name}),
+                   .backward = trace->label({"compute", "backward", name}),
+                   .rebuild = trace->label({"compute", "rebuild", name})};
+  }
 }
 
 std::map<std::string, std::vector<layers::Choice>> Net::alternatives() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/trace.h"
 #include "layers/layer.h"
 #include "net/network.h"
 
@@ -146,6 +147,11 @@ class Net {
 
   /// What the user should know of this network on this device, each with the layer's name.
   std::vector<std::string> warnings() const;
+
+  /// "conv1".
+  const std::string& layer_name(int layer) const;
+  /// From now on each layer's passes in training are recorded, on the track "compute"; null: none.
+  void set_trace(TraceRecorder* trace);
 
   /// What was decided for each layer, for plan.json and checkpoints.
   Choices choices() const;

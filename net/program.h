@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "core/trace.h"
 #include "layers/layer.h"
 #include "net/fusion.h"
 
@@ -32,6 +33,9 @@ struct Call {
   bool gives_factors = false;
   layers::FactorMemory factors;  ///< where it puts them
   layers::Bindings memory;
+  struct {
+    TraceRecorder::Label forward = 0, backward = 0, rebuild = 0;
+  } labels = {};  ///< while there is a trace
 };
 
 /// The operations of a network with their layers made, the reorders between layouts put in, and the

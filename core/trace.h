@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+/// What one thread did when, kept cheaply while it works and told when the work is over.
+namespace poseidon {
+
+/// The newest spans of time of one thread, in a ring of fixed size. Where a null pointer stands for
+/// it nothing is recorded, which costs a branch. All calls come from that thread.
+class TraceRecorder {
+ public:
+  /// A number for a track, a category and a name.
+  using Label = uint32_t;
+  struct Words {
+    std::string track;     ///< the row that it is drawn in: "compute", "to server 1"
+    std::string category;  ///< "forward"
+    std::string name;      ///< "conv1"
+    bool operator<(const Words& other) const {
+      return std::tie(track, category, name) < std::tie(other.track, other.category, other.name);
+    }
+  };
+  struct Span {
+    Label label = 0;
+    uint32_t part = kWhole;  ///< of what is named: a chunk
+    int64_t step = 0;        ///< counted from 1
+    int64_t begin_ns = 0, end_ns = 0;
+  };
+  static constexpr uint32_t kWhole = UINT32_MAX;
+  static constexpr size_t kUsualCapacity = size_t{1} << 16;
+
+  explicit TraceRecorder(size_t capacity = kUsualCapacity);
+
+  /// Nanoseconds of the steady clock.
+  static int64_t now();
+
+  Label label(const Words& words);
+  const std::vector<Words>& labels() const { return labels_; }
+
+  /// The step that the spans of a TraceScope belong to.
+  void set_step(int64_t step) { step_ = step; }
+  int64_t step() const { return step_; }
+  /// In place of the oldest one when the ring is full.
+  void add(const Span& span);
+
+  /// Spans of steps from `first_step` on that nothing was lost of, by time of their end.
+  std::vector<Span> spans(int64_t first_step) const;
+
+ private:
+  const size_t capacity_;
+  std::vector<Words> labels_;
+  std::map<Words, Label> label_of_;
+  std::vector<Span> ring_;
+  size_t next_ = 0;          ///< in the ring, once it is full
+  int64_t lost_up_to_ = -1;  ///< the newest step of which a span was overwritten
+  int64_t step_ = 0;
+};
+
+/// Records the time from here to the end of its scope.
+class TraceScope {
+ public:
+  TraceScope(TraceRecorder* recorder, TraceRecorder::Label label)
+      : recorder_(recorder),
+        label_(label),
+        begin_ns_(recorder != nullptr ? TraceRecorder::now() : 0) {}
+  ~TraceScope() {
+    if (recorder_ != nullptr)
+      recorder_->add({.label = label_,
+                      .step = recorder_->step(),
+                      .begin_ns = begin_ns_,
+                      .end_ns = TraceRecorder::now()});
+  }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  TraceRecorder* recorder_;
+  const TraceRecorder::Label label_;
+  const int64_t begin_ns_;
+};
+
+}  // namespace poseidon
