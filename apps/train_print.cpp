@@ -1,8 +1,11 @@
 #include "apps/train_print.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace poseidon::apps {
 
@@ -32,6 +35,61 @@ std::string megabytes_text(const Json& bytes) {
 }
 
 std::string name_of(const Json& object) { return object["name"].get<std::string>(); }
+
+constexpr size_t kWaitsShown = 4, kLayersShown = 16, kWorkersShown = 16;
+
+void print_rest(size_t all, size_t shown, const char* what) {
+  if (all > shown) std::printf("(and %zu more %s: see summary.json)\n", all - shown, what);
+}
+
+/// "fc6 2.10, conv1 0.50": the layers whose sums were waited for longest.
+std::string waits_text(const Json& waits) {
+  std::string out;
+  for (size_t i = 0; i < std::min(waits.size(), kWaitsShown); ++i) {
+    std::array<char, 32> seconds{};
+    std::snprintf(seconds.data(), seconds.size(), " %.2f", waits[i]["s"].get<double>());
+    out += (i > 0 ? ", " : "") + waits[i]["layer"].get<std::string>() + seconds.data();
+  }
+  return out + (waits.size() > kWaitsShown ? ", ..." : "");
+}
+
+/// Where the time of each worker's steps went.
+void print_times(const Json& workers) {
+  std::printf("\n%-10s %10s %14s %14s  %s\n", "seconds", "computing", "awaiting data",
+              "awaiting sums", "of which layers");
+  for (size_t i = 0; i < std::min(workers.size(), kWorkersShown); ++i) {
+    const Json& worker = workers[i];
+    std::printf("worker %-3lld %10.2f %14.2f %14.2f  %s\n", worker["worker"].get<long long>(),
+                worker["compute_s"].get<double>(), worker["data_wait_s"].get<double>(),
+                worker["sum_wait_s"].get<double>(), waits_text(worker["sum_waits"]).c_str());
+  }
+  print_rest(workers.size(), kWorkersShown, "workers");
+}
+
+/// The layers that moved most, over all nodes.
+void print_layers(const Json& all) {
+  std::vector<const Json*> layers;
+  double bytes = 0, planned = 0;
+  for (const Json& layer : all) {
+    layers.push_back(&layer);
+    bytes += layer["bytes"].get<double>();
+    planned += layer["planned_bytes"].get<double>();
+  }
+  const auto moved = [](const Json* layer) { return (*layer)["bytes"].get<double>(); };
+  std::ranges::stable_sort(layers, std::greater{}, moved);
+  constexpr const char* kRow = "%-28s %6s %12s %12s\n";
+  std::printf("\n");
+  std::printf(kRow, "layer", "scheme", "MB moved", "MB planned");
+  for (size_t i = 0; i < std::min(layers.size(), kLayersShown); ++i)
+    std::printf(kRow, name_of(*layers[i]).c_str(),
+                (*layers[i])["scheme"].get<std::string>().c_str(),
+                megabytes_text((*layers[i])["bytes"]).c_str(),
+                megabytes_text((*layers[i])["planned_bytes"]).c_str());
+  print_rest(layers.size(), kLayersShown, "layers");
+  std::printf(kRow, "all layers", "", megabytes_text(bytes).c_str(),
+              megabytes_text(planned).c_str());
+  std::printf("\n");
+}
 
 }  // namespace
 
@@ -103,7 +161,12 @@ void print_summary(const Json& summary) {
               summary["samples_per_second"].get<double>());
   if (summary["test_top1"].is_number())
     std::printf(", test accuracy %.2f %%", 100 * summary["test_top1"].get<double>());
-  std::printf("\nresults in %s\n", summary["output"].get<std::string>().c_str());
+  std::printf("\n");
+  if (summary.contains("time")) {
+    print_times(summary["time"]);
+    print_layers(summary["layers"]);
+  }
+  std::printf("results in %s\n", summary["output"].get<std::string>().c_str());
 }
 
 }  // namespace poseidon::apps

@@ -172,16 +172,19 @@ void ClusterExchange::hand_over(std::function<void()> task) {
     post_(std::move(task));
 }
 
-std::optional<int> ClusterExchange::next_arrived() {
+/// With a barrier, the layers of a step are there when all of them are.
+bool ClusterExchange::has_arrivals() {
+  if (plan_.overlap == comm::Overlap::kPriority) return !arrivals_.empty();
+  if (released_ == 0 && arrivals_.size() >= layers_.size()) released_ = layers_.size();
+  return released_ > 0;
+}
+
+std::optional<int> ClusterExchange::arrived() {
   Arrival arrival;
   {
     MutexLock lock(mutex_);
     if (lost_) throw JobLost(*lost_);
-    if (plan_.overlap != comm::Overlap::kPriority && released_ == 0) {
-      if (arrivals_.size() < layers_.size()) return std::nullopt;
-      released_ = layers_.size();
-    }
-    if (arrivals_.empty()) return std::nullopt;
+    if (!has_arrivals()) return std::nullopt;
     if (released_ > 0) --released_;
     arrival = arrivals_.front();
     arrivals_.pop_front();
@@ -190,15 +193,10 @@ std::optional<int> ClusterExchange::next_arrived() {
   return layers_[arrival.layer].node;
 }
 
-std::optional<int> ClusterExchange::arrived() { return next_arrived(); }
-
-int ClusterExchange::wait() {
-  while (true) {
-    if (const std::optional<int> node = next_arrived()) return *node;
-    MutexLock lock(mutex_);
-    const size_t wanted = plan_.overlap == comm::Overlap::kPriority ? 1 : layers_.size();
-    while (!lost_ && arrivals_.size() < wanted) changed_.wait(mutex_);
-  }
+void ClusterExchange::wait() {
+  MutexLock lock(mutex_);
+  while (!lost_ && !has_arrivals()) changed_.wait(mutex_);
+  if (lost_) throw JobLost(*lost_);
 }
 
 /// Puts the sums of a layer where the optimizer reads them.
@@ -221,6 +219,13 @@ void ClusterExchange::lose(const std::string& why) {
     if (!lost_) lost_ = why;
   }
   changed_.notify_all();
+}
+
+std::vector<double> ClusterExchange::by_layer_of_plan(std::span<const double> of_net) const {
+  std::vector<double> of_plan(layers_.size());
+  for (size_t place = 0; place < of_net.size(); ++place)
+    of_plan[layer_of_node_.at(net_.summed_layers()[place])] = of_net[place];
+  return of_plan;
 }
 
 // ---- the I/O thread

@@ -43,7 +43,10 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
-  int wait() override;
+  void wait() override;
+
+  /// Numbers by place in Net::summed_layers(), by layer of the plan.
+  std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
 
   // The I/O thread's part.
   /// Before anything is contributed.
@@ -87,7 +90,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void hand_over(std::function<void()> task);
   void take_in(uint32_t layer, uint64_t step);
   void check_alive();
-  std::optional<int> next_arrived();
+  bool has_arrivals() REQUIRES(mutex_);
 
   net::Net& net_;
   const comm::Plan& plan_;

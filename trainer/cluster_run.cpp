@@ -1,5 +1,6 @@
 #include "trainer/cluster_run.h"
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "trainer/metrics.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_tensors.h"
+#include "trainer/step_message.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
 
@@ -29,9 +31,15 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr size_t kSecretBytes = 32;
 
+/// As text: who reads a secret from a file leaves out white space at its end.
 comm::Secret random_secret() {
-  comm::Secret secret(kSecretBytes);
-  fill_with_random_bytes(secret);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<std::byte, kSecretBytes> random;
+  fill_with_random_bytes(random);
+  comm::Secret secret;
+  for (const std::byte byte : random)
+    for (const int digit : {std::to_integer<int>(byte) >> 4, std::to_integer<int>(byte) & 15})
+      secret.push_back(static_cast<std::byte>(kDigits[static_cast<size_t>(digit)]));
   return secret;
 }
 
@@ -95,6 +103,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void write_files_of_plan();
   Json finish();
   Json summary(const std::string& digest) const;
+  Json layers_summary(const Json& traffic) const;
   std::string last_checkpoint_text() const;
   size_t workers() const { return static_cast<size_t>(plan_.workers); }
 
@@ -131,7 +140,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   int64_t threads_ = 0;
   bool values_made_ = false;
   std::vector<std::pair<uint32_t, std::shared_ptr<std::vector<float>>>> values_;
-  std::map<int64_t, Gathered<StepReport>> steps_;
+  std::map<int64_t, Gathered<WorkerStep>> steps_;
+  std::optional<TimeTable> times_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::map<int64_t, std::shared_ptr<TensorStore>> checkpoints_;  ///< in, not written yet
   int64_t agreed_step_ = -1;
@@ -365,6 +375,7 @@ void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
                     published_.steps,
                     static_cast<double>(epoch) / static_cast<double>(plan_.global_batch),
                     job_.file + ": /optimizer/schedule");
+  times_.emplace(workers(), plan_.layers.size());
   metrics_.emplace(directory_.path(),
                    Metrics::Options{.steps = published_.steps,
                                     .steps_done = published_.first_step,
@@ -451,25 +462,15 @@ void ClusterRun::write_files_of_plan() {
 }
 
 void ClusterRun::take_step(uint16_t worker, const comm::Note& note) {
-  StepReport part{.step = note.step, .shards = {}};
-  for (const Json& shard : note.content.at("shards"))
-    part.shards.push_back({shard.at("loss").get<double>(), shard.at("hits").get<int64_t>()});
-  part.learning_rate = note.content.at("learning_rate").get<double>();
-  part.compute_ms = note.content.at("compute_ms").get<double>();
-  part.wait_ms = note.content.at("wait_ms").get<double>();
+  WorkerStep part = read_step(note, plan_);
+  times_->add(worker, part.report);
   auto& gathered = steps_.try_emplace(note.step, workers()).first->second;
   if (!gathered.add(worker, std::move(part))) return;
-  StepReport whole{.step = note.step, .shards = {}};
-  for (const auto& each : gathered.parts()) {
-    whole.shards.insert(whole.shards.end(), each->shards.begin(), each->shards.end());
-    whole.learning_rate = each->learning_rate;
-    whole.compute_ms += each->compute_ms / static_cast<double>(workers());
-    whole.wait_ms += each->wait_ms / static_cast<double>(workers());
-  }
-  set_means(whole.shards, plan_.global_batch, whole);
+  std::vector<WorkerStep> parts;
+  for (const auto& each : gathered.parts()) parts.push_back(*each);
   steps_.erase(note.step);
-  last_report_ = whole;
-  metrics_->trained(whole, note.step == published_.last_step);
+  last_report_ = join_steps(parts, plan_);
+  metrics_->trained(last_report_, note.step == published_.last_step);
 }
 
 void ClusterRun::take_test(uint16_t worker, const comm::Note& note) {
@@ -563,7 +564,24 @@ Json ClusterRun::summary(const std::string& digest) const {
           {"threads", threads_},
           {"finished", saved_step_ >= published_.steps},
           {"checkpoint", last_checkpoint_.string()},
-          {"output", directory_.path().string()}};
+          {"output", directory_.path().string()},
+          {"time", times_->workers(plan_)},
+          {"layers", layers_summary(traffic)}};
+}
+
+/// What each layer moved over all nodes and was waited for, beside what was planned.
+Json ClusterRun::layers_summary(const Json& traffic) const {
+  Json layers = Json::array();
+  for (size_t i = 0; i < plan_.layers.size(); ++i) {
+    const Json& layer = traffic["layers"][i];
+    layers.push_back(
+        {{"name", layer["name"]},
+         {"scheme", layer["scheme"]},
+         {"bytes", layer["bytes_sent"].get<int64_t>() + layer["bytes_received"].get<int64_t>()},
+         {"planned_bytes", layer["planned_bytes"]},
+         {"sum_wait_s", times_->layer_wait_s(i)}});
+  }
+  return layers;
 }
 
 }  // namespace

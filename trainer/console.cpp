@@ -1,5 +1,6 @@
 #include "trainer/console.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace poseidon::trainer {
@@ -10,6 +11,13 @@ constexpr std::string_view kClear = "\r\033[K";
 
 void put(const std::string& bytes) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
+}
+
+/// What fits into one row of the terminal: a longer line could not be written over.
+std::string_view cut_to_row(std::string_view line) {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? line.substr(0, size.ws_col - size_t{1}) : line;
 }
 
 }  // namespace
@@ -29,7 +37,7 @@ void Console::write(std::string_view line) {
 void Console::show(std::string_view line) {
   if (!live()) return;
   MutexLock lock(mutex_);
-  shown_ = line;
+  shown_ = cut_to_row(line);
   put(std::string(kClear) + shown_);
 }
 

@@ -59,10 +59,8 @@ std::optional<int> LocalExchange::arrived() {
   return layer;
 }
 
-int LocalExchange::wait() {
-  const std::optional<int> layer = arrived();
-  check(layer.has_value(), "a layer is awaited whose gradient was not contributed");
-  return *layer;
+void LocalExchange::wait() {
+  check(!arrived_.empty(), "a layer is awaited whose gradient was not contributed");
 }
 
 }  // namespace poseidon::trainer

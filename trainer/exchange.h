@@ -32,8 +32,8 @@ class GradientExchange {
   /// contributions. Each of Net::summed_layers() arrives once a step. None when no further one is
   /// there yet.
   virtual std::optional<int> arrived() = 0;
-  /// The same, but waits until there is one. Only while one is under way.
-  virtual int wait() = 0;
+  /// Blocks until arrived() has one to give. Only while one is under way.
+  virtual void wait() = 0;
 };
 
 /// One worker alone: its own shards are all there are, summed by the fixed tree. Layers that give
@@ -45,7 +45,7 @@ class LocalExchange final : public GradientExchange {
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
-  int wait() override;
+  void wait() override;
 
  private:
   void sum_gradients(int layer, int64_t shard);

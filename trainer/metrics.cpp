@@ -1,5 +1,6 @@
 #include "trainer/metrics.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -39,6 +40,26 @@ std::string formatted(const char* format, Values... values) {
   return {line, static_cast<size_t>(std::min<int>(length, sizeof line - 1))};
 }
 
+constexpr size_t kWorkersShown = 4;
+
+std::string times_text(const StepTimes& times) {
+  return formatted("%.0f+%.0f", times.compute_ms, times.wait_ms());
+}
+
+/// Milliseconds of compute and of waiting, by worker; of many, only of the one that computes
+/// longest, which the others wait for.
+std::string workers_text(const std::vector<StepTimes>& workers) {
+  if (workers.empty()) return "";
+  if (workers.size() > kWorkersShown) {
+    const auto slowest = std::ranges::max_element(workers, {}, &StepTimes::compute_ms);
+    return formatted("  slowest worker %lld: ", static_cast<long long>(slowest - workers.begin())) +
+           times_text(*slowest) + " ms";
+  }
+  std::string out = "  compute+wait ms";
+  for (const StepTimes& times : workers) out += " " + times_text(times);
+  return out;
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -49,7 +70,7 @@ std::string duration_text(double seconds) {
 }
 
 double Metrics::Window::samples_per_second(int64_t batch) const {
-  const double ms = wait_ms + compute_ms;
+  const double ms = times.all_ms();
   return ms > 0 ? static_cast<double>(steps * batch) / ms * 1000 : 0;
 }
 
@@ -66,8 +87,9 @@ double Metrics::samples_per_second() const {
 void Metrics::trained(const StepReport& report, bool last) {
   for (Window* window : {&window_, &whole_}) {
     ++window->steps;
-    window->wait_ms += report.wait_ms;
-    window->compute_ms += report.compute_ms;
+    window->times += report.times;
+    window->ps_bytes += report.ps_bytes;
+    window->sfb_bytes += report.sfb_bytes;
   }
   if (report.step % options_.log_every == 0 || report.step == 1 || last) write_line(report);
   const auto now = std::chrono::steady_clock::now();
@@ -88,8 +110,12 @@ void Metrics::write_line(const StepReport& report) {
                      {"top1", report.top1},
                      {"learning_rate", report.learning_rate},
                      {"samples_per_second", rate},
-                     {"compute_ms", window_.compute_ms / steps},
-                     {"wait_ms", window_.wait_ms / steps}}
+                     {"compute_ms", window_.times.compute_ms / steps},
+                     {"wait_ms", window_.times.wait_ms() / steps},
+                     {"data_wait_ms", window_.times.data_wait_ms / steps},
+                     {"sum_wait_ms", window_.times.sum_wait_ms / steps},
+                     {"ps_bytes", window_.ps_bytes / steps},
+                     {"sfb_bytes", window_.sfb_bytes / steps}}
                     .dump() +
                 "\n");
   const Scalar scalars[] = {{"train/loss", report.loss},
@@ -109,7 +135,7 @@ std::string Metrics::progress_line(const StepReport& report) const {
   return formatted("step %lld/%lld  epoch %.2f  loss %.4f  accuracy %.1f %%  %.0f samples/s  ",
                    static_cast<long long>(report.step), static_cast<long long>(options_.steps),
                    epoch, report.loss, 100 * report.top1, rate) +
-         (rate > 0 ? duration_text(left / rate) + " left" : "");
+         (rate > 0 ? duration_text(left / rate) + " left" : "") + workers_text(report.workers);
 }
 
 void Metrics::tested(int64_t step, const TestResult& result) {

@@ -36,7 +36,8 @@ class Metrics {
   /// Steps since the last line.
   struct Window {
     int64_t steps = 0;
-    double wait_ms = 0, compute_ms = 0;
+    StepTimes times;
+    double ps_bytes = 0, sfb_bytes = 0;
     double samples_per_second(int64_t batch) const;
   };
   void write_line(const StepReport& report);

@@ -30,6 +30,13 @@ void update_statistic(const net::Statistic& statistic, int64_t shards) {
 
 }  // namespace
 
+StepTimes& StepTimes::operator+=(const StepTimes& other) {
+  compute_ms += other.compute_ms;
+  data_wait_ms += other.data_wait_ms;
+  sum_wait_ms += other.sum_wait_ms;
+  return *this;
+}
+
 size_t main_loss(const std::vector<net::Net::Loss>& losses) {
   size_t best = 0;
   for (size_t i = 1; i < losses.size(); ++i)
@@ -60,26 +67,52 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       update_{.step = options.steps_done - 1} {
   for (const int layer : net.summed_layers())
     under_way_.resize(std::max(under_way_.size(), at(layer) + 1));
+  place_of_.resize(under_way_.size());
+  for (size_t place = 0; place < net.summed_layers().size(); ++place)
+    place_of_[at(net.summed_layers()[place])] = place;
+  layer_wait_ms_.resize(net.summed_layers().size());
+  labels_.resize(under_way_.size());
+  if (options_.trace != nullptr) label_spans();
+}
+
+void TrainingLoop::label_spans() {
+  TraceRecorder& trace = *options_.trace;
+  net_.set_trace(&trace);
+  data_label_ = trace.label({"compute", "wait", "batch"});
+  all_label_ = trace.label({"compute", "wait", "all sums"});
+  for (const int layer : net_.summed_layers())
+    labels_[at(layer)] = {.wait = trace.label({"compute", "wait", net_.layer_name(layer)}),
+                          .update = trace.label({"compute", "update", net_.layer_name(layer)})};
 }
 
 StepReport TrainingLoop::step() {
   const Clock::time_point start = Clock::now();
-  waited_ms_ = 0;
-  StepReport report{.step = steps_done_ + 1, .shards = {}};
+  times_ = {};
+  std::ranges::fill(layer_wait_ms_, 0);
+  if (options_.trace != nullptr) options_.trace->set_step(steps_done_ + 1);
+  StepReport report;
+  report.step = steps_done_ + 1;
   for (size_t shard = 0; shard < options_.shards.size(); ++shard) run_shard(shard, report);
   if (optimizer_.clips()) update_clipped();
   ++steps_done_;
   set_means(report.shards, options_.global_batch, report);
   report.learning_rate = update_.learning_rate;
-  report.wait_ms = waited_ms_;
-  report.compute_ms = milliseconds_since(start) - waited_ms_;
+  times_.compute_ms = milliseconds_since(start) - times_.wait_ms();
+  report.times = times_;
+  report.layer_wait_ms = layer_wait_ms_;
   return report;
 }
 
-void TrainingLoop::run_shard(size_t shard, StepReport& report) {
+const data::Batch& TrainingLoop::next_batch() {
+  const TraceScope span(options_.trace, data_label_);
   const Clock::time_point start = Clock::now();
   const data::Batch& batch = loader_.next();
-  waited_ms_ += milliseconds_since(start);
+  times_.data_wait_ms += milliseconds_since(start);
+  return batch;
+}
+
+void TrainingLoop::run_shard(size_t shard, StepReport& report) {
+  const data::Batch& batch = next_batch();
   std::ranges::copy(batch.pixels, net_.input().data);
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .seed = options_.seed,
@@ -122,14 +155,21 @@ void TrainingLoop::begin_updates() {
 }
 
 void TrainingLoop::open_gate(int layer) {
-  while (under_way_[at(layer)]) await_one();
+  while (under_way_[at(layer)]) await_one(layer);
 }
 
-void TrainingLoop::await_one() {
+void TrainingLoop::await_one(std::optional<int> needed) {
   const Clock::time_point start = Clock::now();
-  const int layer = exchange_.wait();
-  waited_ms_ += milliseconds_since(start);
-  arrived(layer);
+  {
+    const TraceScope span(options_.trace, needed ? labels_[at(*needed)].wait : all_label_);
+    exchange_.wait();
+  }
+  const double waited_ms = milliseconds_since(start);
+  const std::optional<int> layer = exchange_.arrived();
+  check(layer.has_value(), "an exchange that was waited for has something to give");
+  times_.sum_wait_ms += waited_ms;
+  layer_wait_ms_[place_of_[at(needed.value_or(*layer))]] += waited_ms;
+  arrived(*layer);
 }
 
 void TrainingLoop::update_arrived() {
@@ -144,13 +184,14 @@ void TrainingLoop::arrived(int layer) {
 }
 
 void TrainingLoop::update_clipped() {
-  while (unclipped_.size() < static_cast<size_t>(layers_under_way_)) await_one();
+  while (unclipped_.size() < static_cast<size_t>(layers_under_way_)) await_one({});
   update_.gradient_scale = optimizer_.clipping_scale();
   for (int layer : unclipped_) update_layer(layer);
   unclipped_.clear();
 }
 
 void TrainingLoop::update_layer(int layer) {
+  const TraceScope span(options_.trace, labels_[at(layer)].update);
   for (const int index : net_.parameters_of(layer)) optimizer_.update(at(index), update_);
   for (const int index : net_.statistics_of(layer))
     update_statistic(net_.statistics()[at(index)], options_.logical_shards);

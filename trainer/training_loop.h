@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/trace.h"
 #include "data/loader.h"
 #include "net/net.h"
 #include "trainer/exchange.h"
@@ -19,6 +21,16 @@ struct ShardReport {
   int64_t hits = 0;  ///< samples whose label had the best score
 };
 
+/// Milliseconds of one worker's step. Together they are all of it.
+struct StepTimes {
+  double compute_ms = 0;    ///< updates included
+  double data_wait_ms = 0;  ///< for batches
+  double sum_wait_ms = 0;   ///< for sums over the shards of other workers
+  double wait_ms() const { return data_wait_ms + sum_wait_ms; }
+  double all_ms() const { return compute_ms + wait_ms(); }
+  StepTimes& operator+=(const StepTimes& other);
+};
+
 /// What one step gave and took.
 struct StepReport {
   int64_t step = 0;                 ///< steps done, this one included
@@ -26,8 +38,11 @@ struct StepReport {
   double loss = 0;                  ///< of `shards`, a share of the mean over the global batch
   double top1 = 0;                  ///< the same of hits: a part of 1
   double learning_rate = 0;
-  double wait_ms = 0;     ///< for batches and for sums
-  double compute_ms = 0;  ///< all the rest
+  StepTimes times;                    ///< of several workers: their mean
+  std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Net::summed_layers()
+  // Of several workers:
+  std::vector<StepTimes> workers;      ///< by rank
+  double ps_bytes = 0, sfb_bytes = 0;  ///< moved during the step, per node, sent plus received
 };
 
 /// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
@@ -52,6 +67,7 @@ class TrainingLoop {
     int64_t logical_shards = 1;            ///< of all workers
     std::vector<data::ShardRange> shards;  ///< of this worker, as the loader gives them
     int64_t steps_done = 0;                ///< by the run that is resumed
+    TraceRecorder* trace = nullptr;        ///< of the compute thread; may be null
   };
 
   /// All of them must outlive the loop.
@@ -76,11 +92,14 @@ class TrainingLoop {
   void revert_incomplete();
 
  private:
+  const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
   ShardReport forward_and_measure(const layers::StepContext& context);
   void begin_updates();
+  void label_spans();
   void open_gate(int layer);
-  void await_one();
+  /// `needed`: whose gate is shut; none: all sums are waited for.
+  void await_one(std::optional<int> needed);
   void update_arrived();
   void arrived(int layer);
   /// With clipping: the common norm needs all sums before the first update.
@@ -100,7 +119,14 @@ class TrainingLoop {
   int layers_under_way_ = 0;
   std::vector<int> updated_;    ///< in that step
   std::vector<int> unclipped_;  ///< with clipping: layers whose sums are there
-  double waited_ms_ = 0;
+  struct LayerLabels {
+    TraceRecorder::Label wait = 0, update = 0;
+  };
+  std::vector<size_t> place_of_;     ///< by layer: in Net::summed_layers()
+  std::vector<LayerLabels> labels_;  ///< by layer
+  TraceRecorder::Label data_label_ = 0, all_label_ = 0;
+  StepTimes times_;                    ///< of the step under way, but for compute_ms
+  std::vector<double> layer_wait_ms_;  ///< the same
 };
 
 }  // namespace poseidon::trainer

@@ -11,6 +11,7 @@
 #include "trainer/member_options.h"
 #include "trainer/run_tensors.h"
 #include "trainer/step_limit.h"
+#include "trainer/step_message.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
 #include "trainer/training_loop.h"
@@ -119,7 +120,7 @@ class WorkerRun final : public comm::MemberHost {
   void test(int64_t step);
   void send_checkpoint(int64_t step);
   void tell(const std::string& about, int64_t step, Json content);
-  void tell_step(const StepReport& report);
+  void tell_step(StepReport report);
   void tell_traffic();
   void end_after(const comm::Loss& loss, bool alone);
   void save_alone(int64_t step);
@@ -149,6 +150,7 @@ class WorkerRun final : public comm::MemberHost {
   std::vector<int64_t> values_wanted_;
   uint64_t value_bytes_due_ = 0;  ///< in the I/O thread
   bool values_expected_ = false;  ///< in the I/O thread
+  SchemeBytes told_bytes_;        ///< in the I/O thread
   int64_t tested_step_ = -1, saved_step_ = -1;
 };
 
@@ -426,15 +428,15 @@ void WorkerRun::tell(const std::string& about, int64_t step, Json content) {
   });
 }
 
-void WorkerRun::tell_step(const StepReport& report) {
-  Json shards = Json::array();
-  for (const ShardReport& shard : report.shards)
-    shards.push_back({{"loss", shard.loss}, {"hits", shard.hits}});
-  tell("step", report.step,
-       {{"shards", std::move(shards)},
-        {"learning_rate", report.learning_rate},
-        {"compute_ms", report.compute_ms},
-        {"wait_ms", report.wait_ms}});
+void WorkerRun::tell_step(StepReport report) {
+  report.layer_wait_ms = computation_->exchange.by_layer_of_plan(report.layer_wait_ms);
+  transport_->post([this, report = std::move(report)] {
+    const SchemeBytes all =
+        bytes_by_scheme(plan_, computation_->exchange.numbers().bytes_of_layers());
+    const SchemeBytes since{.ps = all.ps - told_bytes_.ps, .sfb = all.sfb - told_bytes_.sfb};
+    told_bytes_ = all;
+    member_->note({.about = "step", .step = report.step, .content = write_step(report, since)});
+  });
 }
 
 void WorkerRun::tell_traffic() {

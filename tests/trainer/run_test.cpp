@@ -23,7 +23,9 @@ std::vector<Json> metrics_of(const fs::path& run) {
   std::istringstream in(read_text(run / "metrics.jsonl"));
   for (std::string line; std::getline(in, line);) {
     Json json = Json::parse(line);
-    for (const char* key : {"samples_per_second", "compute_ms", "wait_ms"}) json.erase(key);
+    for (const char* key :
+         {"samples_per_second", "compute_ms", "wait_ms", "data_wait_ms", "sum_wait_ms"})
+      json.erase(key);
     lines.push_back(std::move(json));
   }
   return lines;

@@ -1,0 +1,94 @@
+// What workers tell of their steps, and what it comes to over a step and over a run.
+
+#include "trainer/step_message.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+comm::Plan plan_of_two_layers() {
+  comm::Plan plan;
+  plan.workers = 2;
+  plan.logical_shards = 2;
+  plan.global_batch = 8;
+  plan.layers.resize(2);
+  plan.layers[0].traffic.name = "conv";
+  plan.layers[1].traffic.name = "fc";
+  plan.layers[1].scheme = comm::Scheme::kSfb;
+  return plan;
+}
+
+StepReport report_of(double scale) {
+  StepReport report;
+  report.step = 3;
+  report.shards = {{.loss = 4 * scale, .hits = 2}};
+  report.learning_rate = 0.5;
+  report.times = {.compute_ms = 10 * scale, .data_wait_ms = scale, .sum_wait_ms = 5 * scale};
+  report.layer_wait_ms = {3 * scale, 2 * scale};
+  return report;
+}
+
+WorkerStep sent_and_read(const StepReport& report, SchemeBytes bytes, const comm::Plan& plan) {
+  return read_step({.about = "step", .step = report.step, .content = write_step(report, bytes)},
+                   plan);
+}
+
+}  // namespace
+
+TEST_CASE("bytes are told apart by scheme") {
+  const std::vector<comm::LayerBytes> layers{{.sent = 1, .received = 2}, {.sent = 10}};
+  const SchemeBytes bytes = bytes_by_scheme(plan_of_two_layers(), layers);
+  CHECK(bytes.ps == 3);
+  CHECK(bytes.sfb == 10);
+}
+
+TEST_CASE("the steps of all workers come to one") {
+  const comm::Plan plan = plan_of_two_layers();
+  const StepReport whole = join_steps({sent_and_read(report_of(1), {.ps = 100, .sfb = 7}, plan),
+                                       sent_and_read(report_of(3), {.ps = 300, .sfb = 9}, plan)},
+                                      plan);
+  CHECK(whole.step == 3);
+  CHECK(whole.shards.size() == 2);
+  CHECK(whole.loss == (4 + 12) / 8.0);
+  CHECK(whole.top1 == 4 / 8.0);
+  CHECK(whole.times.compute_ms == 20);
+  CHECK(whole.times.wait_ms() == 2 + 10);
+  CHECK(whole.layer_wait_ms == std::vector<double>{6, 4});
+  REQUIRE(whole.workers.size() == 2);
+  CHECK(whole.workers[1].compute_ms == 30);
+  // Each byte to or from a server has a second end there, on one of the two nodes.
+  CHECK(whole.ps_bytes == 400);
+  CHECK(whole.sfb_bytes == 8);
+}
+
+TEST_CASE("a report of another network's layers is refused") {
+  const comm::Plan plan = plan_of_two_layers();
+  StepReport report = report_of(1);
+  report.layer_wait_ms.pop_back();
+  CHECK_THROWS_WITH_AS(sent_and_read(report, {}, plan),
+                       "a worker tells of waits for 1 layers, expected 2", ConfigError);
+}
+
+TEST_CASE("the table of times adds up") {
+  const comm::Plan plan = plan_of_two_layers();
+  TimeTable table(2, plan.layers.size());
+  for (int step = 0; step < 100; ++step)
+    for (size_t worker : {0, 1}) table.add(worker, report_of(static_cast<double>(worker + 1)));
+  const Json workers = table.workers(plan);
+  REQUIRE(workers.size() == 2);
+  for (size_t i : {0, 1}) {
+    CHECK(workers[i]["worker"] == i);
+    CHECK(workers[i]["compute_s"].get<double>() == doctest::Approx(static_cast<double>(i + 1)));
+    const Json& waits = workers[i]["sum_waits"];
+    REQUIRE(waits.size() == 2);
+    CHECK(waits[0]["layer"] == "conv");
+    CHECK(waits[0]["s"].get<double>() + waits[1]["s"].get<double>() ==
+          doctest::Approx(workers[i]["sum_wait_s"].get<double>()));
+  }
+  CHECK(table.layer_wait_s(0) == doctest::Approx(0.45));
+}
