@@ -348,7 +348,8 @@ void Member::fail(const Loss& loss) {
 void Member::finished(int64_t step) {
   if (state_ != State::kRunning) return;
   state_ = State::kFinished;
-  tell(Finished{step});
+  // Behind the last checkpoint: whoever is done may be let go.
+  tell(Finished{step}, bulk_priority(0));
 }
 
 void Member::end() {

@@ -89,13 +89,15 @@ Timing read_timing(const Json& json, const JsonPlace& place) {
   return timing;
 }
 
-/// The best speed of a weight gradient, which a rebuild is, only larger.
+/// The best speed of a weight gradient, which a rebuild is, only larger. That of a linear layer
+/// counts: a convolution's may come from fewer multiply-adds than are counted (Winograd).
 double rebuild_gflops(const Timing& timing) {
-  double best = 0;
-  for (const TimedLayer& layer : timing.layers)
-    if (layer.type == "linear" || layer.type == "convolution")
-      best = std::max(best, layer.backward_gflops);
-  return best;
+  double linear = 0, convolution = 0;
+  for (const TimedLayer& layer : timing.layers) {
+    if (layer.type == "linear") linear = std::max(linear, layer.backward_gflops);
+    if (layer.type == "convolution") convolution = std::max(convolution, layer.backward_gflops);
+  }
+  return linear > 0 ? linear : convolution;
 }
 
 void add(comm::LayerTime& sum, const comm::LayerTime& time, double scale) {
