@@ -32,7 +32,6 @@ constexpr auto kPatience = std::chrono::seconds(5);
 constexpr size_t kSecretBytes = 32;
 
 /// As text: who reads a secret from a file leaves out white space at its end.
-/// As text: who reads a secret from a file leaves out white space at its end.
 comm::Secret random_secret() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::array<std::byte, kSecretBytes> random;
