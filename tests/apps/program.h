@@ -46,6 +46,7 @@ class Program {
   }
 
   void send(int signal) const { kill(process_, signal); }
+  pid_t process() const { return process_; }
 
   /// What it wrote to standard error so far.
   std::string err() const { return trainer::read_text(err_); }
