@@ -1,22 +1,25 @@
-// Gradient chunks to a shard and their sums back, over loopback, between two processes:
+// Gradients to a server shard and their sums back, over TCP, by the code that trains:
 //
-//     bench_transport serve                      prints its address; ends with its connection
-//     bench_transport work ADDRESS SECONDS       the worker
+//     bench_transport serve [ADDRESS]            prints where it listens; ends with its connections
+//     bench_transport work ADDRESS SECONDS       two workers in one process
 //
 // Both print "bytes=... seconds=... cpu=...": bytes of bodies sent plus received, processor seconds
 // of the process. bench/transport.py runs them beside iperf3.
 
 #include <sys/resource.h>
 
-#include <chrono>
+#include <algorithm>
+#include <array>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <future>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "comm/asio/driver.h"
+#include "comm/server_shard.h"
+#include "comm/worker_exchange.h"
 #include "core/error.h"
 
 namespace {
@@ -24,9 +27,29 @@ namespace {
 using namespace poseidon;
 using namespace poseidon::comm;
 
-constexpr uint64_t kChunkBytes = 2 << 20;
-constexpr uint64_t kSlices = kChunkBytes / kSliceBytes;
-constexpr uint32_t kChunks = 4;  // on their way at a time
+constexpr uint32_t kWorkers = 2;
+constexpr uint32_t kLayers = 8;  // of one chunk each
+constexpr int64_t kChunkBytes = 2 << 20;
+constexpr uint64_t kMostAhead = 3;  // steps
+constexpr double kWarmUpSeconds = 1;
+constexpr size_t kElements = kChunkBytes / sizeof(float);
+constexpr size_t kSliceElements = kSliceBytes / sizeof(float);
+
+Plan plan_of_chunks() {
+  PlanRequest request;
+  request.workers = kWorkers;
+  request.servers_apart = true;
+  for (uint32_t i = 0; i < kLayers; ++i) {
+    LayerTraffic layer;
+    layer.name = text("layer", i);
+    layer.type = "convolution";
+    layer.tensors.push_back({.name = layer.name + ".weight", .elements = kElements});
+    request.layers.push_back(std::move(layer));
+  }
+  Plan plan = make_plan(request);
+  check(plan.chunks.size() == kLayers, "each layer is one chunk");
+  return plan;
+}
 
 double processor_seconds() {
   rusage used{};
@@ -37,28 +60,17 @@ double processor_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// The memory of all chunks on their way.
-class Chunks {
- public:
-  explicit Chunks(float value) : numbers_(kChunks * kChunkBytes / sizeof(float), value) {}
-  std::span<float> slice(const FrameHeader& header) {
-    check(header.chunk < kChunks && header.offset + header.length <= kChunkBytes,
-          "a slice lies within a chunk");
-    return std::span(numbers_).subspan((header.chunk * kChunkBytes + header.offset) / sizeof(float),
-                                       header.length / sizeof(float));
-  }
-
- private:
-  std::vector<float> numbers_;
-};
-
-/// What both ends share: counting, and being done.
+/// What both ends share: their transport, measuring, and being done.
 class End : public Machine {
  public:
-  AsioTransport* transport = nullptr;
-  std::promise<void> done;
-
-  void report() const {
+  void run(AsioTransport& transport) {
+    transport_ = &transport;
+    transport.start(*this);
+  }
+  /// Until done; then the line of results.
+  void finish() {
+    done_.get_future().wait();
+    transport_->stop();
     std::printf("bytes=%llu seconds=%.4f cpu=%.4f\n", static_cast<unsigned long long>(bytes_),
                 std::chrono::duration<double>(ended_ - began_).count(), cpu_ended_ - cpu_began_);
   }
@@ -71,124 +83,212 @@ class End : public Machine {
     cpu_began_ = processor_seconds();
   }
   void end() {
+    if (bytes_ > 0) return;
+    bytes_ = 2 * received_;  // as much was sent: a sum comes for each slice of a gradient
     ended_ = Clock::now();
     cpu_ended_ = processor_seconds();
-    done.set_value();
+    done_.set_value();
   }
-  void send(ConnectionId to, FrameHeader header, FrameKind kind, std::span<const float> numbers) {
-    header.kind = kind;
-    header.length = numbers.size_bytes();
-    // The memory is written again only after the other end has answered to it: no owner is needed.
-    transport->send(to, header, {.bytes = std::as_bytes(numbers), .owner = {}},
-                    bulk_priority(header.chunk));
-    bytes_ += header.length;
+  /// Bytes that came. What came while connections found their speed is forgotten.
+  void count(uint64_t bytes) {
+    received_ += bytes;
+    if (warm_ || elapsed() < kWarmUpSeconds) return;
+    warm_ = true;
+    received_ = 0;
+    begin();
   }
+  bool has_run(double seconds) const { return warm_ && elapsed() > seconds; }
+
   void heard(ConnectionId) override {}
   void wake() override {}
 
+  static std::span<std::byte> memory_of(const Placement& placement) {
+    check(placement.accepted, "a frame that the plan asks for is taken");
+    return placement.memory;
+  }
+
+  const Plan plan_ = plan_of_chunks();
+  AsioTransport* transport_ = nullptr;
+
+ private:
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+
+  bool warm_ = false;
+  uint64_t received_ = 0;
   uint64_t bytes_ = 0;
   Clock::time_point began_, ended_;
-
- private:
   double cpu_began_ = 0, cpu_ended_ = 0;
+  std::promise<void> done_;
 };
 
-/// Adds its own part to each slice that comes, and sends the sum back.
-class Shard final : public End {
+/// The server.
+class Server final : public End, private Outlet {
  private:
-  void opened(ConnectionId, const PeerIdentity&) override { begin(); }
-  std::span<std::byte> place(ConnectionId, const FrameHeader& header) override {
-    return std::as_writable_bytes(sums_.slice(header));
+  void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override {
+    transport_->send(connections_[to.rank], header, std::move(payload), priority);
+  }
+  uint32_t rank_of(ConnectionId connection) const {
+    const auto found = std::find(connections_.begin(), connections_.end(), connection);
+    return static_cast<uint32_t>(found - connections_.begin());
+  }
+
+  void opened(ConnectionId connection, const PeerIdentity& peer) override {
+    connections_.at(static_cast<size_t>(peer.rank)) = connection;
+    if (++open_ == kWorkers) begin();
+  }
+  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
+    return memory_of(shard_.place(rank_of(from), header));
   }
   void received(ConnectionId from, const FrameHeader& header, std::span<const std::byte>) override {
-    bytes_ += header.length;
-    const std::span<float> sum = sums_.slice(header), own = own_.slice(header);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
-    send(from, header, FrameKind::kSum, sum);
+    shard_.received(rank_of(from), header);
+    count(header.length);
   }
-  void closed(ConnectionId, const std::string&) override { end(); }
+  void closed(ConnectionId, const std::string&) override {
+    if (--open_ == 0) end();
+  }
 
-  Chunks sums_{0}, own_{2};
+  std::array<ConnectionId, kWorkers> connections_{};
+  uint32_t open_ = 0;
+  ServerShard shard_{plan_, 0, {}, *this};
 };
 
-/// Sends a chunk again as soon as its sum is there, for a time.
-class Worker final : public End {
+/// One worker's gradients, all zero but for a mark at the head of each slice, by which it shows
+/// whether the slice was summed. Sums come back into the same memory, as in training.
+class Gradients final : public ExchangeMemory {
  public:
-  explicit Worker(double seconds) : seconds_(seconds) {}
+  Gradients() : layers_(kLayers, std::vector<float>(kElements)) {}
+
+  std::span<float> sum(uint32_t layer, uint32_t) override { return layers_[layer]; }
+  std::span<float> factors(uint32_t, uint32_t, uint64_t) override { return {}; }
+
+  void mark(uint32_t layer) {
+    for (size_t i = 0; i < kElements; i += kSliceElements) layers_[layer][i] = 1;
+  }
+  void check_summed(uint32_t layer) const {
+    for (size_t i = 0; i < kElements; i += kSliceElements)
+      check(layers_[layer][i] == kWorkers, "a sum is the sum over the workers");
+  }
 
  private:
-  void opened(ConnectionId peer, const PeerIdentity&) override {
-    begin();
-    for (uint32_t chunk = 0; chunk < kChunks; ++chunk) send_chunk(peer, chunk);
-  }
-  std::span<std::byte> place(ConnectionId, const FrameHeader& header) override {
-    return std::as_writable_bytes(sums_.slice(header));
-  }
-  void received(ConnectionId from, const FrameHeader& header, std::span<const std::byte>) override {
-    bytes_ += header.length;
-    check(sums_.slice(header)[0] == 3, "the sum of 1 and 2 is 3");
-    if (++slices_[header.chunk] < kSlices) return;
-    slices_[header.chunk] = 0;
-    if (Clock::now() - began_ < std::chrono::duration<double>(seconds_))
-      send_chunk(from, header.chunk);
-    else if (++ended_chunks_ == kChunks)
-      end();
-  }
-  void closed(ConnectionId, const std::string& why) override {
-    std::cerr << "bench_transport: " << why << '\n';
-    end();
-  }
+  std::vector<std::vector<float>> layers_;
+};
 
-  void send_chunk(ConnectionId to, uint32_t chunk) {
-    for (uint64_t slice = 0; slice < kSlices; ++slice) {
-      FrameHeader header;
-      header.chunk = chunk;
-      header.offset = slice * kSliceBytes;
-      header.length = kSliceBytes;
-      send(to, header, FrameKind::kContribution, gradient_.slice(header));
+/// One worker without its computing: a layer's next gradient is there as soon as its sum has come,
+/// unless other layers are left far behind. First in, first out: how priorities make a step shorter
+/// is bench/netlab's to show, here nothing shall wait.
+class Worker final : private Outlet {
+ public:
+  Worker(const Plan& plan, uint32_t rank)
+      : exchange_(plan, rank, {.first_in_first_out = true}, gradients_, *this,
+                  [this](uint64_t, uint32_t layer) { gradients_.check_summed(layer); }) {}
+
+  void open(Transport& transport, ConnectionId connection) {
+    transport_ = &transport;
+    connection_ = connection;
+  }
+  ConnectionId connection() const { return connection_; }
+  WorkerExchange& exchange() { return exchange_; }
+
+  void contribute() {
+    uint64_t slowest = exchange_.step_of(0);
+    for (uint32_t layer = 1; layer < kLayers; ++layer)
+      slowest = std::min(slowest, exchange_.step_of(layer));
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      const uint64_t step = exchange_.step_of(layer);
+      if (step < begun_[layer] || step > slowest + kMostAhead) continue;
+      begun_[layer] = step + 1;
+      gradients_.mark(layer);
+      exchange_.contribute(step, layer, 0, exchange_.parts()[0], gradients_.sum(layer, 0));
     }
   }
 
-  const double seconds_;
-  Chunks gradient_{1}, sums_{0};
-  std::array<uint64_t, kChunks> slices_{};
-  uint32_t ended_chunks_ = 0;
+ private:
+  void send(NodeId, const FrameHeader& header, Payload payload, Priority priority) override {
+    transport_->send(connection_, header, std::move(payload), priority);
+  }
+
+  Gradients gradients_;
+  WorkerExchange exchange_;
+  Transport* transport_ = nullptr;
+  ConnectionId connection_ = 0;
+  std::array<uint64_t, kLayers> begun_{};
 };
 
-void serve() {
-  Shard shard;
+/// The process of the workers.
+class Workers final : public End {
+ public:
+  explicit Workers(double seconds) : seconds_(seconds) {}
+
+  void dial(const std::string& address) {
+    for (uint32_t rank = 0; rank < kWorkers; ++rank)
+      workers_[rank].open(*transport_, transport_->connect(address, {.role = Role::kWorker,
+                                                                     .rank = static_cast<int>(rank),
+                                                                     .view = 0,
+                                                                     .address = ""}));
+  }
+
+ private:
+  static constexpr NodeId kServer{Role::kServer, 0};
+
+  Worker& worker_of(ConnectionId connection) {
+    return workers_[workers_[0].connection() == connection ? 0 : 1];
+  }
+
+  void opened(ConnectionId, const PeerIdentity&) override {
+    if (++open_ < kWorkers) return;
+    begin();
+    for (Worker& worker : workers_) worker.contribute();
+  }
+  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
+    return memory_of(worker_of(from).exchange().place(kServer, header));
+  }
+  void received(ConnectionId from, const FrameHeader& header, std::span<const std::byte>) override {
+    Worker& worker = worker_of(from);
+    worker.exchange().received(kServer, header);
+    count(header.length);
+    worker.contribute();
+    if (has_run(seconds_)) end();
+  }
+  void closed(ConnectionId, const std::string& why) override {
+    std::cerr << "bench_transport: " << why << '\n';
+    std::exit(1);
+  }
+
+  const double seconds_;
+  std::array<Worker, kWorkers> workers_{Worker{plan_, 0}, Worker{plan_, 1}};
+  uint32_t open_ = 0;
+};
+
+void serve(const std::string& address) {
+  Server server;
   AsioOptions options;
-  options.listen = "127.0.0.1:0";
+  options.listen = address;
+  options.self.role = Role::kServer;
+  options.insecure = true;
   AsioTransport transport(options);
-  shard.transport = &transport;
   std::cout << transport.address() << std::endl;
-  transport.start(shard);
-  shard.done.get_future().wait();
-  transport.stop();
-  shard.report();
+  server.run(transport);
+  server.finish();
 }
 
 void work(const std::string& address, double seconds) {
-  Worker worker(seconds);
+  Workers workers(seconds);
   AsioTransport transport{AsioOptions()};
-  worker.transport = &transport;
-  transport.start(worker);
-  transport.post([&] { transport.connect(address, {}); });
-  worker.done.get_future().wait();
-  transport.stop();
-  worker.report();
+  workers.run(transport);
+  transport.post([&] { workers.dial(address); });
+  workers.finish();
 }
 
 }  // namespace
 
 int main(int count, char** words) try {
   const std::vector<std::string> arguments(words + 1, words + count);
-  if (arguments.size() == 1 && arguments[0] == "serve") {
-    serve();
+  if (!arguments.empty() && arguments.size() <= 2 && arguments[0] == "serve") {
+    serve(arguments.size() == 2 ? arguments[1] : "127.0.0.1:0");
   } else if (arguments.size() == 3 && arguments[0] == "work") {
     work(arguments[1], std::stod(arguments[2]));
   } else {
-    std::cerr << "usage: bench_transport serve | work ADDRESS SECONDS\n";
+    std::cerr << "usage: bench_transport serve [ADDRESS] | work ADDRESS SECONDS\n";
     return 2;
   }
   return 0;

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Bytes per second between a worker and a shard on loopback, beside iperf3, in the same run.
+"""Bytes per second between workers and a server shard, beside iperf3, in the same run.
 
     python3 bench/transport.py [--program build/release/bin/bench_transport] [--rounds 5] [--seconds 3]
+    sudo python3 bench/transport.py --rate 200         over a link of so many Mb/s, shaped both ways (network namespaces)
 
-The worker moves chunks of 2 MiB in slices of 256 KiB to a shard in a second process, which adds to them and sends the sums
-back; the peer is `iperf3 --bidir -l 1M` (the most it takes). Of both pairs each process has a core of its own, or the scheduler
-puts both on one in some rounds. Rounds are interleaved. Rates count both directions; the table shows medians, and
-processor seconds for each GB that a process has sent plus received.
+Two workers in one process move gradients in chunks of 2 MiB to a shard in a second process, which adds them and sends the sums
+back: the code that trains, without the computing. The peer is `iperf3 --bidir -l 1M` (the most it takes), as it is and, on loopback, with
+`-C reno`: the system's congestion control may be one that paces, which costs a lot where nothing is congested, and Poseidon
+leaves it out there. Each process has a core of its own, or the scheduler puts both on one in some rounds. Rounds are interleaved, and the
+ratio is the median of those within rounds. The first second of each is not counted. Rates count both directions; CPU is processor seconds for each GB that a process
+has sent plus received.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -20,23 +24,49 @@ import subprocess
 import sys
 import time
 
-CORES = sorted(os.sched_getaffinity(0))
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE / "netlab"))
+import lab  # noqa: E402
+
+lab.PREFIX = "psdt"  # beside a netlab that may be running
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+class Loopback:
+    """Both processes on this host."""
+    shard_host = "127.0.0.1"
+
+    def at_worker(self, *words):
+        return ["taskset", "-c", str(CORES[0]), *map(str, words)]
+
+    def at_shard(self, *words):
+        return ["taskset", "-c", str(CORES[-1]), *map(str, words)]
+
+
+class ShapedLink:
+    """Each process on a host of its own."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        self.shard_host = hosts.address(1)
+
+    def at_worker(self, *words):
+        return self.hosts.inside(0, words)
+
+    def at_shard(self, *words):
+        return self.hosts.inside(1, words)
 
 
 def numbers(line):
     return {name: float(value) for name, value in re.findall(r"(\w+)=([0-9.e+-]+)", line)}
 
 
-def on_core(core, *command):
-    return ["taskset", "-c", str(core), *map(str, command)]
-
-
-def our_round(program, seconds):
-    with subprocess.Popen(on_core(CORES[-1], program, "serve"), stdout=subprocess.PIPE, text=True) as shard:
+def our_round(place, program, seconds):
+    with subprocess.Popen(place.at_shard(program, "serve", f"{place.shard_host}:0"), stdout=subprocess.PIPE, text=True) as shard:
         address = shard.stdout.readline().strip()
-        work = subprocess.run(on_core(CORES[0], program, "work", address, seconds), check=True, capture_output=True,
-                              text=True, timeout=seconds + 20)
+        work = subprocess.run(place.at_worker(program, "work", address, seconds), check=True, stdout=subprocess.PIPE,
+                              text=True, timeout=seconds + 60)
         worker, server = numbers(work.stdout), numbers(shard.stdout.read())
     gigabytes = worker["bytes"] / 1e9
     return {"rate": gigabytes / worker["seconds"], "worker": worker["cpu"] / gigabytes,
@@ -49,14 +79,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def peer_round(seconds):
+def peer_round(place, seconds, *more):
     port = str(free_port())
-    with subprocess.Popen(on_core(CORES[-1], "iperf3", "-s", "-1", "-p", port, "-B", "127.0.0.1"), stdout=subprocess.DEVNULL,
+    with subprocess.Popen(place.at_shard("iperf3", "-s", "-1", "-p", port, "-B", place.shard_host), stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as server:
         time.sleep(0.3)
         try:
-            run = subprocess.run(on_core(CORES[0], "iperf3", "-c", "127.0.0.1", "-p", port, "--bidir", "-l", "1M", "-t", seconds, "-J"),
-                                 check=True, capture_output=True, text=True, timeout=seconds + 20)
+            run = subprocess.run(place.at_worker("iperf3", "-c", place.shard_host, "-p", port, "--bidir", "-l", "1M", "-t",
+                                                 seconds, "-O", 1, "-J", *more),
+                                 check=True, capture_output=True, text=True, timeout=seconds + 60)
         finally:
             server.terminate()
     end = json.loads(run.stdout)["end"]
@@ -70,20 +101,29 @@ def main():
     flags.add_argument("--program", default=HERE.parent / "build" / "release" / "bin" / "bench_transport")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=int, default=3)
+    flags.add_argument("--rate", type=int, default=0, help="Mb/s of a shaped link; 0: loopback")
     given = flags.parse_args()
     if not shutil.which("iperf3"):
         sys.exit("iperf3 is not installed; on Debian and Ubuntu: apt-get install iperf3")
-    ours, peers = [], []
-    for _ in range(given.rounds):
-        peers.append(peer_round(given.seconds))
-        ours.append(our_round(given.program, given.seconds))
-    middle = {name: {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}
-              for name, rounds in (("iperf3 --bidir -l 1M", peers), ("Poseidon", ours))}
-    print(f"{'':24}{'GB/s, both ways':>16}{'worker, CPU s/GB':>18}{'shard, CPU s/GB':>18}")
-    for name, values in middle.items():
-        print(f"{name:24}{values['rate']:16.2f}{values['worker']:18.3f}{values['shard']:18.3f}")
-    print(f"ratio {middle['Poseidon']['rate'] / middle['iperf3 --bidir -l 1M']['rate']:.2f}, medians of "
-          f"{given.rounds} rounds of {given.seconds} s")
+    with contextlib.ExitStack() as stack:
+        place = ShapedLink(stack.enter_context(lab.Lab(2, given.rate))) if given.rate else Loopback()
+        measures = {"iperf3 --bidir -l 1M": lambda: peer_round(place, given.seconds)}
+        if not given.rate:
+            measures["the same, -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
+        measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds)
+        rounds = [{name: measure() for name, measure in measures.items()} for _ in range(given.rounds)]
+    show(rounds, given)
+
+
+def show(rounds, given):
+    print(f"{'':24}{'GB/s, both ways':>16}{'worker, CPU s/GB':>18}{'shard, CPU s/GB':>18}{'Poseidon / it':>15}")
+    for name in rounds[0]:
+        middle = {key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]}
+        ratio = statistics.median(one["Poseidon"]["rate"] / one[name]["rate"] for one in rounds)
+        print(f"{name:24}{middle['rate']:16.3f}{middle['worker']:18.3f}{middle['shard']:18.3f}{ratio:15.2f}")
+        if given.rate:
+            print(f"{'':24}{middle['rate'] * 8e3 / (2 * given.rate):16.1%} of the link's {given.rate} Mb/s, headers not counted")
+    print(f"medians of {given.rounds} rounds of {given.seconds} s")
 
 
 if __name__ == "__main__":
