@@ -220,7 +220,10 @@ void Coordinator::start_when_ready() {
   state_ = State::kRunning;
   last_step_at_ = transport_.now();
   last_step_ = options_.first_step;
-  for (auto& [node, member] : members_) member.progress = transport_.now();
+  for (auto& [node, member] : members_) {
+    member.progress = transport_.now();
+    member.step = options_.first_step;
+  }
   host_.started();
   tell_all(Start{options_.first_step});
 }
@@ -338,13 +341,22 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
 
 // ---- loss
 
+/// Counted from 1, the step that not all workers have done; 0 before the first.
+int64_t Coordinator::step_under_way() const {
+  if (state_ < State::kRunning) return 0;
+  int64_t least = last_step_;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) least = std::min(least, member.step);
+  return least + 1;
+}
+
 Loss Coordinator::loss_of(const MemberState& member, Loss::Kind kind,
                           const std::string& why) const {
   return {.kind = kind,
           .who = member.node,
           .address = member.address,
           .why = why,
-          .step = state_ >= State::kRunning ? last_step_ + 1 : 0,
+          .step = step_under_way(),
           .awaited = ""};
 }
 
@@ -377,7 +389,7 @@ void Coordinator::report_error(const std::string& why) {
           .who = {},
           .address = "",
           .why = why,
-          .step = state_ >= State::kRunning ? last_step_ + 1 : 0,
+          .step = step_under_way(),
           .awaited = ""});
 }
 
@@ -385,7 +397,7 @@ void Coordinator::accuse(const Loss& loss) {
   if (state_ >= State::kFailing) return;
   loss_ = loss;
   // The coordinator knows the step best; an accuser knows what it waited for.
-  if (state_ >= State::kRunning && loss_.step == 0) loss_.step = last_step_ + 1;
+  if (loss_.step == 0) loss_.step = step_under_way();
   const bool had_begun = state_ >= State::kRunning;
   state_ = State::kFailing;
   host_.failed(loss_);

@@ -78,6 +78,8 @@ class Coordinator final : public Machine {
   /// Says something to all workers.
   void note(const Note& note);
   void note(uint16_t worker, const Note& note);
+  /// Says something to all members, servers too.
+  void note_members(const Note& note) { tell_all(note); }
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
   /// The coordinator's own error: the job fails.
   void report_error(const std::string& why);
@@ -140,6 +142,7 @@ class Coordinator final : public Machine {
   void accuse(const Loss& loss);
   void save_when_all_stopped();
   void dismiss(const Outcome& outcome);
+  int64_t step_under_way() const;
   void watch_progress();
   MemberState* member_of(ConnectionId connection);
   std::optional<size_t> count_missing(Role role) const;

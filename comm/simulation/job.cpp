@@ -180,6 +180,7 @@ Time SimulatedWorker::compute_time(uint32_t layer, bool forward) {
 
 void SimulatedWorker::begin_step() {
   if (static_cast<int64_t>(step_) >= limit_) return;  // halt() goes on
+  if (world_.options.stalls == std::pair(member_.rank(), step_)) return;
   computing_ = true;
   forward(0);
 }
@@ -407,6 +408,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
                       .servers = static_cast<uint16_t>(world.options.plan.servers),
                       .facts = {{"build", "simulated"}},
                       .timeout = world.options.timeout,
+                      .stall_timeout = world.options.stall_timeout,
                       .gather_timeout = 30s},
                      world.network.transport(node), *this) {}
 
@@ -435,7 +437,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
   void saved(uint16_t, int64_t) override {
     world_.result.checkpoint_digest = ComputeModel::digest(replica_);
   }
-  void slow(NodeId, const std::string&) override {}
+  void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
   void ended(const Outcome& outcome) override { world_.result.outcome = outcome; }
 
  private:

@@ -41,6 +41,9 @@ struct SimulatedJobOptions {
   std::vector<Fault> faults = {};
   /// A worker whose values go wrong in this step, without its knowing.
   std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
+  /// A worker that answers but computes no further from this step on.
+  std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
+  Time stall_timeout = std::chrono::seconds(600);
 };
 
 /// What came of it.
@@ -53,6 +56,7 @@ struct SimulatedJobResult {
   std::map<uint16_t, Loss> losses;            ///< what each surviving worker was told
   std::optional<uint32_t> checkpoint_digest;  ///< of what the coordinator got after a loss
   std::map<int64_t, uint32_t> agreed;         ///< digests of steps that all workers agreed on
+  std::vector<std::string> warnings;          ///< of the coordinator
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};

@@ -157,3 +157,19 @@ TEST_CASE("a replica that has drifted is named, and the job ends") {
       "worker 1 (w1) has drifted from the others in step 8: \"all values\" differs from worker 0's "
       "after 8 steps");
 }
+
+TEST_CASE("who answers but makes no progress is warned of, and fails the job after a long while") {
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "ps"));
+  options.stalls = {2, 4};
+  options.stall_timeout = std::chrono::seconds(200);
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.ended);
+  REQUIRE(!result.outcome->finished);
+  CHECK(result.outcome->loss.kind == Loss::Kind::kStall);
+  CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 2});
+  CHECK(result.outcome->loss.step == 5);
+  CHECK(result.outcome->saved_step == 4);
+  CHECK(result.checkpoint_digest == reference_digest(options.plan, options.seed, 4));
+  REQUIRE(result.warnings.size() == 3);  // after 60, 120 and 180 s
+  CHECK(result.warnings[0].ends_with("worker 2 has done 4 steps"));
+}
