@@ -107,6 +107,11 @@ std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header) {
   return bytes;
 }
 
+bool begins_as_tls(std::span<const std::byte> bytes) {
+  constexpr std::byte kAlert{21}, kGreeting{22}, kVersion{3};
+  return bytes.size() >= 2 && (bytes[0] == kAlert || bytes[0] == kGreeting) && bytes[1] == kVersion;
+}
+
 DecodedHeader decode(std::span<const std::byte> bytes) {
   check(bytes.size() == kHeaderBytes, "a header is decoded whole");
   std::array<char, 4> magic{};
@@ -121,7 +126,9 @@ DecodedHeader decode(std::span<const std::byte> bytes) {
   visit_extent(reader, out.header);
   reader(checksum);
   const std::optional<uint64_t> cap = body_cap(out.header.kind);
-  if (magic != kMagic)
+  if (begins_as_tls(bytes))
+    out.error = "the peer speaks TLS, this node does not";
+  else if (magic != kMagic)
     out.error = "a frame does not begin with \"PSDN\": this is no peer of Poseidon's";
   else if (version != kWireVersion)
     out.error = text("expected version ", kWireVersion, " of the wire format, got ", version);

@@ -59,6 +59,9 @@ std::string name_of(FrameKind kind);
 /// The header's bytes; its own checksum is computed here, body_crc is taken as it is.
 std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header);
 
+/// Whether a stream that should begin with a frame begins as TLS does, with a greeting or an alert.
+bool begins_as_tls(std::span<const std::byte> bytes);
+
 /// A header that was read, or what is wrong with it.
 struct DecodedHeader {
   FrameHeader header;

@@ -8,6 +8,7 @@
 
 #include "comm/asio/connection.h"
 #include "comm/asio/listener.h"
+#include "comm/asio/tls_stream.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -21,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 class AsioTransport::Driver final : public ConnectionOwner {
  public:
   explicit Driver(AsioOptions options) : options_(std::move(options)) {
+    if (options_.tls.given()) tls_.emplace(options_.tls);
     if (options_.listen.empty()) return;
     listener_.emplace(io_, options_);
     address_ = listener_->address();
@@ -49,9 +51,8 @@ class AsioTransport::Driver final : public ConnectionOwner {
   ConnectionId connect(const std::string& address, const PeerIdentity& self) {
     const ConnectionId id = next_id_++;
     if (ending_) return id;
-    const auto connection =
-        std::make_shared<Connection>(*this, id, make_plain_stream(tcp::socket(io_)),
-                                     Initiator(options_.secret, self, make_nonce()));
+    const auto connection = std::make_shared<Connection>(
+        *this, id, make_stream(tcp::socket(io_)), Initiator(options_.secret, self, make_nonce()));
     connections_.emplace(id, connection);
     connection->dial(address);
     return id;
@@ -95,6 +96,10 @@ class AsioTransport::Driver final : public ConnectionOwner {
   }
   void ended(Connection& connection) override { connections_.erase(connection.id()); }
 
+  std::unique_ptr<Stream> make_stream(tcp::socket socket) {
+    return tls_ ? tls_->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
+  }
+
   void accept(tcp::socket socket) {
     const auto is_unproved = [](const auto& entry) { return !entry.second->known(); };
     const auto unproved = std::count_if(connections_.begin(), connections_.end(), is_unproved);
@@ -103,7 +108,7 @@ class AsioTransport::Driver final : public ConnectionOwner {
                             text(unproved, " connections have not proved themselves"));
     const ConnectionId id = next_id_++;
     const auto connection =
-        std::make_shared<Connection>(*this, id, make_plain_stream(std::move(socket)),
+        std::make_shared<Connection>(*this, id, make_stream(std::move(socket)),
                                      Acceptor(options_.secret, options_.self, make_nonce()));
     connections_.emplace(id, connection);
     connection->accept();
@@ -143,6 +148,7 @@ class AsioTransport::Driver final : public ConnectionOwner {
   asio::steady_timer timer_{io_};
   std::optional<Time> wake_at_;
   Pacer pacer_{io_, options_.bandwidth_limit_mbps};
+  std::optional<TlsContext> tls_;
   std::optional<Listener> listener_;
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   ConnectionId next_id_ = 1;

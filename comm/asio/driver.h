@@ -21,11 +21,20 @@ struct TransportLimits {
   int unsent_bytes = 128 * 1024;              ///< what the kernel holds before it is sent
 };
 
+/// PEM files by which a node proves itself and knows its peers, all or none.
+struct TlsFiles {
+  std::string certificate = {};  ///< this node's, and those between it and the authority's
+  std::string key = {};          ///< of the certificate, without a password
+  std::string authority = {};    ///< who must have signed the peers' certificates
+  bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
+};
+
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
   PeerIdentity self = {};   ///< as whom connections are accepted, until present_as()
   Secret secret = {};
-  bool insecure = false;            ///< allows to listen beyond loopback without a secret
+  TlsFiles tls = {};                ///< with them all connections go by TLS 1.3
+  bool insecure = false;            ///< allows to listen beyond loopback without either
   double bandwidth_limit_mbps = 0;  ///< of all bulk frames sent, 10^6 bits/s; 0: none
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
@@ -39,8 +48,8 @@ struct AsioOptions {
 /// thread that made the object.
 class AsioTransport final : public Transport {
  public:
-  /// Listens, but accepts nobody before start(). Throws ConfigError for addresses and for
-  /// listening beyond loopback without a secret; RunError when the port is taken.
+  /// Listens, but accepts nobody before start(). Throws ConfigError for addresses, TLS files
+  /// and listening beyond loopback without secret and TLS; RunError when the port is taken.
   explicit AsioTransport(AsioOptions options);
   /// stop().
   ~AsioTransport() override;

@@ -24,11 +24,11 @@ tcp::endpoint endpoint_of(asio::io_context& io, const std::string& address) {
 }
 
 void check_secured(const tcp::endpoint& endpoint, const AsioOptions& options) {
-  const bool secured = !options.secret.empty() || options.insecure;
+  const bool secured = !options.secret.empty() || options.tls.given() || options.insecure;
   if (secured || endpoint.address().is_loopback()) return;
   throw ConfigError(text("listening at ", options.listen,
-                         ", which is not loopback, needs a secret: give --secret-file, or "
-                         "--insecure if nobody else can reach this network"));
+                         ", which is not loopback, needs a secret: give --secret-file or "
+                         "--tls-certificate, or --insecure if nobody else can reach this network"));
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 #include <memory>
 #include <span>
 
-/// The bytes of one connection: the place where TLS can be put in. All calls in the I/O thread.
+/// The bytes of one connection: in the clear (plain_stream.cpp) or by TLS (tls_stream.cpp). All
+/// calls in the I/O thread.
 namespace poseidon::comm {
 
 using Room = std::array<std::span<std::byte>, 2>;

@@ -401,7 +401,8 @@ TEST_CASE("listening beyond loopback needs a secret, or courage") {
   options.secret.clear();
   CHECK_THROWS_WITH_AS(AsioTransport{options},
                        "listening at 0.0.0.0:0, which is not loopback, needs a secret: give "
-                       "--secret-file, or --insecure if nobody else can reach this network",
+                       "--secret-file or --tls-certificate, or --insecure if nobody else can reach "
+                       "this network",
                        ConfigError);
   options.insecure = true;
   CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));

@@ -1,0 +1,236 @@
+#include "comm/asio/tls_stream.h"
+
+#include <algorithm>
+#include <asio/ssl.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+using asio::ip::tcp;
+namespace ssl = asio::ssl;
+
+/// The most that a record holds.
+constexpr size_t kRecordBytes = 16 * 1024;
+/// Certificates that a stranger may send, bytes.
+constexpr long kMostCertificateBytes = 16 * 1024;
+/// "Protocol version", fatal: OpenSSL is silent where it was not greeted.
+constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
+
+// ---- What went wrong, for people ----
+
+enum Fault { kNoTls = 1, kNoCertificate, kRefusedHere };
+
+class FaultCategory final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "tls"; }
+  std::string message(int fault) const override {
+    if (fault == kNoTls) return "the peer does not speak TLS 1.3";
+    if (fault == kNoCertificate) return "the peer has no TLS certificate";
+    return "the peer does not accept this node's TLS certificate: is it signed by the authority "
+           "that the peer was given?";
+  }
+};
+
+class VerifyCategory final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "tls certificate"; }
+  std::string message(int result) const override {
+    return text(
+        "the peer's TLS certificate is not accepted: ", X509_verify_cert_error_string(result),
+        "; expected one signed by the authority of --tls-authority");
+  }
+};
+
+std::error_code fault(Fault which) {
+  static const FaultCategory kCategory;
+  return {which, kCategory};
+}
+
+std::error_code verify_fault(long result) {
+  static const VerifyCategory kCategory;
+  return {static_cast<int>(result), kCategory};
+}
+
+/// The alerts by which a peer says that it does not want our certificate.
+bool refuses_certificate(int reason) {
+  constexpr std::array kAlerts{
+      SSL_R_TLSV1_ALERT_UNKNOWN_CA,           SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
+      SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,  SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED,
+      SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,  SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
+      SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED};
+  return std::find(kAlerts.begin(), kAlerts.end(), reason) != kAlerts.end();
+}
+
+/// What an error of a TLS operation means.
+std::error_code meaning(const std::error_code& error, SSL* connection) {
+  // The frames say where a stream may end, so it needs no last word of TLS's own.
+  if (error == ssl::error::stream_truncated) return asio::error::eof;
+  if (error.category() != asio::error::get_ssl_category()) return error;
+  const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
+    return verify_fault(SSL_get_verify_result(connection));
+  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) return fault(kNoCertificate);
+  if (refuses_certificate(reason)) return fault(kRefusedHere);
+  constexpr std::array kNotTls{SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST,
+                               SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_UNKNOWN_PROTOCOL,
+                               SSL_R_TLSV1_ALERT_PROTOCOL_VERSION};
+  const bool not_tls = std::find(kNotTls.begin(), kNotTls.end(), reason) != kNotTls.end();
+  return not_tls ? fault(kNoTls) : error;
+}
+
+// ---- The stream ----
+
+/// Plain bytes pass through memory of the stream's own, a record at a time: OpenSSL may look at
+/// what it was given again after release().
+class TlsStream final : public Stream {
+ public:
+  TlsStream(tcp::socket socket, ssl::context& context) : stream_(std::move(socket), context) {}
+
+  tcp::socket& socket() override { return stream_.next_layer(); }
+
+  void open(bool initiator, Moved done) override {
+    const auto side = initiator ? ssl::stream_base::client : ssl::stream_base::server;
+    stream_.async_handshake(side,
+                            [this, done = std::move(done)](const std::error_code& error) mutable {
+                              if (!error) return done({}, 0);
+                              const std::error_code why = meaning(error, stream_.native_handle());
+                              if (error.category() != asio::error::get_ssl_category())
+                                return done(why, 0);
+                              std::error_code gone;
+                              if (why == fault(kNoTls))
+                                socket().write_some(asio::buffer(kAlert), gone);
+                              socket().shutdown(tcp::socket::shutdown_send, gone);
+                              drain(why, std::move(done));
+                            });
+  }
+
+  void read(const Room& room, Moved done) override {
+    if (ended_)
+      return asio::post(socket().get_executor(),
+                        [this, done = std::move(done)] { done(ended_, 0); });
+    room_ = room;
+    const size_t most = std::min(kRecordBytes, room[0].size() + room[1].size());
+    stream_.async_read_some(
+        asio::buffer(in_.data(), most),
+        [this, done = std::move(done)](const std::error_code& error, size_t count) {
+          if (error) ended_ = meaning(error, stream_.native_handle());
+          hand_over(count);
+          done(ended_, count);
+        });
+  }
+
+  void write(Pieces pieces, Moved done) override {
+    size_t count = 0;
+    for (const auto& piece : pieces) {
+      const size_t more = std::min(piece.size(), kRecordBytes - count);
+      std::copy_n(piece.begin(), more, out_.begin() + static_cast<std::ptrdiff_t>(count));
+      count += more;
+    }
+    stream_.async_write_some(asio::buffer(out_.data(), count), std::move(done));
+  }
+
+  /// What is being written goes on: a record cannot be taken back.
+  void release() override { room_ = {}; }
+
+ private:
+  /// Reads to the end what the peer still sends, or the system would answer it with a reset, which
+  /// may overtake the alert that says why.
+  void drain(const std::error_code& why, Moved done) {
+    socket().async_read_some(asio::buffer(in_), [this, why, done = std::move(done)](
+                                                    const std::error_code& error, size_t) mutable {
+      if (error) return done(why, 0);
+      drain(why, std::move(done));
+    });
+  }
+
+  /// The first `count` bytes of in_ to the room, unless it was released.
+  void hand_over(size_t count) {
+    const auto first = in_.begin();
+    const size_t direct = std::min(count, room_[0].size());
+    std::copy_n(first, direct, room_[0].begin());
+    const size_t rest = std::min(count - direct, room_[1].size());
+    std::copy_n(first + static_cast<std::ptrdiff_t>(direct), rest, room_[1].begin());
+  }
+
+  ssl::stream<tcp::socket> stream_;
+  Room room_;
+  std::error_code ended_;  ///< why there is nothing more to read: it is not told twice by Asio
+  std::array<std::byte, kRecordBytes> in_, out_;
+};
+
+// ---- The context ----
+
+void check_readable(const char* flag, const std::string& file) {
+  if (!std::ifstream(file))
+    throw ConfigError(text(flag, " ", file, ": cannot be read: ", std::strerror(errno)));
+}
+
+void check_taken(const std::error_code& error, const char* flag, const std::string& file,
+                 const char* expected) {
+  if (error)
+    throw ConfigError(text(flag, " ", file, ": expected ", expected, ": ", error.message()));
+}
+
+}  // namespace
+
+class TlsContext::Impl {
+ public:
+  explicit Impl(const TlsFiles& files) {
+    check_complete(files);
+    // Nobody is asked for the password of a key that has one.
+    context_.set_password_callback([](size_t, auto) { return std::string(); });
+    take_files(files);
+    SSL_CTX* const handle = context_.native_handle();
+    SSL_CTX_set_num_tickets(handle, 0);  // connections are long, none is resumed
+    SSL_CTX_set_session_cache_mode(handle, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_max_cert_list(handle, kMostCertificateBytes);
+    context_.set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
+  }
+
+  ssl::context& context() { return context_; }
+
+ private:
+  static void check_complete(const TlsFiles& files) {
+    if (!files.certificate.empty() && !files.key.empty() && !files.authority.empty()) return;
+    throw ConfigError(text("TLS needs --tls-certificate, --tls-key and --tls-authority, got \"",
+                           files.certificate, "\", \"", files.key, "\" and \"", files.authority,
+                           "\""));
+  }
+
+  void take_files(const TlsFiles& files) {
+    constexpr const char *kCertificate = "--tls-certificate", *kKey = "--tls-key",
+                         *kAuthority = "--tls-authority";
+    check_readable(kCertificate, files.certificate);
+    check_readable(kKey, files.key);
+    check_readable(kAuthority, files.authority);
+    std::error_code error;
+    context_.use_certificate_chain_file(files.certificate, error);
+    check_taken(error, kCertificate, files.certificate, "a certificate in PEM form");
+    context_.use_private_key_file(files.key, ssl::context::pem, error);
+    const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
+    if (error && reason == X509_R_KEY_VALUES_MISMATCH)
+      throw ConfigError(text(kKey, " ", files.key, ": this is not the key of the certificate in ",
+                             files.certificate));
+    check_taken(error, kKey, files.key,
+                "the certificate's private key in PEM form, without a password");
+    context_.load_verify_file(files.authority, error);
+    check_taken(error, kAuthority, files.authority, "a certificate in PEM form");
+  }
+
+  ssl::context context_{ssl::context::tlsv13};
+};
+
+TlsContext::TlsContext(const TlsFiles& files) : impl_(std::make_unique<Impl>(files)) {}
+TlsContext::~TlsContext() = default;
+
+std::unique_ptr<Stream> TlsContext::make_stream(tcp::socket socket) {
+  return std::make_unique<TlsStream>(std::move(socket), impl_->context());
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,184 @@
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "tests/comm/asio_node.h"
+#include "tests/support/certificates.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+/// An authority with two nodes, and another one with a node.
+const Certificates& certificates() {
+  static const Certificates* const kMade = [] {
+    static Certificates made;
+    made.make_authority("ours");
+    made.make_node("server", "ours");
+    made.make_node("worker", "ours");
+    made.make_authority("theirs");
+    made.make_node("stranger", "theirs");
+    return &made;
+  }();
+  return *kMade;
+}
+
+/// Keeps what is logged.
+class Lines final : public Log {
+ public:
+  void info(std::string_view) override {}
+  void warning(std::string_view message) override {
+    std::lock_guard lock(mutex_);
+    lines_ += message;
+  }
+  std::string lines() {
+    std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string lines_;
+};
+
+AsioOptions options_of(Role role, const TlsFiles& tls) {
+  AsioOptions options;
+  options.self = {.role = role, .rank = 1, .view = 4, .address = ""};
+  options.tls = tls;
+  if (role == Role::kServer) options.listen = "127.0.0.1:0";
+  return options;
+}
+
+const TlsFiles kNone;
+TlsFiles server_files() { return certificates().files("server", "ours"); }
+TlsFiles worker_files() { return certificates().files("worker", "ours"); }
+TlsFiles stranger_files() { return certificates().files("stranger", "ours"); }
+
+/// What both ends say when a worker is not let in.
+struct Refusal {
+  std::string worker, server;
+};
+Refusal refusal(const TlsFiles& servers, const TlsFiles& workers) {
+  const auto log = std::make_shared<Lines>();
+  AsioOptions options = options_of(Role::kServer, servers);
+  options.log = log;
+  Node server(options), worker(options_of(Role::kWorker, workers));
+  worker.connect(server.address());
+  Refusal out;
+  out.worker = worker.why_closed();
+  for (int i = 0; i < 500 && log->lines().empty(); ++i) usleep(10000);
+  out.server = log->lines();
+  CHECK(server.events().opened.empty());
+  CHECK(worker.events().opened.empty());
+  return out;
+}
+
+bool says(const std::string& line, const std::string& part) {
+  CAPTURE(line);
+  CAPTURE(part);
+  const bool found = line.find(part) != std::string::npos;
+  CHECK(found);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("tls: nodes of one authority talk, with bodies of every size, both ways") {
+  Node server(options_of(Role::kServer, server_files())),
+      worker(options_of(Role::kWorker, worker_files()));
+  const ConnectionId to_server = worker.connect(server.address());
+  REQUIRE(worker.wait_open());
+  REQUIRE(server.wait_open());
+  const ConnectionId to_worker = server.events().opened[0].first;
+  std::vector<Bytes> bodies;
+  for (size_t size : {1, 64, 16 * 1024 - 64, 16 * 1024, 100'000, 256 * 1024})
+    bodies.push_back(pattern(size, static_cast<int>(bodies.size())));
+  for (const Bytes& body : bodies) {
+    worker.send(to_server, header_of(FrameKind::kContribution), body, bulk_priority(0));
+    server.send(to_worker, header_of(FrameKind::kSum), body, bulk_priority(0));
+  }
+  for (Node* node : {&server, &worker}) {
+    REQUIRE(node->wait_frames(bodies.size()));
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      const bool same = node->events().frames[i].body == bodies[i];
+      CHECK(same);
+    }
+  }
+}
+
+TEST_CASE("tls: a secret may be asked for as well") {
+  AsioOptions servers = options_of(Role::kServer, server_files());
+  AsioOptions workers = options_of(Role::kWorker, worker_files());
+  servers.secret = Secret(24, std::byte{1});
+  Node server(servers), without(workers);
+  without.connect(server.address());
+  says(without.why_closed(), "secret");
+  workers.secret = servers.secret;
+  Node with(workers);
+  with.connect(server.address());
+  CHECK(with.wait_open());
+}
+
+TEST_CASE("tls: a certificate of another authority is refused, by either end") {
+  const Refusal worker = refusal(server_files(), stranger_files());
+  says(worker.server, "the peer's TLS certificate is not accepted: unable to get local issuer");
+  says(worker.worker, "the peer does not accept this node's TLS certificate");
+  const Refusal server = refusal(stranger_files(), worker_files());
+  says(server.worker, "the peer's TLS certificate is not accepted: unable to get local issuer");
+  says(server.server, "the peer does not accept this node's TLS certificate");
+}
+
+TEST_CASE("tls: one end that speaks it and one that does not") {
+  const Refusal plain_worker = refusal(server_files(), kNone);
+  says(plain_worker.server, "the peer does not speak TLS 1.3");
+  says(plain_worker.worker, "a TLS alert: the peer speaks TLS, this node does not");
+  const Refusal plain_server = refusal(kNone, worker_files());
+  says(plain_server.server, "the peer speaks TLS, this node does not");
+  says(plain_server.worker, "the peer does not speak TLS 1.3");
+}
+
+TEST_CASE("tls: a peer that hangs up between frames or within one is named") {
+  Node server(options_of(Role::kServer, server_files()));
+  {
+    Node worker(options_of(Role::kWorker, worker_files()));
+    worker.connect(server.address());
+    REQUIRE(worker.wait_open());
+    REQUIRE(server.wait_open());
+  }
+  CHECK(server.why_closed() == "closed by the peer");
+}
+
+TEST_CASE("tls: files that cannot be used are named") {
+  const auto error_of = [](const TlsFiles& files) -> std::string {
+    try {
+      const AsioTransport transport(options_of(Role::kServer, files));
+      return "";
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  };
+  const Certificates& made = certificates();
+  TlsFiles files = server_files();
+  CHECK(error_of(files) == "");
+  files.certificate = made.file("absent.pem");
+  CHECK(error_of(files) ==
+        "--tls-certificate " + files.certificate + ": cannot be read: No such file or directory");
+  files = server_files();
+  files.key = made.file("worker.key");
+  CHECK(error_of(files) == "--tls-key " + files.key +
+                               ": this is not the key of the certificate in " + files.certificate);
+  files.key = "";
+  says(error_of(files), "TLS needs --tls-certificate, --tls-key and --tls-authority, got ");
+  files = server_files();
+  files.authority = made.file("server.key");
+  says(error_of(files), "--tls-authority " + files.authority + ": expected a certificate in PEM");
+  files = server_files();
+  std::swap(files.certificate, files.key);
+  says(error_of(files), "--tls-certificate " + files.certificate + ": expected a certificate in");
+}
+
+TEST_CASE("tls: is enough to listen beyond loopback") {
+  AsioOptions options = options_of(Role::kServer, server_files());
+  options.listen = "0.0.0.0:0";
+  CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));
+}

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "comm/asio/driver.h"
+
+namespace poseidon {
+
+/// A folder of keys and certificates, made with the openssl program; gone with the object.
+class Certificates {
+ public:
+  Certificates() {
+    std::string name = (std::filesystem::temp_directory_path() / "poseidon-tls-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~Certificates() { std::filesystem::remove_all(folder_); }
+  Certificates(const Certificates&) = delete;
+  Certificates& operator=(const Certificates&) = delete;
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// NAME.pem and NAME.key of one that signs others.
+  void make_authority(const std::string& name) {
+    openssl("req -x509 " + new_key(name) + " -days 30 -out " + file(name + ".pem"));
+  }
+  /// NAME.pem, signed by `authority`, and NAME.key.
+  void make_node(const std::string& name, const std::string& authority) {
+    const std::string request = file(name + ".csr"), signer = file(authority);
+    openssl("req " + new_key(name) + " -out " + request);
+    openssl("x509 -req -in " + request + " -CA " + signer + ".pem -CAkey " + signer +
+            ".key -CAcreateserial -days 30 -out " + file(name + ".pem"));
+  }
+  comm::TlsFiles files(const std::string& node, const std::string& authority) const {
+    return {.certificate = file(node + ".pem"),
+            .key = file(node + ".key"),
+            .authority = file(authority + ".pem")};
+  }
+
+ private:
+  std::string new_key(const std::string& name) const {
+    return "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=" + name + " -keyout " +
+           file(name + ".key");
+  }
+  void openssl(const std::string& words) const {
+    const std::string command = "openssl " + words + " 2>> " + file("openssl.log");
+    if (std::system(command.c_str()) != 0) throw std::runtime_error("this failed: " + command);
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace poseidon
