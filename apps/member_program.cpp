@@ -7,6 +7,7 @@
 #include <new>
 #include <thread>
 
+#include "apps/tls_options.h"
 #include "core/error.h"
 
 namespace poseidon::apps {
@@ -38,7 +39,9 @@ void add_options(CLI::App& app, Words& words, bool computes) {
   app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any that is free");
   app.add_option("--advertise", options.advertise, "HOST:PORT where peers reach this one");
   app.add_option("--secret-file", words.secret_file, "file with the cluster's secret");
-  app.add_flag("--insecure", options.insecure, "allow to listen beyond loopback without a secret");
+  add_tls_options(app, options.tls);
+  app.add_flag("--insecure", options.insecure,
+               "allow to listen beyond loopback without a secret or TLS");
   app.add_option("--rank", options.wanted_rank,
                  "rank to ask for; default: what srun or mpirun say, else any");
   app.add_option("--join-timeout", words.join_timeout,

@@ -12,6 +12,7 @@ struct ClusterOptions {
   bool external = false;  ///< daemons join; else this process starts local ones
   std::string listen;     ///< "HOST:PORT" with `external`
   comm::Secret secret;
+  comm::TlsFiles tls = {};  ///< with `external`
   bool insecure = false;
 };
 

@@ -23,6 +23,7 @@ std::unique_ptr<comm::AsioTransport> make_transport(
   listening.listen = options.listen;
   listening.self = {.role = role, .rank = -1, .view = 0, .address = ""};
   listening.secret = options.secret;
+  listening.tls = options.tls;
   listening.insecure = options.insecure;
   // The log outlives the transport; it is not the transport's to destroy.
   listening.log = std::shared_ptr<Log>(&log, [](Log*) {});

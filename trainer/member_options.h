@@ -19,6 +19,7 @@ struct MemberOptions {
   std::string listen = "127.0.0.1:0";
   std::string advertise = {};  ///< where others reach it; "": where it listens
   comm::Secret secret = {};
+  comm::TlsFiles tls = {};
   bool insecure = false;
   int64_t wanted_rank = -1;
   std::chrono::seconds join_timeout{0};  ///< 0: tries for ever

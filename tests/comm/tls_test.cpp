@@ -128,6 +128,25 @@ TEST_CASE("tls: a certificate of another authority is refused, by either end") {
   says(server.server, "the peer does not accept this node's TLS certificate");
 }
 
+TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
+  const auto greet = [&](const std::string& words) {
+    const auto log = std::make_shared<Lines>();
+    AsioOptions options = options_of(Role::kServer, server_files());
+    options.log = log;
+    Node server(options);
+    const std::string command = "openssl s_client -connect " + server.address() + " " + words +
+                                " < /dev/null > /dev/null 2>&1";
+    [[maybe_unused]] const int code = std::system(command.c_str());
+    for (int i = 0; i < 500 && log->lines().empty(); ++i) usleep(10000);
+    CHECK(server.events().opened.empty());
+    return log->lines();
+  };
+  says(greet(""), "the peer has no TLS certificate");
+  const TlsFiles files = worker_files();
+  says(greet("-tls1_2 -cert " + files.certificate + " -key " + files.key),
+       "the peer does not speak TLS 1.3");
+}
+
 TEST_CASE("tls: one end that speaks it and one that does not") {
   const Refusal plain_worker = refusal(server_files(), kNone);
   says(plain_worker.server, "the peer does not speak TLS 1.3");

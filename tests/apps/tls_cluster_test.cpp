@@ -1,0 +1,87 @@
+// Daemons that join over TLS, as on machines of their own.
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "core/json.h"
+#include "tests/apps/program.h"
+#include "tests/support/certificates.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::TinyJob;
+
+namespace {
+
+/// An address on loopback that nobody listens at.
+std::string free_address() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  const bool bound = bind(probe, reinterpret_cast<sockaddr*>(&at), size) == 0 &&
+                     getsockname(probe, reinterpret_cast<sockaddr*>(&at), &size) == 0;
+  close(probe);
+  REQUIRE(bound);
+  return "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+}
+
+/// `words` and the flags for TLS.
+std::vector<std::string> with_tls(std::vector<std::string> words, const comm::TlsFiles& files) {
+  words.insert(words.end(), {"--tls-certificate", files.certificate, "--tls-key", files.key,
+                             "--tls-authority", files.authority});
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("a cluster of daemons trains over TLS") {
+  const TinyJob job;
+  Certificates certificates;
+  certificates.make_authority("ours");
+  certificates.make_node("node", "ours");
+  const comm::TlsFiles files = certificates.files("node", "ours");
+  const std::string address = free_address();
+  Program head("poseidon-train",
+               with_tls({(job.folder / "job.json").string(), "--json", "--output",
+                         (job.folder / "run").string(), "--threads", "1", "--workers", "2",
+                         "--servers", "1", "--external", "--listen", address},
+                        files),
+               job.folder);
+  REQUIRE(eventually([&] { return head.err().find("waiting for") != std::string::npos; }));
+  std::vector<Program> members;
+  for (const char* name : {"poseidon-server", "poseidon-worker", "poseidon-worker"}) {
+    const std::filesystem::path folder = job.folder / ("member" + std::to_string(members.size()));
+    std::filesystem::create_directory(folder);
+    members.emplace_back(name, with_tls({"--coordinator", address, "--once"}, files), folder);
+  }
+  const Finished finished = head.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+  for (Program& member : members) {
+    if (finished.code != 0) member.send(SIGTERM);
+    const Finished ended = member.wait();
+    CAPTURE(ended.err);
+    CHECK(ended.code == 0);
+  }
+  REQUIRE(finished.code == 0);
+  CHECK(Json::parse(finished.out)["workers"] == 2);
+}
+
+TEST_CASE("TLS flags that cannot be are refused before anything starts") {
+  const TinyJob job;
+  const std::string config = (job.folder / "job.json").string();
+  const auto refusal = [&](const std::string& name, const std::vector<std::string>& words) {
+    const Finished finished = Program(name, words, job.folder).wait();
+    CHECK(finished.code == 2);
+    return finished.err;
+  };
+  CHECK(refusal("poseidon-train", {config, "--tls-key", "x"}).find("expected --external beside") !=
+        std::string::npos);
+  CHECK(refusal("poseidon-worker", {"--coordinator", "127.0.0.1:1", "--tls-key", "x"})
+            .find("TLS needs --tls-certificate, --tls-key and --tls-authority") !=
+        std::string::npos);
+}
