@@ -45,6 +45,7 @@ trainer::RunOptions run_options(const TrainOptions& options) {
           .weights = options.weights,
           .replan = options.replan,
           .max_steps = options.max_steps,
+          .trace = options.trace,
           .stop = &stop_asked};
 }
 
@@ -74,7 +75,6 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
   trainer::ClusterOptions cluster{.external = options.external,
                                   .listen = options.listen,
                                   .secret = {},
-                                  .tls = options.tls,
                                   .insecure = options.insecure};
   if (!options.secret_file.empty()) cluster.secret = comm::read_secret(options.secret_file);
   return trainer::train_on_cluster(job, run_options(options), cluster, console);

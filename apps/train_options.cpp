@@ -4,7 +4,6 @@
 #include <array>
 #include <iostream>
 
-#include "apps/tls_options.h"
 #include "core/error.h"
 
 namespace poseidon::apps {
@@ -49,10 +48,11 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("--listen", words.listen, "ADDR:PORT for daemons to join");
   app.add_flag("--external", words.external, "wait for daemons");
   app.add_option("--secret-file", words.secret_file, "with --external: the cluster's secret");
-  add_tls_options(app, words.options.tls);
   app.add_flag("--insecure", words.options.insecure,
-               "with --external: allow to listen beyond loopback without a secret or TLS");
+               "with --external: allow to listen beyond loopback without a secret");
   app.add_option("--times", words.times, "with --plan: the output of --time --json");
+  app.add_flag("--trace", words.options.trace,
+               "write trace.json: who did what when in the last steps, for ui.perfetto.dev");
   app.add_flag("--json", words.options.json, "the result as one JSON object on standard output");
 }
 
@@ -95,10 +95,6 @@ void check_cluster_words(const Words& words) {
   if (!words.external && !words.listen.empty())
     throw ConfigError("--listen " + words.listen +
                       ": expected --external beside it; local processes need no address");
-  if (!words.external && words.options.tls.given())
-    throw ConfigError(
-        "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; local "
-        "processes talk over loopback, with a secret of their own");
 }
 
 std::filesystem::path config_of(const Words& words) {
@@ -139,6 +135,8 @@ std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
   if (!words.times.empty() && words.options.action != Action::kPlan)
     throw ConfigError("--times " + words.times + ": expected --plan beside it");
+  if (words.options.trace && words.options.action != Action::kTrain)
+    throw ConfigError("--trace: only a training run has one");
   add_overrides(words);
   words.options.config = config_of(words);
   return words.options;

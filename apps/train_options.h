@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/asio/driver.h"
-
 namespace poseidon::apps {
 
 /// What poseidon-train is to do with the job.
@@ -21,11 +19,11 @@ struct TrainOptions {
   bool replan = false;
   std::optional<int64_t> max_steps;
   bool json = false;
+  bool trace = false;
   std::filesystem::path times;  ///< of --plan: what --time --json gave; may be empty
   std::string listen;           ///< with external: where daemons join
   bool external = false;
   std::filesystem::path secret_file;  ///< with external
-  comm::TlsFiles tls;                 ///< with external
   bool insecure = false;
   std::string schema;  ///< of --schema: "job" or "network"
 };

@@ -281,6 +281,8 @@ void Coordinator::note(const Note& note) {
     if (node.role == Role::kWorker) tell(member.connection, note);
 }
 
+void Coordinator::note_members(const Note& note) { tell_all(note); }
+
 void Coordinator::note(uint16_t worker, const Note& note) {
   const auto found = members_.find({Role::kWorker, worker});
   if (found != members_.end()) tell(found->second.connection, note);

@@ -79,7 +79,7 @@ class Coordinator final : public Machine {
   void note(const Note& note);
   void note(uint16_t worker, const Note& note);
   /// Says something to all members, servers too.
-  void note_members(const Note& note) { tell_all(note); }
+  void note_members(const Note& note);
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
   /// The coordinator's own error: the job fails.
   void report_error(const std::string& why);

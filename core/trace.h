@@ -29,6 +29,7 @@ class TraceRecorder {
     uint32_t part = kWhole;  ///< of what is named: a chunk
     int64_t step = 0;        ///< counted from 1
     int64_t begin_ns = 0, end_ns = 0;
+    int64_t queued_ns = 0;  ///< how long it was ready before it began
   };
   static constexpr uint32_t kWhole = UINT32_MAX;
   static constexpr size_t kUsualCapacity = size_t{1} << 16;

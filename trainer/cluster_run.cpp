@@ -20,6 +20,7 @@
 #include "trainer/step_message.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
+#include "trainer/trace_file.h"
 
 namespace poseidon::trainer {
 
@@ -29,6 +30,8 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kBetweenClockQuestions = std::chrono::milliseconds(200);
+constexpr int kClockQuestions = 4;
 constexpr size_t kSecretBytes = 32;
 
 /// As text: who reads a secret from a file leaves out white space at its end.
@@ -84,6 +87,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   bool wants_checkpoint(int64_t step) override { return step > saved_step_; }
   void saved(uint16_t, int64_t) override {}
   void slow(comm::NodeId node, const std::string& what) override;
+  void take_clock(comm::NodeId node, const comm::Note& note);
   void ended(const comm::Outcome& outcome) override;
 
   // The main thread.
@@ -93,6 +97,9 @@ class ClusterRun final : public comm::CoordinatorHost {
   void report_error(const std::string& why);
   void begin_metrics(const std::vector<comm::Fact>& facts);
   void take_note(comm::NodeId node, const comm::Note& note);
+  template <class Action>
+  void guarded(comm::NodeId node, Action action);
+  void ask_for_time();
   void send_values(uint16_t worker, const Json& content);
   void make_values(const Json& list);
   void take_step(uint16_t worker, const comm::Note& note);
@@ -142,6 +149,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::vector<std::pair<uint32_t, std::shared_ptr<std::vector<float>>>> values_;
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::optional<TimeTable> times_;
+  TraceCollection trace_;  ///< with --trace
+  std::chrono::steady_clock::time_point asked_for_time_{};
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::map<int64_t, std::shared_ptr<TensorStore>> checkpoints_;  ///< in, not written yet
   int64_t agreed_step_ = -1;
@@ -170,6 +179,7 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
                        ? read_choices(resumed_->state().choices,
                                       {options.resume.string(), "/choices"}, *job.network)
                        : choices_of(job));
+  published_.trace = options.trace;
   if (!cluster.external) published_.run_directory = fs::absolute(directory_.path()).string();
   if (resumed_ != nullptr) {
     published_.first_step = resumed_->state().step;
@@ -181,7 +191,6 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   listening.listen = cluster.external ? cluster.listen : "127.0.0.1:0";
   listening.self = {.role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""};
   listening.secret = secret_;
-  if (cluster.external) listening.tls = cluster.tls;
   listening.insecure = cluster.insecure;
   listening.log = std::shared_ptr<Log>(&console, [](Log*) {});
   listening.on_failure = [this](std::exception_ptr failure) {
@@ -308,10 +317,12 @@ void ClusterRun::started() {
     values_.clear();
     console_.info(text(plan_.workers, " workers and ", plan_.servers, " servers begin with step ",
                        published_.first_step + 1, " of ", published_.steps));
+    if (options_.trace) ask_for_time();
   });
 }
 
 void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
+  if (note.about == "clock") return take_clock(node, note);
   std::shared_ptr<TensorStore> tensors;
   if (note.about == "checkpoint") {
     tensors = std::move(incoming_);
@@ -322,6 +333,12 @@ void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
       take_checkpoint(note.step, tensors);
     else
       take_note(node, note);
+  });
+}
+
+void ClusterRun::take_clock(comm::NodeId node, const comm::Note& note) {
+  inbox_.post([this, node, note, now = TraceRecorder::now()] {
+    guarded(node, [&] { trace_.answered(node, note, now); });
   });
 }
 
@@ -387,7 +404,7 @@ void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
 }
 
 void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
-  try {
+  guarded(node, [&] {
     if (note.about == "tensors" && node.role == comm::Role::kWorker)
       send_values(node.rank, note.content);
     else if (note.about == "step")
@@ -396,6 +413,16 @@ void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
       take_test(node.rank, note);
     else if (note.about == "traffic")
       take_traffic(note.content);
+    else if (note.about == "trace")
+      trace_.add(node, note.content);
+  });
+}
+
+/// What cannot be made sense of is the sender's error, and ends the job.
+template <class Action>
+void ClusterRun::guarded(comm::NodeId node, Action action) {
+  try {
+    action();
   } catch (const nlohmann::json::exception& error) {
     report_error(text(comm::name_of(node), " sent a note that cannot be read: ", error.what()));
   } catch (const ConfigError& error) {
@@ -472,6 +499,17 @@ void ClusterRun::take_step(uint16_t worker, const comm::Note& note) {
   steps_.erase(note.step);
   last_report_ = join_steps(parts, plan_);
   metrics_->trained(last_report_, note.step == published_.last_step);
+  if (options_.trace) ask_for_time();
+}
+
+/// Now and then while the run goes, since clocks drift; the fastest answers count.
+void ClusterRun::ask_for_time() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - asked_for_time_ < kBetweenClockQuestions) return;
+  asked_for_time_ = now;
+  transport_->post([this] {
+    for (int i = 0; i < kClockQuestions; ++i) coordinator_->note_members(clock_question());
+  });
 }
 
 void ClusterRun::take_test(uint16_t worker, const comm::Note& note) {
@@ -529,6 +567,7 @@ Json ClusterRun::finish() {
   }
   if (halted_)
     console_.info(text("stopped after step ", saved_step_.load(), " of ", published_.steps));
+  if (options_.trace) write_trace(trace_, directory_.path(), console_);
   Json result = summary(weights_digest_);
   directory_.write("summary.json", result);
   return result;

@@ -78,6 +78,7 @@ void PublishedPlan::describe(Fields& fields) {
   fields.integer("first_step", first_step, at_least(0), "steps done", Presence::kRequired);
   fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
   fields.text("run_directory", run_directory, "of local children", Presence::kRequired);
+  fields.boolean("trace", trace, "record what is done when");
 }
 
 Json write_published_plan(PublishedPlan published) {

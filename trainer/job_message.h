@@ -41,6 +41,7 @@ struct PublishedPlan {
   int64_t first_step = 0;     ///< steps done already
   int64_t last_step = 0;      ///< where this run ends
   std::string run_directory;  ///< of local children; "": the coordinator's host may be another
+  bool trace = false;         ///< all members record what they do
   void describe(Fields& fields);
 };
 

@@ -12,6 +12,7 @@
 #include "trainer/run_directory.h"
 #include "trainer/run_tensors.h"
 #include "trainer/sync_plan.h"
+#include "trainer/trace_file.h"
 #include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
@@ -65,6 +66,7 @@ class Run {
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   void test_now(int64_t step, Metrics& metrics);
   void checkpoint(TrainingLoop& loop);
+  void write_own_trace() const;
   Json summary(const TrainingLoop& loop, const Metrics& metrics);
   std::string last_checkpoint_text() const;
 
@@ -81,6 +83,7 @@ class Run {
   Engine engine_;
   Optimizer optimizer_;
   RunTensors tensors_;
+  TraceRecorder trace_;
   int64_t steps_done_ = 0;
   int64_t checkpoint_step_ = -1;
   fs::path last_checkpoint_;
@@ -171,7 +174,8 @@ Json Run::go() {
                      .global_batch = job_.config.global_batch(),
                      .logical_shards = logical_shards,
                      .shards = shards,
-                     .steps_done = steps_done_});
+                     .steps_done = steps_done_,
+                     .trace = options_.trace ? &trace_ : nullptr});
   Metrics metrics(directory_.path(),
                   {.steps = steps_,
                    .steps_done = steps_done_,
@@ -185,6 +189,7 @@ Json Run::go() {
     throw RunError(error.what() + last_checkpoint_text());
   }
   console_.finish();
+  if (options_.trace) write_own_trace();
   Json result = summary(loop, metrics);
   directory_.write("summary.json", result);
   return result;
@@ -247,6 +252,12 @@ void Run::checkpoint(TrainingLoop& loop) {
 std::string Run::last_checkpoint_text() const {
   return last_checkpoint_.empty() ? "; there is no checkpoint yet"
                                   : "; the last checkpoint is " + last_checkpoint_.string();
+}
+
+void Run::write_own_trace() const {
+  TraceCollection all;
+  for (const Json& spans : write_spans(trace_)) all.add({comm::Role::kWorker, 0}, spans);
+  write_trace(all, directory_.path(), console_);
 }
 
 Json Run::summary(const TrainingLoop& loop, const Metrics& metrics) {

@@ -19,6 +19,7 @@ struct RunOptions {
   std::filesystem::path weights = {};  ///< safetensors to begin with; empty: first values
   bool replan = false;                 ///< do not take the checkpoint's choices
   std::optional<int64_t> max_steps = std::nullopt;  ///< stop after this step of the job
+  bool trace = false;                               ///< write trace.json
   const std::atomic<bool>* stop = nullptr;  ///< set from outside: end after the step; may be null
 };
 

@@ -1,10 +1,12 @@
 #include "comm/member.h"
 #include "comm/server_shard.h"
 #include "core/error.h"
+#include "trainer/flow_trace.h"
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
 #include "trainer/sync_plan.h"
+#include "trainer/trace_file.h"
 
 namespace poseidon::trainer {
 
@@ -25,7 +27,7 @@ class ServerRun final : public comm::MemberHost {
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId from) override;
-  void noted(const comm::Note&) override {}
+  void noted(const comm::Note& note) override;
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override;
@@ -40,6 +42,7 @@ class ServerRun final : public comm::MemberHost {
 
   Log& log_;
   Inbox inbox_;
+  std::unique_ptr<FlowTrace> trace_;  ///< only with --trace
   std::unique_ptr<comm::AsioTransport> transport_;
   std::unique_ptr<comm::Member> member_;
   std::optional<MemberEnd> end_;  ///< of the main thread
@@ -107,11 +110,12 @@ void ServerRun::planned(const comm::Planned& planned) {
   guarded([&] {
     const PublishedPlan published = read_published_plan(planned.plan);
     plan_ = comm::read_plan(published.plan, {"the plan", ""}, layer_traffic(*job_.network));
+    if (published.trace) trace_ = std::make_unique<FlowTrace>(plan_, *member_);
     shard_ = std::make_unique<comm::ServerShard>(
         plan_, member_->rank(),
         comm::ServerShard::Options{.view = member_->view(),
                                    .first_step = static_cast<uint64_t>(published.first_step)},
-        *member_);
+        trace_ ? static_cast<comm::Outlet&>(*trace_) : *member_);
     transport_->present_as({.role = comm::Role::kServer,
                             .rank = member_->rank(),
                             .view = member_->view(),
@@ -125,18 +129,29 @@ comm::Placement ServerRun::place(comm::NodeId from, const comm::FrameHeader& hea
       header.kind != comm::FrameKind::kContribution)
     return comm::Placement::refused("sent a " + comm::name_of(header.kind) +
                                     " frame, which is not for a server now");
-  return shard_->place(from.rank, header);
+  comm::Placement placement = shard_->place(from.rank, header);
+  if (trace_ && placement.accepted) trace_->announced(from);
+  return placement;
 }
 
 void ServerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
-  shard_->received(from.rank, header);
+  if (!trace_) return shard_->received(from.rank, header);
+  trace_->arrived(from, header);
+  trace_->add(header, [&] { shard_->received(from.rank, header); });
 }
 
 void ServerRun::forgotten(comm::NodeId from) {
   if (shard_ != nullptr && from.role == comm::Role::kWorker) shard_->forget(from.rank);
 }
 
+void ServerRun::noted(const comm::Note& note) {
+  if (note.about == "clock") member_->note(clock_answer(note));
+}
+
 void ServerRun::concluded() {
+  if (trace_)
+    for (const Json& spans : write_spans(trace_->recorder()))
+      member_->note({.about = "trace", .step = 0, .content = spans});
   Json layers = Json::array();
   for (const comm::LayerBytes& bytes : shard_->bytes_of_layers())
     layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});

@@ -6,6 +6,7 @@
 #include "trainer/cluster_exchange.h"
 #include "trainer/engine.h"
 #include "trainer/evaluation.h"
+#include "trainer/flow_trace.h"
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
@@ -14,6 +15,7 @@
 #include "trainer/step_message.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
+#include "trainer/trace_file.h"
 #include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
@@ -23,7 +25,7 @@ namespace {
 /// Everything that computes, once the plan is known.
 struct Computation {
   Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan, uint32_t rank,
-              const PreparedData& data, ClusterExchange::Post post, Log& log);
+              const PreparedData& data, ClusterExchange::Post post, TraceRecorder* trace, Log& log);
 
   Engine engine;
   Optimizer optimizer;
@@ -45,7 +47,7 @@ std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
 
 Computation::Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan,
                          uint32_t rank, const PreparedData& data, ClusterExchange::Post post,
-                         Log& log)
+                         TraceRecorder* trace, Log& log)
     : engine(job,
              {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
               .versions = 2,
@@ -80,7 +82,8 @@ Computation::Computation(const Job& job, const PublishedPlan& published, const c
                                                               .global_batch = plan.global_batch,
                                                               .logical_shards = plan.logical_shards,
                                                               .shards = shards,
-                                                              .steps_done = published.first_step});
+                                                              .steps_done = published.first_step,
+                                                              .trace = trace});
 }
 
 /// A worker's part in one job. The main thread computes and does what the inbox says; the I/O
@@ -122,6 +125,7 @@ class WorkerRun final : public comm::MemberHost {
   void tell(const std::string& about, int64_t step, Json content);
   void tell_step(StepReport report);
   void tell_traffic();
+  void tell_trace();
   void end_after(const comm::Loss& loss, bool alone);
   void save_alone(int64_t step);
   void fail(const std::string& why);
@@ -133,6 +137,8 @@ class WorkerRun final : public comm::MemberHost {
   const MemberOptions& options_;
   Log& log_;
   Inbox inbox_;
+  std::unique_ptr<TraceRecorder> compute_trace_;  ///< both only with --trace
+  std::unique_ptr<FlowTrace> flow_trace_;
   std::unique_ptr<comm::AsioTransport> transport_;
   std::unique_ptr<comm::Member> member_;
   std::optional<MemberEnd> end_;
@@ -234,17 +240,22 @@ comm::Placement WorkerRun::place(comm::NodeId from, const comm::FrameHeader& hea
   Computation* live = live_;
   if (live == nullptr || !live->exchange.is_open())
     return comm::Placement::refused("sent numbers before the job began");
-  return live->exchange.numbers().place(from, header);
+  comm::Placement placement = live->exchange.numbers().place(from, header);
+  if (flow_trace_ && placement.accepted) flow_trace_->announced(from);
+  return placement;
 }
 
 void WorkerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
-  if (from.role != comm::Role::kCoordinator)
+  if (from.role != comm::Role::kCoordinator) {
+    if (flow_trace_) flow_trace_->arrived(from, header);
     return live_.load()->exchange.numbers().received(from, header);
+  }
   if ((value_bytes_due_ -= header.length) == 0)
     inbox_.post([this] { guarded([this] { take_values(); }); });
 }
 
 void WorkerRun::noted(const comm::Note& note) {
+  if (note.about == "clock") return member_->note(clock_answer(note));
   if (note.about != "values") return;
   std::vector<int64_t> places;
   read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
@@ -313,9 +324,14 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
 void WorkerRun::build(const comm::Planned& planned) {
   published_ = read_published_plan(planned.plan);
   plan_ = comm::read_plan(published_.plan, {"the plan", ""}, layer_traffic(*job_.network));
+  if (published_.trace) {
+    compute_trace_ = std::make_unique<TraceRecorder>();
+    flow_trace_ = std::make_unique<FlowTrace>(plan_, *member_);
+  }
   computation_ = std::make_unique<Computation>(
       job_, published_, plan_, rank_, train_data_,
-      [this](std::function<void()> task) { transport_->post(std::move(task)); }, log_);
+      [this](std::function<void()> task) { transport_->post(std::move(task)); },
+      compute_trace_.get(), log_);
   live_ = computation_.get();
   const Json list = tensor_list(computation_->tensors);
   values_ = std::make_unique<TensorStore>(list);
@@ -334,7 +350,8 @@ void WorkerRun::take_values() {
   transport_->post([this, digests, meets_workers] {
     values_expected_ = false;
     values_.reset();
-    computation_->exchange.open(member_->view(), *member_);
+    computation_->exchange.open(member_->view(),
+                                flow_trace_ ? static_cast<comm::Outlet&>(*flow_trace_) : *member_);
     member_->ready(digests, meets_workers);
   });
 }
@@ -368,6 +385,7 @@ void WorkerRun::train_to_the_end() {
   send_checkpoint(step);
   if (!computation_->limit.halted()) test(step);
   tell_traffic();
+  if (published_.trace) tell_trace();
   transport_->post([this, step] { member_->finished(step); });
 }
 
@@ -447,6 +465,14 @@ void WorkerRun::tell_traffic() {
     member_->note({.about = "traffic",
                    .step = computation_->limit.begun(),
                    .content = {{"layers", std::move(layers)}}});
+  });
+}
+
+void WorkerRun::tell_trace() {
+  for (Json& spans : write_spans(*compute_trace_)) tell("trace", 0, std::move(spans));
+  transport_->post([this] {
+    for (const Json& spans : write_spans(flow_trace_->recorder()))
+      member_->note({.about = "trace", .step = 0, .content = spans});
   });
 }
 

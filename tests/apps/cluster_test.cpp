@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
 #include "core/json.h"
 #include "tests/apps/program.h"
 
@@ -58,4 +63,46 @@ TEST_CASE("bytes are those of the plan, layer by layer") {
   for (const Json& layer : traffic["layers"])
     CHECK(layer["bytes_sent"].get<double>() + layer["bytes_received"].get<double>() ==
           layer["planned_bytes"].get<double>());
+}
+
+TEST_CASE("a trace shows all processes, and how steps went in each") {
+  const TinyJob job;
+  const Json summary = run(job, {2, 1}, {"--trace"});
+  const Json trace = Json::parse(read_text(job.folder / "run-2/trace.json"));
+  std::map<int64_t, std::string> processes;
+  std::map<std::string, std::set<std::string>> categories;
+  double before = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    const auto process = event["pid"].get<int64_t>();
+    if (event["name"] == "process_name") processes[process] = event["args"]["name"];
+    if (event["ph"] != "X") continue;
+    CHECK(event["ts"].get<double>() >= before);
+    before = event["ts"];
+    CHECK(event["dur"].get<double>() >= 0);
+    categories[processes[process]].insert(event["cat"]);
+  }
+  const std::set<std::string> of_worker{"forward", "backward", "update", "wait", "send", "receive"};
+  const std::set<std::string> of_server{"send", "receive", "sum"};
+  REQUIRE(processes.size() == 3);
+  for (const auto& [process, name] : processes) {
+    CAPTURE(name);
+    const auto& expected = name.starts_with("worker") ? of_worker : of_server;
+    CHECK(std::ranges::includes(categories[name], expected));
+  }
+  CHECK(trace["clocks"].size() == 3);
+}
+
+TEST_CASE("the summary tells where time went, and it adds up") {
+  const TinyJob job;
+  const Json summary = run(job, {3, 2}, {});
+  REQUIRE(summary["time"].size() == 3);
+  for (const Json& worker : summary["time"]) {
+    double waits = 0;
+    for (const Json& layer : worker["sum_waits"]) waits += layer["s"].get<double>();
+    CHECK(waits <= worker["sum_wait_s"].get<double>() + 0.001);
+    CHECK(worker["compute_s"].get<double>() > 0);
+  }
+  for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
+  CHECK(traffic["layers"].size() == summary["layers"].size());
 }
