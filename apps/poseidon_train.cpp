@@ -75,6 +75,7 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
   trainer::ClusterOptions cluster{.external = options.external,
                                   .listen = options.listen,
                                   .secret = {},
+                                  .tls = options.tls,
                                   .insecure = options.insecure};
   if (!options.secret_file.empty()) cluster.secret = comm::read_secret(options.secret_file);
   return trainer::train_on_cluster(job, run_options(options), cluster, console);

@@ -4,6 +4,7 @@
 #include <array>
 #include <iostream>
 
+#include "apps/tls_options.h"
 #include "core/error.h"
 
 namespace poseidon::apps {
@@ -48,8 +49,9 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("--listen", words.listen, "ADDR:PORT for daemons to join");
   app.add_flag("--external", words.external, "wait for daemons");
   app.add_option("--secret-file", words.secret_file, "with --external: the cluster's secret");
+  add_tls_options(app, words.options.tls);
   app.add_flag("--insecure", words.options.insecure,
-               "with --external: allow to listen beyond loopback without a secret");
+               "with --external: allow to listen beyond loopback without a secret or TLS");
   app.add_option("--times", words.times, "with --plan: the output of --time --json");
   app.add_flag("--trace", words.options.trace,
                "write trace.json: who did what when in the last steps, for ui.perfetto.dev");
@@ -95,6 +97,10 @@ void check_cluster_words(const Words& words) {
   if (!words.external && !words.listen.empty())
     throw ConfigError("--listen " + words.listen +
                       ": expected --external beside it; local processes need no address");
+  if (!words.external && words.options.tls.given())
+    throw ConfigError(
+        "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; local "
+        "processes talk over loopback, with a secret of their own");
 }
 
 std::filesystem::path config_of(const Words& words) {

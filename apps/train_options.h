@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/asio/driver.h"
+
 namespace poseidon::apps {
 
 /// What poseidon-train is to do with the job.
@@ -24,6 +26,7 @@ struct TrainOptions {
   std::string listen;           ///< with external: where daemons join
   bool external = false;
   std::filesystem::path secret_file;  ///< with external
+  comm::TlsFiles tls;                 ///< with external
   bool insecure = false;
   std::string schema;  ///< of --schema: "job" or "network"
 };

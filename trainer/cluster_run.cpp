@@ -191,6 +191,7 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   listening.listen = cluster.external ? cluster.listen : "127.0.0.1:0";
   listening.self = {.role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""};
   listening.secret = secret_;
+  if (cluster.external) listening.tls = cluster.tls;
   listening.insecure = cluster.insecure;
   listening.log = std::shared_ptr<Log>(&console, [](Log*) {});
   listening.on_failure = [this](std::exception_ptr failure) {
