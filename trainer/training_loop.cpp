@@ -81,8 +81,10 @@ void TrainingLoop::label_spans() {
   data_label_ = trace.label({"compute", "wait", "batch"});
   all_label_ = trace.label({"compute", "wait", "all sums"});
   for (const int layer : net_.summed_layers())
-    labels_[at(layer)] = {.wait = trace.label({"compute", "wait", net_.layer_name(layer)}),
-                          .update = trace.label({"compute", "update", net_.layer_name(layer)})};
+    labels_[at(layer)] = {
+        .wait = trace.label({"compute", "wait", net_.layer_name(layer)}),
+        .update = trace.label({"compute", "update", net_.layer_name(layer)}),
+        .contribute = trace.label({"compute", "contribute", net_.layer_name(layer)})};
 }
 
 StepReport TrainingLoop::step() {
@@ -125,8 +127,12 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const auto number = static_cast<int64_t>(shard);
   exchange_.forward_done(number);
   net_.backward(
-      context, [&](int layer) { exchange_.contribute(layer, number); },
-      [this] { update_arrived(); });
+      context, [&](int layer) { contribute(layer, number); }, [this] { update_arrived(); });
+}
+
+void TrainingLoop::contribute(int layer, int64_t shard) {
+  const TraceScope span(options_.trace, labels_[at(layer)].contribute);
+  exchange_.contribute(layer, shard);
 }
 
 ShardReport TrainingLoop::forward_and_measure(const layers::StepContext& context) {

@@ -100,6 +100,7 @@ class TrainingLoop {
   void open_gate(int layer);
   /// `needed`: whose gate is shut; none: all sums are waited for.
   void await_one(std::optional<int> needed);
+  void contribute(int layer, int64_t shard);
   void update_arrived();
   void arrived(int layer);
   /// With clipping: the common norm needs all sums before the first update.
@@ -120,7 +121,7 @@ class TrainingLoop {
   std::vector<int> updated_;    ///< in that step
   std::vector<int> unclipped_;  ///< with clipping: layers whose sums are there
   struct LayerLabels {
-    TraceRecorder::Label wait = 0, update = 0;
+    TraceRecorder::Label wait = 0, update = 0, contribute = 0;
   };
   std::vector<size_t> place_of_;     ///< by layer: in Net::summed_layers()
   std::vector<LayerLabels> labels_;  ///< by layer

@@ -7,6 +7,7 @@ import json
 import sys
 
 COLOURS = {"forward": "#4c78a8", "backward": "#54a24b", "rebuild": "#b79a20", "update": "#b279a2",
+           "contribute": "#2f2f2f",
            "wait": "#e45756", "send": "#f58518", "receive": "#72b7b2", "sum": "#9d755d"}
 LEFT, WIDTH, ROW, TOP = 190, 900, 15, 40
 
@@ -52,8 +53,8 @@ def draw(trace, first, count):
                    f'width="{width:.2f}" height="{ROW - 2}" fill="{COLOURS[s["cat"]]}">'
                    f'<title>{title}</title></rect>')
     for i, (name, colour) in enumerate(COLOURS.items()):
-        out.append(f'<rect x="{LEFT + i * 95}" y="8" width="12" height="12" fill="{colour}"/>'
-                   f'<text x="{LEFT + 17 + i * 95}" y="18">{name}</text>')
+        out.append(f'<rect x="{LEFT + i * 92}" y="8" width="12" height="12" fill="{colour}"/>'
+                   f'<text x="{LEFT + 17 + i * 92}" y="18">{name}</text>')
     out.append(f'<text x="{LEFT}" y="{TOP - 6}">0 ms</text>'
                f'<text x="{LEFT + WIDTH}" y="{TOP - 6}" text-anchor="end">'
                f'{(end - begin) / 1000:.0f} ms</text>')
