@@ -80,8 +80,9 @@ void CommConfig::describe(Fields& fields) {
                  "largest piece of a gradient that goes to one server");
   fields.integer("staleness", staleness, between(0, 1024), "steps that sums may be late");
   fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
-                "of each node; 0: no limit");
-  fields.number("link_mbps", link_mbps, at_least(0), "speed of the network; 0: measured");
+                "that a node sends, its worker and its server half each; 0: no limit");
+  fields.number("link_mbps", link_mbps, at_least(0),
+                "speed of the network, which policy \"time\" needs");
   named(fields, "overlap", overlap, {"priority", "barrier", "none"},
         "when sums are waited for: each layer's before its next forward pass, all at the end of a "
         "step, or all and nothing is sent before the backward pass is through");

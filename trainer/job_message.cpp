@@ -91,6 +91,10 @@ PublishedPlan read_published_plan(const Json& json) {
   return published;
 }
 
+double bandwidth_share(const JobConfig& config) {
+  return config.comm.bandwidth_limit_mbps / (config.cluster.servers_apart ? 1 : 2);
+}
+
 std::vector<std::string> factored_layers(const comm::Plan& plan) {
   std::vector<std::string> names;
   for (const comm::LayerPlan& layer : plan.layers)

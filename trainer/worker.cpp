@@ -226,6 +226,7 @@ void WorkerRun::planned(const comm::Planned& planned) {
                           .rank = member_->rank(),
                           .view = member_->view(),
                           .address = {}});
+  transport_->limit_bandwidth(bandwidth_share(job_.config));
   inbox_.post([this, planned] { guarded([&] { build(planned); }); });
 }
 

@@ -109,7 +109,7 @@ void Connection::open_stream(bool initiator) {
   socket.set_option(tcp::no_delay(true), gone);
   // Shallow, or what is urgent would wait behind megabytes that are not.
   socket.set_option(UnsentLimit(owner_.options().limits.unsent_bytes), gone);
-  if (peer.address().is_loopback()) do_not_pace(socket);
+  if (socket.local_endpoint(gone).address() == peer.address()) do_not_pace(socket);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds(limit));
   stream_->open(initiator, [self = shared_from_this()](const std::error_code& error, size_t) {

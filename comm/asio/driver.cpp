@@ -47,6 +47,7 @@ class AsioTransport::Driver final : public ConnectionOwner {
   void post(std::function<void()> function) { asio::post(io_, std::move(function)); }
 
   void present_as(const PeerIdentity& self) { options_.self = self; }
+  void limit_bandwidth(double mbps) { pacer_.set_rate(mbps); }
 
   ConnectionId connect(const std::string& address, const PeerIdentity& self) {
     const ConnectionId id = next_id_++;
@@ -166,6 +167,7 @@ const std::string& AsioTransport::address() const { return driver_->address(); }
 void AsioTransport::start(Machine& machine) { driver_->start(machine); }
 void AsioTransport::stop() { driver_->stop(); }
 void AsioTransport::post(std::function<void()> function) { driver_->post(std::move(function)); }
+void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 
 Time AsioTransport::now() const { return Clock::now().time_since_epoch(); }

@@ -68,6 +68,8 @@ class AsioTransport final : public Transport {
 
   /// As whom connections are accepted from now on.
   void present_as(const PeerIdentity& self);
+  /// AsioOptions::bandwidth_limit_mbps from now on; before bulk frames are sent.
+  void limit_bandwidth(double mbps);
 
   Time now() const override;
   ConnectionId connect(const std::string& address, const PeerIdentity& self) override;

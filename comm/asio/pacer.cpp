@@ -26,6 +26,12 @@ bool Pacer::request(const std::shared_ptr<PacedSender>& sender) {
   return false;
 }
 
+void Pacer::set_rate(double megabits_per_second) {
+  bytes_per_second_ = megabits_per_second * 1e6 / 8;
+  balance_ = 0;
+  filled_at_ = Clock::now();
+}
+
 void Pacer::stop() {
   waiting_.clear();
   timer_.cancel();

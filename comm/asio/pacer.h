@@ -33,6 +33,8 @@ class Pacer {
 
   /// Whether the sender may send one frame now; if not, granted() follows when it may.
   bool request(const std::shared_ptr<PacedSender>& sender);
+  /// Another rate from now on.
+  void set_rate(double megabits_per_second);
   /// Nobody is granted anything any more.
   void stop();
 
@@ -44,7 +46,7 @@ class Pacer {
   void serve();
   std::shared_ptr<PacedSender> take_first();
 
-  const double bytes_per_second_;
+  double bytes_per_second_;
   double balance_ = 0;  ///< bytes
   Clock::time_point filled_at_;
   asio::steady_timer timer_;
