@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -126,6 +127,8 @@ def main():
     parser.add_argument("--peer-steps", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
+    # Ended from outside, the namespaces go too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("netlab: ended by a signal"))
     wanted = options.variants.split(";")
     print("| network | link Mb/s | iperf3 Mb/s | variant | step ms | best possible ms | part of it | DDP ms | times as fast |")
     print("|---|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
