@@ -48,8 +48,8 @@ struct PublishedPlan {
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
 
-/// What one process may send, Mb/s, of its node's limit: a worker and a server on one host have half
-/// each. 0: no limit.
+/// What one process may send, Mb/s, of its node's limit: a worker and a server on one host have
+/// half each. 0: no limit.
 double bandwidth_share(const JobConfig& config);
 
 /// The layers that go by sufficient factors.
