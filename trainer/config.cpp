@@ -164,6 +164,11 @@ Json resolved(JobConfig config) {
 Json decisive(const JobConfig& config, const Json& network) {
   Json json = resolved(config);
   json.erase("name");
+  // How many take part, and how their messages travel, decides nothing: the same sums by one tree.
+  // The plan decides which layer is summed how; it is kept beside this.
+  json["cluster"] = {{"logical_shards", config.logical_shards()}};
+  json["data"].erase("batch_per_worker");
+  json["data"]["global_batch"] = config.global_batch();
   json["network"] = network;
   for (const char* set : {"train", "test"}) {
     if (!json["data"].contains(set)) continue;
@@ -174,7 +179,9 @@ Json decisive(const JobConfig& config, const Json& network) {
   json["data"].erase("loader_threads");
   json["device"].erase("threads");
   json["device"].erase("choices");
-  json["comm"].erase("plan");
+  for (const char* key :
+       {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps", "overlap"})
+    json["comm"].erase(key);
   return json;
 }
 

@@ -9,6 +9,7 @@
 #include "trainer/exchange.h"
 #include "trainer/job_message.h"
 #include "trainer/metrics.h"
+#include "trainer/resume.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_tensors.h"
 #include "trainer/sync_plan.h"
@@ -25,17 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Differences between the job that a checkpoint was made by and this one that change results.
-std::string changes(const Json& before, const Json& now) {
-  std::string out;
-  for (const Json& change : Json::diff(before, now)) {
-    const auto path = change["path"].get<std::string>();
-    if (path.starts_with("/train/") && path.ends_with("_every")) continue;
-    out += (out.empty() ? "" : ", ") + path;
-  }
-  return out;
 }
 
 data::LoaderOptions loader_options(const JobConfig& config,
@@ -61,7 +51,6 @@ class Run {
   net::Choices choices() const;
   void begin();
   void go_on_from_checkpoint();
-  void refuse_other_data() const;
   void train_to_the_end(TrainingLoop& loop, Metrics& metrics);
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   void test_now(int64_t step, Metrics& metrics);
@@ -133,32 +122,16 @@ void Run::begin() {
 }
 
 void Run::go_on_from_checkpoint() {
-  refuse_other_data();
   const RunState& state = resumed_->state();
-  const std::string changed = changes(state.config, job_.decisive_part());
-  if (!changed.empty())
-    console_.warning(
-        "the job was changed since the checkpoint, so the result is not that of an "
-        "unbroken run: " +
-        changed);
+  refuse_other_batch(state, job_, options_.resume);
+  warn_of_other_data(state, train_data_.dataset->fingerprint(), console_);
+  warn_of_changes(state, job_, console_);
   resumed_->restore(tensors_);
   steps_done_ = checkpoint_step_ = state.step;
   last_checkpoint_ = resumed_->weights_file();
   console_.info(text("going on after step ", state.step, " of ", steps_, " from ",
                      last_checkpoint_.string()));
   resumed_.reset();
-}
-
-void Run::refuse_other_data() const {
-  const RunState& state = resumed_->state();
-  const std::string file = last_checkpoint_text();
-  if (state.samples != state.step * job_.config.global_batch())
-    throw ConfigError(text(options_.resume.string(), ": ", state.samples, " samples were used in ",
-                           state.step, " steps, but this job has batches of ",
-                           job_.config.global_batch(), ": expected the batch of the checkpoint"));
-  if (state.dataset != train_data_.dataset->fingerprint())
-    console_.warning("the training set is not the one that the checkpoint was made with: " +
-                     train_data_.dataset->description().source);
 }
 
 Json Run::go() {

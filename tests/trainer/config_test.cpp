@@ -133,9 +133,27 @@ TEST_CASE("the config hash leaves out paths, threads and name") {
   CHECK(hash({"device.threads=7"}) == first);
   CHECK(hash({"network=/elsewhere.json"}) == first);
   CHECK(hash({"data.loader_threads=2"}) == first);
+  for (const char* travel :
+       {"cluster.servers=3", "cluster.servers_apart=true", "cluster.timeout_s=3",
+        "cluster.stall_timeout_s=9", "comm.overlap=none", "comm.chunk_bytes=65536",
+        "comm.bandwidth_limit_mbps=100", "comm.link_mbps=100"})
+    CHECK(hash({travel}) == first);
   CHECK(hash({"train.seed=8"}) != first);
   CHECK(hash({"optimizer.momentum=0.8"}) != first);
+  CHECK(hash({"comm.wire=bf16"}) != first);
   CHECK(config_hash(decisive(job_with({}), Json::object())) != first);
+}
+
+TEST_CASE(
+    "the config hash has the numbers that follow from the number of workers, not that number") {
+  const auto hash = [&](const std::vector<std::string>& words) {
+    return config_hash(decisive(job_with(words), Json::object()));
+  };
+  const std::string four =
+      hash({"data.global_batch=24", "cluster.workers=4", "cluster.logical_shards=4"});
+  CHECK(hash({"data.global_batch=24", "cluster.workers=2", "cluster.logical_shards=4"}) == four);
+  CHECK(hash({"data.batch_per_worker=6", "cluster.workers=4"}) == four);
+  CHECK(hash({"data.global_batch=24", "cluster.workers=2"}) != four);
 }
 
 TEST_CASE("a job is loaded with its network, or refused") {

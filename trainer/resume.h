@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/log.h"
+#include "trainer/checkpoint.h"
+#include "trainer/job.h"
+
+/// Whether a job goes on with what a checkpoint holds.
+namespace poseidon::trainer {
+
+/// Throws ConfigError when the samples used so far are not those of whole steps of this job;
+/// `named` is what the user gave.
+void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);
+
+/// Tells of what was changed in the job since the checkpoint and changes results.
+void warn_of_changes(const RunState& state, const Job& job, Log& log);
+
+/// Tells when the training set is another one, by its fingerprint.
+void warn_of_other_data(const RunState& state, const std::string& dataset, Log& log);
+
+}  // namespace poseidon::trainer
