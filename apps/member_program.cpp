@@ -9,6 +9,7 @@
 
 #include "apps/tls_options.h"
 #include "core/error.h"
+#include "core/mutex.h"
 
 namespace poseidon::apps {
 
@@ -24,6 +25,30 @@ struct Words {
   std::string secret_file, device;
   int64_t join_timeout = 0;
   bool once = false;
+};
+
+/// Says once what is said over and over: a daemon that is not let in now tries again and again.
+class OnceLog final : public Log {
+ public:
+  explicit OnceLog(Log& log) : log_(log) {}
+  void info(std::string_view message) override {
+    if (is_new(message)) log_.info(message);
+  }
+  void warning(std::string_view message) override {
+    if (is_new(message)) log_.warning(message);
+  }
+
+ private:
+  bool is_new(std::string_view message) {
+    MutexLock lock(mutex_);
+    if (message == last_) return false;
+    last_ = message;
+    return true;
+  }
+
+  Log& log_;
+  Mutex mutex_;
+  std::string last_ GUARDED_BY(mutex_);
 };
 
 /// Rank variables of launchers: Slurm's, Open MPI's, and that of PMI.
@@ -74,7 +99,8 @@ int run(const char* name, const char* description, bool computes, int count, cha
     if (value == nullptr) return std::nullopt;
     return value;
   };
-  StandardErrorLog log;
+  StandardErrorLog standard_error;
+  OnceLog log(standard_error);
   while (true) {
     const MemberEnd end = one_job(words.options, log);
     if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))

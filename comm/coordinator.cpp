@@ -161,7 +161,7 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
     member.step = message.as<Finished>().step;
     finish_when_all_have();
   } else if (message.is<Lost>()) {
-    accuse(message.as<Lost>().loss);
+    hear(message.as<Lost>().loss);
   } else if (message.is<Stopped>()) {
     member.stopped = message.as<Stopped>().step;
     save_when_all_stopped();
@@ -312,7 +312,7 @@ std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& he
   if (!placement.fault.empty()) {
     // Not from within a request of the transport's: the connection's own end tells the rest.
     transport_.close(from);
-    member_lost(*member, text("it ", placement.fault));
+    member_lost(*member, text("it ", placement.fault), options_.timeout / 10);
   }
   return placement.accepted ? placement.memory : std::span<std::byte>();
 }
@@ -335,7 +335,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
   } catch (const ConfigError& error) {
     const std::string why = text("it sent a message that cannot be read: ", error.what());
     if (member != nullptr)
-      member_lost(*member, why);
+      member_lost(*member, why, options_.timeout / 10);
     else
       refuse(from, strangers_[from], why);
   }
@@ -365,19 +365,17 @@ Loss Coordinator::loss_of(const MemberState& member, Loss::Kind kind,
 void Coordinator::closed(ConnectionId connection, const std::string& why) {
   liveness_.remove(connection);
   strangers_.erase(connection);
-  if (MemberState* member = member_of(connection)) member_lost(*member, why);
+  if (MemberState* member = member_of(connection)) member_lost(*member, why, options_.timeout / 10);
 }
 
-void Coordinator::member_lost(MemberState& member, const std::string& why) {
+void Coordinator::member_lost(MemberState& member, const std::string& why, Time patience) {
   liveness_.remove(member.connection);
   const Loss loss = loss_of(member, Loss::Kind::kPeer, why);
   const NodeId node = member.node;
   members_.erase(node);
-  if (state_ == State::kGathering) {
-    host_.refused(loss.address, "it left before the job began: " + why);
-    return;
-  }
-  if (state_ < State::kFailing) return accuse(loss);
+  if (state_ == State::kGathering && options_.replaces_members)
+    return host_.refused(loss.address, "it left before the job began: " + why);
+  if (state_ < State::kFailing) return suspect(loss, patience);
   // One loss is told; what is lost after it must only not be waited for.
   if (state_ == State::kSaving && saving_ == node.rank && node.role == Role::kWorker) {
     saving_.reset();
@@ -393,6 +391,33 @@ void Coordinator::report_error(const std::string& why) {
           .why = why,
           .step = step_under_way(),
           .awaited = ""});
+}
+
+void Coordinator::report_absent(NodeId node, Loss::Kind kind, const std::string& why) {
+  if (state_ != State::kGathering || members_.contains(node)) return;
+  accuse({.kind = kind, .who = node, .address = "", .why = why, .step = 0, .awaited = ""});
+}
+
+/// A node is gone. Those who waited for it notice at about the same time: for a moment they are
+/// listened to, so that the message can say what they waited for.
+void Coordinator::suspect(const Loss& loss, Time patience) {
+  if (state_ >= State::kSuspecting) return;
+  if (state_ < State::kRunning) return accuse(loss);
+  state_ = State::kSuspecting;
+  loss_ = loss;
+  verdict_at_ = transport_.now() + patience;
+  transport_.wake_at(verdict_at_);
+}
+
+void Coordinator::hear(const Loss& accusation) {
+  const bool tells_more = accusation.kind != Loss::Kind::kPeer || !accusation.awaited.empty();
+  if (state_ == State::kSuspecting) {
+    if (accusation.who == loss_.who && tells_more) accuse(accusation);
+  } else if (tells_more) {
+    accuse(accusation);
+  } else {
+    suspect(accusation, options_.timeout / 10);
+  }
 }
 
 void Coordinator::accuse(const Loss& loss) {
@@ -447,7 +472,11 @@ void Coordinator::wake() {
   if (state_ == State::kEnded) return;
   for (ConnectionId connection : liveness_.wake(transport_)) {
     transport_.close(connection);
-    closed(connection, text("no sign of life for ", seconds_text(liveness_.timeout())));
+    strangers_.erase(connection);
+    // Others have heard of it up to a beat later.
+    if (MemberState* member = member_of(connection))
+      member_lost(*member, text("no sign of life for ", seconds_text(liveness_.timeout())),
+                  2 * options_.timeout / 5);
     if (state_ == State::kEnded) return;
   }
   if (state_ == State::kGathering && gather_until_.count() > 0 &&
@@ -460,6 +489,7 @@ void Coordinator::wake() {
          .step = 0,
          .awaited = ""});
   if (state_ == State::kRunning) watch_progress();
+  if (state_ == State::kSuspecting && transport_.now() >= verdict_at_) accuse(Loss(loss_));
 }
 
 /// Who answers but does not come forward is told of after a while, and lost after a long while.

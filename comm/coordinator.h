@@ -66,6 +66,8 @@ class Coordinator final : public Machine {
     Time timeout = std::chrono::seconds(10);
     Time stall_timeout = std::chrono::seconds(600);
     Time gather_timeout{0};  ///< 0: waits for members for ever
+    /// Whether another may take the place of a member that is lost before the job begins.
+    bool replaces_members = true;
     int64_t first_step = 0;
   };
 
@@ -83,6 +85,9 @@ class Coordinator final : public Machine {
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
   /// The coordinator's own error: the job fails.
   void report_error(const std::string& why);
+  /// The end of a node is seen by other means, and it is no member yet: the job fails. A node that
+  /// is a member, or was one, is told of by its connection.
+  void report_absent(NodeId node, Loss::Kind kind, const std::string& why);
 
   bool running() const { return state_ == State::kRunning; }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
@@ -102,6 +107,7 @@ class Coordinator final : public Machine {
     kConnecting,
     kRunning,
     kConcluding,  ///< all workers are done
+    kSuspecting,  ///< one is lost; who awaited what from it is about to be heard
     kFailing,
     kSaving,
     kEnded,
@@ -138,7 +144,10 @@ class Coordinator final : public Machine {
                    const std::vector<int64_t>& expected);
   void settle_halt(MemberState& member, int64_t step);
   void finish_when_all_have();
-  void member_lost(MemberState& member, const std::string& why);
+  /// `patience`: how much later others may notice.
+  void member_lost(MemberState& member, const std::string& why, Time patience);
+  void suspect(const Loss& loss, Time patience);
+  void hear(const Loss& accusation);
   void accuse(const Loss& loss);
   void save_when_all_stopped();
   void dismiss(const Outcome& outcome);
@@ -160,6 +169,7 @@ class Coordinator final : public Machine {
   std::map<uint16_t, int64_t> halt_offers_;
   bool halting_ = false;
   Loss loss_;
+  Time verdict_at_{0};              ///< while suspecting
   std::optional<uint16_t> saving_;  ///< the worker whose state counts
   std::vector<Time> step_times_;    ///< of the latest steps, for what is slow
   Time last_step_at_{0};

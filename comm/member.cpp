@@ -63,6 +63,10 @@ void Member::seek_again(const std::string& why) {
     host_.refused(text("the coordinator at ", options_.coordinator, " cannot be reached: ", why));
     return;
   }
+  if (why != sought_in_vain_)
+    host_.unreachable(text("the coordinator at ", options_.coordinator, " cannot be reached: ", why,
+                           "; trying again"));
+  sought_in_vain_ = why;
   state_ = State::kSeeking;
   seek_at_ = now + seek_pause_;
   seek_pause_ = std::min(2 * seek_pause_, kLongestPause);
@@ -151,6 +155,7 @@ void Member::take_plan(const Planned& planned) {
 }
 
 void Member::ready(const std::vector<int64_t>& digest, bool meets_workers) {
+  if (state_ != State::kConnecting) return;
   digest_ = digest;
   meets_workers_ = meets_workers;
   peers_until_ = transport_.now() + liveness_.timeout();

@@ -20,6 +20,8 @@ class MemberHost {
 
   /// It takes part. Opens what the job needs and then calls Member::prepared.
   virtual void welcomed(uint16_t rank, const Json& job) = 0;
+  /// The coordinator cannot be reached, and is tried again; told when the reason changes.
+  virtual void unreachable(const std::string&) {}
   virtual void refused(const std::string& why) = 0;
   /// The plan is known; peers are being connected. Puts first values in place and then calls
   /// Member::ready. Frames of peers may come as soon as this returns.
@@ -143,6 +145,7 @@ class Member final : public Machine, public Outlet {
   ConnectionId coordinator_ = 0;
   bool coordinator_there_ = false;
   Time seek_until_{0}, seek_at_{0}, seek_pause_{0};
+  std::string sought_in_vain_;  ///< why
   uint16_t rank_ = 0;
   uint32_t view_ = 0;
   std::map<NodeId, std::string> roster_;

@@ -167,8 +167,8 @@ std::string ServerShard::awaiting() const {
       if (std::none_of(slice.complete.begin(), leaves, [](bool done) { return done; })) continue;
       for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
         if (!slice.complete[leaf])
-          return text("step ", chunk.step, ", \"", plan_.layers[chunk.key].traffic.name,
-                      "\": worker ", tree_.worker_of(leaf), "'s gradient");
+          return text("the gradient of \"", plan_.layers[chunk.key].traffic.name, "\" of step ",
+                      chunk.step + 1, " from worker ", tree_.worker_of(leaf));
     }
   }
   return "";

@@ -37,7 +37,8 @@ class ServerShard {
 
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
-  /// Sums under way, as messages name them: "step 12 of chunk 3 (conv1): worker 2 is awaited".
+  /// Of the sums under way, as messages name it: "the gradient of "conv1" of step 12 from worker
+  /// 2".
   std::string awaiting() const;
   /// Bytes of partial sums held now.
   uint64_t bytes_held() const { return pool_.bytes_in_use(); }

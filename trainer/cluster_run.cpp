@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "trainer/job_message.h"
 #include "trainer/launch.h"
 #include "trainer/metrics.h"
+#include "trainer/resume.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_tensors.h"
 #include "trainer/step_message.h"
@@ -32,6 +34,7 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kBetweenClockQuestions = std::chrono::milliseconds(200);
 constexpr int kClockQuestions = 4;
+constexpr double kLeastJoinSeconds = 5;
 constexpr size_t kSecretBytes = 32;
 
 /// As text: who reads a secret from a file leaves out white space at its end.
@@ -84,7 +87,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override;
   void received(uint16_t, const comm::FrameHeader&) override {}
   void failed(const comm::Loss& loss) override;
-  bool wants_checkpoint(int64_t step) override { return step > saved_step_; }
+  bool wants_checkpoint(int64_t step) override { return !drifted_ && step > saved_step_; }
   void saved(uint16_t, int64_t) override {}
   void slow(comm::NodeId node, const std::string& what) override;
   void take_clock(comm::NodeId node, const comm::Note& note);
@@ -94,6 +97,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void start_children(const comm::Secret& secret);
   void loop();
   void watch_children();
+  void end_after(const comm::Loss& loss);
   void report_error(const std::string& why);
   void begin_metrics(const std::vector<comm::Fact>& facts);
   void take_note(comm::NodeId node, const comm::Note& note);
@@ -141,6 +145,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   Json tensor_list_ GUARDED_BY(mutex_);
   std::shared_ptr<TensorStore> incoming_;  ///< in the I/O thread: the checkpoint that comes in
   uint64_t incoming_step_ = UINT64_MAX;
+  bool drifted_ = false;  ///< in the I/O thread: nobody knows whose state is right
   std::atomic<int64_t> saved_step_ = 0;
 
   net::Choices choices_;
@@ -182,6 +187,8 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   published_.trace = options.trace;
   if (!cluster.external) published_.run_directory = fs::absolute(directory_.path()).string();
   if (resumed_ != nullptr) {
+    refuse_other_batch(resumed_->state(), job, options.resume);
+    warn_of_changes(resumed_->state(), job, console);
     published_.first_step = resumed_->state().step;
     last_checkpoint_ = resumed_->weights_file();
     saved_step_ = published_.first_step;
@@ -209,7 +216,9 @@ void ClusterRun::start_children(const comm::Secret& secret) {
       .logs = directory_.path() / "logs",
       .coordinator = transport_->address(),
       .secret = secret,
-      .threads = threads > 0 ? threads : std::max<int64_t>(1, cores / plan_.workers)});
+      .threads = threads > 0 ? threads : std::max<int64_t>(1, cores / plan_.workers),
+      .join_timeout = std::chrono::seconds(static_cast<int64_t>(
+          std::ceil(std::max(kLeastJoinSeconds, job_.config.cluster.timeout_s))))});
   for (const comm::Role role : {comm::Role::kServer, comm::Role::kWorker}) {
     const int64_t count = role == comm::Role::kWorker ? plan_.workers : plan_.servers;
     for (int64_t rank = 0; rank < count; ++rank)
@@ -233,6 +242,7 @@ Json ClusterRun::go() {
                                  .gather_timeout = cluster_.external
                                                        ? comm::Time{0}
                                                        : comm::Time(std::chrono::seconds(60)),
+                                 .replaces_members = cluster_.external,
                                  .first_step = published_.first_step},
       *transport_, *this);
   if (cluster_.external)
@@ -268,11 +278,13 @@ void ClusterRun::loop() {
   }
 }
 
-/// A child that ends before its connection says so: it could not even join.
+/// A child that ends before it has a connection could not even join.
 void ClusterRun::watch_children() {
-  for (const std::string& what : children_->ended())
-    transport_->post([this, what] {
-      if (!coordinator_->missing().empty()) coordinator_->report_error(what);
+  for (const Children::Ended& child : children_->ended())
+    transport_->post([this, child] {
+      coordinator_->report_absent(
+          child.node, child.by_signal ? comm::Loss::Kind::kPeer : comm::Loss::Kind::kError,
+          child.how);
     });
 }
 
@@ -373,7 +385,8 @@ comm::Placement ClusterRun::place(uint16_t, const comm::FrameHeader& header) {
 }
 
 void ClusterRun::failed(const comm::Loss& loss) {
-  inbox_.post([this, loss] { loss_ = loss; });
+  drifted_ = loss.kind == comm::Loss::Kind::kDrift;
+  inbox_.post([this, loss] { end_after(loss); });
 }
 
 void ClusterRun::slow(comm::NodeId, const std::string& what) {
@@ -386,8 +399,17 @@ void ClusterRun::ended(const comm::Outcome& outcome) {
 
 // ---- the main thread
 
+void ClusterRun::end_after(const comm::Loss& loss) {
+  loss_ = loss;
+  // Who is silent may be stopped, and would never end by itself.
+  if (children_ && end_of(loss) == MemberEnd::kPeerLost) children_->kill(loss.who);
+  write_agreed_checkpoints();
+}
+
 void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
   facts_ = facts;
+  if (resumed_ != nullptr)
+    warn_of_other_data(resumed_->state(), fact(facts, "the training set"), console_);
   const std::string samples = fact(facts, "the number of training samples");
   const int64_t epoch = samples.empty() ? 1 : std::stoll(samples);
   schedule_.emplace(job_.config.optimizer.schedule, job_.config.optimizer.learning_rate,
@@ -543,14 +565,14 @@ void ClusterRun::take_checkpoint(int64_t step, std::shared_ptr<TensorStore> tens
 }
 
 /// A checkpoint is written when all workers agree on what is in it; after a loss it is the
-/// survivor's word.
+/// survivor's word, but for a loss that is about what is in it.
 void ClusterRun::write_agreed_checkpoints() {
   while (!checkpoints_.empty()) {
     const auto& [step, store] = *checkpoints_.begin();
-    if (step > agreed_step_ && !loss_) return;
-    RunState state =
+    const bool agreed = step <= agreed_step_;
+    if (!agreed && (!loss_ || loss_->kind == comm::Loss::Kind::kDrift)) return;
+    const RunState state =
         run_state(job_, published_, *schedule_, step, choices_, fact(facts_, "the training set"));
-    state.plan = published_.plan;
     const RunTensors tensors = store->tensors();
     last_checkpoint_ = write_checkpoint(directory_.checkpoints(), state, tensors);
     weights_digest_ = weights_sha256(tensors);
@@ -562,6 +584,8 @@ void ClusterRun::write_agreed_checkpoints() {
 Json ClusterRun::finish() {
   console_.finish();
   if (!outcome_->finished) {
+    if (halted_ && !begun_)
+      throw RunError("stopped before the first step" + last_checkpoint_text());
     const std::string what = outcome_->loss.message() + last_checkpoint_text();
     if (end_of(outcome_->loss) == MemberEnd::kPeerLost) throw PeerLost(what);
     throw RunError(what);

@@ -102,8 +102,8 @@ std::vector<std::string> factored_layers(const comm::Plan& plan) {
   return names;
 }
 
-RunState run_state(const Job& job, const PublishedPlan&, const Schedule& schedule, int64_t step,
-                   const net::Choices& choices, const std::string& dataset) {
+RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
+                   int64_t step, const net::Choices& choices, const std::string& dataset) {
   const Json decisive = job.decisive_part();
   return {.step = step,
           .samples = step * job.config.global_batch(),
@@ -111,6 +111,7 @@ RunState run_state(const Job& job, const PublishedPlan&, const Schedule& schedul
           .config_hash = config_hash(decisive),
           .config = decisive,
           .choices = choices_json(choices),
+          .plan = published.plan,
           .dataset = dataset};
 }
 

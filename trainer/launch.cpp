@@ -61,13 +61,16 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 /// In the child, between fork and exec: only what is safe there.
-[[noreturn]] void become(char* const* words, char* const* environment, int log) {
+[[noreturn]] void become(char* const* words, char* const* environment, int log, int secret) {
   // Ctrl-C is for the coordinator, which ends the job in good order.
   ::signal(SIGINT, SIG_IGN);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
+  // Above all the coordinator's listening socket, which would outlive it here.
+  ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(secret) - 1, 0);
+  ::close_range(static_cast<unsigned>(secret) + 1, ~0U, 0);
   ::execve(words[0], words, environment);
   const char* why = std::strerror(errno);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, why, std::strlen(why));
@@ -96,7 +99,7 @@ std::vector<std::string> Children::arguments(comm::NodeId node, int secret) cons
       std::to_string(node.rank),
       "--once",
       "--join-timeout",
-      "60"};
+      std::to_string(options_.join_timeout.count())};
   if (worker) {
     words.push_back("--threads");
     words.push_back(std::to_string(options_.threads));
@@ -119,20 +122,27 @@ void Children::start(comm::NodeId node) {
   child.process = ::fork();
   if (child.process < 0)
     throw RunError(text(name_of(node), " cannot be started: ", std::strerror(errno)));
-  if (child.process == 0) become(word_pointers.data(), variable_pointers.data(), log.number());
+  if (child.process == 0)
+    become(word_pointers.data(), variable_pointers.data(), log.number(), secret.number());
   running_.push_back(std::move(child));
 }
 
-std::vector<std::string> Children::ended() {
-  std::vector<std::string> told;
+std::vector<Children::Ended> Children::ended() {
+  std::vector<Ended> told;
   std::erase_if(running_, [&](const Child& child) {
     int status = 0;
     if (::waitpid(child.process, &status, WNOHANG) != child.process) return false;
-    told.push_back(
-        text(name_of(child.node), " ", how_it_ended(status), " (see ", child.log.string(), ")"));
+    told.push_back({.node = child.node,
+                    .by_signal = WIFSIGNALED(status),
+                    .how = text("it ", how_it_ended(status), " (see ", child.log.string(), ")")});
     return true;
   });
   return told;
+}
+
+void Children::kill(comm::NodeId node) {
+  for (const Child& child : running_)
+    if (child.node == node) ::kill(child.process, SIGKILL);
 }
 
 void Children::wait(std::chrono::milliseconds patience) {

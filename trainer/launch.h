@@ -23,7 +23,13 @@ class Children {
     std::filesystem::path logs;
     std::string coordinator;  ///< "127.0.0.1:port"
     comm::Secret secret;
-    int64_t threads = 1;  ///< of a worker
+    int64_t threads = 1;                    ///< of a worker
+    std::chrono::seconds join_timeout{60};  ///< how long a child looks for the coordinator
+  };
+  struct Ended {
+    comm::NodeId node;
+    bool by_signal = false;
+    std::string how;  ///< "it ended with exit code 2 (see LOG)"
   };
 
   explicit Children(Options options);
@@ -33,8 +39,10 @@ class Children {
 
   /// Throws RunError when the program cannot be started.
   void start(comm::NodeId node);
-  /// Children that have ended since the last call: "worker 1 ended with exit code 2 (see LOG)".
-  std::vector<std::string> ended();
+  /// Children that have ended since the last call.
+  std::vector<Ended> ended();
+  /// Ends a child that may be stopped, or hang.
+  void kill(comm::NodeId node);
   /// Gives all of them some time to end, then ends them.
   void wait(std::chrono::milliseconds patience);
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "comm/member.h"
 #include "comm/server_shard.h"
 #include "core/error.h"
@@ -21,6 +23,7 @@ class ServerRun final : public comm::MemberHost {
 
  private:
   void welcomed(uint16_t rank, const Json& job) override;
+  void unreachable(const std::string& why) override { log_.warning(why); }
   void refused(const std::string& why) override;
   void planned(const comm::Planned& planned) override;
   void started(uint64_t) override {}
@@ -32,7 +35,7 @@ class ServerRun final : public comm::MemberHost {
   void halt(int64_t) override {}
   void concluded() override;
   std::string awaiting() override { return shard_ != nullptr ? shard_->awaiting() : ""; }
-  int64_t step_under_way() override { return 0; }
+  int64_t step_under_way() override { return step_; }
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t) override {}
   void dismissed() override;
@@ -50,6 +53,7 @@ class ServerRun final : public comm::MemberHost {
   Job job_;
   comm::Plan plan_;
   std::unique_ptr<comm::ServerShard> shard_;
+  int64_t step_ = 0;  ///< under way, counted from 1; 0: none has begun
 };
 
 ServerRun::ServerRun(const MemberOptions& options, Log& log)
@@ -136,6 +140,7 @@ comm::Placement ServerRun::place(comm::NodeId from, const comm::FrameHeader& hea
 }
 
 void ServerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
+  step_ = std::max(step_, static_cast<int64_t>(header.step) + 1);
   if (!trace_) return shard_->received(from.rank, header);
   trace_->arrived(from, header);
   trace_->add(header, [&] { shard_->received(from.rank, header); });

@@ -13,6 +13,7 @@
 #include "trainer/run_tensors.h"
 #include "trainer/step_limit.h"
 #include "trainer/step_message.h"
+#include "trainer/survivor_checkpoint.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
 #include "trainer/trace_file.h"
@@ -21,6 +22,8 @@
 namespace poseidon::trainer {
 
 namespace {
+
+constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
 
 /// Everything that computes, once the plan is known.
 struct Computation {
@@ -96,6 +99,7 @@ class WorkerRun final : public comm::MemberHost {
  private:
   // The I/O thread.
   void welcomed(uint16_t rank, const Json& job) override;
+  void unreachable(const std::string& why) override { log_.warning(why); }
   void refused(const std::string& why) override;
   void planned(const comm::Planned& planned) override;
   void started(uint64_t first_step) override;
@@ -495,17 +499,18 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
 }
 
 /// The coordinator is gone. A child of it writes into its run directory what it would have written;
-/// all survivors of one step write the same bytes, so it does not matter who comes first.
+/// all survivors of one step have the same bytes, so it does not matter who comes first.
 void WorkerRun::save_alone(int64_t step) {
   if (computation_ == nullptr || published_.run_directory.empty() || step == 0) return;
   const auto folder = std::filesystem::path(published_.run_directory) / "checkpoints";
   try {
-    write_checkpoint(
-        folder,
+    const RunState state =
         run_state(job_, published_, computation_->schedule, step,
-                  computation_->engine.net().choices(), train_data_.dataset->fingerprint()),
-        computation_->tensors);
-    log_.info(text("wrote the checkpoint of step ", step, " into ", folder.string()));
+                  computation_->engine.net().choices(), train_data_.dataset->fingerprint());
+    const bool wrote =
+        write_survivor_checkpoint(folder, state, computation_->tensors, kPatienceWithSurvivors);
+    log_.info(
+        text(wrote ? "wrote" : "found", " the checkpoint of step ", step, " in ", folder.string()));
   } catch (const RunError& error) {
     log_.warning(error.what());
   }
