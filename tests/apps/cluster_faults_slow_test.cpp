@@ -1,0 +1,303 @@
+// Real processes that are killed or stopped at any moment: the others end in time and name who it
+// was, and what is on disk continues to the same bits.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <future>
+#include <random>
+
+#include "core/json.h"
+#include "tests/apps/program.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::read_text;
+using trainer::TinyJob;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kWorkers = 2, kServers = 2, kSteps = 4000;
+constexpr double kSlackSeconds = 5;  ///< of processes on busy cores
+
+/// One process under observation.
+struct Process {
+  pid_t pid = 0;
+  std::string name;  ///< "worker 1", "the coordinator"
+  fs::path log;
+};
+
+/// Words of /proc/PID/cmdline.
+std::vector<std::string> command_of(pid_t pid) {
+  std::istringstream all(read_text("/proc/" + std::to_string(pid) + "/cmdline"));
+  std::vector<std::string> words;
+  for (std::string word; std::getline(all, word, '\0');) words.push_back(word);
+  return words;
+}
+
+std::string word_after(const std::vector<std::string>& words, const std::string& flag) {
+  const auto at = std::find(words.begin(), words.end(), flag);
+  return at == words.end() || at + 1 == words.end() ? "" : *(at + 1);
+}
+
+/// State and parent of a process; state 'X' where there is none.
+std::pair<char, pid_t> status_of(pid_t pid) {
+  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  const size_t end = stat.rfind(')');
+  if (end == std::string::npos) return {'X', 0};
+  std::istringstream rest(stat.substr(end + 1));
+  char state = 'X';
+  pid_t parent = 0;
+  rest >> state >> parent;
+  return {state, parent};
+}
+
+/// One that has ended may wait for a stopped parent to ask how.
+bool has_ended(pid_t pid) {
+  const char state = status_of(pid).first;
+  return state == 'X' || state == 'Z';
+}
+
+std::vector<Process> members_of(pid_t parent, const fs::path& run) {
+  std::vector<Process> members;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string number = entry.path().filename();
+    if (!std::all_of(number.begin(), number.end(), [](unsigned char c) { return isdigit(c); }))
+      continue;
+    const pid_t pid = std::stoi(number);
+    if (status_of(pid).second != parent) continue;
+    const std::vector<std::string> words = command_of(pid);
+    const std::string rank = word_after(words, "--rank");
+    if (rank.empty() || word_after(words, "--coordinator").empty()) continue;
+    const std::string role = words[0].ends_with("poseidon-worker") ? "worker" : "server";
+    members.push_back({pid, role + " " + rank, run / "logs" / (role + "-" + rank + ".log")});
+  }
+  return members;
+}
+
+bool within(double seconds, const std::function<bool()>& condition) {
+  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+/// Whether anybody listens at "127.0.0.1:PORT".
+bool somebody_listens(const std::string& address) {
+  const std::string port = address.substr(address.rfind(':') + 1);
+  char wanted[16];
+  std::snprintf(wanted, sizeof wanted, "0100007F:%04X", std::stoi(port));
+  std::istringstream table(read_text("/proc/net/tcp"));
+  for (std::string line; std::getline(table, line);)
+    if (line.find(std::string(wanted) + " 00000000:0000 0A") != std::string::npos) return true;
+  return false;
+}
+
+std::vector<std::string> job_words(const TinyJob& job, int workers) {
+  return {(job.folder / "job.json").string(),
+          "--threads",
+          "1",
+          "--workers",
+          std::to_string(workers),
+          "--set",
+          "cluster.logical_shards=2",
+          "--set",
+          "data.global_batch=8",
+          "--set",
+          "train.steps=" + std::to_string(kSteps),
+          "--set",
+          "train.log_every=1000",
+          "--json"};
+}
+
+std::string undisturbed_digest(const TinyJob& job) {
+  std::vector<std::string> words = job_words(job, 1);
+  words.insert(words.end(), {"--output", (job.folder / "undisturbed").string()});
+  const Finished finished = Program("poseidon-train", words, job.folder).wait();
+  REQUIRE(finished.code == 0);
+  return Json::parse(finished.out)["weights_sha256"].get<std::string>();
+}
+
+enum class Role { kWorker, kServer, kCoordinator };
+
+struct Fault {
+  Role role;
+  int signal = SIGKILL;
+  int timeout_s = 3;
+  unsigned seed = 0;
+};
+
+/// One job, one fault, and what was wrong about how it ended.
+class Round {
+ public:
+  Round(const TinyJob& job, const std::string& digest, const Fault& fault)
+      : job_(job),
+        digest_(digest),
+        fault_(fault),
+        folder_(job.folder / ("round-" + std::to_string(fault.seed))),
+        run_(folder_ / "run"),
+        random_(fault.seed) {}
+
+  /// Lines of complaint; "" when all is well.
+  std::string go() {
+    fs::create_directories(folder_);
+    Program train = start();
+    if (!wait_for_the_moment(train)) return complaints_ + "it never began\n";
+    // Nobody may end of itself between the look and the blow: those who do are past the job's end.
+    std::vector<Process> members = members_of(train.process(), run_);
+    if (members.size() != kWorkers + kServers) return end_early(train);
+    address_ = word_after(command_of(members[0].pid), "--coordinator");
+    const Process victim = choose(members, train);
+    const auto struck = Clock::now();
+    kill(victim.pid, fault_.signal);
+    std::erase_if(members, [&](const Process& each) { return each.pid == victim.pid; });
+    if (fault_.role == Role::kCoordinator)
+      see_members_end(members, train);
+    else
+      see_train_end(members, victim, train);
+    const double seconds = std::chrono::duration<double>(Clock::now() - struck).count();
+    if (seconds > 1.3 * fault_.timeout_s + kSlackSeconds)
+      complain("it took " + std::to_string(seconds) + " s");
+    see_nothing_left();
+    if (complaints_.empty() && !without_a_step_) resume();
+    return complaints_;
+  }
+
+ private:
+  void complain(const std::string& what) { complaints_ += what + "\n"; }
+
+  Program start() const {
+    std::vector<std::string> words = job_words(job_, kWorkers);
+    words.insert(words.end(), {"--servers", std::to_string(kServers), "--output", run_.string(),
+                               "--set", "cluster.timeout_s=" + std::to_string(fault_.timeout_s)});
+    return Program("poseidon-train", words, folder_);
+  }
+
+  bool wait_for_the_moment(const Program& train) {
+    const bool began =
+        within(30, [&] { return train.err().find("begin with step") != std::string::npos; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 700));
+    return began;
+  }
+
+  std::string end_early(Program& train) {
+    const Finished finished = train.wait();
+    if (finished.code != 0) complain("ended by itself with " + std::to_string(finished.code));
+    return complaints_;
+  }
+
+  Process choose(const std::vector<Process>& members, const Program& train) {
+    if (fault_.role == Role::kCoordinator) return {train.process(), "the coordinator", {}};
+    const std::string role = fault_.role == Role::kWorker ? "worker " : "server ";
+    const std::string name = role + std::to_string(random_() % 2);
+    return *std::find_if(members.begin(), members.end(),
+                         [&](const Process& each) { return each.name == name; });
+  }
+
+  void see_named(const std::vector<Process>& survivors, const std::string& name) {
+    for (const Process& each : survivors)
+      if (read_text(each.log).find("warning: " + name + " (127.0.0.1:") == std::string::npos)
+        complain(each.name + " does not name " + name + ": " + read_text(each.log));
+  }
+
+  void see_train_end(const std::vector<Process>& survivors, const Process& victim, Program& train) {
+    if (!within(60, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
+    train.send(SIGKILL);
+    const Finished finished = train.wait();
+    // Who has given all that the job needs may be struck when the job is done already.
+    if (finished.code == 0) return;
+    if (finished.code != 3) complain("exit code " + std::to_string(finished.code));
+    const size_t line = finished.err.find("poseidon-train: ");
+    const std::string said = line == std::string::npos ? finished.err : finished.err.substr(line);
+    if (!said.starts_with("poseidon-train: " + victim.name + " (127.0.0.1:") ||
+        said.find(" was lost in step ") == std::string::npos ||
+        (said.find("/checkpoints/step-") == std::string::npos && !in_first_steps(said)) ||
+        std::count(said.begin(), said.end(), '\n') != 1)
+      complain("it says: " + said);
+    see_named(survivors, victim.name);
+    for (const Process& each : survivors)
+      if (!has_ended(each.pid)) complain(each.name + " is left");
+    if (!has_ended(victim.pid)) complain("the victim is left");
+  }
+
+  void see_members_end(const std::vector<Process>& survivors, Program& train) {
+    if (!within(60, [&] {
+          return std::all_of(survivors.begin(), survivors.end(),
+                             [](const Process& each) { return has_ended(each.pid); });
+        }))
+      complain("a survivor hangs");
+    train.send(SIGKILL);
+    train.wait();
+    if (fs::exists(run_ / "summary.json")) return;
+    see_named(survivors, "the coordinator");
+    in_first_steps(read_text(survivors[0].log));
+  }
+
+  /// The first step may not have been complete: then there is nothing to write.
+  bool in_first_steps(const std::string& said) {
+    const size_t place = said.find(" was lost in step ");
+    const bool first = place != std::string::npos && std::stoi(said.substr(place + 18)) <= 2;
+    const fs::path checkpoints = run_ / "checkpoints";
+    without_a_step_ = first && fs::is_empty(checkpoints);
+    return without_a_step_;
+  }
+
+  void see_nothing_left() {
+    if (somebody_listens(address_)) complain("somebody listens at " + address_);
+    for (const auto& entry : fs::recursive_directory_iterator(run_))
+      if (entry.path().extension() == ".tmp") complain(entry.path().string() + " is left");
+  }
+
+  /// By one process: other workers, the same bits.
+  void resume() {
+    const Program program("poseidon-train", {"--resume", run_.string(), "--workers", "1", "--json"},
+                          folder_);
+    const Finished finished = Program(program).wait();
+    if (finished.code != 0) return complain("resume: " + finished.err);
+    if (finished.err.find("warning") != std::string::npos) complain("resume: " + finished.err);
+    if (Json::parse(finished.out)["weights_sha256"] != digest_) complain("resumed to other bits");
+  }
+
+  const TinyJob& job_;
+  const std::string digest_;
+  const Fault fault_;
+  const fs::path folder_, run_;
+  std::mt19937 random_;
+  std::string address_, complaints_;
+  bool without_a_step_ = false;
+};
+
+/// Rounds of each role in turn, `abreast` of them at a time.
+void play(int rounds, int signal, int timeout_s, unsigned seed, int abreast) {
+  const TinyJob job;
+  const std::string digest = undisturbed_digest(job);
+  for (int first = 0; first < rounds; first += abreast) {
+    std::vector<std::future<std::string>> running;
+    for (int i = first; i < std::min(rounds, first + abreast); ++i) {
+      const Fault fault{static_cast<Role>(i % 3), signal, timeout_s,
+                        seed + static_cast<unsigned>(i)};
+      running.push_back(std::async(
+          std::launch::async, [&job, &digest, fault] { return Round(job, digest, fault).go(); }));
+    }
+    for (size_t i = 0; i < running.size(); ++i) {
+      CAPTURE(seed + static_cast<unsigned>(first) + i);
+      CHECK(running[i].get() == "");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SIGKILL of any process at any moment") { play(20, SIGKILL, 3, 100, 2); }
+
+TEST_CASE("SIGSTOP of any process at any moment") { play(20, SIGSTOP, 3, 200, 4); }
+
+TEST_CASE("SIGKILL and SIGSTOP with a longer timeout") {
+  play(4, SIGKILL, 10, 300, 2);
+  play(6, SIGSTOP, 10, 400, 6);
+}
