@@ -187,6 +187,7 @@ void Coordinator::publish_when_prepared() {
     return;
   if (!same_facts()) return;
   state_ = State::kConnecting;
+  published_at_ = transport_.now();
   Planned planned{.view = options_.view,
                   .roster = {},
                   .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)};
@@ -488,8 +489,19 @@ void Coordinator::wake() {
          .why = text(missing(), " did not join within ", seconds_text(options_.gather_timeout)),
          .step = 0,
          .awaited = ""});
+  if (state_ == State::kConnecting) watch_preparations();
   if (state_ == State::kRunning) watch_progress();
   if (state_ == State::kSuspecting && transport_.now() >= verdict_at_) accuse(Loss(loss_));
+}
+
+/// A large net takes its time to be made, but not for ever.
+void Coordinator::watch_preparations() {
+  if (transport_.now() - published_at_ < options_.stall_timeout) return;
+  for (const auto& [node, member] : members_)
+    if (!member.ready)
+      return accuse(loss_of(member, Loss::Kind::kStall,
+                            text("it was not ready ", seconds_text(options_.stall_timeout),
+                                 " after the plan was made")));
 }
 
 /// Who answers but does not come forward is told of after a while, and lost after a long while.

@@ -152,6 +152,7 @@ class Coordinator final : public Machine {
   void save_when_all_stopped();
   void dismiss(const Outcome& outcome);
   int64_t step_under_way() const;
+  void watch_preparations();
   void watch_progress();
   MemberState* member_of(ConnectionId connection);
   std::optional<size_t> count_missing(Role role) const;
@@ -172,6 +173,7 @@ class Coordinator final : public Machine {
   Time verdict_at_{0};              ///< while suspecting
   std::optional<uint16_t> saving_;  ///< the worker whose state counts
   std::vector<Time> step_times_;    ///< of the latest steps, for what is slow
+  Time published_at_{0};
   Time last_step_at_{0};
   int64_t last_step_ = 0;
   Time warned_at_{0};

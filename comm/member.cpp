@@ -281,12 +281,6 @@ void Member::wake() {
   if (seek_at_.count() > 0 && now >= seek_at_) seek();
   for (const auto& [node, when] : std::map(reconnect_at_))
     if (now >= when && state_ < State::kSuspecting) connect_to(node);
-  if (state_ == State::kConnecting && digest_ && now >= peers_until_)
-    for (const auto& [node, address] : roster_)
-      if (expects(node) && !connection_of_.contains(node)) {
-        suspect(node, "it did not connect in time");
-        break;
-      }
   if (state_ == State::kSuspecting && now >= verdict_until_) fail(accusation_);
 }
 

@@ -145,7 +145,8 @@ void SimulatedWorker::planned(const Planned& planned) {
   const bool meets_workers =
       std::any_of(world_.options.plan.layers.begin(), world_.options.plan.layers.end(),
                   [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
-  after(1ms, [this, meets_workers] { member_.ready({digest()}, meets_workers); });
+  const Time preparation = member_.rank() == 0 ? world_.options.preparation : 1ms;
+  after(preparation, [this, meets_workers] { member_.ready({digest()}, meets_workers); });
 }
 
 void SimulatedWorker::make_memory() {

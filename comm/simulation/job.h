@@ -43,6 +43,7 @@ struct SimulatedJobOptions {
   std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
   /// A worker that answers but computes no further from this step on.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
+  Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from the plan to being ready
   Time stall_timeout = std::chrono::seconds(600);
 };
 

@@ -173,3 +173,17 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
   REQUIRE(result.warnings.size() == 3);  // after 60, 120 and 180 s
   CHECK(result.warnings[0].ends_with("worker 2 has done 4 steps"));
 }
+
+TEST_CASE("a worker may take longer than the timeout to make its net, but not for ever") {
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "auto"));
+  options.preparation = 5 * options.timeout;
+  CHECK(fault_in(options, run_job(options)) == "");
+  options.stall_timeout = 3 * options.timeout;
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.ended);
+  REQUIRE(!result.outcome->finished);
+  CHECK(
+      result.outcome->loss.message() ==
+      "worker 0 (w0) made no progress before the first step: it was not ready 30 s after the plan "
+      "was made");
+}
