@@ -27,7 +27,6 @@ void add_into(std::span<float> sum, std::span<const float> values) {
   float* __restrict target = sum.data();
   const float* __restrict source = values.data();
   const size_t count = sum.size();
-#pragma GCC ivdep
   for (size_t i = 0; i < count; ++i) target[i] += source[i];
 }
 

@@ -56,7 +56,10 @@ TEST_CASE("a cluster of daemons trains over TLS") {
   for (const char* name : {"poseidon-server", "poseidon-worker", "poseidon-worker"}) {
     const std::filesystem::path folder = job.folder / ("member" + std::to_string(members.size()));
     std::filesystem::create_directory(folder);
-    members.emplace_back(name, with_tls({"--coordinator", address, "--once"}, files), folder);
+    std::vector<std::string> words{"--coordinator", address, "--once"};
+    // One thread: the thread sanitizer does not know how a team of OpenMP waits.
+    if (std::string_view(name) == "poseidon-worker") words.insert(words.end(), {"--threads", "1"});
+    members.emplace_back(name, with_tls(words, files), folder);
   }
   const Finished finished = head.wait();
   CAPTURE(finished.err);
