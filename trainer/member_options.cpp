@@ -10,6 +10,25 @@ std::string build_identity() {
               __VERSION__);
 }
 
+comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
+                                      const std::string& listening) {
+  return {.role = role,
+          .wanted_rank = options.wanted_rank,
+          .coordinator = options.coordinator,
+          .address = options.advertise.empty() ? listening : options.advertise,
+          .facts = {{"build", build_identity()}},
+          .join_timeout = options.join_timeout};
+}
+
+MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,
+                    const std::optional<MemberEnd>& end) {
+  transport.start(member);
+  transport.post([&member] { member.join(); });
+  while (!end) inbox.run_one(Inbox::Clock::now() + std::chrono::hours(1));
+  transport.stop();
+  return *end;
+}
+
 MemberEnd end_of(const comm::Loss& loss) {
   const bool own_error =
       loss.kind == comm::Loss::Kind::kError || loss.kind == comm::Loss::Kind::kDrift;

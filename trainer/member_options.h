@@ -7,9 +7,11 @@
 #include <string>
 
 #include "comm/asio/driver.h"
+#include "comm/member.h"
 #include "comm/messages.h"
 #include "core/log.h"
 #include "data/dataset_config.h"
+#include "trainer/inbox.h"
 
 namespace poseidon::trainer {
 
@@ -44,6 +46,14 @@ MemberEnd run_server(const MemberOptions& options, Log& log);
 std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options, comm::Role role,
                                                     Log& log,
                                                     std::function<void(std::exception_ptr)> failed);
+
+/// As whom and where it asks to take part; `listening` is where its transport listens.
+comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
+                                      const std::string& listening);
+
+/// Joins, and does what the inbox says until `end` has a value.
+MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,
+                    const std::optional<MemberEnd>& end);
 
 /// How a loss ends this process: an error of somebody's own is no lost peer.
 MemberEnd end_of(const comm::Loss& loss);

@@ -63,23 +63,10 @@ ServerRun::ServerRun(const MemberOptions& options, Log& log)
             inbox_.post([failure] { std::rethrow_exception(failure); });
           })) {
   member_ = std::make_unique<comm::Member>(
-      comm::Member::Options{
-          .role = comm::Role::kServer,
-          .wanted_rank = options.wanted_rank,
-          .coordinator = options.coordinator,
-          .address = options.advertise.empty() ? transport_->address() : options.advertise,
-          .facts = {{"build", build_identity()}},
-          .join_timeout = options.join_timeout},
-      *transport_, *this);
+      joining_options(options, comm::Role::kServer, transport_->address()), *transport_, *this);
 }
 
-MemberEnd ServerRun::go() {
-  transport_->start(*member_);
-  transport_->post([this] { member_->join(); });
-  while (!end_) inbox_.run_one(Inbox::Clock::now() + std::chrono::hours(1));
-  transport_->stop();
-  return *end_;
-}
+MemberEnd ServerRun::go() { return take_part(*transport_, *member_, inbox_, end_); }
 
 void ServerRun::over(MemberEnd end) {
   inbox_.post([this, end] { end_ = end; });

@@ -1,5 +1,4 @@
 #include <atomic>
-#include <deque>
 
 #include "comm/member.h"
 #include "core/error.h"
@@ -119,7 +118,6 @@ class WorkerRun final : public comm::MemberHost {
   // The main thread.
   void prepare(uint16_t rank, const Json& job);
   void build(const comm::Planned& planned);
-  void expect_values(const std::vector<int64_t>& places);
   void take_values();
   void train();
   void train_to_the_end();
@@ -136,7 +134,6 @@ class WorkerRun final : public comm::MemberHost {
   template <class Action>
   void guarded(Action action);
   void over(MemberEnd end);
-  int64_t last_step() const { return published_.last_step; }
 
   const MemberOptions& options_;
   Log& log_;
@@ -172,23 +169,10 @@ WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
             inbox_.post([failure] { std::rethrow_exception(failure); });
           })) {
   member_ = std::make_unique<comm::Member>(
-      comm::Member::Options{
-          .role = comm::Role::kWorker,
-          .wanted_rank = options.wanted_rank,
-          .coordinator = options.coordinator,
-          .address = options.advertise.empty() ? transport_->address() : options.advertise,
-          .facts = {{"build", build_identity()}},
-          .join_timeout = options.join_timeout},
-      *transport_, *this);
+      joining_options(options, comm::Role::kWorker, transport_->address()), *transport_, *this);
 }
 
-MemberEnd WorkerRun::go() {
-  transport_->start(*member_);
-  transport_->post([this] { member_->join(); });
-  while (!end_) inbox_.run_one(Inbox::Clock::now() + std::chrono::hours(1));
-  transport_->stop();
-  return *end_;
-}
+MemberEnd WorkerRun::go() { return take_part(*transport_, *member_, inbox_, end_); }
 
 void WorkerRun::over(MemberEnd end) {
   if (!end_) end_ = end;
