@@ -103,6 +103,11 @@ std::string FrameReader::finish(FrameSink& sink) {
   return "";
 }
 
+size_t FrameReader::missing() const {
+  const bool in_body = state_ == State::kBody || state_ == State::kDropped;
+  return in_body ? header_.length - done_ : 0;
+}
+
 std::string FrameReader::unfinished() const {
   if (state_ == State::kBody || state_ == State::kDropped)
     return "the body of a " + name_of(header_.kind) + " frame";

@@ -36,6 +36,8 @@ class FrameReader {
   /// `count` bytes of room() have been filled. Returns what is wrong with the stream, or "". After
   /// an error, or when the sink has said stop, the reader is not used again.
   std::string filled(size_t count, FrameSink& sink);
+  /// Bytes that the body which is being read still lacks; 0 between bodies.
+  size_t missing() const;
   /// "" between frames, else what the stream is in the middle of: "the header of a frame".
   std::string unfinished() const;
 

@@ -169,6 +169,7 @@ void Connection::opened(PeerIdentity peer) {
 // ---- Reading ----
 
 void Connection::read() {
+  stream_->expect(reader_.missing());
   stream_->read(reader_.room(),
                 [self = shared_from_this()](const std::error_code& error, size_t count) {
                   self->was_read(error, count);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "comm/asio/stream.h"
@@ -7,6 +8,10 @@ namespace poseidon::comm {
 namespace {
 
 using asio::ip::tcp;
+
+/// To be woken for each packet of a slice costs more than to read it; and a sign of life may come
+/// so much later.
+constexpr size_t kWorthWaking = 128 * 1024;
 
 /// A sequence of buffers that lies elsewhere: operations copy it, not what it views.
 template <class Buffer>
@@ -26,6 +31,14 @@ class PlainStream final : public Stream {
 
   void open(bool, Moved done) override {
     asio::post(socket_.get_executor(), [done = std::move(done)] { done({}, 0); });
+  }
+
+  void expect(size_t bytes) override {
+    const int wake_at = static_cast<int>(std::clamp<size_t>(bytes, 1, kWorthWaking));
+    if (wake_at == wake_at_) return;
+    wake_at_ = wake_at;
+    std::error_code ignored;  // then reads are only smaller
+    socket_.set_option(tcp::socket::receive_low_watermark(wake_at), ignored);
   }
 
   void read(const Room& room, Moved done) override {
@@ -50,6 +63,7 @@ class PlainStream final : public Stream {
 
  private:
   tcp::socket socket_;
+  int wake_at_ = 1;
   std::vector<asio::const_buffer> out_;
 };
 

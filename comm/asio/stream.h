@@ -22,6 +22,8 @@ class Stream {
   virtual asio::ip::tcp::socket& socket() = 0;
   /// Agrees with the other end, once, before anything is read or written.
   virtual void open(bool initiator, Moved done) = 0;
+  /// So many more bytes are certain to come: reads may wait until there are many of them.
+  virtual void expect(size_t bytes) { static_cast<void>(bytes); }
   /// Reads some bytes into the room, which stays until `done` or release().
   virtual void read(const Room& room, Moved done) = 0;
   /// Writes some of the pieces; they stay until `done` or release().

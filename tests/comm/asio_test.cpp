@@ -129,6 +129,26 @@ TEST_CASE("a body without a place is dropped, and what follows arrives") {
   CHECK(chunks_of(pair.server.events()) == std::vector<uint32_t>{3});
 }
 
+TEST_CASE("slices may come in drops, with a place or without one") {
+  Node server(server_options());
+  const BareSocket peer(server.address());
+  peer.shake_hands(kSecret);
+  REQUIRE(server.wait_open());
+  Bytes stream;
+  for (uint32_t chunk : {1u, 99u, 2u}) {  // 99 has no place
+    const Bytes frame =
+        frame_of(header_of(FrameKind::kContribution, chunk), pattern(kSliceBytes, 1));
+    stream.insert(stream.end(), frame.begin(), frame.end());
+  }
+  constexpr size_t kDrop = 90'001;
+  for (size_t sent = 0; sent < stream.size(); sent += kDrop) {
+    peer.send(std::span(stream).subspan(sent, std::min(kDrop, stream.size() - sent)));
+    std::this_thread::sleep_for(5ms);
+  }
+  REQUIRE(server.wait_frames(2));
+  CHECK(chunks_of(server.events()) == std::vector<uint32_t>{1, 2});
+}
+
 TEST_CASE("what breaks the format ends the connection, and is named") {
   Node server(server_options());
   BareSocket peer(server.address());
@@ -339,17 +359,21 @@ TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait")
 
 TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
   AsioOptions options = server_options();
-  options.bandwidth_limit_mbps = 250;
+  options.bandwidth_limit_mbps = 100;
   Node server(options), first(worker_options()), second(worker_options());
   first.connect(server.address());
   REQUIRE(server.wait_open(1));
   second.connect(server.address());
   REQUIRE(server.wait_open(2));
   const auto opened = server.events().opened;
-  for (uint32_t i = 0; i < 12; ++i)
-    for (size_t to : {0, 1})
-      server.send(opened[to].first, header_of(FrameKind::kSum), Bytes(kSliceBytes),
-                  bulk_priority(to == 0 ? 9 : 2));
+  const auto body = std::make_shared<const Bytes>(kSliceBytes);
+  // All at once, or frames that are not there yet would be overtaken.
+  server.run([&] {
+    for (uint32_t i = 0; i < 12; ++i)
+      for (size_t to : {0, 1})
+        server.transport().send(opened[to].first, header_of(FrameKind::kSum, i, kSliceBytes),
+                                {.bytes = *body, .owner = body}, bulk_priority(to == 0 ? 9 : 2));
+  });
   REQUIRE(first.wait_frames(12));
   REQUIRE(second.wait_frames(12));
   const auto ended = second.events().frames.back().at;
