@@ -38,8 +38,17 @@ void Layer::write_factors(const Bindings&, const FactorMemory&) {
   throw LogicError("this layer gives no factors");
 }
 
-void Layer::rebuild(const FactorMemory&, const Bindings&) {
+void Layer::rebuild(const FactorMemory&, const Bindings&, const GradientSink*) {
   throw LogicError("this layer gives no factors");
+}
+
+void Layer::give_gradient(int index, const float* canonical, const Bindings& memory,
+                          const GradientSink& sink) const {
+  const auto count = static_cast<size_t>(packed_count(index));
+  if (packed_is_canonical(index)) return sink(index, 0, {canonical, count});
+  float* packed = memory.parameters[static_cast<size_t>(index)].gradient;
+  pack(index, canonical, packed);
+  sink(index, 0, {packed, count});
 }
 
 }  // namespace poseidon::layers

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -135,6 +136,11 @@ struct Bindings {
   std::byte* scratch = nullptr;    ///< free for the time of the call
 };
 
+/// Takes a gradient as it is made: elements from `first` on of parameter `index`, in the layer's
+/// own order, while they are in the cache. Every element comes once, in any order, from several
+/// threads at a time; a piece is gone after the call.
+using GradientSink = std::function<void(int index, int64_t first, std::span<const float> piece)>;
+
 /// What a layer asks of the net; fixed when it is made.
 struct Needs {
   std::vector<Layout> input_layouts;  ///< the net reorders where a producer gives another
@@ -168,8 +174,10 @@ class Layer {
   /// `factors`, if they are wanted. backward then makes the input gradients alone.
   virtual void write_factors(const Bindings& memory, const FactorMemory& factors);
   /// Of such a layer: the gradients of its parameters from the stacked factors of
-  /// LayerRequest::factor_rows samples. Bits do not depend on the number of threads.
-  virtual void rebuild(const FactorMemory& factors, const Bindings& memory);
+  /// LayerRequest::factor_rows samples, to `sink`, which leaves the gradients' memory undefined, or
+  /// without one there. Bits do not depend on the number of threads.
+  virtual void rebuild(const FactorMemory& factors, const Bindings& memory,
+                       const GradientSink* sink);
 
   /// Elements of parameter `index` in the order this layer keeps it, padding (always zero)
   /// included.
@@ -177,6 +185,10 @@ class Layer {
   /// From canonical order to the layer's own, and back.
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
+  /// Gives `sink` the gradient of a parameter that lies in canonical order elsewhere. Leaves the
+  /// gradient's memory undefined.
+  virtual void give_gradient(int index, const float* canonical, const Bindings& memory,
+                             const GradientSink& sink) const;
   /// Whether the two orders are one, so that pack and unpack only copy.
   virtual bool packed_is_canonical(int index) const = 0;
 

@@ -262,10 +262,11 @@ void Net::set_factor_memory(int layer, const layers::FactorMemory& memory) {
   state_->call_of_layer[at(layer)]->factors = memory;
 }
 
-void Net::rebuild(int layer, const layers::FactorMemory& stacked) {
+void Net::rebuild(int layer, const layers::FactorMemory& stacked,
+                  const layers::GradientSink* sink) {
   Call& call = *state_->call_of_layer[at(layer)];
   const TraceScope span(state_->trace, call.labels.rebuild);
-  call.layer->rebuild(stacked, call.memory);
+  call.layer->rebuild(stacked, call.memory, sink);
 }
 
 std::span<Parameter> Net::parameters() { return state_->parameters; }
@@ -329,6 +330,12 @@ void Net::gradient_from_canonical(const Parameter& parameter, std::span<const fl
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "a gradient is set whole");
   pack(parameter, values, parameter.gradient);
+}
+
+void Net::give_gradient(const Parameter& parameter, std::span<const float> canonical,
+                        const layers::GradientSink& sink) {
+  const Call& call = *state_->call_of_layer[at(parameter.layer)];
+  call.layer->give_gradient(parameter.index, canonical.data(), call.memory, sink);
 }
 
 bool Net::canonical_is_packed(const Parameter& parameter) const {

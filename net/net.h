@@ -88,9 +88,10 @@ class Net {
   /// Where the next backward passes put a layer's factors, a row for each sample of the net's
   /// batch; null: nowhere. The memory is the caller's.
   void set_factor_memory(int layer, const layers::FactorMemory& memory);
-  /// The layer's gradients from the stacked factors of Options::factor_rows samples. Not within a
-  /// pass, but for the callbacks.
-  void rebuild(int layer, const layers::FactorMemory& stacked);
+  /// The layer's gradients from the stacked factors of Options::factor_rows samples, to `sink` or,
+  /// without one, into their memory. Not within a pass, but for the callbacks.
+  void rebuild(int layer, const layers::FactorMemory& stacked,
+               const layers::GradientSink* sink = nullptr);
 
   /// In network order.
   std::span<Parameter> parameters();
@@ -126,6 +127,9 @@ class Net {
   /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements), and back.
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
   void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);
+  /// The same, piece by piece to `sink`, while the gradient's memory becomes undefined.
+  void give_gradient(const Parameter& parameter, std::span<const float> canonical,
+                     const layers::GradientSink& sink);
 
   /// A loss layer's (samples, 2) result of the last forward: loss and rank of the label, for each
   /// sample.

@@ -180,17 +180,13 @@ bool ClusterExchange::has_arrivals() {
 }
 
 std::optional<int> ClusterExchange::arrived() {
-  Arrival arrival;
-  {
-    MutexLock lock(mutex_);
-    if (lost_) throw JobLost(*lost_);
-    if (!has_arrivals()) return std::nullopt;
-    if (released_ > 0) --released_;
-    arrival = arrivals_.front();
-    arrivals_.pop_front();
-  }
-  take_in(arrival.layer, arrival.step);
-  return layers_[arrival.layer].node;
+  MutexLock lock(mutex_);
+  if (lost_) throw JobLost(*lost_);
+  if (!has_arrivals()) return std::nullopt;
+  if (released_ > 0) --released_;
+  last_arrived_ = arrivals_.front();
+  arrivals_.pop_front();
+  return layers_[last_arrived_.layer].node;
 }
 
 void ClusterExchange::wait() {
@@ -199,13 +195,17 @@ void ClusterExchange::wait() {
   if (lost_) throw JobLost(*lost_);
 }
 
-/// Puts the sums of a layer where the optimizer reads them.
-void ClusterExchange::take_in(uint32_t index, uint64_t step) {
-  Layer& layer = layers_[index];
-  if (layer.factors) return net_.rebuild(layer.node, (*layer.factors)[step % 2].all());
-  for (Tensor& tensor : layer.tensors)
-    if (!tensor.direct)
-      net_.gradient_from_canonical(*tensor.parameter, tensor.canonical.as<float>());
+void ClusterExchange::give(const layers::GradientSink* sink) {
+  Layer& layer = layers_[last_arrived_.layer];
+  if (layer.factors)
+    return net_.rebuild(layer.node, (*layer.factors)[last_arrived_.step % 2].all(), sink);
+  for (Tensor& tensor : layer.tensors) {
+    if (tensor.parameter == nullptr) continue;
+    if (sink != nullptr)
+      net_.give_gradient(*tensor.parameter, tensor.memory(), *sink);
+    else if (!tensor.direct)
+      net_.gradient_from_canonical(*tensor.parameter, tensor.memory());
+  }
 }
 
 void ClusterExchange::check_alive() {

@@ -43,6 +43,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
+  void give(const layers::GradientSink* sink) override;
   void wait() override;
 
   /// Numbers by place in Net::summed_layers(), by layer of the plan.
@@ -77,6 +78,10 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     std::vector<Tensor> tensors;
     std::optional<std::array<StackedFactors, 2>> factors;  ///< by parity of the step
   };
+  struct Arrival {
+    uint64_t step = 0;
+    uint32_t layer = 0;
+  };
   struct Contribution {
     uint32_t layer = 0, tensor = 0;
     comm::Part part;
@@ -88,7 +93,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
   std::span<const float> finished_part(Tensor& tensor, size_t part);
   void hand_over(std::function<void()> task);
-  void take_in(uint32_t layer, uint64_t step);
   void check_alive();
   bool has_arrivals() REQUIRES(mutex_);
 
@@ -105,12 +109,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   uint64_t step_;                                 ///< under way
   int64_t contributed_ = 0;                       ///< layers of the last own shard
   std::vector<std::function<void()>> held_back_;  ///< without overlap
+  Arrival last_arrived_;
   std::unique_ptr<comm::WorkerExchange> numbers_;
 
-  struct Arrival {
-    uint64_t step = 0;
-    uint32_t layer = 0;
-  };
   Mutex mutex_;
   Condition changed_;
   std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);

@@ -36,13 +36,8 @@ void LocalExchange::forward_done(int64_t shard) {
 }
 
 void LocalExchange::contribute(int layer, int64_t shard) {
-  const bool last = shard == shards_ - 1;
-  const auto factors = factors_.find(layer);
-  if (factors == factors_.end())
-    sum_gradients(layer, shard);
-  else if (last)
-    net_.rebuild(layer, factors->second.all());
-  if (last) arrived_.push_back(layer);
+  if (!factors_.contains(layer)) sum_gradients(layer, shard);
+  if (shard == shards_ - 1) arrived_.push_back(layer);
 }
 
 void LocalExchange::sum_gradients(int layer, int64_t shard) {
@@ -54,9 +49,19 @@ void LocalExchange::sum_gradients(int layer, int64_t shard) {
 
 std::optional<int> LocalExchange::arrived() {
   if (arrived_.empty()) return std::nullopt;
-  const int layer = arrived_.front();
+  last_arrived_ = arrived_.front();
   arrived_.pop_front();
-  return layer;
+  return last_arrived_;
+}
+
+void LocalExchange::give(const layers::GradientSink* sink) {
+  const auto factors = factors_.find(last_arrived_);
+  if (factors != factors_.end()) return net_.rebuild(last_arrived_, factors->second.all(), sink);
+  if (sink == nullptr) return;
+  for (const int index : net_.parameters_of(last_arrived_)) {
+    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
+    if (parameter.learned) (*sink)(parameter.index, 0, parameter.gradient);
+  }
 }
 
 void LocalExchange::wait() {

@@ -28,10 +28,13 @@ class GradientExchange {
   /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
-  /// A layer of which all sums over all shards are in the net's memory, in place of gradients and
-  /// contributions. Each of Net::summed_layers() arrives once a step. None when no further one is
-  /// there yet.
+  /// A layer of which all sums over all shards are there: those of contributions in the net's
+  /// memory, those of gradients for give(). Each of Net::summed_layers() arrives once a step. None
+  /// when no further one is there yet.
   virtual std::optional<int> arrived() = 0;
+  /// The summed gradients of the layer that arrived last: to `sink`, in pieces, or without one into
+  /// the net's memory, in place of the gradients.
+  virtual void give(const layers::GradientSink* sink) = 0;
   /// Blocks until arrived() has one to give. Only while one is under way.
   virtual void wait() = 0;
 };
@@ -45,6 +48,7 @@ class LocalExchange final : public GradientExchange {
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
+  void give(const layers::GradientSink* sink) override;
   void wait() override;
 
  private:
@@ -55,6 +59,7 @@ class LocalExchange final : public GradientExchange {
   std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter, each statistic
   std::map<int, StackedFactors> factors_;          ///< by layer
   std::deque<int> arrived_;
+  int last_arrived_ = -1;
 };
 
 }  // namespace poseidon::trainer

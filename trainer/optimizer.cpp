@@ -102,20 +102,28 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
   }
 }
 
-void Optimizer::update(size_t index, const UpdateStep& step) {
+void Optimizer::update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
+                       std::span<const float> gradient) {
   const net::Parameter& parameter = net_.parameters()[index];
-  if (!parameter.learned) return;
-  layers::UpdateMemory memory{.value = parameter.value,
-                              .gradient = parameter.gradient,
+  const auto piece = [&](std::span<float> whole) {
+    return whole.subspan(static_cast<size_t>(first), gradient.size());
+  };
+  layers::UpdateMemory memory{.value = piece(parameter.value),
+                              .gradient = gradient,
                               .state = {},
-                              .new_value = parameter.next,
+                              .new_value = piece(parameter.next),
                               .new_state = {}};
   const std::span<const State> states = states_of_parameter_[index];
   for (size_t i = 0; i < states.size(); ++i) {
-    memory.state[i] = states[i].memory;
-    memory.new_state[i] = states[i].next;
+    memory.state[i] = piece(states[i].memory);
+    memory.new_state[i] = piece(states[i].next);
   }
-  updater_.update(numbers_for(parameter, step), memory);
+  updater_.update(numbers, memory);
+}
+
+void Optimizer::update(size_t index, const UpdateStep& step) {
+  const net::Parameter& parameter = net_.parameters()[index];
+  if (parameter.learned) update(index, numbers(index, step), 0, parameter.gradient);
 }
 
 void Optimizer::flip(int layer) {
@@ -124,8 +132,8 @@ void Optimizer::flip(int layer) {
       std::swap(state.memory, state.next);
 }
 
-layers::UpdateNumbers Optimizer::numbers_for(const net::Parameter& parameter,
-                                             const UpdateStep& step) {
+layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
+  const net::Parameter& parameter = net_.parameters()[index];
   const auto real = [](double value) { return static_cast<float>(value); };
   const double decay = config_.weight_decay * parameter.spec.decay_multiplier;
   const double updates = static_cast<double>(step.step) + 1;

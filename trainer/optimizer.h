@@ -47,8 +47,15 @@ class Optimizer {
   /// `net` and `updater` must outlive it. State begins at zero.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
-  /// The next value and state of parameter `index` of the net, from its gradient. With one version
-  /// they are the current ones; with two they become so by Net::flip and flip().
+  /// The numbers of the next update of parameter `index` of the net. Its gradient must be in the
+  /// net's memory where needs_norms().
+  layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
+  /// The next value and state of a parameter's elements from `first` on, from their gradients, in
+  /// packed order. With one version they are the current ones; with two they become so by Net::flip
+  /// and flip(). Pieces may be updated by several threads at a time.
+  void update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
+              std::span<const float> gradient);
+  /// The whole update, from the gradient in the net's memory.
   void update(size_t index, const UpdateStep& step);
   /// Makes the next state of a layer's parameters the current one, as Net::flip does with values.
   void flip(int layer);
@@ -57,6 +64,8 @@ class Optimizer {
   /// gradients must be final.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
+  /// Whether an update needs the norm of the whole gradient first.
+  bool needs_norms() const { return clips() || config_.rule() == layers::UpdateRule::kLars; }
 
   /// A state tensor by its name in checkpoints, "conv1.weight.velocity". `memory` and `next` trade
   /// places by flip().
@@ -69,7 +78,6 @@ class Optimizer {
   std::span<const State> states() const { return states_; }
 
  private:
-  layers::UpdateNumbers numbers_for(const net::Parameter& parameter, const UpdateStep& step);
   double trust_of(const net::Parameter& parameter, double decay);
   double gradient_norm(const net::Parameter& parameter);
 

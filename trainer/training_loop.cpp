@@ -183,6 +183,7 @@ void TrainingLoop::update_arrived() {
 }
 
 void TrainingLoop::arrived(int layer) {
+  if (optimizer_.needs_norms()) exchange_.give(nullptr);
   if (optimizer_.clips())
     unclipped_.push_back(layer);
   else
@@ -198,13 +199,28 @@ void TrainingLoop::update_clipped() {
 
 void TrainingLoop::update_layer(int layer) {
   const TraceScope span(options_.trace, labels_[at(layer)].update);
-  for (const int index : net_.parameters_of(layer)) optimizer_.update(at(index), update_);
+  update_parameters(layer);
   for (const int index : net_.statistics_of(layer))
     update_statistic(net_.statistics()[at(index)], options_.logical_shards);
   flip(layer);
   updated_.push_back(layer);
   under_way_[at(layer)] = false;
   --layers_under_way_;
+}
+
+void TrainingLoop::update_parameters(int layer) {
+  const std::span<const int> parameters = net_.parameters_of(layer);
+  if (optimizer_.needs_norms()) {
+    for (const int index : parameters) optimizer_.update(at(index), update_);
+    return;
+  }
+  // Each piece of a sum while it is in the cache.
+  std::vector<layers::UpdateNumbers> numbers;
+  for (const int index : parameters) numbers.push_back(optimizer_.numbers(at(index), update_));
+  const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
+    optimizer_.update(at(parameters[at(place)]), numbers[at(place)], first, piece);
+  };
+  exchange_.give(&update);
 }
 
 void TrainingLoop::flip(int layer) {

@@ -106,6 +106,7 @@ class TrainingLoop {
   /// With clipping: the common norm needs all sums before the first update.
   void update_clipped();
   void update_layer(int layer);
+  void update_parameters(int layer);
   void flip(int layer);
 
   net::Net& net_;

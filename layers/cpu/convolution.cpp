@@ -5,7 +5,7 @@
 #include "core/cpu/onednn.h"
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
-#include "layers/cpu/scratch.h"
+#include "layers/cpu/weight_order.h"
 
 namespace poseidon::layers::cpu {
 
@@ -151,7 +151,7 @@ class CpuConvolution final : public CpuLayer {
       if (request.input_needs_gradient[0]) choose_backward_data(request, asker);
     }
     set_needs(request);
-    order_ = WeightOrder(device_, {geometry_.weight, kFloat, canonical_tag(geometry_)}, weight_);
+    order_ = WeightOrder(device_, geometry_.weight, canonical_tag(geometry_), weight_);
   }
 
   int64_t packed_count(int index) const override {
@@ -167,6 +167,13 @@ class CpuConvolution final : public CpuLayer {
   void unpack(int index, const float* packed, float* canonical) const override {
     if (index != 0) return CpuLayer::unpack(index, packed, canonical);
     order_.unpack(device_, packed, canonical);
+  }
+
+  void give_gradient(int index, const float* canonical, const Bindings& memory,
+                     const GradientSink& sink) const override {
+    if (index != 0) return CpuLayer::give_gradient(index, canonical, memory, sink);
+    order_.pack_pieces(device_, canonical, memory.parameters[0].gradient,
+                       [&](int64_t first, std::span<const float> piece) { sink(0, first, piece); });
   }
 
   bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }

@@ -88,13 +88,28 @@ size_t FactorRebuild::scratch_bytes() const {
   return static_cast<size_t>(device_.threads()) * scratch_of_thread();
 }
 
-void FactorRebuild::run(const FactorMemory& factors, float* weight_gradient, float* bias_gradient,
-                        std::byte* scratch) const {
+int64_t FactorRebuild::elements_before(int64_t first_output) const {
+  return first_output / kOutputs * static_cast<int64_t>(full_.weight.get_size() / sizeof(float));
+}
+
+void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
+                        const GradientSink* sink) const {
   const int64_t blocks = blocks_of(shape_);
-#pragma omp parallel for schedule(dynamic) num_threads(device_.threads())
-  for (int64_t b = 0; b < blocks; ++b)
-    run_block(b + 1 < blocks ? full_ : last_, b * kOutputs, factors, weight_gradient, bias_gradient,
-              scratch + static_cast<size_t>(omp_get_thread_num()) * scratch_of_thread());
+  const auto team = static_cast<int>(std::min<int64_t>(device_.threads(), blocks));
+#pragma omp parallel for schedule(dynamic) num_threads(team)
+  for (int64_t b = 0; b < blocks; ++b) {
+    const Block& block = b + 1 < blocks ? full_ : last_;
+    const int64_t first = b * kOutputs;
+    // With a sink each thread has the room of one block, again and again: it stays in the cache.
+    const int64_t room = sink != nullptr ? omp_get_thread_num() * kOutputs : first;
+    float* weight = memory.parameters[0].gradient + elements_before(room);
+    float* bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr;
+    run_block(block, first, factors, weight, bias,
+              memory.scratch + static_cast<size_t>(omp_get_thread_num()) * scratch_of_thread());
+    if (sink == nullptr) continue;
+    (*sink)(0, elements_before(first), {weight, block.weight.get_size() / sizeof(float)});
+    if (bias != nullptr) (*sink)(1, first, {bias, static_cast<size_t>(block.outputs)});
+  }
 }
 
 void FactorRebuild::run_block(const Block& block, int64_t first_output, const FactorMemory& factors,
@@ -105,15 +120,12 @@ void FactorRebuild::run_block(const Block& block, int64_t first_output, const Fa
   for (int64_t sample = 0; sample < samples_; ++sample)
     std::copy_n(factors.deltas + sample * shape_.rows + first_output, block.outputs,
                 deltas + sample * block.outputs);
-  // All blocks before this one are full ones.
-  const auto elements = static_cast<int64_t>(full_.weight.get_size() / sizeof(float));
-  float* weight = weight_gradient + first_output / kOutputs * elements;
   dnnl::stream stream(device_.engine());
   Arguments arguments(device_);
   arguments.add(DNNL_ARG_SRC, block.activations, factors.activations);
   arguments.add(DNNL_ARG_DIFF_DST, block.deltas, deltas);
-  arguments.add(DNNL_ARG_DIFF_WEIGHTS, block.weight, weight);
-  if (shape_.bias) arguments.add(DNNL_ARG_DIFF_BIAS, block.bias, bias_gradient + first_output);
+  arguments.add(DNNL_ARG_DIFF_WEIGHTS, block.weight, weight_gradient);
+  if (shape_.bias) arguments.add(DNNL_ARG_DIFF_BIAS, block.bias, bias_gradient);
   arguments.run(block.primitive, block.scratchpad, pieces, stream);
 }
 

@@ -22,9 +22,8 @@ class FactorRebuild {
                 dnnl::memory::format_tag weight_order);
 
   size_t scratch_bytes() const;
-  /// Writes the weight gradient in the weight's order; `bias_gradient` is null without a bias.
-  void run(const FactorMemory& factors, float* weight_gradient, float* bias_gradient,
-           std::byte* scratch) const;
+  /// As Layer::rebuild.
+  void run(const FactorMemory& factors, const Bindings& memory, const GradientSink* sink) const;
 
  private:
   /// The computation of one block.
@@ -36,6 +35,8 @@ class FactorRebuild {
   Block make_block(int64_t outputs, dnnl::memory::format_tag weight_order) const;
   void run_block(const Block& block, int64_t first_output, const FactorMemory& factors,
                  float* weight_gradient, float* bias_gradient, std::byte* scratch) const;
+  /// Elements of the weight before the block that begins with this output.
+  int64_t elements_before(int64_t first_output) const;
   size_t scratch_of_thread() const;
 
   CpuDevice& device_;

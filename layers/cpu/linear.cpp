@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/factors.h"
-#include "layers/cpu/scratch.h"
+#include "layers/cpu/weight_order.h"
 
 namespace poseidon::layers::cpu {
 
@@ -32,7 +32,7 @@ class CpuLinear final : public CpuLayer {
         bias_({linear_.outputs}, kFloat, FormatTag::x) {
     make_forward(request.training, any_weight());
     if (request.factor_rows > 0) make_rebuild(request);
-    order_ = WeightOrder(device_, plain_weight(), weight_);
+    order_ = WeightOrder(device_, {linear_.outputs, linear_.inputs}, FormatTag::oi, weight_);
     if (request.training) make_backward(request.input_needs_gradient[0]);
     needs_.input_layouts = {Layout::kPlain};
     needs_.output_layout = Layout::kPlain;
@@ -52,6 +52,13 @@ class CpuLinear final : public CpuLayer {
   void unpack(int index, const float* packed, float* canonical) const override {
     if (index != 0) return CpuLayer::unpack(index, packed, canonical);
     order_.unpack(device_, packed, canonical);
+  }
+
+  void give_gradient(int index, const float* canonical, const Bindings& memory,
+                     const GradientSink& sink) const override {
+    if (index != 0) return CpuLayer::give_gradient(index, canonical, memory, sink);
+    order_.pack_pieces(device_, canonical, memory.parameters[0].gradient,
+                       [&](int64_t first, std::span<const float> piece) { sink(0, first, piece); });
   }
 
   bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
@@ -80,9 +87,9 @@ class CpuLinear final : public CpuLayer {
     std::copy_n(memory.inputs[0].data, linear_.samples * linear_.inputs, factors.activations);
   }
 
-  void rebuild(const FactorMemory& factors, const Bindings& memory) override {
-    rebuild_->run(factors, memory.parameters[0].gradient,
-                  linear_.bias ? memory.parameters[1].gradient : nullptr, memory.scratch);
+  void rebuild(const FactorMemory& factors, const Bindings& memory,
+               const GradientSink* sink) override {
+    rebuild_->run(factors, memory, sink);
   }
 
  private:

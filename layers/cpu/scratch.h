@@ -74,26 +74,4 @@ class PreparedReorder {
   dnnl::reorder reorder_;
 };
 
-/// A weight's way between canonical order and the one its layer keeps it in, made once.
-class WeightOrder {
- public:
-  WeightOrder() = default;
-  WeightOrder(CpuDevice& device, const MemoryDesc& canonical, const MemoryDesc& packed)
-      : is_canonical_(canonical == packed),
-        pack_(device, canonical, packed),
-        unpack_(device, packed, canonical) {}
-
-  bool is_canonical() const { return is_canonical_; }
-  void pack(CpuDevice& device, const float* canonical, float* packed) const {
-    pack_.run(device, const_cast<float*>(canonical), packed);
-  }
-  void unpack(CpuDevice& device, const float* packed, float* canonical) const {
-    unpack_.run(device, const_cast<float*>(packed), canonical);
-  }
-
- private:
-  bool is_canonical_ = true;
-  PreparedReorder pack_, unpack_;
-};
-
 }  // namespace poseidon::layers::cpu

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <mutex>
 
 #include "core/cpu/cpu_device.h"
 #include "core/error.h"
@@ -97,6 +98,29 @@ TEST_CASE("the gradient rebuilt from stacked factors is the sum over the batches
   for (size_t i = 0; i < sum.size(); ++i)
     worst = std::max(worst, std::abs(static_cast<double>(rebuilt[i]) - sum[i]));
   CHECK(worst < 1e-6);
+}
+
+TEST_CASE("a rebuilt gradient that is given in pieces is the one in memory, each element once") {
+  Bench bench({"hidden"});
+  bench.run_all();
+  bench.net.rebuild(kHidden, bench.factors(0));
+  const std::span<const int> parameters = bench.net.parameters_of(kHidden);
+  std::vector<std::vector<float>> whole, pieces;
+  for (const int index : parameters) {
+    const std::span<float> gradient = bench.net.parameters()[static_cast<size_t>(index)].gradient;
+    whole.emplace_back(gradient.begin(), gradient.end());
+    pieces.emplace_back(gradient.size(), -1.0f);
+  }
+  size_t given = 0;
+  std::mutex mutex;
+  const layers::GradientSink sink = [&](int place, int64_t first, std::span<const float> piece) {
+    const std::lock_guard lock(mutex);
+    std::ranges::copy(piece, pieces[static_cast<size_t>(place)].begin() + first);
+    given += piece.size();
+  };
+  bench.net.rebuild(kHidden, bench.factors(0), &sink);
+  CHECK(pieces == whole);
+  CHECK(given == whole[0].size() + whole[1].size());
 }
 
 TEST_CASE("a gradient is deltas^T x activations, that of the bias the sum of the deltas") {

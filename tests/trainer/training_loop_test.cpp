@@ -29,6 +29,7 @@ class LateExchange final : public GradientExchange {
     // Every other time, so that some layers are updated early and some late.
     return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
   }
+  void give(const layers::GradientSink* sink) override { local_.give(sink); }
   void wait() override {
     polls_ = 0;
     local_.wait();

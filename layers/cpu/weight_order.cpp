@@ -1,0 +1,194 @@
+#include "layers/cpu/weight_order.h"
+
+#include <omp.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+using poseidon::cpu::kFloat;
+
+/// Below this many elements, waking the team costs more than the work.
+constexpr size_t kWorthATeam = 1 << 14;
+
+template <int kBlock>
+struct Vector {
+  using Type [[gnu::vector_size(kBlock * sizeof(float))]] = float;
+};
+
+/// Swaps the lanes of `b` whose number lacks the bit kLane with those of `a` that have it.
+template <size_t kLane, class V, size_t... kLanes>
+[[gnu::always_inline]] inline void exchange(V& a, V& b, std::index_sequence<kLanes...>) {
+  constexpr size_t kOther = sizeof...(kLanes);
+  const V low = __builtin_shufflevector(
+      a, b, ((kLanes & kLane) != 0 ? kOther + (kLanes ^ kLane) : kLanes)...);
+  const V high =
+      __builtin_shufflevector(a, b, ((kLanes & kLane) != 0 ? kOther + kLanes : kLanes ^ kLane)...);
+  a = low;
+  b = high;
+}
+
+/// Transposes the 2 x 2 blocks of kLane rows and lanes.
+template <size_t kLane, size_t kBlock, class V>
+[[gnu::always_inline]] inline void exchange_rows(V (&rows)[kBlock]) {
+#pragma GCC unroll 16
+  for (size_t row = 0; row < kBlock; ++row)
+    if ((row & kLane) == 0)
+      exchange<kLane>(rows[row], rows[row | kLane], std::make_index_sequence<kBlock>());
+}
+
+/// kBlock rows of kBlock floats that are `in_row` floats apart, to columns that are `out_row`
+/// apart. In registers; oneDNN 2.6's reorders take 1.4 to 8 times as long.
+template <int kBlock>
+inline void transpose(const float* in, int64_t in_row, float* out, int64_t out_row) {
+  using V = typename Vector<kBlock>::Type;
+  V rows[kBlock];
+#pragma GCC unroll 16
+  for (int row = 0; row < kBlock; ++row) std::memcpy(&rows[row], in + row * in_row, sizeof(V));
+  exchange_rows<1>(rows);
+  exchange_rows<2>(rows);
+  exchange_rows<4>(rows);
+  if constexpr (kBlock > 8) exchange_rows<8>(rows);
+#pragma GCC unroll 16
+  for (int row = 0; row < kBlock; ++row) std::memcpy(out + row * out_row, &rows[row], sizeof(V));
+}
+
+/// A piece, which is a block of outputs. kArea: the kernel's positions; 0: as many as `area` says.
+template <int kBlock, int64_t kArea>
+struct Piece {
+  static constexpr int64_t kPlane = kBlock * kBlock;
+
+  int64_t inputs, area;
+
+  int64_t positions() const { return kArea > 0 ? kArea : area; }
+  int64_t row() const { return inputs * positions(); }
+
+  void pack(const float* canonical, float* packed) const {
+    std::vector<float> planes(static_cast<size_t>(positions() * kPlane));
+    for (int64_t input = 0; input < inputs; input += kBlock) {
+      for (int64_t output = 0; output < kBlock; ++output)
+        part(canonical + output * row() + input * positions(), planes.data() + output * kBlock);
+      for (int64_t position = 0; position < positions(); ++position, packed += kPlane)
+        transpose<kBlock>(planes.data() + position * kPlane, kBlock, packed, kBlock);
+    }
+  }
+  void unpack(const float* packed, float* canonical) const {
+    std::vector<float> planes(static_cast<size_t>(positions() * kPlane));
+    for (int64_t input = 0; input < inputs; input += kBlock) {
+      for (int64_t position = 0; position < positions(); ++position, packed += kPlane)
+        transpose<kBlock>(packed, kBlock, planes.data() + position * kPlane, kBlock);
+      for (int64_t output = 0; output < kBlock; ++output)
+        join(planes.data() + output * kBlock, canonical + output * row() + input * positions());
+    }
+  }
+
+ private:
+  /// Canonical order has an input's positions beside each other, a plane one position's inputs.
+  void part(const float* run, float* planes) const {
+    for (int64_t input = 0; input < kBlock; ++input)
+      for (int64_t position = 0; position < positions(); ++position)
+        planes[position * kPlane + input] = *run++;
+  }
+  void join(const float* planes, float* run) const {
+    for (int64_t input = 0; input < kBlock; ++input)
+      for (int64_t position = 0; position < positions(); ++position)
+        *run++ = planes[position * kPlane + input];
+  }
+};
+
+/// Kernels of 1 x 1 are transposed at once.
+template <int kBlock>
+struct Piece<kBlock, 1> {
+  int64_t inputs, area;
+
+  void pack(const float* canonical, float* packed) const {
+    for (int64_t input = 0; input < inputs; input += kBlock)
+      transpose<kBlock>(canonical + input, inputs, packed + input * kBlock, kBlock);
+  }
+  void unpack(const float* packed, float* canonical) const {
+    for (int64_t input = 0; input < inputs; input += kBlock)
+      transpose<kBlock>(packed + input * kBlock, kBlock, canonical + input, inputs);
+  }
+};
+
+/// Calls `use` with the piece's code.
+template <int kBlock, class Use>
+void with_piece_of(int64_t inputs, int64_t area, const Use& use) {
+  if (area == 1) return use(Piece<kBlock, 1>{inputs, area});
+  if (area == 9) return use(Piece<kBlock, 9>{inputs, area});
+  return use(Piece<kBlock, 0>{inputs, area});
+}
+
+template <class Use>
+void with_piece_of(int64_t block, int64_t inputs, int64_t area, const Use& use) {
+  if (block == 16) return with_piece_of<16>(inputs, area, use);
+  return with_piece_of<8>(inputs, area, use);
+}
+
+}  // namespace
+
+WeightOrder::WeightOrder(CpuDevice& device, const Dims& shape, FormatTag canonical,
+                         const MemoryDesc& packed)
+    : count_(packed.get_size() / sizeof(float)), blocked_(blocked(shape, packed)) {
+  const MemoryDesc dense(shape, kFloat, canonical);
+  is_canonical_ = dense == packed;
+  pack_ = PreparedReorder(device, dense, packed);
+  unpack_ = PreparedReorder(device, packed, dense);
+}
+
+std::optional<WeightOrder::Blocked> WeightOrder::blocked(const Dims& shape,
+                                                         const MemoryDesc& packed) {
+  if (shape.size() != 4) return std::nullopt;
+  for (const auto& [block, order] :
+       {std::pair{16, FormatTag::OIhw16i16o}, std::pair{8, FormatTag::OIhw8i8o}})
+    if (shape[0] % block == 0 && shape[1] % block == 0 &&
+        packed == MemoryDesc(shape, kFloat, order))
+      return Blocked{
+          .outputs = shape[0], .inputs = shape[1], .area = shape[2] * shape[3], .block = block};
+  return std::nullopt;
+}
+
+void WeightOrder::Blocked::pack(const float* canonical, float* packed) const {
+  with_piece_of(block, inputs, area, [&](const auto& piece) { piece.pack(canonical, packed); });
+}
+
+void WeightOrder::Blocked::unpack(const float* packed, float* canonical) const {
+  with_piece_of(block, inputs, area, [&](const auto& piece) { piece.unpack(packed, canonical); });
+}
+
+template <class Body>
+void WeightOrder::for_each_piece(const Body& body) const {
+#pragma omp parallel for schedule(static) if (count_ >= kWorthATeam)
+  for (int64_t piece = 0; piece < blocked_->pieces(); ++piece) body(piece * blocked_->elements());
+}
+
+void WeightOrder::pack(CpuDevice& device, const float* canonical, float* packed) const {
+  if (!blocked_) return pack_.run(device, const_cast<float*>(canonical), packed);
+  for_each_piece([&](int64_t first) { blocked_->pack(canonical + first, packed + first); });
+}
+
+void WeightOrder::unpack(CpuDevice& device, const float* packed, float* canonical) const {
+  if (!blocked_) return unpack_.run(device, const_cast<float*>(packed), canonical);
+  for_each_piece([&](int64_t first) { blocked_->unpack(packed + first, canonical + first); });
+}
+
+void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* memory,
+                              const TakePiece& take) const {
+  if (!blocked_) {
+    pack(device, canonical, memory);
+    return take(0, {memory, count_});
+  }
+  for_each_piece([&](int64_t first) {
+    // Each thread has the room of one piece, again and again.
+    const auto elements = static_cast<size_t>(blocked_->elements());
+    float* piece = memory + static_cast<size_t>(omp_get_thread_num()) * elements;
+    blocked_->pack(canonical + first, piece);
+    take(first, {piece, elements});
+  });
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "layers/cpu/scratch.h"
+
+namespace poseidon::layers::cpu {
+
+using poseidon::cpu::Dims;
+using poseidon::cpu::FormatTag;
+
+/// A weight's way between canonical order (outputs x inputs/groups x kernel) and the one its layer
+/// keeps it in, made once.
+class WeightOrder {
+ public:
+  /// Elements from `first` on, in the layer's own order.
+  using TakePiece = std::function<void(int64_t first, std::span<const float> piece)>;
+
+  WeightOrder() = default;
+  WeightOrder(CpuDevice& device, const Dims& shape, FormatTag canonical, const MemoryDesc& packed);
+
+  bool is_canonical() const { return is_canonical_; }
+  void pack(CpuDevice& device, const float* canonical, float* packed) const;
+  void unpack(CpuDevice& device, const float* packed, float* canonical) const;
+  /// pack(), but each piece is handed over by the thread that made it, while it is in the cache.
+  /// `memory`, as large as the packed weight, is used for the pieces.
+  void pack_pieces(CpuDevice& device, const float* canonical, float* memory,
+                   const TakePiece& take) const;
+
+ private:
+  /// oneDNN's order of blocks of outputs, blocks of inputs, kernel, inputs, outputs (OIhw16i16o): a
+  /// block of outputs is a piece in both orders.
+  struct Blocked {
+    int64_t outputs = 0, inputs = 0, area = 0, block = 0;
+    int64_t pieces() const { return outputs / block; }
+    int64_t elements() const { return block * inputs * area; }  ///< of a piece
+    void pack(const float* canonical, float* packed) const;     ///< one piece
+    void unpack(const float* packed, float* canonical) const;
+  };
+  static std::optional<Blocked> blocked(const Dims& shape, const MemoryDesc& packed);
+  template <class Body>
+  void for_each_piece(const Body& body) const;
+
+  bool is_canonical_ = true;
+  size_t count_ = 0;                ///< packed elements
+  std::optional<Blocked> blocked_;  ///< by own code; all other orders by oneDNN's
+  PreparedReorder pack_, unpack_;
+};
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,80 @@
+// A weight's way to the order its layer keeps it in, beside oneDNN's own.
+
+#include "layers/cpu/weight_order.h"
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+#include <numeric>
+
+using namespace poseidon;
+using namespace poseidon::layers::cpu;
+
+namespace {
+
+using poseidon::cpu::kFloat;
+
+struct Case {
+  Dims shape;  ///< outputs, inputs, kernel
+  FormatTag order;
+};
+
+/// Piecewise where blocks of outputs and inputs are whole, by oneDNN elsewhere.
+const std::vector<Case> kCases{
+    {{32, 48, 1, 1}, FormatTag::OIhw16i16o},   {{16, 16, 3, 3}, FormatTag::OIhw16i16o},
+    {{64, 32, 3, 3}, FormatTag::OIhw16i16o},   {{48, 16, 5, 2}, FormatTag::OIhw16i16o},
+    {{128, 256, 3, 3}, FormatTag::OIhw16i16o}, {{20, 24, 3, 3}, FormatTag::OIhw16i16o},
+    {{24, 8, 1, 1}, FormatTag::OIhw8i8o},      {{8, 24, 3, 3}, FormatTag::OIhw8i8o},
+    {{16, 8, 2, 2}, FormatTag::OIhw8i8o},      {{32, 3, 7, 7}, FormatTag::Ohwi16o},
+    {{16, 16, 3, 3}, FormatTag::oihw},         {{32, 32, 3, 3}, FormatTag::OIhw16o16i}};
+
+struct Bench {
+  explicit Bench(const Case& each)
+      : device(2),
+        packed_order(each.shape, kFloat, each.order),
+        order(device, each.shape, FormatTag::oihw, packed_order),
+        canonical(static_cast<size_t>(std::accumulate(each.shape.begin(), each.shape.end(),
+                                                      int64_t{1}, std::multiplies<>()))),
+        packed(packed_order.get_size() / sizeof(float)) {
+    std::iota(canonical.begin(), canonical.end(), 1.0f);
+    const PreparedReorder reference(device, {each.shape, kFloat, FormatTag::oihw}, packed_order);
+    reference.run(device, canonical.data(), packed.data());
+  }
+
+  cpu::CpuDevice device;
+  MemoryDesc packed_order;
+  WeightOrder order;
+  std::vector<float> canonical, packed;
+};
+
+}  // namespace
+
+TEST_CASE("weights are packed and unpacked as oneDNN does it") {
+  for (const Case& each : kCases) {
+    CAPTURE(each.shape);
+    Bench bench(each);
+    std::vector<float> packed(bench.packed.size()), canonical(bench.canonical.size());
+    bench.order.pack(bench.device, bench.canonical.data(), packed.data());
+    CHECK(packed == bench.packed);
+    bench.order.unpack(bench.device, packed.data(), canonical.data());
+    CHECK(canonical == bench.canonical);
+  }
+}
+
+TEST_CASE("a weight that is packed in pieces is given whole, each element once") {
+  for (const Case& each : kCases) {
+    CAPTURE(each.shape);
+    Bench bench(each);
+    std::vector<float> memory(bench.packed.size()), given(bench.packed.size(), -1);
+    size_t count = 0;
+    std::mutex mutex;
+    bench.order.pack_pieces(bench.device, bench.canonical.data(), memory.data(),
+                            [&](int64_t first, std::span<const float> piece) {
+                              const std::lock_guard lock(mutex);
+                              std::ranges::copy(piece, given.begin() + first);
+                              count += piece.size();
+                            });
+    CHECK(given == bench.packed);
+    CHECK(count == given.size());
+  }
+}
