@@ -158,7 +158,7 @@ class Gradients final : public ExchangeMemory {
  public:
   Gradients() : layers_(kLayers, std::vector<float>(kElements)) {}
 
-  std::span<float> sum(uint32_t layer, uint32_t) override { return layers_[layer]; }
+  std::span<float> sum(uint32_t layer, uint32_t, uint64_t) override { return layers_[layer]; }
   std::span<float> factors(uint32_t, uint32_t, uint64_t) override { return {}; }
 
   void mark(uint32_t layer) {
