@@ -161,6 +161,7 @@ TEST_CASE("checkpoints and tests on the way change nothing where sums are late")
   const Json often =
       job.run("often", {"comm.staleness=2", "train.test_every=2", "train.checkpoint_every=1"});
   CHECK(digest(often) == digest(plain));
+  CHECK(digest(job.run("on-time")) != digest(plain));
   SilentLog log;
   for (int64_t step = 1; step <= 9; ++step) {
     const auto file =
