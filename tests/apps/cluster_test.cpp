@@ -84,7 +84,8 @@ TEST_CASE("a trace shows all processes, and how steps went in each") {
   const std::set<std::string> of_worker{"forward", "backward", "update", "wait", "send", "receive"};
   const std::set<std::string> of_server{"send", "receive", "sum"};
   REQUIRE(processes.size() == 3);
-  for (const auto& [process, name] : processes) {
+  for (const auto& process : processes) {
+    const std::string& name = process.second;
     CAPTURE(name);
     const auto& expected = name.starts_with("worker") ? of_worker : of_server;
     CHECK(std::ranges::includes(categories[name], expected));
