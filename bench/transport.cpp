@@ -198,7 +198,7 @@ class Worker final : private Outlet {
       if (step < begun_[layer] || step > slowest + kMostAhead) continue;
       begun_[layer] = step + 1;
       gradients_.mark(layer);
-      exchange_.contribute(step, layer, 0, exchange_.parts()[0], gradients_.sum(layer, 0));
+      exchange_.contribute(step, layer, 0, exchange_.parts()[0], gradients_.sum(layer, 0, step));
     }
   }
 
