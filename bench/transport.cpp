@@ -158,7 +158,7 @@ class Gradients final : public ExchangeMemory {
  public:
   Gradients() : layers_(kLayers, std::vector<float>(kElements)) {}
 
-  std::span<float> sum(uint32_t layer, uint32_t) override { return layers_[layer]; }
+  std::span<float> sum(uint32_t layer, uint32_t, uint64_t) override { return layers_[layer]; }
   std::span<float> factors(uint32_t, uint32_t, uint64_t) override { return {}; }
 
   void mark(uint32_t layer) {
@@ -198,7 +198,7 @@ class Worker final : private Outlet {
       if (step < begun_[layer] || step > slowest + kMostAhead) continue;
       begun_[layer] = step + 1;
       gradients_.mark(layer);
-      exchange_.contribute(step, layer, 0, exchange_.parts()[0], gradients_.sum(layer, 0));
+      exchange_.contribute(step, layer, 0, exchange_.parts()[0], gradients_.sum(layer, 0, step));
     }
   }
 

@@ -51,6 +51,7 @@ Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes
       .policy = request.policy,
       .wire = request.wire,
       .overlap = request.overlap,
+      .staleness = request.staleness,
       .layers = {},
       .chunks = {}};
   for (size_t i = 0; i < schemes.size(); ++i)

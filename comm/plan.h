@@ -56,6 +56,7 @@ struct PlanRequest {
   std::string wire = "fp32";     ///< "fp32", "bf16"
   int64_t chunk_bytes = 2097152;
   Overlap overlap = Overlap::kPriority;
+  int64_t staleness = 0;  ///< steps that sums may be late
   // Policy "time" needs these; with them every plan has a prediction.
   double link_mbps = 0;          ///< one direction of a node's link
   std::vector<LayerTime> times;  ///< by layer, with what follows it and has nothing to sum
@@ -87,11 +88,17 @@ struct LayerPlan {
   double bytes = 0;       ///< what it will really move, averaged over the nodes
 };
 
+/// Of sums that are late: each step more holds one more of every sum.
+inline constexpr int64_t kMostStaleness = 1024;
+
 struct Plan {
   int64_t workers = 1, servers = 1, logical_shards = 1, global_batch = 1;
   bool servers_apart = false;
   std::string policy = "bytes", wire = "fp32";
   Overlap overlap = Overlap::kPriority;
+  /// Step t is computed with the sums of steps up to t - 1 - staleness, so as many steps and one
+  /// are in flight.
+  int64_t staleness = 0;
   std::vector<LayerPlan> layers;
   std::vector<Chunk> chunks;  ///< in order of key, then of first piece
   double bytes_per_node = 0;

@@ -100,6 +100,7 @@ void read_top(Fields& fields, Plan& plan) {
   read_choice(fields, "policy", plan.policy, {"bytes", "time"});
   read_choice(fields, "wire", plan.wire, {"fp32", "bf16"});
   fields.option("overlap", plan.overlap, {"priority", "barrier", "none"}, "", required);
+  fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
   fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
   fields.objects(
       "layers", 0, [&](size_t size) { plan.layers.resize(size); },
@@ -220,6 +221,7 @@ Json to_json(const Plan& plan) {
           {"servers_apart", plan.servers_apart},
           {"wire", plan.wire},
           {"overlap", name_of(plan.overlap)},
+          {"staleness", plan.staleness},
           {"chunks", std::move(chunks)}};
 }
 

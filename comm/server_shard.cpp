@@ -23,11 +23,10 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
     const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_);
     check(slices_of(bytes) <= kMostSlices, "a chunk has at most 64 slices");
     own_.push_back({.key = chunk.key, .bytes = bytes, .step = options.first_step});
-    own_.back().slices.resize(slices_of(bytes));
-    for (SliceSum& slice : own_.back().slices) {
-      slice.complete.resize(tree_.nodes().size());
-      slice.values.resize(tree_.nodes().size());
-    }
+    const SliceSum empty{.complete = std::vector<bool>(tree_.nodes().size()),
+                         .values = std::vector<Values>(tree_.nodes().size())};
+    own_.back().window.assign(static_cast<size_t>(plan.staleness + 1),
+                              {.slices = std::vector<SliceSum>(slices_of(bytes), empty)});
   }
 }
 
@@ -47,7 +46,7 @@ std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) co
   if (!is_slice_of(header, chunk.bytes))
     return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", header.chunk,
                 ", which has ", chunk.bytes);
-  if (header.step > chunk.step)
+  if (header.step >= chunk.step + chunk.window.size())
     return text("sent a contribution to step ", header.step, " before the sum of step ", chunk.step,
                 " was made");
   return "";
@@ -61,9 +60,9 @@ Placement ServerShard::place(uint32_t worker, const FrameHeader& header) {
   std::string fault = fault_of(worker, header);
   if (!fault.empty()) return Placement::refused(std::move(fault));
   OwnChunk& chunk = *own_chunk(header.chunk);
-  const SliceSum& slice = chunk.slices[header.offset / kSliceBytes];
   const auto leaf = static_cast<size_t>(tree_.leaf_of(header.part));
-  if (header.step < chunk.step || slice.complete[leaf]) {
+  if (header.step < chunk.step ||
+      chunk.at(header.step).slices[header.offset / kSliceBytes].complete[leaf]) {
     ++traffic_.repeated;
     if (!mutated(Mutation::kDoubleContribution) || header.step < chunk.step)
       return Placement::dropped();
@@ -85,13 +84,13 @@ void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   Values values = std::move(incoming.values);
   if (values != nullptr && number_ == WireNumber::kBf16)
     from_wire(number_, incoming.wire.data(), values->values());
-  complete(header.chunk, header.offset / kSliceBytes,
-           static_cast<size_t>(tree_.leaf_of(header.part)), std::move(values));
+  complete(header, std::move(values));
 }
 
-void ServerShard::complete(uint32_t chunk, uint64_t slice, size_t node, Values values) {
-  SliceSum& sum = own_chunk(chunk)->slices[slice];
+void ServerShard::complete(const FrameHeader& header, Values values) {
+  SliceSum& sum = own_chunk(header.chunk)->at(header.step).slices[header.offset / kSliceBytes];
   const std::vector<PartTree::Node>& nodes = tree_.nodes();
+  auto node = static_cast<size_t>(tree_.leaf_of(header.part));
   if (sum.complete[node]) {  // only code that is wrong on purpose comes here
     if (sum.values[node] != nullptr) add_into(sum.values[node]->values(), values->values());
     return;
@@ -109,20 +108,20 @@ void ServerShard::complete(uint32_t chunk, uint64_t slice, size_t node, Values v
     sum.values[sibling].reset();
     node = static_cast<size_t>(nodes[node].parent);
   }
-  send_sum(chunk, slice, values);
-  finish_slice(chunk, slice);
+  send_sum(header, values);
+  finish_slice(header);
 }
 
-void ServerShard::send_sum(uint32_t chunk, uint64_t slice, const Values& values) {
-  const OwnChunk& own = *own_chunk(chunk);
+void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
+  const OwnChunk& own = *own_chunk(of.chunk);
   const FrameHeader header{.kind = FrameKind::kSum,
                            .view = options_.view,
-                           .step = own.step,
+                           .step = of.step,
                            .key = own.key,
-                           .chunk = chunk,
+                           .chunk = of.chunk,
                            .part = {0, static_cast<uint32_t>(plan_.logical_shards)},
-                           .offset = slice * kSliceBytes,
-                           .length = slice_length(own.bytes, slice)};
+                           .offset = of.offset,
+                           .length = of.length};
   Payload payload;
   if (values != nullptr) {
     if (number_ == WireNumber::kBf16)  // in place: it only shrinks
@@ -136,15 +135,19 @@ void ServerShard::send_sum(uint32_t chunk, uint64_t slice, const Values& values)
   }
 }
 
-void ServerShard::finish_slice(uint32_t index, uint64_t slice) {
-  OwnChunk& chunk = *own_chunk(index);
-  SliceSum& sum = chunk.slices[slice];
-  std::fill(sum.complete.begin(), sum.complete.end(), true);
-  if (++chunk.slices_done < chunk.slices.size()) return;
-  chunk.slices_done = 0;
-  ++chunk.step;
-  for (SliceSum& each : chunk.slices) std::fill(each.complete.begin(), each.complete.end(), false);
-  count_bytes(plan_.chunks[index]);
+void ServerShard::finish_slice(const FrameHeader& of) {
+  OwnChunk& chunk = *own_chunk(of.chunk);
+  StepSum& sum = chunk.at(of.step);
+  SliceSum& slice = sum.slices[of.offset / kSliceBytes];
+  std::fill(slice.complete.begin(), slice.complete.end(), true);
+  ++sum.slices_done;
+  // A later step may be summed first; it counts in its turn.
+  while (chunk.at(chunk.step).slices_done == sum.slices.size()) {
+    StepSum& done = chunk.at(chunk.step++);
+    done.slices_done = 0;
+    for (SliceSum& each : done.slices) std::fill(each.complete.begin(), each.complete.end(), false);
+    count_bytes(plan_.chunks[of.chunk]);
+  }
 }
 
 void ServerShard::count_bytes(const Chunk& chunk) {
@@ -162,7 +165,7 @@ std::string ServerShard::awaiting() const {
   for (size_t i = 0; i < plan_.chunks.size(); ++i) {
     if (own_index_[i] < 0) continue;
     const OwnChunk& chunk = own_[static_cast<size_t>(own_index_[i])];
-    for (const SliceSum& slice : chunk.slices) {
+    for (const SliceSum& slice : chunk.at(chunk.step).slices) {
       const auto leaves = slice.complete.begin() + static_cast<int64_t>(tree_.leaves());
       if (std::none_of(slice.complete.begin(), leaves, [](bool done) { return done; })) continue;
       for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)

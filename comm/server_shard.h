@@ -16,7 +16,8 @@ namespace poseidon::comm {
 
 /// The sums of one server: takes the workers' contributions to its chunks slice by slice, adds them
 /// by the fixed tree while they come, sends each slice's sum to all workers as soon as it is
-/// complete, and keeps nothing of it. Knows nothing of sockets or time.
+/// complete, and keeps nothing of it. As many steps may be in flight as the plan's staleness and
+/// one. Knows nothing of sockets or time.
 class ServerShard {
  public:
   struct Options {
@@ -51,12 +52,17 @@ class ServerShard {
     std::vector<bool> complete;
     std::vector<Values> values;
   };
-  struct OwnChunk {
-    uint32_t key = 0;
-    uint64_t bytes = 0;  ///< on the wire
-    uint64_t step = 0;   ///< that is being summed
+  struct StepSum {
     uint64_t slices_done = 0;
     std::vector<SliceSum> slices = {};
+  };
+  struct OwnChunk {
+    uint32_t key = 0;
+    uint64_t bytes = 0;                ///< on the wire
+    uint64_t step = 0;                 ///< the first that is not summed yet
+    std::vector<StepSum> window = {};  ///< from that step on, by step modulo their number
+    StepSum& at(uint64_t which) { return window[which % window.size()]; }
+    const StepSum& at(uint64_t which) const { return window[which % window.size()]; }
   };
   struct Incoming {
     std::vector<std::byte> wire;  ///< bf16: as it came
@@ -65,9 +71,9 @@ class ServerShard {
 
   OwnChunk* own_chunk(uint32_t chunk);
   std::string fault_of(uint32_t worker, const FrameHeader& header) const;
-  void complete(uint32_t chunk, uint64_t slice, size_t node, Values values);
-  void send_sum(uint32_t chunk, uint64_t slice, const Values& values);
-  void finish_slice(uint32_t chunk, uint64_t slice);
+  void complete(const FrameHeader& header, Values values);
+  void send_sum(const FrameHeader& of, const Values& values);
+  void finish_slice(const FrameHeader& of);
   void count_bytes(const Chunk& chunk);
 
   const Plan& plan_;

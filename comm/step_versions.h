@@ -20,6 +20,8 @@ class StepVersions {
     check(updates_[layer] == complete_steps(), "a layer is at most one step ahead");
     ++updates_[layer];
   }
+  /// Steps whose updates `layer` has.
+  uint64_t steps_of(size_t layer) const { return updates_[layer]; }
   /// Steps whose updates all layers have.
   uint64_t complete_steps() const {
     uint64_t least = UINT64_MAX;

@@ -57,9 +57,13 @@ void WorkerExchange::index_layers() {
   for (uint32_t i = 0; i < plan_.layers.size(); ++i) {
     const LayerPlan& layer = plan_.layers[i];
     pieces_of_.emplace_back(layer.traffic.tensors.size());
-    layers_.push_back({.step = options_.first_step, .by_factors = layer.scheme == Scheme::kSfb});
-    if (layers_[i].by_factors)
-      for (FactorStep& factors : layers_[i].factors) begin_factors(i, factors);
+    layers_.push_back(
+        {.step = options_.first_step,
+         .by_factors = layer.scheme == Scheme::kSfb,
+         .pieces_due = std::vector<size_t>(static_cast<size_t>(plan_.staleness + 1))});
+    if (!layers_[i].by_factors) continue;
+    layers_[i].factors.resize(steps_of_factors(plan_));
+    for (FactorStep& factors : layers_[i].factors) begin_factors(i, factors);
   }
 }
 
@@ -68,22 +72,24 @@ void WorkerExchange::index_chunks() {
     const Chunk& chunk = plan_.chunks[i];
     ChunkState state{.bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_),
                      .direct = chunk.pieces.size() == 1 && number_ == WireNumber::kFp32,
-                     .step = options_.first_step,
-                     .pieces_due = std::vector<size_t>(parts_.size(), chunk.pieces.size())};
+                     .step = options_.first_step};
     state.slices = slices_of(state.bytes);
     check(state.slices <= kMostSlices, "a chunk has at most 64 slices");
+    ChunkStep step{.pieces_due = std::vector<size_t>(parts_.size(), chunk.pieces.size())};
     if (!state.direct && options_.carries_payload) {
-      state.staged.resize(parts_.size(), std::vector<std::byte>(state.bytes));
-      state.sum.resize(state.bytes);
+      step.staged.resize(parts_.size(), std::vector<std::byte>(state.bytes));
+      step.sum.resize(state.bytes);
     }
+    state.window.assign(static_cast<size_t>(plan_.staleness + 1), step);
     chunks_.push_back(std::move(state));
     for (uint32_t p = 0; p < chunk.pieces.size(); ++p) {
       const Piece& piece = chunk.pieces[p];
       pieces_of_[piece.layer][piece.tensor].push_back({i, p});
       ++layers_[piece.layer].pieces;
-      ++layers_[piece.layer].pieces_due;
     }
   }
+  for (LayerState& layer : layers_)
+    std::fill(layer.pieces_due.begin(), layer.pieces_due.end(), layer.pieces);
 }
 
 // ---- sending
@@ -100,21 +106,22 @@ void WorkerExchange::contribute(uint64_t step, uint32_t layer, uint32_t tensor, 
   for (const PieceOf& place : pieces_of_[layer][tensor]) {
     ChunkState& state = chunks_[place.chunk];
     const Piece& piece = plan_.chunks[place.chunk].pieces[place.piece];
-    check(state.step == step, "a sum is awaited before the next one is contributed to");
+    check(in_flight(step, state.step), "a sum is awaited before the next one is contributed to");
+    ChunkStep& of_step = state.at(step);
     std::span<const float> mine;
     if (options_.carries_payload)
       mine = values.subspan(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count));
-    if (!state.direct) stage(state, own, place, mine);
-    if (--state.pieces_due[own] > 0) continue;
-    state.pieces_due[own] = plan_.chunks[place.chunk].pieces.size();
+    if (!state.direct) stage(of_step, own, place, mine);
+    if (--of_step.pieces_due[own] > 0) continue;
+    of_step.pieces_due[own] = plan_.chunks[place.chunk].pieces.size();
     if (!options_.carries_payload)
-      send_chunk(place.chunk, own, {});
+      send_chunk(step, place.chunk, own, {});
     else
-      send_chunk(place.chunk, own, state.direct ? std::as_bytes(mine) : state.staged[own]);
+      send_chunk(step, place.chunk, own, state.direct ? std::as_bytes(mine) : of_step.staged[own]);
   }
 }
 
-void WorkerExchange::stage(ChunkState& state, size_t own, const PieceOf& place,
+void WorkerExchange::stage(ChunkStep& state, size_t own, const PieceOf& place,
                            std::span<const float> values) {
   if (!options_.carries_payload) return;
   size_t before = 0;
@@ -123,13 +130,14 @@ void WorkerExchange::stage(ChunkState& state, size_t own, const PieceOf& place,
   to_wire(number_, values, state.staged[own].data() + before * bytes_of(number_));
 }
 
-void WorkerExchange::send_chunk(uint32_t index, size_t own, std::span<const std::byte> bytes) {
+void WorkerExchange::send_chunk(uint64_t step, uint32_t index, size_t own,
+                                std::span<const std::byte> bytes) {
   const Chunk& chunk = plan_.chunks[index];
   const ChunkState& state = chunks_[index];
   send_slices({Role::kServer, static_cast<uint16_t>(chunk.server)},
               {.kind = FrameKind::kContribution,
                .view = options_.view,
-               .step = state.step,
+               .step = step,
                .key = chunk.key,
                .chunk = index,
                .part = parts_[own]},
@@ -174,8 +182,9 @@ std::span<float> WorkerExchange::factor_rows(uint32_t layer, uint32_t which, uin
 
 void WorkerExchange::contribute_factors(uint64_t step, uint32_t layer, uint32_t shard) {
   LayerState& state = layers_[layer];
-  check(state.by_factors && state.step == step, "factors are contributed once a step, in order");
-  FactorStep& factors = state.factors[step % 2];
+  check(state.by_factors && in_flight(step, state.step),
+        "factors are contributed once a step, in order");
+  FactorStep& factors = state.factors_of(step);
   for (uint32_t which : {kDeltas, kActivations}) {
     send_factor(step, layer, which, shard);
     factors.slices_due -= factors.slices[shard][which].size();
@@ -239,7 +248,7 @@ std::string WorkerExchange::fault_of_sum(NodeId from, const FrameHeader& header)
   if (!is_slice_of(header, chunk.bytes))
     return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", header.chunk,
                 ", which has ", chunk.bytes);
-  if (header.step > chunk.step)
+  if (header.step >= chunk.step + chunk.window.size())
     return text("sent the sum of step ", header.step, ", but step ", chunk.step, " is awaited");
   return "";
 }
@@ -248,42 +257,51 @@ Placement WorkerExchange::place_sum(NodeId from, const FrameHeader& header) {
   std::string fault = fault_of_sum(from, header);
   if (!fault.empty()) return Placement::refused(std::move(fault));
   ChunkState& state = chunks_[header.chunk];
-  if (header.step < state.step || state.received.has(header.offset / kSliceBytes)) {
+  if (header.step < state.step || state.at(header.step).received.has(header.offset / kSliceBytes)) {
     ++traffic_.repeated;
     return Placement::dropped();
   }
   if (!options_.carries_payload) return Placement::into({});
   if (!state.direct)
-    return Placement::into(std::span(state.sum).subspan(header.offset, header.length));
+    return Placement::into(
+        std::span(state.at(header.step).sum).subspan(header.offset, header.length));
   const Piece& piece = plan_.chunks[header.chunk].pieces[0];
   const auto first = static_cast<size_t>(piece.first) * sizeof(float) + header.offset;
-  return Placement::into(
-      std::as_writable_bytes(memory_.sum(piece.layer, piece.tensor)).subspan(first, header.length));
+  return Placement::into(std::as_writable_bytes(memory_.sum(piece.layer, piece.tensor, header.step))
+                             .subspan(first, header.length));
 }
 
 void WorkerExchange::received_sum(const FrameHeader& header) {
   ChunkState& state = chunks_[header.chunk];
-  state.received.add(header.offset / kSliceBytes);
-  if (!state.received.complete(state.slices)) return;
-  const Chunk& chunk = plan_.chunks[header.chunk];
-  if (!state.direct && options_.carries_payload) unpack_sum(chunk, state);
-  state.received.clear();
-  ++state.step;
+  ChunkStep& of_step = state.at(header.step);
+  of_step.received.add(header.offset / kSliceBytes);
+  if (!of_step.received.complete(state.slices)) return;
+  if (!state.direct && options_.carries_payload)
+    unpack_sum(plan_.chunks[header.chunk], of_step, header.step);
+  // A later step's may come first; it counts in its turn.
+  while (state.at(state.step).received.complete(state.slices)) finish_chunk_step(header.chunk);
+}
+
+void WorkerExchange::finish_chunk_step(uint32_t index) {
+  ChunkState& state = chunks_[index];
+  const Chunk& chunk = plan_.chunks[index];
+  const uint64_t step = state.step++;
+  state.at(step).received.clear();
   const bool counts = !on_one_node(plan_, rank_, chunk.server);
   for (const Piece& piece : chunk.pieces) {
     if (counts)
       bytes_of_layer_[piece.layer].received +=
           static_cast<uint64_t>(piece.count) * bytes_of(number_);
-    --layers_[piece.layer].pieces_due;
+    --layers_[piece.layer].due(step);
     finish_if_complete(piece.layer);
   }
 }
 
-void WorkerExchange::unpack_sum(const Chunk& chunk, const ChunkState& state) {
+void WorkerExchange::unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step) {
   const std::byte* wire = state.sum.data();
   for (const Piece& piece : chunk.pieces) {
     const std::span<float> target =
-        memory_.sum(piece.layer, piece.tensor)
+        memory_.sum(piece.layer, piece.tensor, step)
             .subspan(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count));
     from_wire(number_, wire, target);
     wire += target.size() * bytes_of(number_);
@@ -301,7 +319,7 @@ std::string WorkerExchange::fault_of_factor(NodeId from, const FrameHeader& head
   if (!is_slice_of(header, bytes))
     return text("sent ", header.length, " bytes at ", header.offset, " of a factor that has ",
                 bytes);
-  if (header.step > layers_[header.key].step + 1)
+  if (header.step >= layers_[header.key].step + steps_of_factors(plan_))
     return text("sent a factor of step ", header.step, ", but step ", layers_[header.key].step,
                 " is awaited");
   return "";
@@ -314,7 +332,7 @@ Placement WorkerExchange::place_factor(NodeId from, const FrameHeader& header) {
   const uint32_t shard = header.part.first;
   const uint64_t slice = header.offset / kSliceBytes;
   if (header.step < layer.step ||
-      layer.factors[header.step % 2].slices[shard][header.chunk][slice]) {
+      layer.factors_of(header.step).slices[shard][header.chunk][slice]) {
     ++traffic_.repeated;
     return Placement::dropped();
   }
@@ -330,7 +348,7 @@ Placement WorkerExchange::place_factor(NodeId from, const FrameHeader& header) {
 
 void WorkerExchange::received_factor(NodeId from, const FrameHeader& header) {
   const uint32_t layer = header.key, which = header.chunk, shard = header.part.first;
-  FactorStep& factors = layers_[layer].factors[header.step % 2];
+  FactorStep& factors = layers_[layer].factors_of(header.step);
   if (number_ == WireNumber::kBf16 && options_.carries_payload)
     from_wire(number_, wire_[from.rank].data(),
               factor_rows(layer, which, shard, header.step)
@@ -354,11 +372,12 @@ void WorkerExchange::begin_factors(uint32_t layer, FactorStep& factors) const {
 
 void WorkerExchange::finish_if_complete(uint32_t index) {
   LayerState& layer = layers_[index];
-  FactorStep& factors = layer.factors[layer.step % 2];
-  if (layer.pieces_due > 0 || (layer.by_factors && factors.slices_due > 0)) return;
-  if (layer.by_factors) begin_factors(index, factors);
-  layer.pieces_due = layer.pieces;
-  arrived_(layer.step++, index);
+  while (layer.due(layer.step) == 0 &&
+         (!layer.by_factors || layer.factors_of(layer.step).slices_due == 0)) {
+    if (layer.by_factors) begin_factors(index, layer.factors_of(layer.step));
+    layer.due(layer.step) = layer.pieces;
+    arrived_(layer.step++, index);
+  }
 }
 
 std::string WorkerExchange::awaiting(uint32_t index) const {
@@ -370,7 +389,7 @@ std::string WorkerExchange::awaiting(uint32_t index) const {
         return text("the sum of \"", name, "\" of step ", layer.step + 1, " from server ",
                     plan_.chunks[c].server);
   if (!layer.by_factors) return "";
-  const FactorStep& factors = layer.factors[layer.step % 2];
+  const FactorStep& factors = layer.factors_of(layer.step);
   for (uint32_t shard = 0; shard < worker_of_shard_.size(); ++shard)
     for (const std::vector<bool>& slices : factors.slices[shard])
       if (worker_of_shard_[shard] != rank_ &&

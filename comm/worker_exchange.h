@@ -22,15 +22,22 @@ namespace poseidon::comm {
 class ExchangeMemory {
  public:
   virtual ~ExchangeMemory() = default;
-  /// The sum of tensor `tensor` of layer `layer`, as the plan counts them. It may be the memory
-  /// that was contributed: a sum comes back only after the contribution has arrived.
-  virtual std::span<float> sum(uint32_t layer, uint32_t tensor) = 0;
-  /// The stacked factors of an SFB layer, global batch x (rows or columns), for even and for odd
-  /// steps: a peer may be one step ahead.
+  /// The sum of tensor `tensor` of layer `layer`, as the plan counts them; of as many steps as are
+  /// in flight. It may be the memory that was contributed: a sum comes back only after the
+  /// contribution has arrived.
+  virtual std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) = 0;
+  /// The stacked factors of an SFB layer, global batch x (rows or columns), of as many steps as
+  /// steps_of_factors() says.
   virtual std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) = 0;
 };
 
 inline constexpr uint32_t kDeltas = 0, kActivations = 1;
+
+/// Steps of which a worker may have factors at once. A peer that gives those of step t has had this
+/// worker's of t - 1 - staleness, which were made when those up to t - 2 - 2 staleness were used.
+inline size_t steps_of_factors(const Plan& plan) {
+  return 2 * static_cast<size_t>(plan.staleness + 1);
+}
 
 /// The gradients of one worker: sends parts of sums to the servers and factors to the peers as they
 /// become final, takes sums and factors in, and says when all of a layer's are there. Knows nothing
@@ -51,7 +58,8 @@ class WorkerExchange {
                  Outlet& outlet, Arrived arrived);
 
   /// The sum of this worker's shards in `part` of one tensor that goes by the parameter server.
-  /// `values` must stay until the layer has arrived.
+  /// `values` must stay until the layer has arrived. Steps come in order, as many ahead of the sums
+  /// as the plan's staleness.
   void contribute(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
                   std::span<const float> values);
   /// This worker's rows of both factors of logical shard `shard`, which lie in their place in
@@ -73,15 +81,20 @@ class WorkerExchange {
   std::string awaiting(uint32_t layer) const;
 
  private:
+  /// A chunk in one of the steps in flight.
+  struct ChunkStep {
+    std::vector<size_t> pieces_due = {};              ///< by own part: not contributed yet
+    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, unless direct
+    std::vector<std::byte> sum = {};                  ///< the same for what comes back
+    SliceSet received = {};
+  };
   struct ChunkState {
     uint64_t bytes = 0;  ///< on the wire
     uint64_t slices = 0;
     bool direct = false;  ///< one piece as it lies in memory: neither put together nor converted
     uint64_t step = 0;    ///< whose sum is awaited
-    std::vector<size_t> pieces_due = {};              ///< by own part: not contributed yet
-    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, unless direct
-    std::vector<std::byte> sum = {};                  ///< the same for what comes back
-    SliceSet received = {};
+    std::vector<ChunkStep> window = {};  ///< from that step on, by step modulo their number
+    ChunkStep& at(uint64_t which) { return window[which % window.size()]; }
   };
   /// The factors of one layer that have come, for one step.
   struct FactorStep {
@@ -91,9 +104,12 @@ class WorkerExchange {
   struct LayerState {
     uint64_t step = 0;  ///< that is awaited
     size_t pieces = 0;  ///< in all chunks
-    size_t pieces_due = 0;
     bool by_factors = false;
-    std::array<FactorStep, 2> factors = {};  ///< by parity of the step: a peer may be one ahead
+    std::vector<size_t> pieces_due = {};   ///< of the steps in flight
+    std::vector<FactorStep> factors = {};  ///< of more: peers may be ahead
+    size_t& due(uint64_t which) { return pieces_due[which % pieces_due.size()]; }
+    FactorStep& factors_of(uint64_t which) { return factors[which % factors.size()]; }
+    const FactorStep& factors_of(uint64_t which) const { return factors[which % factors.size()]; }
   };
   struct PieceOf {
     uint32_t chunk = 0, piece = 0;
@@ -106,8 +122,11 @@ class WorkerExchange {
   uint64_t factor_width(uint32_t layer, uint32_t which) const;
   uint64_t factor_bytes(uint32_t layer, uint32_t which, uint32_t shard) const;
   std::span<float> factor_rows(uint32_t layer, uint32_t which, uint32_t shard, uint64_t step) const;
-  void stage(ChunkState& chunk, size_t own, const PieceOf& piece, std::span<const float> values);
-  void send_chunk(uint32_t chunk, size_t own, std::span<const std::byte> bytes);
+  bool in_flight(uint64_t step, uint64_t awaited) const {
+    return step >= awaited && step - awaited <= static_cast<uint64_t>(plan_.staleness);
+  }
+  void stage(ChunkStep& chunk, size_t own, const PieceOf& piece, std::span<const float> values);
+  void send_chunk(uint64_t step, uint32_t chunk, size_t own, std::span<const std::byte> bytes);
   void send_factor(uint64_t step, uint32_t layer, uint32_t which, uint32_t shard);
   void send_slices(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes);
   std::string fault_of_sum(NodeId from, const FrameHeader& header) const;
@@ -116,7 +135,8 @@ class WorkerExchange {
   Placement place_factor(NodeId from, const FrameHeader& header);
   void received_sum(const FrameHeader& header);
   void received_factor(NodeId from, const FrameHeader& header);
-  void unpack_sum(const Chunk& chunk, const ChunkState& state);
+  void unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step);
+  void finish_chunk_step(uint32_t chunk);
   void finish_if_complete(uint32_t layer);
   Priority priority_of(uint32_t key) const;
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "comm/plan.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "core/fields.h"
@@ -43,6 +44,7 @@ void describe_state(Fields& fields, RunState& state) {
   fields.raw("choices", state.choices, "", Presence::kRequired);
   fields.raw("plan", state.plan, "");
   fields.text("dataset", state.dataset, "", Presence::kRequired);
+  fields.integer("sums_in_flight", state.in_flight, between(0, comm::kMostStaleness), "");
 }
 
 std::string name_of(int64_t step) { return "step-" + std::to_string(step); }
@@ -58,15 +60,16 @@ std::optional<int64_t> step_of(const fs::path& file) {
 }
 
 void write_state(const fs::path& path, const RunState& state, const AtomicFile& weights,
-                 std::span<const NamedTensor> tensors) {
+                 std::span<const NamedTensor* const> tensors) {
   RunState copy = state;
   Json header = write_fields([&](Fields& fields) { describe_state(fields, copy); });
+  if (state.in_flight == 0) header.erase("sums_in_flight");
   header["weights"] = {{"file", path.stem().string() + ".safetensors"},
                        {"bytes", weights.bytes()},
                        {"crc32c", weights.crc()}};
   header["tensors"] = Json::array();
-  for (const NamedTensor& tensor : tensors)
-    header["tensors"].push_back({{"name", tensor.name}, {"shape", tensor.shape.extents()}});
+  for (const NamedTensor* tensor : tensors)
+    header["tensors"].push_back({{"name", tensor->name}, {"shape", tensor->shape.extents()}});
   const std::string json = header.dump();
 
   AtomicFile file(path);
@@ -75,9 +78,9 @@ void write_state(const fs::path& path, const RunState& state, const AtomicFile& 
   file.write(bytes_of(static_cast<uint32_t>(json.size())));
   file.write(json);
   std::vector<float> values;
-  for (const NamedTensor& tensor : tensors) {
-    values.resize(tensor.count());
-    tensor.get(values);
+  for (const NamedTensor* tensor : tensors) {
+    values.resize(tensor->count());
+    tensor->get(values);
     file.write(std::as_bytes(std::span(values)));
   }
   file.write(bytes_of(file.bytes() + kTrailer));
@@ -86,6 +89,17 @@ void write_state(const fs::path& path, const RunState& state, const AtomicFile& 
 }
 
 }  // namespace
+
+std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight) {
+  std::vector<const NamedTensor*> all;
+  const auto add = [&](const std::vector<NamedTensor>& some) {
+    for (const NamedTensor& tensor : some) all.push_back(&tensor);
+  };
+  add(tensors.weights);
+  add(tensors.optimizer);
+  for (size_t place = 0; place < static_cast<size_t>(in_flight); ++place) add(tensors.sums[place]);
+  return all;
+}
 
 fs::path write_checkpoint(const fs::path& folder, const RunState& state,
                           const RunTensors& tensors) {
@@ -102,7 +116,8 @@ fs::path write_checkpoint(const fs::path& folder, const RunState& state,
                      {"parameters", std::to_string(tensors.parameters)}});
   weights.commit();
   try {
-    write_state(state_path, state, weights, tensors.optimizer);
+    const std::vector<const NamedTensor*> all = in_order(tensors, state.in_flight);
+    write_state(state_path, state, weights, std::span(all).subspan(tensors.weights.size()));
   } catch (...) {
     fs::remove(weights_path, ignored);
     throw;
@@ -119,6 +134,8 @@ Checkpoint::Checkpoint(const fs::path& state_file) : file_(state_file) {
       fields.raw("weights", others, "", Presence::kRequired);
       fields.raw("tensors", others, "", Presence::kRequired);
     });
+    if (state_.in_flight > state_.step)
+      fail(text("carries the sums of ", state_.in_flight, " steps, of ", state_.step, " done"));
     read_entries(header);
     check_weights(header);
   } catch (const ConfigError& error) {
@@ -227,27 +244,34 @@ void Checkpoint::restore(const RunTensors& tensors) const {
   if (weights.entries().size() != tensors.weights.size())
     throw ConfigError(text(weights_name, ": has ", weights.entries().size(),
                            " tensors, the network of this job ", tensors.weights.size()));
-  const auto find = [&](const std::string& name) {
-    return std::find_if(entries_.begin(), entries_.end(),
-                        [&](const Entry& entry) { return entry.name == name; });
-  };
-  for (const NamedTensor& tensor : tensors.optimizer) {
-    const auto entry = find(tensor.name);
-    expect_same(file_.path().string(), "optimizer state", tensor,
-                entry != entries_.end() ? &entry->shape : nullptr);
+  check(state_.in_flight <= static_cast<int64_t>(tensors.sums.size()),
+        "there is room for the sums in flight");
+  const std::vector<const NamedTensor*> all = in_order(tensors, state_.in_flight);
+  const std::span rest = std::span(all).subspan(tensors.weights.size());
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const Entry* entry = find(rest[i]->name);
+    expect_same(file_.path().string(),
+                i < tensors.optimizer.size() ? "optimizer state" : "sum in flight", *rest[i],
+                entry != nullptr ? &entry->shape : nullptr);
   }
-  if (entries_.size() != tensors.optimizer.size())
-    throw ConfigError(text(file_.path().string(), ": has ", entries_.size(),
-                           " tensors of optimizer state, the optimizer of this job ",
-                           tensors.optimizer.size()));
+  if (entries_.size() != rest.size())
+    throw ConfigError(text(file_.path().string(), ": has ", entries_.size(), " tensors of ",
+                           state_.in_flight > 0 ? "optimizer state and sums" : "optimizer state",
+                           ", the optimizer of this job ", rest.size()));
   for (const NamedTensor& tensor : tensors.weights)
     tensor.set(weights.read(*weights.find(tensor.name)));
   std::vector<float> values;
-  for (const NamedTensor& tensor : tensors.optimizer) {
-    values.resize(tensor.count());
-    file_.read(find(tensor.name)->offset, std::as_writable_bytes(std::span(values)));
-    tensor.set(values);
+  for (const NamedTensor* tensor : rest) {
+    values.resize(tensor->count());
+    file_.read(find(tensor->name)->offset, std::as_writable_bytes(std::span(values)));
+    tensor->set(values);
   }
+}
+
+const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.name == name; });
+  return found != entries_.end() ? &*found : nullptr;
 }
 
 namespace {

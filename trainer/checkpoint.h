@@ -26,6 +26,7 @@ struct RunState {
   Json choices = Json::object();  ///< layout and algorithm by layer
   Json plan = Json::object();     ///< how gradients were summed, as in plan.json
   std::string dataset;            ///< fingerprint of the training set
+  int64_t in_flight = 0;          ///< of the steps done, the last ones: their sums are carried
 };
 
 /// The tensors of a run, as they are named in files.
@@ -33,7 +34,13 @@ struct RunTensors {
   std::vector<NamedTensor> weights;    ///< parameters in network order, then statistics
   size_t parameters = 0;               ///< how many of them are parameters
   std::vector<NamedTensor> optimizer;  ///< optimizer state
+  /// Room for sums in flight, oldest step first; the first RunState::in_flight of them count.
+  std::vector<std::vector<NamedTensor>> sums = {};
 };
+
+/// All tensors in the order of files and messages: weights, optimizer state, then the sums of
+/// `in_flight` steps.
+std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight);
 
 /// Writes both files of step `state.step` into `folder`, which must exist: the weights first, the
 /// state last, so a checkpoint whose state is there is whole. Returns the path of the weights.
@@ -54,7 +61,7 @@ class Checkpoint {
   }
 
   /// Puts all tensors back. Throws ConfigError when the run's tensors are not those of the
-  /// checkpoint: another network or another optimizer.
+  /// checkpoint: another network or another optimizer. There must be room for its sums in flight.
   void restore(const RunTensors& tensors) const;
 
  private:
@@ -66,6 +73,7 @@ class Checkpoint {
   Json read_header();
   void read_entries(const Json& header);
   void check_weights(const Json& header) const;
+  const Entry* find(const std::string& name) const;
   [[noreturn]] void fail(const std::string& message) const;
 
   InputFile file_;

@@ -23,9 +23,9 @@ const Named* find_named(std::span<Named> all, const std::string& name) {
 
 }  // namespace
 
-std::span<float> ClusterExchange::Tensor::memory() const {
-  if (statistic != nullptr) return statistic->contribution;
-  return direct ? parameter->gradient : canonical.as<float>();
+std::span<float> ClusterExchange::Tensor::memory(uint64_t step) const {
+  if (!direct) return canonical[step % canonical.size()].as<float>();
+  return statistic != nullptr ? statistic->contribution : parameter->gradient;
 }
 
 ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
@@ -45,14 +45,16 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
     Layer layer;
     find_tensors(layer, planned.traffic, updater);
     if (const auto shape = net.factor_shape(layer.node))
-      layer.factors.emplace(std::array{StackedFactors(*shape, plan.global_batch),
-                                       StackedFactors(*shape, plan.global_batch)});
+      for (size_t step = 0; step < comm::steps_of_factors(plan); ++step)
+        layer.factors.emplace_back(*shape, plan.global_batch);
     layer_of_node_[layer.node] = static_cast<uint32_t>(layers_.size());
     layers_.push_back(std::move(layer));
   }
   for (const int node : net.summed_layers())
     if (!layer_of_node_.contains(node))
       throw ConfigError("the plan knows nothing of a layer that learns");
+  MutexLock lock(mutex_);
+  steps_arrived_.assign(layers_.size(), first_step);
 }
 
 void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traffic,
@@ -60,22 +62,27 @@ void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traff
   for (const comm::TensorTraffic& planned : traffic.tensors) {
     Tensor tensor{.parameter = find_named(net_.parameters(), planned.name),
                   .statistic = find_named(net_.statistics(), planned.name),
-                  .canonical = {},
                   .trees = {},
+                  .canonical = {},
                   .parts = {}};
     if (tensor.parameter == nullptr && tensor.statistic == nullptr)
       throw ConfigError("the plan has \"" + planned.name + "\", which the network has not");
     layer.node = tensor.parameter != nullptr ? tensor.parameter->layer : tensor.statistic->layer;
     const bool by_factors = net_.factor_shape(layer.node).has_value();
-    tensor.direct = tensor.parameter == nullptr || net_.canonical_is_packed(*tensor.parameter);
-    const auto elements = static_cast<size_t>(planned.elements);
+    tensor.direct = plan_.staleness == 0 &&
+                    (tensor.parameter == nullptr || net_.canonical_is_packed(*tensor.parameter));
+    const auto bytes = static_cast<size_t>(planned.elements) * sizeof(float);
+    const auto steps = static_cast<size_t>(plan_.staleness + 1);
     if (!by_factors) {
-      if (!tensor.direct) tensor.canonical = Buffer(elements * sizeof(float));
+      for (size_t step = 0; step < steps && !tensor.direct; ++step)
+        tensor.canonical.emplace_back(bytes);
       const size_t packed = tensor.parameter != nullptr ? tensor.parameter->gradient.size()
                                                         : tensor.statistic->contribution.size();
       for (const comm::Part& part : parts_) {
         tensor.trees.emplace_back(packed, part.count, updater);
-        if (parts_.size() > 1) tensor.parts.emplace_back(elements * sizeof(float));
+        if (parts_.size() == 1) continue;
+        std::vector<Buffer>& of_steps = tensor.parts.emplace_back();
+        for (size_t step = 0; step < steps; ++step) of_steps.emplace_back(bytes);
       }
     }
     layer.tensors.push_back(std::move(tensor));
@@ -95,8 +102,8 @@ void ClusterExchange::forward_done(int64_t shard) {
   check_alive();
   const auto index = static_cast<size_t>(shard);
   for (Layer& layer : layers_)
-    if (layer.factors)
-      net_.set_factor_memory(layer.node, (*layer.factors)[step_ % 2].from(first_row_[index]));
+    if (!layer.factors.empty())
+      net_.set_factor_memory(layer.node, layer.factors_of(step_).from(first_row_[index]));
   std::vector<Contribution> all;
   for (uint32_t layer = 0; layer < layers_.size(); ++layer)
     for (const Contribution& each : sum_up(layer, true, shard)) all.push_back(each);
@@ -111,7 +118,7 @@ void ClusterExchange::contribute(int node, int64_t shard) {
   check_alive();
   const uint32_t layer = layer_of_node_.at(node);
   const bool last_shard = shard + 1 == static_cast<int64_t>(shards_.count);
-  if (layers_[layer].factors) {
+  if (!layers_[layer].factors.empty()) {
     hand_over([this, step = step_, layer, shard = shards_.first + static_cast<uint32_t>(shard)] {
       numbers_->contribute_factors(step, layer, shard);
     });
@@ -152,17 +159,19 @@ std::vector<ClusterExchange::Contribution> ClusterExchange::sum_up(uint32_t inde
 
 /// The sum of a part in canonical order, where it may lie until the layer has arrived.
 std::span<const float> ClusterExchange::finished_part(Tensor& tensor, size_t part) {
-  const bool is_statistic = tensor.statistic != nullptr;
-  if (parts_.size() == 1) {
-    if (!tensor.direct) net_.canonical_gradient(*tensor.parameter, tensor.canonical.as<float>());
-    return tensor.memory();
-  }
-  const std::span<float> kept = tensor.parts[part].as<float>();
-  if (is_statistic)
-    std::ranges::copy(tensor.statistic->contribution, kept.begin());
-  else
-    net_.canonical_gradient(*tensor.parameter, kept);
+  if (parts_.size() == 1 && tensor.direct) return tensor.memory(step_);
+  std::vector<Buffer>* const of_steps =
+      parts_.size() == 1 ? &tensor.canonical : &tensor.parts[part];
+  const std::span<float> kept = (*of_steps)[step_ % of_steps->size()].as<float>();
+  copy_canonical(tensor, kept);
   return kept;
+}
+
+void ClusterExchange::copy_canonical(const Tensor& tensor, std::span<float> to) const {
+  if (tensor.statistic != nullptr)
+    std::ranges::copy(tensor.statistic->contribution, to.begin());
+  else
+    net_.canonical_gradient(*tensor.parameter, to);
 }
 
 void ClusterExchange::hand_over(std::function<void()> task) {
@@ -195,16 +204,33 @@ void ClusterExchange::wait() {
   if (lost_) throw JobLost(*lost_);
 }
 
-void ClusterExchange::give(const layers::GradientSink* sink) {
-  Layer& layer = layers_[last_arrived_.layer];
-  if (layer.factors)
-    return net_.rebuild(layer.node, (*layer.factors)[last_arrived_.step % 2].all(), sink);
-  for (Tensor& tensor : layer.tensors) {
-    if (tensor.parameter == nullptr) continue;
-    if (sink != nullptr)
-      net_.give_gradient(*tensor.parameter, tensor.memory(), *sink);
+void ClusterExchange::await_sum(int node, int64_t step) {
+  const uint32_t layer = layer_of_node_.at(node);
+  MutexLock lock(mutex_);
+  while (!lost_ && steps_arrived_[layer] <= static_cast<uint64_t>(step)) changed_.wait(mutex_);
+  if (lost_) throw JobLost(*lost_);
+}
+
+void ClusterExchange::load_sum(int node, int64_t step) {
+  hand_out({static_cast<uint64_t>(step), layer_of_node_.at(node)}, nullptr);
+}
+
+void ClusterExchange::give(const layers::GradientSink* sink) { hand_out(last_arrived_, sink); }
+
+/// The sums of gradients to `sink`, or without one where the optimizer reads them; those of
+/// statistics there.
+void ClusterExchange::hand_out(const Arrival& arrival, const layers::GradientSink* sink) {
+  Layer& layer = layers_[arrival.layer];
+  if (!layer.factors.empty())
+    return net_.rebuild(layer.node, layer.factors_of(arrival.step).all(), sink);
+  for (const Tensor& tensor : layer.tensors) {
+    const std::span<float> sum = tensor.memory(arrival.step);
+    if (tensor.statistic == nullptr && sink != nullptr)
+      net_.give_gradient(*tensor.parameter, sum, *sink);
+    else if (tensor.statistic == nullptr && !tensor.direct)
+      net_.gradient_from_canonical(*tensor.parameter, sum);
     else if (!tensor.direct)
-      net_.gradient_from_canonical(*tensor.parameter, tensor.memory());
+      std::ranges::copy(sum, tensor.statistic->contribution.begin());
   }
 }
 
@@ -237,13 +263,18 @@ void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
           .view = view,
           .first_step = first_step_,
           .first_in_first_out = plan_.overlap != comm::Overlap::kPriority},
-      *this, outlet, [this](uint64_t step, uint32_t layer) {
-        {
-          MutexLock lock(mutex_);
-          arrivals_.push_back({step, layer});
-        }
-        changed_.notify_one();
-      });
+      *this, outlet, [this](uint64_t step, uint32_t layer) { note_arrival(step, layer); });
+}
+
+void ClusterExchange::note_arrival(uint64_t step, uint32_t layer) {
+  {
+    MutexLock lock(mutex_);
+    if (plan_.staleness == 0)
+      arrivals_.push_back({step, layer});
+    else
+      steps_arrived_[layer] = step + 1;
+  }
+  changed_.notify_one();
 }
 
 std::string ClusterExchange::awaiting() {
@@ -257,12 +288,12 @@ std::string ClusterExchange::awaiting() {
   return layers_.empty() ? "" : numbers_->awaiting(0);
 }
 
-std::span<float> ClusterExchange::sum(uint32_t layer, uint32_t tensor) {
-  return layers_[layer].tensors[tensor].memory();
+std::span<float> ClusterExchange::sum(uint32_t layer, uint32_t tensor, uint64_t step) {
+  return layers_[layer].tensors[tensor].memory(step);
 }
 
 std::span<float> ClusterExchange::factors(uint32_t layer, uint32_t which, uint64_t step) {
-  const layers::FactorMemory memory = (*layers_[layer].factors)[step % 2].all();
+  const layers::FactorMemory memory = layers_[layer].factors_of(step).all();
   const comm::LayerTraffic& traffic = plan_.layers[layer].traffic;
   const int64_t width = which == comm::kDeltas ? traffic.rows : traffic.columns;
   return {which == comm::kDeltas ? memory.deltas : memory.activations,

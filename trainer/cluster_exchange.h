@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -28,7 +27,7 @@ class JobLost : public std::runtime_error {
 /// One worker of several. The compute thread hands over gradients as they become final and takes
 /// sums back; comm::WorkerExchange moves them in the I/O thread. What a layer contributes and where
 /// its sum comes to is the gradient's own memory wherever its order is the canonical one, else a
-/// canonical copy.
+/// canonical copy; with staleness a copy for each step in flight.
 class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
  public:
   /// Runs a function in the I/O thread.
@@ -45,6 +44,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::optional<int> arrived() override;
   void give(const layers::GradientSink* sink) override;
   void wait() override;
+  void await_sum(int layer, int64_t step) override;
+  void load_sum(int layer, int64_t step) override;
 
   /// Numbers by place in Net::summed_layers(), by layer of the plan.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
@@ -56,7 +57,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   bool is_open() const { return numbers_ != nullptr; }
   /// Who waits for what, for messages.
   std::string awaiting();
-  std::span<float> sum(uint32_t layer, uint32_t tensor) override;
+  std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override;
   std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override;
 
   /// From any thread: whoever waits, or comes to wait, is told.
@@ -67,16 +68,18 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   struct Tensor {
     const net::Parameter* parameter = nullptr;  ///< or else a statistic
     const net::Statistic* statistic = nullptr;
-    bool direct = false;           ///< its memory is in canonical order
-    Buffer canonical;              ///< unless direct
-    std::vector<ShardTree> trees;  ///< by own part
-    std::vector<Buffer> parts;     ///< by own part where there are several: what was summed
-    std::span<float> memory() const;
+    bool direct = false;            ///< its own memory is what is sent and received
+    std::vector<ShardTree> trees;   ///< by own part
+    std::vector<Buffer> canonical;  ///< unless direct: of the steps in flight
+    /// By own part where there are several, of the steps in flight: what was summed.
+    std::vector<std::vector<Buffer>> parts;
+    std::span<float> memory(uint64_t step) const;
   };
   struct Layer {
     int node = -1;  ///< in the net
     std::vector<Tensor> tensors;
-    std::optional<std::array<StackedFactors, 2>> factors;  ///< by parity of the step
+    std::vector<StackedFactors> factors;  ///< of an SFB layer: by step modulo steps_of_factors()
+    StackedFactors& factors_of(uint64_t step) { return factors[step % factors.size()]; }
   };
   struct Arrival {
     uint64_t step = 0;
@@ -92,6 +95,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   size_t part_of(int64_t shard) const;
   std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
   std::span<const float> finished_part(Tensor& tensor, size_t part);
+  void copy_canonical(const Tensor& tensor, std::span<float> to) const;
+  void note_arrival(uint64_t step, uint32_t layer);
+  void hand_out(const Arrival& arrival, const layers::GradientSink* sink);
   void hand_over(std::function<void()> task);
   void check_alive();
   bool has_arrivals() REQUIRES(mutex_);
@@ -115,6 +121,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   Mutex mutex_;
   Condition changed_;
   std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
+  /// With staleness, in their place: by layer, steps whose sums are there.
+  std::vector<uint64_t> steps_arrived_ GUARDED_BY(mutex_);
   size_t released_ GUARDED_BY(mutex_) = 0;  ///< of the front of arrivals_, with a barrier
   std::optional<std::string> lost_ GUARDED_BY(mutex_);
 };

@@ -109,7 +109,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void take_step(uint16_t worker, const comm::Note& note);
   void take_test(uint16_t worker, const comm::Note& note);
   void take_traffic(const Json& content);
-  void take_checkpoint(int64_t step, std::shared_ptr<TensorStore> tensors);
+  void take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors);
   void write_agreed_checkpoints();
   void write_files_of_plan();
   Json finish();
@@ -157,7 +157,11 @@ class ClusterRun final : public comm::CoordinatorHost {
   TraceCollection trace_;  ///< with --trace
   std::chrono::steady_clock::time_point asked_for_time_{};
   std::map<int64_t, Gathered<TestSums>> tests_;
-  std::map<int64_t, std::shared_ptr<TensorStore>> checkpoints_;  ///< in, not written yet
+  struct IncomingCheckpoint {
+    std::shared_ptr<TensorStore> store;
+    int64_t in_flight = 0;
+  };
+  std::map<int64_t, IncomingCheckpoint> checkpoints_;  ///< in, not written yet, by step
   int64_t agreed_step_ = -1;
   fs::path last_checkpoint_;
   std::string weights_digest_;
@@ -176,7 +180,8 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
       plan_(plan_of(job, resumed_.get(), options.replan)),
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
       job_message_(write_job_message(job)) {
-  if (plan_.overlap == comm::Overlap::kPriority && job.config.optimizer.clip_norm > 0)
+  if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
+      job.config.optimizer.clip_norm > 0)
     plan_.overlap = comm::Overlap::kBarrier;
   published_.plan = comm::to_json(plan_);
   published_.choices =
@@ -190,6 +195,7 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
     refuse_other_batch(resumed_->state(), job, options.resume);
     warn_of_changes(resumed_->state(), job, console);
     published_.first_step = resumed_->state().step;
+    published_.in_flight = resumed_->state().in_flight;
     last_checkpoint_ = resumed_->weights_file();
     saved_step_ = published_.first_step;
   }
@@ -343,7 +349,7 @@ void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
   }
   inbox_.post([this, node, note, tensors] {
     if (note.about == "checkpoint")
-      take_checkpoint(note.step, tensors);
+      guarded(node, [&] { take_checkpoint(note, tensors); });
     else
       take_note(node, note);
   });
@@ -364,7 +370,7 @@ void ClusterRun::agreed(int64_t step) {
 
 std::string ClusterRun::tensor_name(size_t index) {
   MutexLock lock(mutex_);
-  for (const char* key : {"weights", "optimizer"}) {
+  for (const char* key : {"weights", "optimizer", "sums"}) {
     if (!tensor_list_.contains(key)) continue;
     if (index < tensor_list_[key].size())
       return tensor_list_[key][index]["name"].get<std::string>();
@@ -493,7 +499,13 @@ void ClusterRun::make_values(const Json& list) {
       };
   };
   mark(tensors.weights, 0);
-  mark(tensors.optimizer, tensors.weights.size());
+  size_t first = tensors.weights.size();
+  mark(tensors.optimizer, first);
+  first += tensors.optimizer.size();
+  for (std::vector<NamedTensor>& of_step : tensors.sums) {
+    mark(of_step, first);
+    first += of_step.size();
+  }
   if (resumed_ != nullptr)
     resumed_->restore(tensors);
   else
@@ -558,9 +570,14 @@ void ClusterRun::take_traffic(const Json& content) {
   }
 }
 
-void ClusterRun::take_checkpoint(int64_t step, std::shared_ptr<TensorStore> tensors) {
+void ClusterRun::take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors) {
   if (tensors == nullptr) return;
-  checkpoints_[step] = std::move(tensors);
+  int64_t in_flight = 0;
+  read_fields(note.content, {"a checkpoint", ""}, [&](Fields& fields) {
+    const auto most = static_cast<double>(tensors->tensors().sums.size());
+    fields.integer("sums_in_flight", in_flight, between(0, most), "", Presence::kRequired);
+  });
+  checkpoints_[note.step] = {std::move(tensors), in_flight};
   write_agreed_checkpoints();
 }
 
@@ -568,12 +585,13 @@ void ClusterRun::take_checkpoint(int64_t step, std::shared_ptr<TensorStore> tens
 /// survivor's word, but for a loss that is about what is in it.
 void ClusterRun::write_agreed_checkpoints() {
   while (!checkpoints_.empty()) {
-    const auto& [step, store] = *checkpoints_.begin();
+    const auto& [step, incoming] = *checkpoints_.begin();
     const bool agreed = step <= agreed_step_;
     if (!agreed && (!loss_ || loss_->kind == comm::Loss::Kind::kDrift)) return;
-    const RunState state =
+    RunState state =
         run_state(job_, published_, *schedule_, step, choices_, fact(facts_, "the training set"));
-    const RunTensors tensors = store->tensors();
+    state.in_flight = incoming.in_flight;
+    const RunTensors tensors = incoming.store->tensors();
     last_checkpoint_ = write_checkpoint(directory_.checkpoints(), state, tensors);
     weights_digest_ = weights_sha256(tensors);
     saved_step_ = step;

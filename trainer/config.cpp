@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "comm/plan.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "net/network.h"
@@ -78,7 +79,9 @@ void CommConfig::describe(Fields& fields) {
   named(fields, "wire", wire, {"fp32", "bf16"}, "what gradients are sent as");
   fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, 1 << 30),
                  "largest piece of a gradient that goes to one server");
-  fields.integer("staleness", staleness, between(0, 1024), "steps that sums may be late");
+  fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
+                 "steps that sums are late: step t is computed with those of the steps up to t - 1 "
+                 "- staleness");
   fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
                 "that a node sends, its worker and its server half each; 0: no limit");
   fields.number("link_mbps", link_mbps, at_least(0),
@@ -131,13 +134,14 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
   check_batch(config, file, use);
+  if (config.comm.staleness > 0 && config.comm.overlap != "priority")
+    fail_at(top.at("comm").at("overlap"),
+            text("got \"", config.comm.overlap, "\", which waits for all sums of a step, but \"",
+                 "staleness\" is ", config.comm.staleness, "; expected \"priority\""));
   return config;
 }
 
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
-  if (config.comm.staleness > 0)
-    fail_at({file, "/comm/staleness"}, text("got ", config.comm.staleness,
-                                            ", but this build trains synchronously; expected 0"));
   if (config.device.type != "cpu")
     fail_at({file, "/device/type"},
             "got \"" + config.device.type + "\", but this build computes on \"cpu\" only");

@@ -97,7 +97,7 @@ enum class JobUse : uint8_t {
 /// ConfigError with file and place.
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
-/// Refuses what this version does not do: staleness, another device.
+/// Refuses what this version does not do: another device.
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file);
 
 /// Steps of the whole job, on a dataset of `samples`. Throws ConfigError.

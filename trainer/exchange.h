@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/buffer.h"
 #include "layers/update.h"
 #include "net/net.h"
 #include "trainer/shard_tree.h"
@@ -37,22 +38,45 @@ class GradientExchange {
   virtual void give(const layers::GradientSink* sink) = 0;
   /// Blocks until arrived() has one to give. Only while one is under way.
   virtual void wait() = 0;
+
+  // With staleness, in place of these two: sums by the step that they are of, counted from 0.
+  /// Blocks until the sums of the layer are there.
+  virtual void await_sum(int layer, int64_t step) = 0;
+  /// Puts them into the net's memory, in place of gradients and contributions: as often as wanted,
+  /// until the layer contributes to step + 1 + staleness.
+  virtual void load_sum(int layer, int64_t step) = 0;
+};
+
+/// How late sums may be.
+struct Lateness {
+  int64_t staleness = 0;
+  int64_t first_step = 0;  ///< the first that is contributed to
 };
 
 /// One worker alone: its own shards are all there are, summed by the fixed tree. Layers that give
 /// factors are rebuilt from those of all shards at once.
 class LocalExchange final : public GradientExchange {
  public:
-  LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards);
+  LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness = {});
 
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
   void give(const layers::GradientSink* sink) override;
   void wait() override;
+  void await_sum(int layer, int64_t step) override;
+  void load_sum(int layer, int64_t step) override;
 
  private:
+  /// The sums of one step, as they are in the net's memory: one for each parameter, each statistic.
+  struct KeptSums {
+    std::vector<Buffer> gradients, statistics;
+  };
+
   void sum_gradients(int layer, int64_t shard);
+  void keep_gradients(int layer);
+  void keep_statistics();
+  KeptSums& kept(int64_t step) { return kept_[static_cast<size_t>(step) % kept_.size()]; }
 
   net::Net& net_;
   int64_t shards_;
@@ -60,6 +84,8 @@ class LocalExchange final : public GradientExchange {
   std::map<int, StackedFactors> factors_;          ///< by layer
   std::deque<int> arrived_;
   int last_arrived_ = -1;
+  int64_t step_;                ///< the newest that was contributed to
+  std::vector<KeptSums> kept_;  ///< with staleness: of the steps in flight
 };
 
 }  // namespace poseidon::trainer

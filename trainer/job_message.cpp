@@ -77,6 +77,8 @@ void PublishedPlan::describe(Fields& fields) {
   fields.integer("steps", steps, at_least(0), "of the whole job", Presence::kRequired);
   fields.integer("first_step", first_step, at_least(0), "steps done", Presence::kRequired);
   fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
+  fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
+                 "steps whose sums come with the first values", Presence::kRequired);
   fields.text("run_directory", run_directory, "of local children", Presence::kRequired);
   fields.boolean("trace", trace, "record what is done when");
 }

@@ -40,6 +40,7 @@ struct PublishedPlan {
   int64_t steps = 0;          ///< of the whole job
   int64_t first_step = 0;     ///< steps done already
   int64_t last_step = 0;      ///< where this run ends
+  int64_t in_flight = 0;      ///< of the steps done, those whose sums the first values carry
   std::string run_directory;  ///< of local children; "": the coordinator's host may be another
   bool trace = false;         ///< all members record what they do
   void describe(Fields& fields);
@@ -55,7 +56,7 @@ double bandwidth_share(const JobConfig& config);
 /// The layers that go by sufficient factors.
 std::vector<std::string> factored_layers(const comm::Plan& plan);
 
-/// What a checkpoint says beside its tensors.
+/// What a checkpoint says beside its tensors, and beside what it carries in flight.
 RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
                    int64_t step, const net::Choices& choices, const std::string& dataset);
 

@@ -51,6 +51,7 @@ class Run {
   net::Choices choices() const;
   void begin();
   void go_on_from_checkpoint();
+  int64_t sums_carried() const { return resumed_ == nullptr ? 0 : resumed_->state().in_flight; }
   void train_to_the_end(TrainingLoop& loop, Metrics& metrics);
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   void test_now(int64_t step, Metrics& metrics);
@@ -71,6 +72,7 @@ class Run {
   comm::Plan plan_;
   Engine engine_;
   Optimizer optimizer_;
+  SumsInFlight sums_;
   RunTensors tensors_;
   TraceRecorder trace_;
   int64_t steps_done_ = 0;
@@ -103,7 +105,8 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
                .factor_rows = plan_.global_batch},
               console),
       optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
-      tensors_(tensors_of(engine_.net(), optimizer_)) {}
+      sums_(engine_.net(), std::max(plan_.staleness, sums_carried())),
+      tensors_(tensors_of(engine_.net(), optimizer_, sums_)) {}
 
 net::Choices Run::choices() const {
   if (resumed_ == nullptr || options_.replan) return choices_of(job_);
@@ -127,6 +130,7 @@ void Run::go_on_from_checkpoint() {
   warn_of_other_data(state, train_data_.dataset->fingerprint(), console_);
   warn_of_changes(state, job_, console_);
   resumed_->restore(tensors_);
+  sums_.begin_with(state.step - state.in_flight, state.in_flight);
   steps_done_ = checkpoint_step_ = state.step;
   last_checkpoint_ = resumed_->weights_file();
   console_.info(text("going on after step ", state.step, " of ", steps_, " from ",
@@ -139,7 +143,8 @@ Json Run::go() {
   const int64_t logical_shards = job_.config.logical_shards();
   const std::vector<data::ShardRange> shards =
       data::cut_batch(job_.config.global_batch(), logical_shards);
-  LocalExchange exchange(engine_.net(), engine_.updater(), logical_shards);
+  LocalExchange exchange(engine_.net(), engine_.updater(), logical_shards,
+                         {.staleness = plan_.staleness, .first_step = steps_done_});
   data::Loader loader(*train_data_.dataset, *train_data_.transform,
                       loader_options(job_.config, shards, steps_done_), console_);
   TrainingLoop loop(engine_.net(), optimizer_, exchange, schedule_, loader,
@@ -148,6 +153,8 @@ Json Run::go() {
                      .logical_shards = logical_shards,
                      .shards = shards,
                      .steps_done = steps_done_,
+                     .staleness = plan_.staleness,
+                     .sums = &sums_,
                      .trace = options_.trace ? &trace_ : nullptr});
   Metrics metrics(directory_.path(),
                   {.steps = steps_,
@@ -177,8 +184,11 @@ void Run::train_to_the_end(TrainingLoop& loop, Metrics& metrics) {
     metrics.trained(last_report_, last);
     if (last) break;
     if (due(train.checkpoint_every)) checkpoint(loop);
-    if (due(train.test_every)) test_now(last_report_.step, metrics);
+    if (!due(train.test_every)) continue;
+    loop.settle();
+    test_now(last_report_.step, metrics);
   }
+  if (loop.steps_done() == steps_) loop.finish();
   checkpoint(loop);
   if (stopped())
     console_.info(text("stopped after step ", loop.steps_done(), " of ", steps_));
@@ -203,11 +213,8 @@ void Run::test_now(int64_t step, Metrics& metrics) {
 
 void Run::checkpoint(TrainingLoop& loop) {
   if (loop.steps_done() == checkpoint_step_) return;
-  loop.settle();
-  const std::string broken = first_non_finite(tensors_.weights);
-  if (!broken.empty())
-    throw RunError(text("step ", loop.steps_done(), ": \"", broken,
-                        "\" holds a value that is not finite; no checkpoint is made of it"));
+  loop.settle_for_checkpoint();
+  refuse_non_finite(tensors_, sums_.steps(), loop.steps_done());
   const Json decisive = job_.decisive_part();
   last_checkpoint_ = write_checkpoint(directory_.checkpoints(),
                                       {.step = loop.steps_done(),
@@ -217,7 +224,8 @@ void Run::checkpoint(TrainingLoop& loop) {
                                        .config = decisive,
                                        .choices = choices_json(engine_.net().choices()),
                                        .plan = comm::to_json(plan_),
-                                       .dataset = train_data_.dataset->fingerprint()},
+                                       .dataset = train_data_.dataset->fingerprint(),
+                                       .in_flight = sums_.steps()},
                                       tensors_);
   checkpoint_step_ = loop.steps_done();
 }

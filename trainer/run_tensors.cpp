@@ -71,15 +71,26 @@ RunTensors tensors_of(net::Net& net, Optimizer& optimizer) {
   return tensors;
 }
 
-std::string first_non_finite(const std::vector<NamedTensor>& tensors) {
+RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums) {
+  RunTensors tensors = tensors_of(net, optimizer);
+  tensors.sums = sums.tensors();
+  return tensors;
+}
+
+void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t step) {
   std::vector<float> values;
-  for (const NamedTensor& tensor : tensors) {
-    values.resize(tensor.count());
-    tensor.get(values);
-    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
-      return tensor.name;
-  }
-  return "";
+  const auto refuse = [&](const std::vector<NamedTensor>& some) {
+    for (const NamedTensor& tensor : some) {
+      values.resize(tensor.count());
+      tensor.get(values);
+      if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+        throw RunError(text("step ", step, ": \"", tensor.name,
+                            "\" holds a value that is not finite; no checkpoint is made of it"));
+    }
+  };
+  refuse(tensors.weights);
+  for (int64_t place = 0; place < in_flight; ++place)
+    refuse(tensors.sums[static_cast<size_t>(place)]);
 }
 
 MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors) {

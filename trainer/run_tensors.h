@@ -3,6 +3,7 @@
 #include "net/net.h"
 #include "trainer/checkpoint.h"
 #include "trainer/optimizer.h"
+#include "trainer/sums_in_flight.h"
 
 namespace poseidon::trainer {
 
@@ -12,9 +13,12 @@ RunTensors weights_of(net::Net& net);
 
 /// The same with the optimizer's state.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
+/// The same with room for sums in flight, which must outlive the result too.
+RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums);
 
-/// The first tensor that holds a value that is not finite; "" when there is none.
-std::string first_non_finite(const std::vector<NamedTensor>& tensors);
+/// Before a checkpoint of `step`: throws RunError that names the first weight or sum in flight that
+/// holds a value that is not finite.
+void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t step);
 
 /// What of a weights file did not go where.
 struct MatchReport {

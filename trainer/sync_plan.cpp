@@ -40,7 +40,9 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
 comm::Overlap overlap_of(const JobConfig& config) {
   if (config.comm.overlap == "none") return comm::Overlap::kNone;
   // The common norm of all gradients is known when all are summed.
-  const bool barrier = config.comm.overlap == "barrier" || config.optimizer.clip_norm > 0;
+  // Late sums are waited for by step anyway.
+  const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
+  const bool barrier = config.comm.overlap == "barrier" || clips;
   return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;
 }
 
@@ -145,6 +147,7 @@ comm::PlanRequest plan_request(const Job& job) {
           .wire = config.comm.wire,
           .chunk_bytes = config.comm.chunk_bytes,
           .overlap = overlap_of(config),
+          .staleness = config.comm.staleness,
           .link_mbps = link_of(config.comm),
           .times = {},
           .time_before = {}};

@@ -1,5 +1,6 @@
 #include "trainer/tensor_stream.h"
 
+#include "comm/plan.h"
 #include "comm/slices.h"
 #include "core/digest.h"
 #include "core/error.h"
@@ -54,13 +55,23 @@ TensorStore::TensorStore(const Json& list) {
     read_list(fields, "weights", entries_, place);
     weights_ = entries_.size();
     read_list(fields, "optimizer", entries_, place);
+    optimizer_ = entries_.size() - weights_;
+    read_list(fields, "sums", entries_, place);
+    int64_t steps = 0;
+    fields.integer("sum_steps", steps, between(0, comm::kMostStaleness), "", Presence::kRequired);
+    sum_steps_ = static_cast<size_t>(steps);
   });
   if (parameters_ > weights_) fail_at(place, "more parameters than weights");
+  const size_t sums = entries_.size() - weights_ - optimizer_;
+  if (sum_steps_ == 0 ? sums > 0 : sums % sum_steps_ != 0)
+    fail_at(place, text(sums, " sums are not those of ", sum_steps_, " steps"));
 }
 
 RunTensors TensorStore::tensors() {
   RunTensors tensors;
   tensors.parameters = parameters_;
+  tensors.sums.resize(sum_steps_);
+  const size_t first_sum = weights_ + optimizer_;
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     NamedTensor tensor{
@@ -71,7 +82,11 @@ RunTensors TensorStore::tensors() {
             [&entry](std::span<const float> values) {
               std::ranges::copy(values, entry.values.begin());
             }};
-    (i < weights_ ? tensors.weights : tensors.optimizer).push_back(std::move(tensor));
+    if (i < first_sum)
+      (i < weights_ ? tensors.weights : tensors.optimizer).push_back(std::move(tensor));
+    else
+      tensors.sums[(i - first_sum) * sum_steps_ / (entries_.size() - first_sum)].push_back(
+          std::move(tensor));
   }
   return tensors;
 }
@@ -91,16 +106,14 @@ comm::Placement TensorStore::place(const comm::FrameHeader& header) {
 }
 
 Json tensor_list(const RunTensors& tensors) {
+  Json sums = Json::array();
+  for (const std::vector<NamedTensor>& of_step : tensors.sums)
+    for (const Json& entry : list_of(of_step)) sums.push_back(entry);
   return {{"parameters", tensors.parameters},
           {"weights", list_of(tensors.weights)},
-          {"optimizer", list_of(tensors.optimizer)}};
-}
-
-std::vector<const NamedTensor*> in_order(const RunTensors& tensors) {
-  std::vector<const NamedTensor*> all;
-  for (const NamedTensor& tensor : tensors.weights) all.push_back(&tensor);
-  for (const NamedTensor& tensor : tensors.optimizer) all.push_back(&tensor);
-  return all;
+          {"optimizer", list_of(tensors.optimizer)},
+          {"sums", std::move(sums)},
+          {"sum_steps", tensors.sums.size()}};
 }
 
 void send_tensor(uint32_t place, uint64_t step, uint32_t view,
@@ -118,10 +131,10 @@ void send_tensor(uint32_t place, uint64_t step, uint32_t view,
   }
 }
 
-std::vector<int64_t> tensor_digests(const RunTensors& tensors) {
+std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight) {
   std::vector<int64_t> digests;
   std::vector<float> values;
-  for (const NamedTensor* tensor : in_order(tensors)) {
+  for (const NamedTensor* tensor : in_order(tensors, in_flight)) {
     values.resize(tensor->count());
     tensor->get(values);
     digests.push_back(crc32c(std::as_bytes(std::span(values))));

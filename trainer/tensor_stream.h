@@ -36,23 +36,20 @@ class TensorStore {
 
  private:
   std::vector<Entry> entries_;
-  size_t weights_ = 0, parameters_ = 0;
+  size_t weights_ = 0, parameters_ = 0, optimizer_ = 0;
+  size_t sum_steps_ = 0;  ///< the rest of the entries are the sums of so many steps
 };
 
 /// Names and shapes of a run's tensors: {"parameters": 8, "weights": [{"name", "shape"}],
-/// "optimizer":
-/// [...]}.
+/// "optimizer": [...], "sums": [...], "sum_steps": 1}, in the order of in_order().
 Json tensor_list(const RunTensors& tensors);
-
-/// All tensors in the order of that list: weights, then optimizer state.
-std::vector<const NamedTensor*> in_order(const RunTensors& tensors);
 
 /// Sends one tensor in slices.
 using SendSlice = std::function<void(const comm::FrameHeader&, comm::Payload)>;
 void send_tensor(uint32_t place, uint64_t step, uint32_t view,
                  std::shared_ptr<const std::vector<float>> values, const SendSlice& send);
 
-/// CRC-32C of each tensor in canonical order.
-std::vector<int64_t> tensor_digests(const RunTensors& tensors);
+/// CRC-32C of each tensor in canonical order, the sums of `in_flight` steps included.
+std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
 
 }  // namespace poseidon::trainer

@@ -64,7 +64,9 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       loader_(loader),
       options_(options),
       steps_done_(options.steps_done),
-      update_{.step = options.steps_done - 1} {
+      update_{.step =
+                  options.steps_done - 1 - (options.sums != nullptr ? options.sums->steps() : 0)} {
+  check(options.staleness == 0 || options.sums != nullptr, "late sums need a place");
   for (const int layer : net.summed_layers())
     under_way_.resize(std::max(under_way_.size(), at(layer) + 1));
   place_of_.resize(under_way_.size());
@@ -94,11 +96,12 @@ StepReport TrainingLoop::step() {
   if (options_.trace != nullptr) options_.trace->set_step(steps_done_ + 1);
   StepReport report;
   report.step = steps_done_ + 1;
+  begin_updates_until(steps_done_ - options_.staleness);
   for (size_t shard = 0; shard < options_.shards.size(); ++shard) run_shard(shard, report);
-  if (optimizer_.clips()) update_clipped();
+  if (optimizer_.clips() && options_.staleness == 0) update_clipped();
+  report.learning_rate = schedule_.learning_rate(steps_done_);
   ++steps_done_;
   set_means(report.shards, options_.global_batch, report);
-  report.learning_rate = update_.learning_rate;
   times_.compute_ms = milliseconds_since(start) - times_.wait_ms();
   report.times = times_;
   report.layer_wait_ms = layer_wait_ms_;
@@ -123,7 +126,8 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
                                     .labels = batch.labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
   report.shards.push_back(forward_and_measure(context));
-  if (shard + 1 == options_.shards.size()) begin_updates();
+  // Updates of the step before are over: this forward pass has been through every gate.
+  if (shard + 1 == options_.shards.size() && options_.staleness == 0) begin_updates(steps_done_);
   const auto number = static_cast<int64_t>(shard);
   exchange_.forward_done(number);
   net_.backward(
@@ -152,16 +156,58 @@ ShardReport TrainingLoop::forward_and_measure(const layers::StepContext& context
       layer.empty() ? "" : "\"", " (a smaller learning rate, a warm-up or clip_norm may help)"));
 }
 
-/// Updates of the step before are over: this step's forward pass has been through every gate.
-void TrainingLoop::begin_updates() {
-  update_ = {.step = steps_done_, .learning_rate = schedule_.learning_rate(steps_done_)};
+/// Those of the step before are over.
+void TrainingLoop::begin_updates(int64_t step) {
+  update_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
   updated_.clear();
   for (const int layer : net_.summed_layers()) under_way_[at(layer)] = true;
   layers_under_way_ = static_cast<int>(net_.summed_layers().size());
 }
 
+/// Those of the last of these steps; ones before it that are due too are made here and now.
+void TrainingLoop::begin_updates_until(int64_t steps) {
+  while (update_.step + 1 < steps) {
+    open_gates();
+    begin_updates(update_.step + 1);
+  }
+}
+
 void TrainingLoop::open_gate(int layer) {
+  if (under_way_[at(layer)] && takes_by_step()) return update_by_step(layer);
   while (under_way_[at(layer)]) await_one(layer);
+}
+
+void TrainingLoop::open_gates() {
+  for (const int layer : net_.summed_layers()) open_gate(layer);
+}
+
+bool TrainingLoop::takes_by_step() const {
+  return options_.staleness > 0 || (options_.sums != nullptr && options_.sums->holds(update_.step));
+}
+
+/// `needed`: the layer whose gate is shut.
+void TrainingLoop::take_sum(int layer, int64_t step, int needed) {
+  if (options_.sums->holds(step)) return options_.sums->load(step, layer);
+  const Clock::time_point start = Clock::now();
+  {
+    const TraceScope span(options_.trace, labels_[at(needed)].wait);
+    exchange_.await_sum(layer, step);
+  }
+  const double waited_ms = milliseconds_since(start);
+  times_.sum_wait_ms += waited_ms;
+  layer_wait_ms_[place_of_[at(needed)]] += waited_ms;
+  exchange_.load_sum(layer, step);
+}
+
+void TrainingLoop::update_by_step(int layer) {
+  if (!optimizer_.clips()) {
+    take_sum(layer, update_.step, layer);
+    return update_layer(layer);
+  }
+  // The common norm needs the sums of all layers before the first update.
+  for (const int each : net_.summed_layers()) take_sum(each, update_.step, layer);
+  update_.gradient_scale = optimizer_.clipping_scale();
+  for (const int each : net_.summed_layers()) update_layer(each);
 }
 
 void TrainingLoop::await_one(std::optional<int> needed) {
@@ -210,7 +256,7 @@ void TrainingLoop::update_layer(int layer) {
 
 void TrainingLoop::update_parameters(int layer) {
   const std::span<const int> parameters = net_.parameters_of(layer);
-  if (optimizer_.needs_norms()) {
+  if (optimizer_.needs_norms() || takes_by_step()) {
     for (const int index : parameters) optimizer_.update(at(index), update_);
     return;
   }
@@ -229,14 +275,36 @@ void TrainingLoop::flip(int layer) {
 }
 
 void TrainingLoop::settle() {
-  for (const int layer : net_.summed_layers()) open_gate(layer);
+  begin_updates_until(steps_done_ - options_.staleness);
+  open_gates();
+}
+
+void TrainingLoop::settle_for_checkpoint() {
+  settle();
+  if (options_.sums == nullptr) return;
+  SumsInFlight& sums = *options_.sums;
+  sums.drop_before(last_complete_step());
+  for (int64_t step = last_complete_step() + sums.steps(); step < steps_done_; ++step) {
+    for (const int layer : net_.summed_layers()) {
+      take_sum(layer, step, layer);
+      sums.keep(step, layer);
+    }
+    sums.add_step();
+  }
+}
+
+void TrainingLoop::finish() {
+  begin_updates_until(steps_done_);
+  open_gates();
 }
 
 void TrainingLoop::revert_incomplete() {
-  if (layers_under_way_ == 0) return;
-  check(updated_.empty() || net_.versions() == 2, "one version of the parameters cannot go back");
-  for (const int layer : updated_) flip(layer);
-  updated_.clear();
+  if (options_.sums != nullptr) options_.sums->begin_with(0, 0);
+  if (layers_under_way_ > 0) {
+    check(updated_.empty() || net_.versions() == 2, "one version of the parameters cannot go back");
+    for (const int layer : updated_) flip(layer);
+    updated_.clear();
+  }
   steps_done_ = last_complete_step();
 }
 

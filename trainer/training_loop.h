@@ -12,6 +12,7 @@
 #include "trainer/exchange.h"
 #include "trainer/optimizer.h"
 #include "trainer/schedule.h"
+#include "trainer/sums_in_flight.h"
 
 namespace poseidon::trainer {
 
@@ -59,6 +60,10 @@ void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepRe
 /// So the updates of a step may end within the next one, and an exchange that fails leaves layers
 /// of two steps. With two versions (Net::Options::versions) the loop can then go back to the last
 /// step whose updates were all made.
+///
+/// With staleness s, step t is computed with exactly the sums of steps up to t - 1 - s: the gate of
+/// a layer waits for that step's sums alone, however many later ones are there. What an update
+/// depends on (learning rate, number of the step) is that of the step whose sums it applies.
 class TrainingLoop {
  public:
   struct Options {
@@ -67,7 +72,10 @@ class TrainingLoop {
     int64_t logical_shards = 1;            ///< of all workers
     std::vector<data::ShardRange> shards;  ///< of this worker, as the loader gives them
     int64_t steps_done = 0;                ///< by the run that is resumed
-    TraceRecorder* trace = nullptr;        ///< of the compute thread; may be null
+    int64_t staleness = 0;                 ///< steps that sums are late
+    /// Needed with staleness, and where a checkpoint carried sums: those of the last steps done.
+    SumsInFlight* sums = nullptr;
+    TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
   };
 
   /// All of them must outlive the loop.
@@ -78,26 +86,36 @@ class TrainingLoop {
   /// the step before. Lets errors of the exchange through.
   StepReport step();
 
-  /// Waits for all sums and updates that are under way: before parameters are read from outside.
+  /// Brings the parameters to what the next step is computed with: before they are read from
+  /// outside. Without staleness, all sums and updates that are under way.
   void settle();
+  /// The same, and waits for the sums that stay in flight: Options::sums then holds them.
+  void settle_for_checkpoint();
+  /// Applies the sums of all steps done: at the end of the job.
+  void finish();
 
   int64_t steps_done() const { return steps_done_; }
-  /// Steps done of which every layer's update is made, statistics included.
+  /// Steps of which every layer's update is made, statistics included.
   int64_t last_complete_step() const {
     return layers_under_way_ > 0 ? update_.step : update_.step + 1;
   }
   /// Makes parameters, optimizer state and statistics those of last_complete_step(): for when the
-  /// exchange has failed. Needs two versions where a layer is to go back. The loop cannot go on
-  /// after it.
+  /// exchange has failed. Needs two versions where a layer is to go back. Sums in flight are given
+  /// up, and steps_done() is that step. The loop cannot go on after it.
   void revert_incomplete();
 
  private:
   const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
   ShardReport forward_and_measure(const layers::StepContext& context);
-  void begin_updates();
+  void begin_updates(int64_t step);
+  void begin_updates_until(int64_t steps);
   void label_spans();
   void open_gate(int layer);
+  void open_gates();
+  bool takes_by_step() const;
+  void take_sum(int layer, int64_t step, int needed);
+  void update_by_step(int layer);
   /// `needed`: whose gate is shut; none: all sums are waited for.
   void await_one(std::optional<int> needed);
   void contribute(int layer, int64_t shard);

@@ -31,6 +31,7 @@ struct Computation {
 
   Engine engine;
   Optimizer optimizer;
+  SumsInFlight sums;
   RunTensors tensors;
   ClusterExchange exchange;
   Schedule schedule;
@@ -57,7 +58,8 @@ Computation::Computation(const Job& job, const PublishedPlan& published, const c
               .factor_rows = plan.global_batch},
              log),
       optimizer(job.config.optimizer, engine.net(), engine.updater()),
-      tensors(tensors_of(engine.net(), optimizer)),
+      sums(engine.net(), std::max(plan.staleness, published.in_flight)),
+      tensors(tensors_of(engine.net(), optimizer, sums)),
       exchange(engine.net(), engine.updater(), plan, rank,
                static_cast<uint64_t>(published.first_step), std::move(post)),
       schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, published.steps,
@@ -68,6 +70,7 @@ Computation::Computation(const Job& job, const PublishedPlan& published, const c
       limit(published.first_step, published.last_step) {
   const auto seed = static_cast<uint64_t>(job.config.train.seed);
   engine.net().initialize(seed);
+  sums.begin_with(published.first_step - published.in_flight, published.in_flight);
   loader = std::make_unique<data::Loader>(
       *data.dataset, *data.transform,
       data::LoaderOptions{.phase = data::Phase::kTrain,
@@ -85,6 +88,8 @@ Computation::Computation(const Job& job, const PublishedPlan& published, const c
                                                               .logical_shards = plan.logical_shards,
                                                               .shards = shards,
                                                               .steps_done = published.first_step,
+                                                              .staleness = plan.staleness,
+                                                              .sums = &sums,
                                                               .trace = trace});
 }
 
@@ -331,10 +336,11 @@ void WorkerRun::build(const comm::Planned& planned) {
 }
 
 void WorkerRun::take_values() {
-  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors);
+  const int64_t in_flight = published_.in_flight;
+  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors, in_flight);
   for (int64_t place : values_wanted_)
     tensors[static_cast<size_t>(place)]->set(values_->entries()[static_cast<size_t>(place)].values);
-  const std::vector<int64_t> digests = tensor_digests(computation_->tensors);
+  const std::vector<int64_t> digests = tensor_digests(computation_->tensors, in_flight);
   const bool meets_workers = !factored_layers(plan_).empty();
   transport_->post([this, digests, meets_workers] {
     values_expected_ = false;
@@ -378,10 +384,13 @@ void WorkerRun::train_to_the_end() {
   transport_->post([this, step] { member_->finished(step); });
 }
 
-/// Brings all updates of the step to an end and has the replicas compared.
+/// Brings all updates of the step to an end, those of the job at its end, and has the replicas
+/// compared, with the sums that stay in flight.
 void WorkerRun::agree(int64_t step) {
-  computation_->loop->settle();
-  comm::Digest digest{.step = step, .values = tensor_digests(computation_->tensors)};
+  if (step == published_.steps) computation_->loop->finish();
+  computation_->loop->settle_for_checkpoint();
+  comm::Digest digest{.step = step,
+                      .values = tensor_digests(computation_->tensors, computation_->sums.steps())};
   transport_->post([this, digest = std::move(digest)] { member_->digest(digest); });
 }
 
@@ -409,11 +418,9 @@ void WorkerRun::test(int64_t step) {
 void WorkerRun::send_checkpoint(int64_t step) {
   if ((rank_ != 0 && !loss_) || saved_step_ == step) return;
   saved_step_ = step;
-  const std::string broken = first_non_finite(computation_->tensors.weights);
-  if (!broken.empty())
-    throw RunError(text("step ", step, ": \"", broken,
-                        "\" holds a value that is not finite; no checkpoint is made of it"));
-  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors);
+  const int64_t in_flight = computation_->sums.steps();
+  refuse_non_finite(computation_->tensors, in_flight, step);
+  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors, in_flight);
   for (uint32_t place = 0; place < tensors.size(); ++place) {
     auto values = std::make_shared<std::vector<float>>(tensors[place]->count());
     tensors[place]->get(*values);
@@ -424,8 +431,9 @@ void WorkerRun::send_checkpoint(int64_t step) {
                   });
     });
   }
-  transport_->post([this, step] {
-    member_->note_after_bulk({.about = "checkpoint", .step = step, .content = Json::object()});
+  transport_->post([this, step, in_flight] {
+    member_->note_after_bulk(
+        {.about = "checkpoint", .step = step, .content = {{"sums_in_flight", in_flight}}});
   });
 }
 
@@ -486,6 +494,8 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
 /// all survivors of one step have the same bytes, so it does not matter who comes first.
 void WorkerRun::save_alone(int64_t step) {
   if (computation_ == nullptr || published_.run_directory.empty() || step == 0) return;
+  // A step before the first of this run: only sums that are given up would lead on from it.
+  if (step < published_.first_step) return;
   const auto folder = std::filesystem::path(published_.run_directory) / "checkpoints";
   try {
     const RunState state =

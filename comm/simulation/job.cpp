@@ -65,11 +65,16 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void dismissed() override { over_ = true; }
 
  private:
-  std::span<float> sum(uint32_t layer, uint32_t tensor) override { return sums_[layer][tensor]; }
-  std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override {
-    return factors_[layer][which][step % 2];
+  std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
+    return sums_of(step)[layer][tensor];
   }
+  std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override {
+    std::vector<std::vector<float>>& of_steps = factors_[layer][which];
+    return of_steps[step % of_steps.size()];
+  }
+  Replica& sums_of(uint64_t step) { return sums_[step % sums_.size()]; }
 
+  uint64_t staleness() const { return static_cast<uint64_t>(world_.options.plan.staleness); }
   size_t layers() const { return world_.options.plan.layers.size(); }
   bool by_factors(uint32_t layer) const {
     return world_.options.plan.layers[layer].scheme == Scheme::kSfb;
@@ -83,7 +88,11 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void contribute_own_factors(uint32_t layer);
   void end_of_step();
   void sync();
+  bool all_arrived() const;
   void arrived(uint64_t step, uint32_t layer);
+  bool bring(uint32_t layer, uint64_t steps);
+  void bring_all(uint64_t steps);
+  void update(uint32_t layer);
   void revert_incomplete();
   void after(Time wait, std::function<void()> action);
 
@@ -92,11 +101,11 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   Member member_;
   std::unique_ptr<WorkerExchange> exchange_;
   StepVersions versions_;
-  Replica replica_, other_;  ///< current values, and those of the step before or after
-  Replica sums_;
-  std::vector<Replica> parts_;  ///< by own part, when there are several
-  /// By layer, which of the factors, parity of the step.
-  std::vector<std::array<std::array<std::vector<float>, 2>, 2>> factors_;
+  Replica replica_, other_;    ///< current values, and those of the step before or after
+  std::vector<Replica> sums_;  ///< of the steps in flight
+  std::vector<std::vector<Replica>> parts_;  ///< of the same, by own part, when there are several
+  /// By layer, which of the factors, step modulo steps_of_factors().
+  std::vector<std::array<std::vector<std::vector<float>>, 2>> factors_;
   uint64_t step_ = 0;  ///< under way
   int64_t limit_ = 0;  ///< steps that may be begun
   int64_t last_step_ = 0;
@@ -151,17 +160,19 @@ void SimulatedWorker::planned(const Planned& planned) {
 
 void SimulatedWorker::make_memory() {
   const Plan& plan = world_.options.plan;
-  replica_ = other_ = sums_ = world_.model.first_values();
-  if (exchange_->parts().size() > 1) parts_.assign(exchange_->parts().size(), sums_);
+  replica_ = other_ = world_.model.first_values();
+  sums_.assign(staleness() + 1, replica_);
+  if (exchange_->parts().size() > 1)
+    parts_.assign(staleness() + 1, std::vector<Replica>(exchange_->parts().size(), replica_));
   factors_.resize(layers());
   for (uint32_t layer = 0; layer < layers(); ++layer) {
     const LayerTraffic& traffic = plan.layers[layer].traffic;
     if (!by_factors(layer)) continue;
-    for (size_t parity = 0; parity < 2; ++parity) {
-      factors_[layer][kDeltas][parity].resize(
-          static_cast<size_t>(plan.global_batch * traffic.rows));
-      factors_[layer][kActivations][parity].resize(
-          static_cast<size_t>(plan.global_batch * traffic.columns));
+    for (uint32_t which : {kDeltas, kActivations}) {
+      const int64_t width = which == kDeltas ? traffic.rows : traffic.columns;
+      factors_[layer][which].assign(
+          steps_of_factors(plan),
+          std::vector<float>(static_cast<size_t>(plan.global_batch * width)));
     }
   }
 }
@@ -191,7 +202,7 @@ void SimulatedWorker::forward(uint32_t layer) {
     for (uint32_t each = 0; each < layers(); ++each) contribute(each, true);
     return backward(static_cast<uint32_t>(layers()));
   }
-  if (exchange_->step_of(layer) < step_) {
+  if (!bring(layer, step_ - std::min(step_, staleness()))) {
     gate_ = layer;
     return;
   }
@@ -218,7 +229,8 @@ void SimulatedWorker::contribute(uint32_t layer, bool statistics) {
     for (size_t i = 0; i < parts.size(); ++i) {
       std::span<float> values;
       if (world_.options.carries_payload) {
-        values = parts.size() == 1 ? sums_[layer][tensor] : parts_[i][layer][tensor];
+        values = parts.size() == 1 ? sums_of(step_)[layer][tensor]
+                                   : parts_[step_ % parts_.size()][i][layer][tensor];
         world_.model.gradient(step_, layer, tensor, parts[i], values);
       }
       exchange_->contribute(step_, layer, tensor, parts[i], values);
@@ -258,32 +270,68 @@ void SimulatedWorker::end_of_step() {
     begin_step();
 }
 
+bool SimulatedWorker::all_arrived() const {
+  for (uint32_t layer = 0; layer < layers(); ++layer)
+    if (exchange_->step_of(layer) < step_) return false;
+  return true;
+}
+
+/// Compares what the next step is computed with, and the sums that come after it; at the end, what
+/// all sums make.
 void SimulatedWorker::sync() {
-  syncing_ = versions_.complete_steps() < step_;
+  syncing_ = !all_arrived();
   if (syncing_) return;
-  member_.digest({.step = static_cast<int64_t>(step_), .values = {digest()}});
+  const bool last = static_cast<int64_t>(step_) == last_step_;
+  bring_all(last ? step_ : step_ - std::min(step_, staleness()));
+  Digest compared{.step = static_cast<int64_t>(step_), .values = {digest()}};
+  for (uint64_t step = versions_.complete_steps(); step < step_; ++step)
+    compared.values.push_back(world_.options.carries_payload ? ComputeModel::digest(sums_of(step))
+                                                             : 0);
+  member_.digest(compared);
   if (static_cast<int64_t>(step_) == last_step_)
     member_.finished(last_step_);
   else
     begin_step();
 }
 
-void SimulatedWorker::arrived(uint64_t step, uint32_t layer) {
+/// Updates a layer by the sums of its steps up to `steps`; false where they have not come.
+bool SimulatedWorker::bring(uint32_t layer, uint64_t steps) {
+  while (versions_.steps_of(layer) < steps) {
+    if (exchange_->step_of(layer) <= versions_.steps_of(layer)) return false;
+    update(layer);
+  }
+  return true;
+}
+
+void SimulatedWorker::bring_all(uint64_t steps) {
+  for (uint64_t to = versions_.complete_steps() + 1; to <= steps; ++to)
+    for (uint32_t layer = 0; layer < layers(); ++layer)
+      check(bring(layer, to), "a sum that has come can be used");
+}
+
+void SimulatedWorker::update(uint32_t layer) {
+  const uint64_t step = versions_.steps_of(layer);
   if (world_.options.carries_payload) {
-    if (by_factors(layer))
-      world_.model.rebuild(layer, factors(layer, kDeltas, step), factors(layer, kActivations, step),
-                           sums_[layer]);
+    const Replica& sums = sums_of(step);
     for (size_t tensor = 0; tensor < replica_[layer].size(); ++tensor)
-      ComputeModel::update(replica_[layer][tensor], sums_[layer][tensor], other_[layer][tensor]);
+      ComputeModel::update(replica_[layer][tensor], sums[layer][tensor], other_[layer][tensor]);
     std::swap(replica_[layer], other_[layer]);
     if (world_.options.drifts == std::pair(member_.rank(), step)) replica_[layer][0][0] += 1;
   }
   versions_.updated(layer);
+}
+
+void SimulatedWorker::arrived(uint64_t step, uint32_t layer) {
+  if (world_.options.carries_payload && by_factors(layer))
+    world_.model.rebuild(layer, factors(layer, kDeltas, step), factors(layer, kActivations, step),
+                         sums_of(step)[layer]);
+  // A sum that is on time is used at once, one that is late by the plan at its gate.
+  if (staleness() == 0) update(layer);
   if (gate_ == layer) {
     gate_.reset();
     after(Time{0}, [this, layer] { forward(layer); });
   }
-  if (syncing_ && versions_.complete_steps() == step_) after(Time{0}, [this] { sync(); });
+  if (syncing_ && all_arrived()) after(Time{0}, [this] { sync(); });
 }
 
 int64_t SimulatedWorker::offer_halt() {

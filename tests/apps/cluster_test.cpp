@@ -84,7 +84,8 @@ TEST_CASE("a trace shows all processes, and how steps went in each") {
   const std::set<std::string> of_worker{"forward", "backward", "update", "wait", "send", "receive"};
   const std::set<std::string> of_server{"send", "receive", "sum"};
   REQUIRE(processes.size() == 3);
-  for (const auto& [process, name] : processes) {
+  for (const auto& process : processes) {
+    const std::string& name = process.second;
     CAPTURE(name);
     const auto& expected = name.starts_with("worker") ? of_worker : of_server;
     CHECK(std::ranges::includes(categories[name], expected));
@@ -105,4 +106,77 @@ TEST_CASE("the summary tells where time went, and it adds up") {
   for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
   const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
   CHECK(traffic["layers"].size() == summary["layers"].size());
+}
+
+namespace {
+
+void same_with_any_cluster(const std::vector<std::string>& words) {
+  const TinyJob job;
+  const Json one = run(job, {1, 0}, words);
+  for (const Cluster cluster : {Cluster{2, 1}, Cluster{3, 2}}) {
+    const Json several = run(job, cluster, words);
+    CAPTURE(cluster.workers);
+    CHECK(several["weights_sha256"] == one["weights_sha256"]);
+    CHECK(several["train_loss"] == one["train_loss"]);
+    CHECK(several["test_loss"] == one["test_loss"]);
+    for (const Json& layer : several["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  }
+}
+
+/// Stopped with a cluster after `stop` steps and resumed with another comes to the bits of one that
+/// was not stopped.
+void same_when_resumed(Cluster first, Cluster second, int stop, std::vector<std::string> words) {
+  const TinyJob job;
+  const Json unbroken = run(job, {1, 0}, words);
+  std::vector<std::string> broken = words;
+  broken.insert(broken.end(), {"--max-steps", std::to_string(stop)});
+  run(job, first, broken);
+  const std::string from = "run-" + std::to_string(first.workers);
+  words.insert(words.end(), {"--resume", (job.folder / from).string()});
+  const Json resumed = run(job, second, words);
+  CHECK(resumed["steps"] == 9);
+  CHECK(resumed["weights_sha256"] == unbroken["weights_sha256"]);
+  CHECK(resumed["test_loss"] == unbroken["test_loss"]);
+}
+
+std::vector<std::string> late(const char* staleness, const char* scheme) {
+  return {"--set", std::string("comm.staleness=") + staleness, "--set",
+          std::string("comm.scheme=") + scheme};
+}
+
+}  // namespace
+
+TEST_CASE("sums late by 1: the same bits on any number of workers, by ps") {
+  same_with_any_cluster(late("1", "ps"));
+}
+TEST_CASE("sums late by 1: the same bits on any number of workers, by sfb") {
+  same_with_any_cluster(late("1", "sfb"));
+}
+TEST_CASE("sums late by 2: the same bits on any number of workers, by ps") {
+  same_with_any_cluster(late("2", "ps"));
+}
+TEST_CASE("sums late by 2: the same bits on any number of workers, by sfb") {
+  same_with_any_cluster(late("2", "sfb"));
+}
+TEST_CASE("late sums with a common norm: the same bits on any number of workers") {
+  std::vector<std::string> words = late("1", "auto");
+  words.insert(words.end(), {"--set", "optimizer.clip_norm=0.1"});
+  same_with_any_cluster(words);
+}
+TEST_CASE("checkpoints and tests on the way change nothing, on any number of workers") {
+  std::vector<std::string> words = late("2", "auto");
+  words.insert(words.end(), {"--set", "train.checkpoint_every=2", "--set", "train.test_every=3"});
+  same_with_any_cluster(words);
+}
+TEST_CASE("sums in flight, by ps, are carried from 2 workers to 3") {
+  same_when_resumed({2, 1}, {3, 2}, 4, late("1", "ps"));
+}
+TEST_CASE("sums in flight, by sfb, are carried from 3 workers to 2") {
+  same_when_resumed({3, 1}, {2, 2}, 5, late("2", "sfb"));
+}
+TEST_CASE("sums in flight, by sfb, are carried from one worker to 2") {
+  same_when_resumed({1, 0}, {2, 1}, 3, late("2", "sfb"));
+}
+TEST_CASE("sums in flight, by ps, are carried from 2 workers to one, when there are few") {
+  same_when_resumed({2, 2}, {1, 0}, 1, late("2", "ps"));
 }

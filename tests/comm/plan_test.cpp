@@ -424,8 +424,10 @@ TEST_CASE("a plan that is written and read is the same") {
     request.servers_apart = true;
     request.wire = "bf16";
     request.overlap = Overlap::kBarrier;
+    request.staleness = workers;
     const Plan plan = make_plan(request);
     const Json json = to_json(plan);
+    CHECK(json["staleness"] == workers);
     const Plan read = read_plan(Json::parse(json.dump()), {"plan.json", ""}, request.layers);
     CHECK(to_json(read) == json);
     CHECK(read.chunks == plan.chunks);

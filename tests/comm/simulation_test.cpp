@@ -187,3 +187,51 @@ TEST_CASE("a worker may take longer than the timeout to make its net, but not fo
       "worker 0 (w0) made no progress before the first step: it was not ready 30 s after the plan "
       "was made");
 }
+
+TEST_CASE("late sums: every number of workers and servers comes to the values of one alone") {
+  for (const int64_t staleness : {1, 2, 5})
+    for (const char* scheme : {"ps", "sfb", "auto"})
+      for (const int64_t workers : {2, 5}) {
+        PlanRequest request = request_of(workers, 3, 12, scheme);
+        request.staleness = staleness;
+        SimulatedJobOptions options = options_of(request);
+        options.network.duplication = options.network.outdated = 0.1;
+        const SimulatedJobResult result = run_job(options);
+        CAPTURE(description(options));
+        CHECK(fault_in(options, result) == "");
+        CHECK(result.outcome->finished);
+        CHECK(result.agreed.size() == 3);  // after 4, 8 and all 10 steps
+      }
+}
+
+TEST_CASE("late sums: each layer moves exactly the bytes that the plan says") {
+  for (const char* wire : {"fp32", "bf16"}) {
+    PlanRequest request = request_of(3, 2, 8, "auto");
+    request.wire = wire;
+    request.staleness = 2;
+    const SimulatedJobOptions options = options_of(request);
+    const SimulatedJobResult result = run_job(options);
+    REQUIRE(result.outcome->finished);
+    const std::vector<LayerTrafficBytes> expected = expected_traffic(options.plan);
+    for (size_t layer = 0; layer < expected.size(); ++layer) {
+      const LayerBytes& moved = result.bytes_of_layers[layer];
+      CHECK(moved.sent + moved.received == 10 * total_bytes(expected[layer]));
+    }
+  }
+}
+
+TEST_CASE("late sums hide a network that takes as long as the computation") {
+  PlanRequest request = request_of(2, 2, 2, "ps");
+  request.layers = {convolution("one", 1'000'000), convolution("two", 1'000'000)};
+  SimulatedJobOptions options = options_of(request);
+  options.network.bytes_per_second = 1e9;
+  options.network.jitter = Time{0};
+  options.carries_payload = false;
+  options.steps = 40;
+  options.agree_every = 40;
+  options.forward = options.backward = std::chrono::milliseconds(2);
+  const Time on_time = run_job(options).duration;
+  options.plan.staleness = 1;
+  const Time late = run_job(options).duration;
+  CHECK(late < on_time * 9 / 10);
+}

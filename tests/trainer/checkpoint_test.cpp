@@ -14,6 +14,7 @@ namespace {
 /// Two tensors of weights and one of optimizer state, kept in vectors.
 struct Memory {
   std::vector<float> weight{1, 2, 3, 4, 5, 6}, mean{7, 8}, velocity{9, 10, 11, 12, 13, 14};
+  std::vector<float> older_sum{15, 16}, newer_sum{17, 18};
 
   RunTensors tensors() {
     const auto named = [](const char* name, const Shape& shape, std::vector<float>& values) {
@@ -23,7 +24,8 @@ struct Memory {
     };
     return {.weights = {named("a.weight", {2, 3}, weight), named("a.running_mean", {2}, mean)},
             .parameters = 1,
-            .optimizer = {named("a.weight.velocity", {2, 3}, velocity)}};
+            .optimizer = {named("a.weight.velocity", {2, 3}, velocity)},
+            .sums = {{named("sum.0.a", {2}, older_sum)}, {named("sum.1.a", {2}, newer_sum)}}};
   }
 };
 
@@ -69,6 +71,42 @@ TEST_CASE("a checkpoint is read back as it was written") {
   CHECK(after.weight == before.weight);
   CHECK(after.mean == before.mean);
   CHECK(after.velocity == before.velocity);
+}
+
+TEST_CASE("a checkpoint carries the sums of as many steps as are in flight") {
+  const TinyJob folder;
+  for (int64_t in_flight : {0, 1, 2}) {
+    Memory before, after;
+    after.older_sum = after.newer_sum = {0, 0};
+    RunState state = state_of(12);
+    state.in_flight = in_flight;
+    write_checkpoint(folder.folder, state, before.tensors());
+    const Checkpoint checkpoint(folder.folder / "step-12.state");
+    CHECK(checkpoint.state().in_flight == in_flight);
+    checkpoint.restore(after.tensors());
+    CHECK((after.older_sum == before.older_sum) == (in_flight >= 1));
+    CHECK((after.newer_sum == before.newer_sum) == (in_flight == 2));
+    CHECK(after.velocity == before.velocity);
+  }
+}
+
+TEST_CASE("sums in flight that this job has not are refused, and more than there were steps") {
+  const TinyJob folder;
+  Memory memory;
+  RunState state = state_of(12);
+  state.in_flight = 2;
+  write_checkpoint(folder.folder, state, memory.tensors());
+  RunTensors other = memory.tensors();
+  other.sums[1][0].name = "sum.1.b";
+  CHECK(error_of<ConfigError>([&] {
+          Checkpoint(folder.folder / "step-12.state").restore(other);
+        }).find("step-12.state: has no sum in flight \"sum.1.b\"") != std::string::npos);
+  state.step = 1;
+  state.samples = 8;
+  write_checkpoint(folder.folder, state, memory.tensors());
+  CHECK(error_of<RunError>([&] {
+          Checkpoint(folder.folder / "step-1.state");
+        }).ends_with("step-1.state: carries the sums of 2 steps, of 1 done"));
 }
 
 TEST_CASE("a state file that is torn or altered at any byte is refused") {

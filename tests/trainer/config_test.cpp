@@ -109,8 +109,15 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
   CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
 }
 
+TEST_CASE("late sums are refused together with waiting for all sums of a step") {
+  CHECK(refusal({"comm.staleness=2"}) == "");
+  CHECK(refusal({"comm.staleness=2", "comm.overlap=barrier"}) ==
+        "job.json: /comm/overlap: got \"barrier\", which waits for all sums of a step, but "
+        "\"staleness\" is 2; expected \"priority\"");
+  CHECK(refusal({"comm.staleness=1025"}).starts_with("job.json: /comm/staleness: expected"));
+}
+
 TEST_CASE("what is not in this build is refused, not ignored") {
-  CHECK(refusal({"comm.staleness=1"}).starts_with("job.json: /comm/staleness: got 1, but"));
   CHECK(refusal({"device.type=cuda"}) ==
         "job.json: /device/type: got \"cuda\", but this build computes on \"cpu\" only");
 }

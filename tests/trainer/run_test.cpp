@@ -124,6 +124,66 @@ TEST_CASE("a run can be stopped and resumed at any step") {
   }
 }
 
+namespace {
+
+void same_when_resumed_with_late_sums(const std::vector<std::string>& overrides) {
+  const TinyJob job;
+  CAPTURE(overrides[0]);
+  const Json unbroken = job.run("unbroken", overrides);
+  for (const int64_t step : {1, 4, 8}) {
+    const std::string name = "broken-" + std::to_string(step);
+    job.run(name, overrides, {.max_steps = step});
+    const Json resumed = job.run("", overrides, {.resume = job.folder / name});
+    CHECK(digest(resumed) == digest(unbroken));
+    CHECK(resumed["test_loss"] == unbroken["test_loss"]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("with sums late by 1 a run can be stopped and resumed") {
+  same_when_resumed_with_late_sums({"comm.staleness=1", "optimizer.type=adam"});
+}
+
+TEST_CASE("with sums late by 2 a run by factors can be stopped and resumed") {
+  same_when_resumed_with_late_sums(
+      {"comm.staleness=2", "comm.scheme=sfb", "cluster.logical_shards=2"});
+}
+
+TEST_CASE("with sums late by 3 a run that clips can be stopped and resumed") {
+  same_when_resumed_with_late_sums(
+      {"comm.staleness=3", "optimizer.clip_norm=0.1", "cluster.logical_shards=4"});
+}
+
+TEST_CASE("checkpoints and tests on the way change nothing where sums are late") {
+  const TinyJob job;
+  const Json plain = job.run("plain", {"comm.staleness=2"});
+  const Json often =
+      job.run("often", {"comm.staleness=2", "train.test_every=2", "train.checkpoint_every=1"});
+  CHECK(digest(often) == digest(plain));
+  CHECK(digest(job.run("on-time")) != digest(plain));
+  SilentLog log;
+  for (int64_t step = 1; step <= 9; ++step) {
+    const auto file =
+        job.folder / "often/checkpoints" / ("step-" + std::to_string(step) + ".state");
+    CHECK(Checkpoint(file).state().in_flight == (step == 9 ? 0 : std::min<int64_t>(step, 2)));
+    if (step < 9)
+      CHECK(digest(job.run("from-" + std::to_string(step), {"comm.staleness=2"},
+                           {.resume = file})) == digest(plain));
+  }
+}
+
+TEST_CASE("a run may go on with another staleness than its checkpoint carries sums of") {
+  const TinyJob job;
+  job.run("late", {"comm.staleness=3"}, {.max_steps = 5});
+  for (const char* staleness : {"comm.staleness=0", "comm.staleness=1", "comm.staleness=4"}) {
+    fs::remove_all(job.folder / "other");
+    const Json resumed = job.run("other", {staleness}, {.resume = job.folder / "late"});
+    CHECK(resumed["steps"] == 9);
+    CHECK(Checkpoint(job.folder / "other/checkpoints/step-9.state").state().in_flight == 0);
+  }
+}
+
 TEST_CASE("a resumed run continues metrics.jsonl, without lines of steps that were lost") {
   const TinyJob job;
   job.run("unbroken", {"train.log_every=1"});

@@ -20,8 +20,9 @@ namespace {
 /// fails once so many have arrived. A negative number: never.
 class LateExchange final : public GradientExchange {
  public:
-  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, int64_t arrivals)
-      : local_(net, updater, shards), arrivals_left_(arrivals) {}
+  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, int64_t staleness,
+               int64_t arrivals)
+      : local_(net, updater, shards, {.staleness = staleness}), arrivals_left_(arrivals) {}
 
   void forward_done(int64_t shard) override { local_.forward_done(shard); }
   void contribute(int layer, int64_t shard) override { local_.contribute(layer, shard); }
@@ -34,6 +35,10 @@ class LateExchange final : public GradientExchange {
     polls_ = 0;
     local_.wait();
   }
+  void await_sum(int layer, int64_t step) override {
+    local_.await_sum(counted(layer).value(), step);
+  }
+  void load_sum(int layer, int64_t step) override { local_.load_sum(layer, step); }
 
  private:
   std::optional<int> counted(std::optional<int> layer) {
@@ -48,7 +53,8 @@ class LateExchange final : public GradientExchange {
 
 /// A training of the tiny job, step by step.
 struct Training {
-  explicit Training(const Job& job, net::Net::Options options = {}, int64_t arrivals = -1)
+  explicit Training(const Job& job, net::Net::Options options = {}, int64_t arrivals = -1,
+                    int64_t staleness = 0)
       : data(open_data(job, DataPart::kTrain, log)),
         engine(job, options, log),
         optimizer(job.config.optimizer, engine.net(), engine.updater()),
@@ -56,12 +62,15 @@ struct Training {
         shards(data::cut_batch(job.config.global_batch(), job.config.logical_shards())),
         loader(*data.dataset, *data.transform,
                {.seed = 3, .global_batch = job.config.global_batch(), .shards = shards}, log),
-        exchange(engine.net(), engine.updater(), job.config.logical_shards(), arrivals),
+        exchange(engine.net(), engine.updater(), job.config.logical_shards(), staleness, arrivals),
+        sums(engine.net(), staleness),
         loop(engine.net(), optimizer, exchange, schedule, loader,
              {.seed = 3,
               .global_batch = job.config.global_batch(),
               .logical_shards = job.config.logical_shards(),
-              .shards = shards}) {
+              .shards = shards,
+              .staleness = staleness,
+              .sums = &sums}) {
     engine.net().initialize(3);
   }
 
@@ -86,6 +95,7 @@ struct Training {
   std::vector<data::ShardRange> shards;
   data::Loader loader;
   LateExchange exchange;
+  SumsInFlight sums;
   TrainingLoop loop;
 };
 
@@ -187,4 +197,166 @@ TEST_CASE("the loss is the sum of the shards' losses in their order") {
   }
   CHECK(report.loss == loss / 8);
   CHECK(report.top1 == static_cast<double>(hits) / 8);
+}
+
+namespace {
+
+/// Delayed training, written down plainly: one shard, all sums in a list.
+class PlainlyDelayed {
+ public:
+  PlainlyDelayed(const Job& job, int64_t staleness) : training_(job), staleness_(staleness) {}
+
+  /// The loss of each of `steps` steps.
+  std::vector<double> train(int64_t steps) {
+    std::vector<double> losses;
+    for (int64_t step = 0; step < steps; ++step) {
+      if (step > staleness_) apply(step - 1 - staleness_);
+      losses.push_back(compute(step));
+    }
+    return losses;
+  }
+  /// Those of the steps before `steps`.
+  void apply_until(int64_t steps) {
+    while (applied_ < steps) apply(applied_);
+  }
+  std::vector<float> state() { return training_.state(); }
+
+ private:
+  using Values = std::vector<float>;
+
+  double compute(int64_t step) {
+    net::Net& net = training_.engine.net();
+    const data::Batch& batch = training_.loader.next();
+    std::ranges::copy(batch.pixels, net.input().data);
+    const layers::StepContext context{.phase = layers::Phase::kTrain,
+                                      .seed = 3,
+                                      .step = step,
+                                      .labels = batch.labels,
+                                      .loss_scale = 1.0F / 8};
+    net.forward(context);
+    double loss = 0;
+    for (size_t i = 0; i < 16; i += 2)
+      loss += static_cast<double>(net.losses()[0].loss_and_rank[i]);
+    net.backward(context);
+    gradients_.emplace_back();
+    contributions_.emplace_back();
+    for (const net::Parameter& parameter : net.parameters())
+      gradients_.back().emplace_back(parameter.gradient.begin(), parameter.gradient.end());
+    for (const net::Statistic& statistic : net.statistics())
+      contributions_.back().emplace_back(statistic.contribution.begin(),
+                                         statistic.contribution.end());
+    return loss / 8;
+  }
+
+  void apply(int64_t step) {
+    net::Net& net = training_.engine.net();
+    const auto index = static_cast<size_t>(step);
+    for (size_t i = 0; i < net.parameters().size(); ++i) {
+      std::ranges::copy(gradients_[index][i], net.parameters()[i].gradient.begin());
+      training_.optimizer.update(
+          i, {.step = step, .learning_rate = training_.schedule.learning_rate(step)});
+    }
+    for (size_t i = 0; i < net.statistics().size(); ++i) {
+      net::Statistic& statistic = net.statistics()[i];
+      for (size_t k = 0; k < statistic.value.size(); ++k)
+        statistic.value[k] += static_cast<float>(statistic.spec.momentum) *
+                              (contributions_[index][i][k] - statistic.value[k]);
+    }
+    applied_ = step + 1;
+  }
+
+  Training training_;
+  int64_t staleness_, applied_ = 0;
+  std::vector<std::vector<Values>> gradients_, contributions_;  ///< by step and tensor
+};
+
+}  // namespace
+
+TEST_CASE("with staleness each step is computed with exactly the sums that it may have") {
+  constexpr int64_t kSteps = 9;
+  const TinyJob tiny;
+  for (const char* rule : {"sgd", "adam"})
+    for (const int64_t staleness : {0, 1, 2, 4}) {
+      CAPTURE(rule);
+      CAPTURE(staleness);
+      const Job job = tiny.load({std::string("optimizer.type=") + rule});
+      PlainlyDelayed plain(job, staleness);
+      const std::vector<double> expected = plain.train(kSteps);
+      Training training(job, {.versions = 2}, -1, staleness);
+      std::vector<double> losses;
+      for (int64_t step = 0; step < kSteps; ++step) {
+        const StepReport report = training.loop.step();
+        losses.push_back(report.loss);
+        CHECK(report.learning_rate == training.schedule.learning_rate(step));
+      }
+      CHECK(losses == expected);
+      training.loop.settle();
+      plain.apply_until(kSteps - staleness);
+      CHECK(training.loop.last_complete_step() == kSteps - staleness);
+      CHECK(training.state() == plain.state());
+      training.loop.finish();
+      plain.apply_until(kSteps);
+      CHECK(training.loop.last_complete_step() == kSteps);
+      CHECK(training.state() == plain.state());
+    }
+}
+
+TEST_CASE("late sums change what a step is computed with, and a late sum is not a lost one") {
+  const TinyJob tiny;
+  const Job job = tiny.load();
+  Training on_time(job), late(job, {}, -1, 1);
+  for (int step = 0; step < 4; ++step) {
+    const double loss = on_time.loop.step().loss;
+    const double late_loss = late.loop.step().loss;
+    CHECK((loss == late_loss) == (step == 0));
+  }
+}
+
+TEST_CASE("with staleness, whenever the exchange fails, the last complete step can be had back") {
+  constexpr int64_t kSteps = 5, kStaleness = 2;
+  const TinyJob tiny;
+  for (const Setup& setup : kSetups) {
+    const Job job = tiny.load(setup.overrides);
+    std::vector<std::vector<float>> expected;  // by steps applied
+    Training undisturbed(job, setup.options(1), -1, kStaleness);
+    expected.push_back(undisturbed.state());
+    for (int64_t step = 0; step < kSteps; ++step) {
+      undisturbed.loop.step();
+      undisturbed.loop.settle();
+      if (step >= kStaleness) expected.push_back(undisturbed.state());
+    }
+    for (int64_t arrivals = 0; arrivals < 3 * (kSteps - kStaleness); ++arrivals) {
+      Training training(job, setup.options(2), arrivals, kStaleness);
+      CHECK(error_of<RunError>([&] {
+              for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
+              training.loop.settle();
+            }) == "a peer is lost");
+      training.loop.revert_incomplete();
+      CHECK(training.loop.steps_done() == arrivals / 3);
+      CHECK(training.sums.steps() == 0);
+      CHECK(training.state() == expected[static_cast<size_t>(arrivals / 3)]);
+    }
+  }
+}
+
+TEST_CASE("what is kept for a checkpoint goes on to the same bits, with any staleness") {
+  constexpr int64_t kSteps = 8;
+  const TinyJob tiny;
+  for (const Setup& setup : kSetups)
+    for (const int64_t staleness : {1, 3}) {
+      const Job job = tiny.load(setup.overrides);
+      Training unbroken(job, setup.options(1), -1, staleness),
+          kept(job, setup.options(1), -1, staleness);
+      for (int64_t step = 0; step < kSteps; ++step) {
+        unbroken.loop.step();
+        kept.loop.step();
+        kept.loop.settle_for_checkpoint();
+        CHECK(kept.sums.steps() == std::min(step + 1, staleness));
+      }
+      unbroken.loop.finish();
+      kept.loop.finish();
+      kept.loop.settle_for_checkpoint();
+      CHECK(kept.sums.steps() == 0);
+      CHECK(kept.state() == unbroken.state());
+    }
 }

@@ -57,6 +57,7 @@ Plan small_plan(Random& random) {
   request.layers.push_back(linear(1, pick(random, 3, 12), pick(random, 3, 30)));
   request.layers.push_back(linear(2, 4, pick(random, 3, 12)));
   if (pick(random, 0, 1) == 0) request.layers[3].forced = "sfb";
+  request.staleness = pick(random, 0, 2);
   return make_plan(request);
 }
 
@@ -112,9 +113,9 @@ SimulatedJobOptions scenario(uint64_t seed) {
 }
 
 std::string description(const SimulatedJobOptions& options) {
-  std::string out =
-      text("seed ", options.seed, ": ", options.plan.workers, " workers, ", options.plan.servers,
-           " servers, ", options.plan.logical_shards, " logical shards");
+  std::string out = text("seed ", options.seed, ": ", options.plan.workers, " workers, ",
+                         options.plan.servers, " servers, ", options.plan.logical_shards,
+                         " logical shards, staleness ", options.plan.staleness);
   for (const Fault& fault : options.faults) {
     out +=
         text("; at event ", fault.at_event, " ", comm::name_of(fault.a), " ", name_of(fault.kind));

@@ -1,0 +1,250 @@
+// How far a server and a worker let others run ahead: as many steps as the plan's staleness, and
+// not one more.
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "comm/server_shard.h"
+#include "comm/worker_exchange.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+constexpr int64_t kElements = 1000;
+
+struct Sent {
+  NodeId to;
+  FrameHeader header;
+  std::vector<float> values;
+};
+
+/// Keeps what is sent.
+class Kept final : public Outlet {
+ public:
+  void send(NodeId to, const FrameHeader& header, Payload payload, Priority) override {
+    Sent sent{to, header, std::vector<float>(payload.bytes.size() / sizeof(float))};
+    std::ranges::copy(payload.bytes, std::as_writable_bytes(std::span(sent.values)).begin());
+    frames.push_back(std::move(sent));
+  }
+  std::vector<Sent> frames;
+};
+
+/// Two workers, two logical shards, one server; a convolution of one chunk, or a linear layer.
+Plan plan_of(int64_t staleness, const char* scheme) {
+  PlanRequest request;
+  request.workers = request.global_batch = 2;
+  request.scheme = scheme;
+  request.staleness = staleness;
+  if (std::string(scheme) == "ps")
+    request.layers = {
+        {.name = "conv", .type = "convolution", .tensors = {{"conv.weight", kElements, false}}}};
+  else
+    request.layers = {{.name = "ip",
+                       .type = "linear",
+                       .rows = 3,
+                       .columns = 4,
+                       .linear = true,
+                       .tensors = {{"ip.weight", 12, false}},
+                       .may_use_factors = true,
+                       .forced = "sfb"}};
+  return make_plan(request);
+}
+
+FrameHeader contribution(uint64_t step, uint32_t shard) {
+  return {.kind = FrameKind::kContribution,
+          .view = 1,
+          .step = step,
+          .part = {shard, 1},
+          .length = kElements * sizeof(float)};
+}
+
+/// A contribution that is all `value`; what was said of it.
+Placement give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
+  const FrameHeader header = contribution(step, worker);
+  Placement placement = server.place(worker, header);
+  if (!placement.accepted) return placement;
+  const std::vector<float> values(kElements, value);
+  std::ranges::copy(std::as_bytes(std::span(values)), placement.memory.begin());
+  server.received(worker, header);
+  return placement;
+}
+
+/// The memory of a worker with one layer: `steps` of everything.
+class Memory final : public ExchangeMemory {
+ public:
+  explicit Memory(const Plan& plan)
+      : sums(static_cast<size_t>(plan.staleness + 1), std::vector<float>(kElements)),
+        factors_(2, std::vector(steps_of_factors(plan), std::vector<float>(8))) {}
+  std::span<float> sum(uint32_t, uint32_t, uint64_t step) override {
+    return sums[step % sums.size()];
+  }
+  std::span<float> factors(uint32_t, uint32_t which, uint64_t step) override {
+    std::vector<float>& memory = factors_[which][step % factors_[which].size()];
+    return std::span(memory).first(which == kDeltas ? 6 : 8);
+  }
+  std::vector<std::vector<float>> sums;
+
+ private:
+  std::vector<std::vector<std::vector<float>>> factors_;
+};
+
+constexpr NodeId kServer{Role::kServer, 0}, kPeer{Role::kWorker, 1};
+
+/// One worker and what has arrived there.
+struct Worker {
+  explicit Worker(const Plan& of)
+      : plan(of),
+        memory(plan),
+        exchange(plan, 0, {.view = 1}, memory, outlet,
+                 [this](uint64_t step, uint32_t) { arrived.push_back(step); }) {}
+
+  Placement take_sum(uint64_t step, float value) {
+    FrameHeader header{.kind = FrameKind::kSum,
+                       .view = 1,
+                       .step = step,
+                       .part = {0, 2},
+                       .length = kElements * sizeof(float)};
+    Placement placement = exchange.place(kServer, header);
+    if (!placement.accepted) return placement;
+    const std::vector<float> values(kElements, value);
+    std::ranges::copy(std::as_bytes(std::span(values)), placement.memory.begin());
+    exchange.received(kServer, header);
+    return placement;
+  }
+
+  /// Both factors of the peer's shard.
+  Placement take_factors(uint64_t step) {
+    Placement placement;
+    for (const uint32_t which : {kDeltas, kActivations}) {
+      const FrameHeader header{.kind = FrameKind::kFactor,
+                               .view = 1,
+                               .step = step,
+                               .chunk = which,
+                               .part = {1, 1},
+                               .length = (which == kDeltas ? 3u : 4u) * sizeof(float)};
+      placement = exchange.place(kPeer, header);
+      if (!placement.accepted) return placement;
+      exchange.received(kPeer, header);
+    }
+    return placement;
+  }
+
+  const Plan plan;
+  Memory memory;
+  Kept outlet;
+  std::vector<uint64_t> arrived;
+  WorkerExchange exchange;
+};
+
+}  // namespace
+
+TEST_CASE("a server sums as many steps at once as the staleness and one") {
+  for (const int64_t staleness : {0, 1, 3}) {
+    const Plan plan = plan_of(staleness, "ps");
+    Kept outlet;
+    ServerShard server(plan, 0, {.view = 1}, outlet);
+    const auto most = static_cast<uint64_t>(staleness);
+    for (uint64_t step = 0; step <= most; ++step)
+      CHECK(give(server, 0, step, static_cast<float>(step)).accepted);
+    const Placement refused = give(server, 0, most + 1, 0);
+    CHECK(!refused.accepted);
+    CHECK(refused.fault == "sent a contribution to step " + std::to_string(most + 1) +
+                               " before the sum of step 0 was made");
+    CHECK(outlet.frames.empty());
+    CHECK(give(server, 1, 0, 10).accepted);
+    REQUIRE(outlet.frames.size() == 2);  // the sum, to both
+    CHECK(outlet.frames[0].header.step == 0);
+    CHECK(give(server, 0, most + 1, 5).accepted);
+    for (uint64_t step = 1; step <= most; ++step) {
+      CHECK(give(server, 1, step, 10).accepted);
+      CHECK(outlet.frames.back().header.step == step);
+      CHECK(outlet.frames.back().values ==
+            std::vector<float>(kElements, 10 + static_cast<float>(step)));
+    }
+    CHECK(give(server, 1, most + 1, 1).accepted);
+    CHECK(outlet.frames.back().values == std::vector<float>(kElements, 6));
+    CHECK(server.bytes_held() == 0);
+  }
+}
+
+TEST_CASE("a repeated contribution to any step in flight is dropped") {
+  const Plan plan = plan_of(2, "ps");
+  Kept outlet;
+  ServerShard server(plan, 0, {.view = 1}, outlet);
+  for (uint64_t step : {0, 1, 2}) give(server, 0, step, 1);
+  for (uint64_t step : {0, 1, 2}) {
+    const Placement again = give(server, 0, step, 7);
+    CHECK(!again.accepted);
+    CHECK(again.fault.empty());
+  }
+  CHECK(server.traffic().repeated == 3);
+  for (uint64_t step : {0, 1, 2}) give(server, 1, step, 1);
+  for (const Sent& sent : outlet.frames) CHECK(sent.values[0] == 2);
+}
+
+TEST_CASE("a later step that is summed first counts in its turn") {
+  const Plan plan = plan_of(1, "ps");
+  Kept outlet;
+  ServerShard server(plan, 0, {.view = 1}, outlet);
+  give(server, 0, 1, 3);
+  give(server, 1, 1, 4);
+  REQUIRE(outlet.frames.size() == 2);
+  CHECK(outlet.frames[0].header.step == 1);
+  CHECK(!give(server, 0, 2, 0).fault.empty());
+  give(server, 0, 0, 1);
+  give(server, 1, 0, 1);
+  CHECK(give(server, 0, 2, 0).accepted);
+}
+
+TEST_CASE("a worker awaits as many sums as the staleness and one, each in its own memory") {
+  for (const int64_t staleness : {0, 2}) {
+    Worker worker(plan_of(staleness, "ps"));
+    const auto most = static_cast<uint64_t>(staleness);
+    for (uint64_t step = 0; step <= most; ++step) {
+      std::ranges::fill(worker.memory.sums[step], static_cast<float>(step));
+      worker.exchange.contribute(step, 0, 0, {0, 1}, worker.memory.sums[step]);
+      CHECK(worker.outlet.frames.back().header.step == step);
+    }
+    CHECK(worker.outlet.frames.size() == most + 1);
+    CHECK_THROWS(worker.exchange.contribute(most + 1, 0, 0, {0, 1}, worker.memory.sums[0]));
+    CHECK(!worker.take_sum(most + 1, 1).fault.empty());
+    CHECK(worker.exchange.awaiting(0) == "the sum of \"conv\" of step 1 from server 0");
+    for (uint64_t step = 0; step <= most; ++step)
+      CHECK(worker.take_sum(step, 100 + static_cast<float>(step)).accepted);
+    for (uint64_t step = 0; step <= most; ++step)
+      CHECK(worker.memory.sums[step] ==
+            std::vector<float>(kElements, 100 + static_cast<float>(step)));
+    std::vector<uint64_t> all(most + 1);
+    std::iota(all.begin(), all.end(), 0);
+    CHECK(worker.arrived == all);
+    CHECK(worker.exchange.step_of(0) == most + 1);
+  }
+}
+
+TEST_CASE("sums that come out of order arrive in order") {
+  Worker worker(plan_of(1, "ps"));
+  for (uint64_t step : {0, 1})
+    worker.exchange.contribute(step, 0, 0, {0, 1}, worker.memory.sums[step]);
+  CHECK(worker.take_sum(1, 2).accepted);
+  CHECK(worker.arrived.empty());
+  CHECK(!worker.take_sum(1, 2).accepted);
+  CHECK(worker.take_sum(0, 1).accepted);
+  CHECK(worker.arrived == std::vector<uint64_t>{0, 1});
+}
+
+TEST_CASE("factors of peers may be twice the staleness and one ahead") {
+  for (const int64_t staleness : {0, 1, 2}) {
+    Worker worker(plan_of(staleness, "sfb"));
+    const auto most = static_cast<uint64_t>(2 * staleness + 1);
+    for (uint64_t step = 0; step <= most; ++step) CHECK(worker.take_factors(step).accepted);
+    CHECK(worker.take_factors(most + 1).fault ==
+          "sent a factor of step " + std::to_string(most + 1) + ", but step 0 is awaited");
+    CHECK(worker.take_factors(1).fault.empty());
+    CHECK(worker.exchange.traffic().repeated == 1);
+    worker.exchange.contribute_factors(0, 0, 0);
+    CHECK(worker.arrived == std::vector<uint64_t>{0});
+    CHECK(worker.take_factors(most + 1).accepted);
+  }
+}
