@@ -6,12 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/secret.h"
 
 namespace poseidon::trainer {
 
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
+constexpr size_t kSecretBytes = 32;
 
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) return text("was ended by signal ", WTERMSIG(status));
@@ -78,6 +81,17 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+comm::Secret random_secret() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<std::byte, kSecretBytes> random;
+  fill_with_random_bytes(random);
+  comm::Secret secret;
+  for (const std::byte byte : random)
+    for (const int digit : {std::to_integer<int>(byte) >> 4, std::to_integer<int>(byte) & 15})
+      secret.push_back(static_cast<std::byte>(kDigits[static_cast<size_t>(digit)]));
+  return secret;
+}
 
 fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 

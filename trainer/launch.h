@@ -58,6 +58,9 @@ class Children {
   std::vector<Child> running_;
 };
 
+/// A secret for one run. As text: who reads one from a file leaves out white space at its end.
+comm::Secret random_secret();
+
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
