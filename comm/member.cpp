@@ -285,7 +285,7 @@ void Member::wake() {
 }
 
 Loss Member::loss_of(NodeId node, const std::string& why) const {
-  const std::string awaited = host_.awaiting();
+  const std::string awaited = host_.awaiting(node);
   return {
       .kind = Loss::Kind::kPeer,
       .who = node,

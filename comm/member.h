@@ -40,9 +40,9 @@ class MemberHost {
   virtual void halt(int64_t step) = 0;
   /// Of a server: all workers are done. It tells its last and calls Member::finished.
   virtual void concluded() = 0;
-  /// What is awaited at this moment, for messages: "the sum of ... from server 0"; and the step
-  /// under way, counted from 1.
-  virtual std::string awaiting() = 0;
+  /// What is awaited at this moment from `node`, for messages: "the sum of ... from server 0", or
+  /// ""; and the step under way, counted from 1.
+  virtual std::string awaiting(NodeId node) = 0;
   virtual int64_t step_under_way() = 0;
 
   /// The job has failed; no further step will become complete. Calls Member::stopped when it has

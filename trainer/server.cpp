@@ -34,7 +34,9 @@ class ServerRun final : public comm::MemberHost {
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override;
-  std::string awaiting() override { return shard_ != nullptr ? shard_->awaiting() : ""; }
+  std::string awaiting(comm::NodeId node) override {
+    return shard_ != nullptr && node.role == comm::Role::kWorker ? shard_->awaiting(node.rank) : "";
+  }
   int64_t step_under_way() override { return step_; }
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t) override {}

@@ -42,7 +42,7 @@ class WorkerRun final : public comm::MemberHost {
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
-  std::string awaiting() override;
+  std::string awaiting(comm::NodeId node) override;
   int64_t step_under_way() override;
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t step) override;
@@ -207,9 +207,9 @@ int64_t WorkerRun::step_under_way() {
   return live != nullptr ? live->limit.begun() : 0;
 }
 
-std::string WorkerRun::awaiting() {
+std::string WorkerRun::awaiting(comm::NodeId node) {
   Computation* live = live_;
-  return live != nullptr ? live->exchange.awaiting() : "";
+  return live != nullptr ? live->exchange.awaiting(node) : "";
 }
 
 void WorkerRun::failed(const comm::Loss& loss, bool alone) {

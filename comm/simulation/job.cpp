@@ -58,7 +58,9 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
-  std::string awaiting() override;
+  std::string awaiting(NodeId node) override {
+    return exchange_ ? exchange_->awaiting(node) : "";
+  }
   int64_t step_under_way() override { return static_cast<int64_t>(step_) + 1; }
   void failed(const Loss& loss, bool alone) override;
   void save(int64_t step) override;
@@ -301,10 +303,6 @@ void SimulatedWorker::halt(int64_t step) {
     begin_step();
 }
 
-std::string SimulatedWorker::awaiting() {
-  return gate_ && exchange_ ? exchange_->awaiting(*gate_) : "";
-}
-
 void SimulatedWorker::revert_incomplete() {
   if (!world_.options.carries_payload) return;
   for (size_t layer : versions_.to_revert()) std::swap(replica_[layer], other_[layer]);
@@ -384,7 +382,9 @@ class SimulatedServer final : public MemberHost {
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override { member_.finished(0); }
-  std::string awaiting() override { return shard_ == nullptr ? "" : shard_->awaiting(); }
+  std::string awaiting(NodeId node) override {
+    return shard_ == nullptr || node.role != Role::kWorker ? "" : shard_->awaiting(node.rank);
+  }
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override {
     if (!alone) return;
