@@ -76,7 +76,11 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
                                   .listen = options.listen,
                                   .secret = {},
                                   .tls = options.tls,
-                                  .insecure = options.insecure};
+                                  .insecure = options.insecure,
+                                  .failed = [&options](const Json& summary) {
+                                    print(summary, options.json, print_summary);
+                                    std::fflush(stdout);
+                                  }};
   if (!options.secret_file.empty()) cluster.secret = comm::read_secret(options.secret_file);
   return trainer::train_on_cluster(job, run_options(options), cluster, console);
 }

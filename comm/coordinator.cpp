@@ -394,9 +394,14 @@ void Coordinator::report_error(const std::string& why) {
           .awaited = ""});
 }
 
-void Coordinator::report_absent(NodeId node, Loss::Kind kind, const std::string& why) {
+void Coordinator::report_absent(NodeId node, const std::string& why) {
   if (state_ != State::kGathering || members_.contains(node)) return;
-  accuse({.kind = kind, .who = node, .address = "", .why = why, .step = 0, .awaited = ""});
+  accuse({.kind = Loss::Kind::kPeer,
+          .who = node,
+          .address = "",
+          .why = why,
+          .step = 0,
+          .awaited = ""});
 }
 
 /// A node is gone. Those who waited for it notice at about the same time: for a moment they are
@@ -440,13 +445,14 @@ void Coordinator::accuse(const Loss& loss) {
   save_when_all_stopped();
 }
 
-/// The survivor with the most complete steps has the state that counts, the lowest rank of equals.
+/// All have told what they know. The survivor with the most complete steps has the state that
+/// counts, the lowest rank of equals.
 void Coordinator::save_when_all_stopped() {
   if (state_ != State::kFailing) return;
   const MemberState* best = nullptr;
   for (const auto& [node, member] : members_) {
-    if (node.role != Role::kWorker) continue;
     if (!member.stopped) return;
+    if (node.role != Role::kWorker) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
   if (best == nullptr || !host_.wants_checkpoint(*best->stopped))
@@ -480,18 +486,22 @@ void Coordinator::wake() {
                   2 * options_.timeout / 5);
     if (state_ == State::kEnded) return;
   }
-  if (state_ == State::kGathering && gather_until_.count() > 0 &&
-      transport_.now() >= gather_until_ && !missing().empty())
-    return accuse(
-        {.kind = Loss::Kind::kError,
-         .who = {},
-         .address = "",
-         .why = text(missing(), " did not join within ", seconds_text(options_.gather_timeout)),
-         .step = 0,
-         .awaited = ""});
+  if (state_ == State::kGathering) watch_gathering();
   if (state_ == State::kConnecting) watch_preparations();
   if (state_ == State::kRunning) watch_progress();
   if (state_ == State::kSuspecting && transport_.now() >= verdict_at_) accuse(Loss(loss_));
+}
+
+/// Who has not joined in time is lost, the first of them by name.
+void Coordinator::watch_gathering() {
+  if (gather_until_.count() == 0 || transport_.now() < gather_until_ || missing().empty()) return;
+  for (const auto& [role, count] :
+       {std::pair(Role::kWorker, options_.workers), {Role::kServer, options_.servers}})
+    for (uint16_t rank = 0; rank < count; ++rank)
+      if (!members_.contains({role, rank}))
+        return report_absent({role, rank},
+                             text("it did not join within ", seconds_text(options_.gather_timeout),
+                                  "; missing: ", missing()));
 }
 
 /// A large net takes its time to be made, but not for ever.

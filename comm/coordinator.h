@@ -87,7 +87,7 @@ class Coordinator final : public Machine {
   void report_error(const std::string& why);
   /// The end of a node is seen by other means, and it is no member yet: the job fails. A node that
   /// is a member, or was one, is told of by its connection.
-  void report_absent(NodeId node, Loss::Kind kind, const std::string& why);
+  void report_absent(NodeId node, const std::string& why);
 
   bool running() const { return state_ == State::kRunning; }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
@@ -122,7 +122,7 @@ class Coordinator final : public Machine {
     std::vector<int64_t> digest;
     int64_t step = 0;                ///< steps done, as far as it has told
     Time progress{0};                ///< when it last told
-    std::optional<int64_t> stopped;  ///< after a loss: its last complete step
+    std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
   };
 
   template <class Message>
@@ -152,6 +152,7 @@ class Coordinator final : public Machine {
   void save_when_all_stopped();
   void dismiss(const Outcome& outcome);
   int64_t step_under_way() const;
+  void watch_gathering();
   void watch_preparations();
   void watch_progress();
   MemberState* member_of(ConnectionId connection);

@@ -45,8 +45,9 @@ class MemberHost {
   virtual std::string awaiting(NodeId node) = 0;
   virtual int64_t step_under_way() = 0;
 
-  /// The job has failed; no further step will become complete. Calls Member::stopped when it has
-  /// ceased to compute. `alone`: the coordinator is gone, nobody will ask for a checkpoint.
+  /// The job has failed; no further step will become complete. Tells what is left to tell, and
+  /// calls Member::stopped when it has ceased to compute. `alone`: the coordinator is gone, nobody
+  /// will ask for a checkpoint.
   virtual void failed(const Loss& loss, bool alone) = 0;
   /// Sends the checkpoint of the last complete step, then calls Member::saved.
   virtual void save(int64_t step) = 0;

@@ -38,16 +38,25 @@ void ClusterReport::take_test(uint16_t worker, const comm::Note& note) {
   metrics_.tested(note.step, *last_test_);
 }
 
-void ClusterReport::take_traffic(const Json& content) {
+void ClusterReport::take_traffic(comm::NodeId node, const Json& content) {
   const Json& layers = content.at("layers");
   for (size_t i = 0; i < std::min(bytes_of_layer_.size(), layers.size()); ++i) {
     bytes_of_layer_[i].sent += layers[i].at("sent").get<int64_t>();
     bytes_of_layer_[i].received += layers[i].at("received").get<int64_t>();
   }
+  heard_.insert(node);
 }
 
 Json ClusterReport::traffic(int64_t steps) const {
-  return traffic_json(plan_, steps, bytes_of_layer_);
+  Json traffic = traffic_json(plan_, steps, bytes_of_layer_);
+  Json unheard = Json::array();
+  for (const auto& [role, count] :
+       {std::pair(comm::Role::kWorker, plan_.workers), {comm::Role::kServer, plan_.servers}})
+    for (int64_t rank = 0; rank < count; ++rank)
+      if (const comm::NodeId node{role, static_cast<uint16_t>(rank)}; !heard_.contains(node))
+        unheard.push_back(comm::name_of(node));
+  if (!unheard.empty()) traffic["unheard"] = std::move(unheard);
+  return traffic;
 }
 
 Json ClusterReport::summary(const Json& traffic) const {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "comm/traffic.h"
@@ -43,9 +44,12 @@ class ClusterReport {
   /// Whether all workers have told of this step now. `last_step`: of the run.
   bool take_step(uint16_t worker, const comm::Note& note, int64_t last_step);
   void take_test(uint16_t worker, const comm::Note& note);
-  void take_traffic(const Json& content);
+  void take_traffic(comm::NodeId node, const Json& content);
 
-  /// traffic.json of a run of `steps` steps.
+  /// The last step that all workers have told of; 0: none.
+  int64_t last_step() const { return last_report_.step; }
+  /// traffic.json of a run of `steps` steps. Nodes that have not told, as after a loss, are listed
+  /// as "unheard".
   Json traffic(int64_t steps) const;
   /// The part of summary.json that follows from what was told; `traffic` as traffic() made it.
   Json summary(const Json& traffic) const;
@@ -62,6 +66,7 @@ class ClusterReport {
   StepReport last_report_;
   std::optional<TestResult> last_test_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
+  std::set<comm::NodeId> heard_;                 ///< whose bytes are in it
 };
 
 }  // namespace poseidon::trainer

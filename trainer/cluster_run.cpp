@@ -27,6 +27,8 @@ constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kBetweenClockQuestions = std::chrono::milliseconds(200);
 constexpr int kClockQuestions = 4;
 constexpr double kLeastJoinSeconds = 5;
+/// A child looks for this process for one join timeout; until all have joined it takes longer.
+constexpr int kJoinDeadlines = 3;
 
 /// One run of a job by several workers. The main thread writes files and talks to the user; the I/O
 /// thread calls the functions of comm::CoordinatorHost.
@@ -58,6 +60,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void ended(const comm::Outcome& outcome) override;
 
   // The main thread.
+  std::chrono::seconds join_timeout() const;
   void start_children(const comm::Secret& secret);
   void loop();
   void watch_children();
@@ -73,7 +76,10 @@ class ClusterRun final : public comm::CoordinatorHost {
   void take_step(uint16_t worker, const comm::Note& note);
   RunState state_after(int64_t step) const;
   Json finish();
-  Json write_summary() const;
+  [[noreturn]] void fail();
+  std::string failure() const;
+  void write_summary(const Json& summary, const Json& traffic) const;
+  Json summary(const Json& traffic) const;
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const Job& job_;
@@ -155,6 +161,12 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   transport_ = std::make_unique<comm::AsioTransport>(std::move(listening));
 }
 
+/// Of a local child.
+std::chrono::seconds ClusterRun::join_timeout() const {
+  return std::chrono::seconds(
+      static_cast<int64_t>(std::ceil(std::max(kLeastJoinSeconds, job_.config.cluster.timeout_s))));
+}
+
 /// Before the I/O thread runs: a process forks best while it has one thread.
 void ClusterRun::start_children(const comm::Secret& secret) {
   const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
@@ -165,8 +177,7 @@ void ClusterRun::start_children(const comm::Secret& secret) {
       .coordinator = transport_->address(),
       .secret = secret,
       .threads = threads > 0 ? threads : std::max<int64_t>(1, cores / plan_.workers),
-      .join_timeout = std::chrono::seconds(static_cast<int64_t>(
-          std::ceil(std::max(kLeastJoinSeconds, job_.config.cluster.timeout_s))))});
+      .join_timeout = join_timeout()});
   for (const comm::Role role : {comm::Role::kServer, comm::Role::kWorker}) {
     const int64_t count = role == comm::Role::kWorker ? plan_.workers : plan_.servers;
     for (int64_t rank = 0; rank < count; ++rank)
@@ -182,16 +193,15 @@ Json ClusterRun::go() {
     return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(value));
   };
   coordinator_ = std::make_unique<comm::Coordinator>(
-      comm::Coordinator::Options{.workers = static_cast<uint16_t>(plan_.workers),
-                                 .servers = static_cast<uint16_t>(plan_.servers),
-                                 .facts = {{"build", build_identity()}},
-                                 .timeout = seconds(job_.config.cluster.timeout_s),
-                                 .stall_timeout = seconds(job_.config.cluster.stall_timeout_s),
-                                 .gather_timeout = cluster_.external
-                                                       ? comm::Time{0}
-                                                       : comm::Time(std::chrono::seconds(60)),
-                                 .replaces_members = cluster_.external,
-                                 .first_step = published_.first_step},
+      comm::Coordinator::Options{
+          .workers = static_cast<uint16_t>(plan_.workers),
+          .servers = static_cast<uint16_t>(plan_.servers),
+          .facts = {{"build", build_identity()}},
+          .timeout = seconds(job_.config.cluster.timeout_s),
+          .stall_timeout = seconds(job_.config.cluster.stall_timeout_s),
+          .gather_timeout = cluster_.external ? comm::Time{0} : kJoinDeadlines * join_timeout(),
+          .replaces_members = cluster_.external,
+          .first_step = published_.first_step},
       *transport_, *this);
   if (cluster_.external)
     console_.info(text("waiting for ", plan_.workers, " workers and ", plan_.servers,
@@ -229,11 +239,7 @@ void ClusterRun::loop() {
 /// A child that ends before it has a connection could not even join.
 void ClusterRun::watch_children() {
   for (const Children::Ended& child : children_->ended())
-    transport_->post([this, child] {
-      coordinator_->report_absent(
-          child.node, child.by_signal ? comm::Loss::Kind::kPeer : comm::Loss::Kind::kError,
-          child.how);
-    });
+    transport_->post([this, child] { coordinator_->report_absent(child.node, child.how); });
 }
 
 void ClusterRun::report_error(const std::string& why) {
@@ -380,7 +386,7 @@ void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
     else if (note.about == "test")
       report_->take_test(node.rank, note);
     else if (note.about == "traffic")
-      report_->take_traffic(note.content);
+      report_->take_traffic(node, note.content);
     else if (note.about == "trace")
       trace_.add(node, note.content);
   });
@@ -450,22 +456,49 @@ void ClusterRun::ask_for_time() {
 
 Json ClusterRun::finish() {
   console_.finish();
-  if (!outcome_->finished) {
-    if (halted_ && !begun_)
-      throw RunError("stopped before the first step" + checkpoints_.last_text());
-    const std::string what = outcome_->loss.message() + checkpoints_.last_text();
-    if (end_of(outcome_->loss) == MemberEnd::kPeerLost) throw PeerLost(what);
-    throw RunError(what);
-  }
+  if (!outcome_->finished) fail();
   if (halted_)
     console_.info(text("stopped after step ", checkpoints_.saved_step(), " of ", published_.steps));
-  if (options_.trace) write_trace(trace_, directory_.path(), console_);
-  return write_summary();
+  const Json traffic = report_->traffic(checkpoints_.saved_step() - published_.first_step);
+  Json all = summary(traffic);
+  write_summary(all, traffic);
+  return all;
 }
 
-Json ClusterRun::write_summary() const {
+/// Ends with the loss; after the first step tables and trace are written as far as they are known.
+void ClusterRun::fail() {
+  if (halted_ && !begun_)
+    throw RunError("stopped before the first step" + checkpoints_.last_text());
+  const std::string why = failure();
+  if (begun_) {
+    const int64_t steps = std::max(checkpoints_.saved_step(), report_->last_step());
+    const Json traffic = report_->traffic(steps - published_.first_step);
+    Json known = summary(traffic);
+    known["failure"] = why;
+    write_summary(known, traffic);
+    cluster_.failed(known);
+  }
+  const std::string what = why + checkpoints_.last_text();
+  if (end_of(outcome_->loss) == MemberEnd::kPeerLost) throw PeerLost(what);
+  throw RunError(what);
+}
+
+/// What the coordinator decided on; and of a child, what only its parent knows.
+std::string ClusterRun::failure() const {
+  const comm::Loss& loss = outcome_->loss;
+  const std::string end =
+      children_ && loss.kind == comm::Loss::Kind::kPeer ? children_->end_of(loss.who) : "";
+  return loss.message() + (end.empty() || end == loss.why ? "" : "; " + end);
+}
+
+void ClusterRun::write_summary(const Json& summary, const Json& traffic) const {
+  if (options_.trace) write_trace(trace_, directory_.path(), console_);
+  directory_.write("traffic.json", traffic);
+  directory_.write("summary.json", summary);
+}
+
+Json ClusterRun::summary(const Json& traffic) const {
   const int64_t steps = checkpoints_.saved_step();
-  const Json traffic = report_->traffic(steps - published_.first_step);
   Json summary = report_->summary(traffic);
   summary.update(
       {{"name", job_.config.name},
@@ -480,8 +513,6 @@ Json ClusterRun::write_summary() const {
        {"finished", steps >= published_.steps},
        {"checkpoint", checkpoints_.last().string()},
        {"output", directory_.path().string()}});
-  directory_.write("traffic.json", traffic);
-  directory_.write("summary.json", summary);
   return summary;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
+constexpr auto kGrace = std::chrono::milliseconds(200);
 constexpr size_t kSecretBytes = 32;
 
 std::string how_it_ended(int status) {
@@ -147,16 +149,31 @@ std::vector<Children::Ended> Children::ended() {
     int status = 0;
     if (::waitpid(child.process, &status, WNOHANG) != child.process) return false;
     told.push_back({.node = child.node,
-                    .by_signal = WIFSIGNALED(status),
                     .how = text("it ", how_it_ended(status), " (see ", child.log.string(), ")")});
+    if (!child.killed) ends_[child.node] = told.back().how;
     return true;
   });
   return told;
 }
 
+std::string Children::end_of(comm::NodeId node) const {
+  const auto found = ends_.find(node);
+  return found == ends_.end() ? "" : found->second;
+}
+
 void Children::kill(comm::NodeId node) {
-  for (const Child& child : running_)
-    if (child.node == node) ::kill(child.process, SIGKILL);
+  // Who has lost its connections because it ends may not be gone yet.
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  const auto is_it = [&](const Child& child) { return child.node == node; };
+  while (ended(), std::ranges::any_of(running_, is_it)) {
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  for (Child& child : running_)
+    if (is_it(child)) {
+      child.killed = true;
+      ::kill(child.process, SIGKILL);
+    }
 }
 
 void Children::wait(std::chrono::milliseconds patience) {

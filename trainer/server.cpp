@@ -42,6 +42,7 @@ class ServerRun final : public comm::MemberHost {
   void save(int64_t) override {}
   void dismissed() override;
 
+  void tell_traffic_and_trace();
   void over(MemberEnd end);
   void guarded(const std::function<void()>& action);
 
@@ -144,20 +145,28 @@ void ServerRun::noted(const comm::Note& note) {
 }
 
 void ServerRun::concluded() {
+  tell_traffic_and_trace();
+  member_->finished(0);
+}
+
+void ServerRun::tell_traffic_and_trace() {
   if (trace_)
     for (const Json& spans : write_spans(trace_->recorder()))
       member_->note({.about = "trace", .step = 0, .content = spans});
+  if (shard_ == nullptr) return;
   Json layers = Json::array();
   for (const comm::LayerBytes& bytes : shard_->bytes_of_layers())
     layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});
   member_->note({.about = "traffic", .step = 0, .content = {{"layers", std::move(layers)}}});
-  member_->finished(0);
 }
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   log_.warning(loss.message());
-  if (!alone) return;
+  if (!alone) {
+    tell_traffic_and_trace();
+    return member_->stopped(0);
+  }
   member_->leave();
   over(end_of(loss));
 }

@@ -91,6 +91,7 @@ class WorkerRun final : public comm::MemberHost {
   uint64_t value_bytes_due_ = 0;  ///< in the I/O thread
   bool values_expected_ = false;  ///< in the I/O thread
   SchemeBytes told_bytes_;        ///< in the I/O thread
+  bool began_ = false;            ///< the first step
   int64_t tested_step_ = -1, saved_step_ = -1;
 };
 
@@ -279,6 +280,7 @@ void WorkerRun::take_values() {
 }
 
 void WorkerRun::train() {
+  began_ = true;
   try {
     guarded([this] { train_to_the_end(); });
   } catch (const JobLost&) {
@@ -407,6 +409,8 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
     step = computation_->loop->steps_done();
   }
   if (!alone) {
+    if (began_) tell_traffic();
+    if (began_ && published_.trace) tell_trace();
     transport_->post([this, step] { member_->stopped(step); });
     return;
   }

@@ -387,7 +387,7 @@ class SimulatedServer final : public MemberHost {
   }
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override {
-    if (!alone) return;
+    if (!alone) return member_.stopped(0);
     over_ = true;
     member_.leave();
   }

@@ -25,8 +25,10 @@ struct Finished {
 /// A program that was started; its output goes to files in `folder`.
 class Program {
  public:
+  /// `own_group`: as a terminal's shell starts it, whose Ctrl-C goes to all of the group.
   Program(const std::string& name, const std::vector<std::string>& words,
-          const std::filesystem::path& folder, const std::filesystem::path& standard_output = "")
+          const std::filesystem::path& folder, const std::filesystem::path& standard_output = "",
+          bool own_group = false)
       : out_(standard_output.empty() ? folder / "stdout" : standard_output),
         err_(folder / "stderr") {
     std::vector<std::string> all{std::string(POSEIDON_BINARY_DIR) + "/" + name};
@@ -37,6 +39,7 @@ class Program {
     const std::string out_name = out_.string(), err_name = err_.string();
     process_ = fork();
     if (process_ != 0) return;
+    if (own_group) setpgid(0, 0);
     const int out = open(out_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open(err_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(out, STDOUT_FILENO);
@@ -45,7 +48,10 @@ class Program {
     _exit(127);
   }
 
-  void send(int signal) const { kill(process_, signal); }
+  /// Nothing, once it has been waited for: its number may be another's by then.
+  void send(int signal) const {
+    if (process_ > 0) kill(process_, signal);
+  }
   pid_t process() const { return process_; }
 
   /// What it wrote to standard error so far.
@@ -53,7 +59,8 @@ class Program {
 
   Finished wait() {
     int status = 0;
-    waitpid(process_, &status, 0);
+    if (process_ > 0) waitpid(process_, &status, 0);
+    process_ = -1;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     const bool regular = std::filesystem::is_regular_file(out_);
     return {code, regular ? trainer::read_text(out_) : "", trainer::read_text(err_)};
