@@ -36,6 +36,7 @@ trainer::JobSource source_of(const TrainOptions& options) {
           .data_may_be_missing = options.action == Action::kCheck ||
                                  options.action == Action::kPlan ||
                                  options.action == Action::kTime || options.action == Action::kTune,
+          .data_is_elsewhere = options.external,
           .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
