@@ -97,7 +97,8 @@ int perform(const TrainOptions& options, Console& console) {
       print(trainer::plan_job(job, options.times), options.json, print_plan);
       break;
     case Action::kTime:
-      print(trainer::time_layers(job, console), options.json, print_timing);
+      print(trainer::time_layers(job, trainer::choices_of(job), trainer::kTimingRepeats, console),
+            options.json, print_timing);
       break;
     case Action::kTest:
       catch_stop_signals();

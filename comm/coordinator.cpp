@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/link_probe.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -12,6 +13,8 @@ namespace {
 
 constexpr size_t kStepsRemembered = 32;
 constexpr Time kLeastPatience = 60s;
+/// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
+constexpr Time kMeasurement = 60s;
 
 Payload payload_of(std::string words) {
   auto owner = std::make_shared<const std::string>(std::move(words));
@@ -144,6 +147,12 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
     member.facts = message.as<Prepared>().facts;
     member.prepared = true;
     publish_when_prepared();
+  } else if (message.is<Met>()) {
+    member.met = true;
+    probe_when_met();
+  } else if (message.is<Measured>()) {
+    member.link_mbps = message.as<Measured>().mbps;
+    publish_when_measured();
   } else if (message.is<Ready>()) {
     member.digest = message.as<Ready>().digest;
     member.ready = true;
@@ -186,14 +195,64 @@ void Coordinator::publish_when_prepared() {
       !all(Role::kWorker, &MemberState::prepared) || !all(Role::kServer, &MemberState::prepared))
     return;
   if (!same_facts()) return;
+  if (options_.workers > 1 && host_.wants_link())
+    measure_link();
+  else
+    publish();
+}
+
+std::vector<RosterEntry> Coordinator::roster() const {
+  std::vector<RosterEntry> roster;
+  for (const auto& [node, member] : members_)
+    roster.push_back({node.role, node.rank, member.address});
+  return roster;
+}
+
+std::vector<std::string> Coordinator::worker_hosts() const {
+  std::vector<std::string> hosts;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) hosts.push_back(host_of(member.address));
+  return hosts;
+}
+
+void Coordinator::measure_link() {
+  state_ = State::kMeasuring;
+  measure_until_ = transport_.now() + options_.timeout + kMeasurement;
+  const std::vector<uint16_t> to = probe_ring(worker_hosts());
+  for (uint16_t rank = 0; rank < to.size(); ++rank) {
+    const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
+    tell(members_.at({Role::kWorker, rank}).connection,
+         Measure{.view = options_.view, .roster = roster(), .to = to[rank], .from = from});
+  }
+}
+
+/// Nobody sends before everybody listens.
+void Coordinator::probe_when_met() {
+  if (state_ != State::kMeasuring || !all(Role::kWorker, &MemberState::met)) return;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) tell(member.connection, Probe{});
+}
+
+void Coordinator::publish_when_measured() {
+  if (state_ != State::kMeasuring) return;
+  double slowest = 0;
+  for (const auto& [node, member] : members_) {
+    if (node.role != Role::kWorker) continue;
+    if (member.link_mbps <= 0) return;
+    slowest = slowest > 0 ? std::min(slowest, member.link_mbps) : member.link_mbps;
+  }
+  const std::vector<std::string> hosts = worker_hosts();
+  const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == options_.workers;
+  host_.measured_link(rounded_mbps(slowest), one_host);
+  publish();
+}
+
+void Coordinator::publish() {
   state_ = State::kConnecting;
   published_at_ = transport_.now();
-  Planned planned{.view = options_.view,
-                  .roster = {},
-                  .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)};
-  for (const auto& [node, member] : members_)
-    planned.roster.push_back({node.role, node.rank, member.address});
-  tell_all(planned);
+  tell_all(Planned{.view = options_.view,
+                   .roster = roster(),
+                   .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)});
 }
 
 /// What follows from the job and each worker's data must be the same on all of them.
@@ -487,6 +546,7 @@ void Coordinator::wake() {
     if (state_ == State::kEnded) return;
   }
   if (state_ == State::kGathering) watch_gathering();
+  if (state_ == State::kMeasuring) watch_measurement();
   if (state_ == State::kConnecting) watch_preparations();
   if (state_ == State::kRunning) watch_progress();
   if (state_ == State::kSuspecting && transport_.now() >= verdict_at_) accuse(Loss(loss_));
@@ -502,6 +562,15 @@ void Coordinator::watch_gathering() {
         return report_absent({role, rank},
                              text("it did not join within ", seconds_text(options_.gather_timeout),
                                   "; missing: ", missing()));
+}
+
+void Coordinator::watch_measurement() {
+  if (transport_.now() < measure_until_) return;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker && member.link_mbps <= 0)
+      return accuse(loss_of(member, Loss::Kind::kStall,
+                            text("its link was not measured within ",
+                                 seconds_text(options_.timeout + kMeasurement))));
 }
 
 /// A large net takes its time to be made, but not for ever.

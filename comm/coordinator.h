@@ -31,6 +31,10 @@ class CoordinatorHost {
   /// A node that was not let in, and why.
   virtual void refused(const std::string& address, const std::string& why) = 0;
   virtual void joined(NodeId node, const std::string& address) = 0;
+  /// Whether the link between the workers is to be measured before the plan is made; and what came
+  /// of it: 10^6 bits a second of the slowest, rounded. `one_host`: it is no network.
+  virtual bool wants_link() { return false; }
+  virtual void measured_link(double /*mbps*/, bool /*one_host*/) {}
   /// All are prepared, with these facts on all workers: the plan to be published.
   virtual Json plan(const std::vector<Fact>& facts) = 0;
   /// All have the same first values and begin.
@@ -104,6 +108,7 @@ class Coordinator final : public Machine {
  private:
   enum class State : uint8_t {
     kGathering,
+    kMeasuring,  ///< the link between the workers
     kConnecting,
     kRunning,
     kConcluding,  ///< all workers are done
@@ -117,8 +122,9 @@ class Coordinator final : public Machine {
     NodeId node;
     ConnectionId connection = 0;
     std::string address;
-    bool prepared = false, ready = false, finished = false;
+    bool prepared = false, met = false, ready = false, finished = false;
     std::vector<Fact> facts;
+    double link_mbps = 0;  ///< that it has measured
     std::vector<int64_t> digest;
     int64_t step = 0;                ///< steps done, as far as it has told
     Time progress{0};                ///< when it last told
@@ -137,6 +143,12 @@ class Coordinator final : public Machine {
   bool all(Role role, bool MemberState::*flag) const;
   void count_progress(MemberState& member, int64_t step);
   void publish_when_prepared();
+  std::vector<RosterEntry> roster() const;
+  std::vector<std::string> worker_hosts() const;
+  void measure_link();
+  void probe_when_met();
+  void publish_when_measured();
+  void publish();
   bool same_facts();
   void start_when_ready();
   void compare(MemberState& member, const Digest& digest);
@@ -153,6 +165,7 @@ class Coordinator final : public Machine {
   void dismiss(const Outcome& outcome);
   int64_t step_under_way() const;
   void watch_gathering();
+  void watch_measurement();
   void watch_preparations();
   void watch_progress();
   MemberState* member_of(ConnectionId connection);
@@ -164,7 +177,7 @@ class Coordinator final : public Machine {
   CoordinatorHost& host_;
   Liveness liveness_;
   State state_ = State::kGathering;
-  Time gather_until_{0};
+  Time gather_until_{0}, measure_until_{0};
   std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
   std::map<NodeId, MemberState> members_;
   std::map<int64_t, std::map<uint16_t, std::vector<int64_t>>> digests_;  ///< by step and worker

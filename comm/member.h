@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/link_probe.h"
 #include "comm/liveness.h"
 #include "comm/messages.h"
 #include "comm/outlet.h"
@@ -124,6 +125,9 @@ class Member final : public Machine, public Outlet {
   void seek();
   void seek_again(const std::string& why);
   void control(const ControlMessage& message);
+  void become(int64_t view, const std::vector<RosterEntry>& roster);
+  void measure(const Measure& order);
+  void say_met_when_complete();
   void take_plan(const Planned& planned);
   void connect_to_peers();
   void connect_to(NodeId peer);
@@ -156,6 +160,8 @@ class Member final : public Machine, public Outlet {
   std::map<NodeId, Time> reconnect_at_;
   Time peers_until_{0};
   bool meets_workers_ = false;
+  std::optional<LinkProbe> probe_;
+  bool met_ = false;
   std::optional<std::vector<int64_t>> digest_;  ///< the host is ready
   Time verdict_until_{0};
   Loss accusation_;

@@ -12,6 +12,7 @@
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/launch.h"
+#include "trainer/measured_plan.h"
 #include "trainer/resume.h"
 #include "trainer/run_directory.h"
 #include "trainer/sync_plan.h"
@@ -43,6 +44,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   Json job() override { return job_message_; }
   void refused(const std::string& address, const std::string& why) override;
   void joined(comm::NodeId node, const std::string& address) override;
+  bool wants_link() override { return measured_ && measured_->wants_link(); }
+  void measured_link(double mbps, bool one_host) override;
   Json plan(const std::vector<comm::Fact>& facts) override;
   void started() override;
   void noted(comm::NodeId node, const comm::Note& note) override;
@@ -57,6 +60,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void saved(uint16_t, int64_t) override {}
   void slow(comm::NodeId node, const std::string& what) override;
   void take_clock(comm::NodeId node, const comm::Note& note);
+  void take_times(comm::NodeId node, const comm::Note& note);
   void ended(const comm::Outcome& outcome) override;
 
   // The main thread.
@@ -87,7 +91,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   const ClusterOptions& cluster_;
   Console& console_;
   std::unique_ptr<Checkpoint> resumed_;
-  comm::Plan plan_;
+  std::optional<MeasuredPlan> measured_;  ///< in the I/O thread, where the plan is made
+  comm::Plan plan_;                       ///< before all are prepared: provisional
   RunDirectory directory_;
   Json job_message_;
   PublishedPlan published_;
@@ -126,9 +131,12 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
       cluster_(cluster),
       console_(console),
       resumed_(options.resume.empty() ? nullptr : open_checkpoint(options.resume, console)),
-      plan_(plan_of(job, resumed_.get(), options.replan)),
+      measured_(MeasuredPlan::wanted(job, resumed_.get(), options.replan)
+                    ? std::optional<MeasuredPlan>(job)
+                    : std::nullopt),
+      plan_(measured_ ? measured_->provisional() : plan_of(job, resumed_.get(), options.replan)),
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
-      job_message_(write_job_message(job)),
+      job_message_(write_job_message(job, measured_.has_value())),
       checkpoints_(directory_.checkpoints(), [this](int64_t step) { return state_after(step); }) {
   if (plan_.overlap == comm::Overlap::kPriority && job.config.optimizer.clip_norm > 0)
     plan_.overlap = comm::Overlap::kBarrier;
@@ -264,8 +272,24 @@ void ClusterRun::joined(comm::NodeId node, const std::string& address) {
   });
 }
 
+void ClusterRun::measured_link(double mbps, bool one_host) {
+  measured_->set_link(mbps);
+  inbox_.post([this, mbps, one_host] {
+    console_.info(
+        one_host
+            ? text("all workers are on one host: the plan takes loopback's ", mbps,
+                   " Mb/s, measured now, for the network; \"comm.link_mbps\" would say another")
+            : text("the network between the workers takes ", mbps,
+                   " Mb/s each way, measured now; the plan is made for that"));
+  });
+}
+
 Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
   try {
+    if (measured_) {
+      plan_ = measured_->make();
+      published_.plan = comm::to_json(plan_);
+    }
     const std::string samples = fact(facts, "the number of training samples");
     published_.steps =
         steps_of(job_.config.train, plan_.global_batch, samples.empty() ? 1 : std::stoll(samples));
@@ -290,6 +314,7 @@ void ClusterRun::started() {
 
 void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
   if (note.about == "clock") return take_clock(node, note);
+  if (note.about == "times" && measured_) return take_times(node, note);
   std::shared_ptr<TensorStore> tensors;
   if (note.about == "checkpoint") {
     tensors = std::move(incoming_);
@@ -307,6 +332,16 @@ void ClusterRun::take_clock(comm::NodeId node, const comm::Note& note) {
   inbox_.post([this, node, note, now = TraceRecorder::now()] {
     guarded(node, [&] { trace_.answered(node, note, now); });
   });
+}
+
+/// Before the worker says that it is prepared: the plan needs those of all.
+void ClusterRun::take_times(comm::NodeId node, const comm::Note& note) {
+  try {
+    measured_->add_times(note.content);
+  } catch (const std::exception& error) {
+    inbox_.post([this, why = text(comm::name_of(node), " sent times that cannot be read: ",
+                                  error.what())] { report_error(why); });
+  }
 }
 
 void ClusterRun::agreed(int64_t step) {

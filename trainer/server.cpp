@@ -111,10 +111,6 @@ void ServerRun::planned(const comm::Planned& planned) {
                                    .first_step = static_cast<uint64_t>(published.first_step)},
         trace_ ? static_cast<comm::Outlet&>(*trace_) : *member_);
     transport_->limit_bandwidth(bandwidth_share(job_.config));
-    transport_->present_as({.role = comm::Role::kServer,
-                            .rank = member_->rank(),
-                            .view = member_->view(),
-                            .address = {}});
     member_->ready({}, false);
   });
 }

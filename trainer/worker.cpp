@@ -8,6 +8,7 @@
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
+#include "trainer/run.h"
 #include "trainer/run_tensors.h"
 #include "trainer/step_message.h"
 #include "trainer/survivor_checkpoint.h"
@@ -20,6 +21,8 @@ namespace poseidon::trainer {
 namespace {
 
 constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
+/// Of each layer's timing at the join: others wait for it.
+constexpr int kJoinRepeats = 5;
 
 /// A worker's part in one job. The main thread computes and does what the inbox says; the I/O
 /// thread calls the functions of comm::MemberHost.
@@ -144,10 +147,6 @@ void WorkerRun::refused(const std::string& why) {
 }
 
 void WorkerRun::planned(const comm::Planned& planned) {
-  transport_->present_as({.role = comm::Role::kWorker,
-                          .rank = member_->rank(),
-                          .view = member_->view(),
-                          .address = {}});
   transport_->limit_bandwidth(bandwidth_share(job_.config));
   inbox_.post([this, planned] { guarded([&] { build(planned); }); });
 }
@@ -240,6 +239,8 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   job_ = open_job_message(message_, options_);
   train_data_ = open_data(job_, DataPart::kTrain, log_);
   if (job_.config.data.has_test) test_data_ = open_data(job_, DataPart::kTest, log_);
+  // By the fixed rule: the choices are published with the plan.
+  if (message_.times_layers) tell("times", 0, time_layers(job_, {}, kJoinRepeats, log_));
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
   transport_->post([this, facts] { member_->prepared(facts); });
 }

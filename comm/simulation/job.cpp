@@ -58,9 +58,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
-  std::string awaiting(NodeId node) override {
-    return exchange_ ? exchange_->awaiting(node) : "";
-  }
+  std::string awaiting(NodeId node) override { return exchange_ ? exchange_->awaiting(node) : ""; }
   int64_t step_under_way() override { return static_cast<int64_t>(step_) + 1; }
   void failed(const Loss& loss, bool alone) override;
   void save(int64_t step) override;
@@ -418,6 +416,8 @@ class SimulatedCoordinator final : public CoordinatorHost {
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string&) override {}
   void joined(NodeId, const std::string&) override {}
+  bool wants_link() override { return world_.options.measures_link; }
+  void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
   void noted(NodeId, const Note&) override {}

@@ -424,6 +424,7 @@ TEST_CASE("a plan that is written and read is the same") {
     request.servers_apart = true;
     request.wire = "bf16";
     request.overlap = Overlap::kBarrier;
+    request.link_mbps = 940;
     const Plan plan = make_plan(request);
     const Json json = to_json(plan);
     const Plan read = read_plan(Json::parse(json.dump()), {"plan.json", ""}, request.layers);
