@@ -10,6 +10,7 @@
 #include "comm/messages.h"
 #include "comm/outlet.h"
 #include "comm/transport.h"
+#include "comm/words.h"
 
 namespace poseidon::comm {
 
@@ -131,10 +132,16 @@ class Coordinator final : public Machine {
     std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
   };
 
+  void send_words(ConnectionId connection, const Payload& words);
   template <class Message>
-  void tell(ConnectionId connection, const Message& message);
+  void tell(ConnectionId connection, const Message& message) {
+    send_words(connection, payload_of(encode_message(message)));
+  }
   template <class Message>
-  void tell_all(const Message& message);
+  void tell_all(const Message& message) {
+    const Payload words = payload_of(encode_message(message));
+    for (const auto& [node, member] : members_) send_words(member.connection, words);
+  }
   void control(MemberState& member, const ControlMessage& message);
   void let_in(ConnectionId connection, const Join& join);
   void refuse(ConnectionId connection, const std::string& address, const std::string& why);

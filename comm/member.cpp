@@ -3,6 +3,7 @@
 #include <set>
 
 #include "comm/mutation.h"
+#include "comm/words.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -14,19 +15,10 @@ namespace {
 constexpr Time kFirstPause = 100ms, kLongestPause = 2s, kPeerPause = 200ms;
 constexpr Time kDefaultTimeout = 10s;
 
-Payload payload_of(std::string words) {
-  auto owner = std::make_shared<const std::string>(std::move(words));
-  return {std::as_bytes(std::span(*owner)), owner};
-}
-
 /// In a planning run bodies have lengths only: a place that is there, and is never written to.
 std::span<std::byte> nowhere(uint64_t bytes) {
   static std::byte nothing;
   return {&nothing, bytes};
-}
-
-std::string seconds_text(Time time) {
-  return text(std::chrono::duration<double>(time).count(), " s");
 }
 
 }  // namespace

@@ -3,21 +3,10 @@
 #include <cmath>
 #include <thread>
 
-#include "comm/coordinator.h"
 #include "core/error.h"
-#include "trainer/cluster_checkpoints.h"
-#include "trainer/cluster_report.h"
+#include "trainer/cluster_run_parts.h"
 #include "trainer/engine.h"
-#include "trainer/first_values.h"
-#include "trainer/inbox.h"
-#include "trainer/job_message.h"
-#include "trainer/launch.h"
-#include "trainer/measured_plan.h"
 #include "trainer/resume.h"
-#include "trainer/run_directory.h"
-#include "trainer/sync_plan.h"
-#include "trainer/tensor_stream.h"
-#include "trainer/trace_file.h"
 
 namespace poseidon::trainer {
 
@@ -31,98 +20,7 @@ constexpr double kLeastJoinSeconds = 5;
 /// A child looks for this process for one join timeout; until all have joined it takes longer.
 constexpr int kJoinDeadlines = 3;
 
-/// One run of a job by several workers. The main thread writes files and talks to the user; the I/O
-/// thread calls the functions of comm::CoordinatorHost.
-class ClusterRun final : public comm::CoordinatorHost {
- public:
-  ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
-             Console& console);
-  Json go();
-
- private:
-  // The I/O thread.
-  Json job() override { return job_message_; }
-  void refused(const std::string& address, const std::string& why) override;
-  void joined(comm::NodeId node, const std::string& address) override;
-  bool wants_link() override { return measured_ && measured_->wants_link(); }
-  void measured_link(double mbps, bool one_host) override;
-  Json plan(const std::vector<comm::Fact>& facts) override;
-  void started() override;
-  void noted(comm::NodeId node, const comm::Note& note) override;
-  void agreed(int64_t step) override;
-  std::string tensor_name(size_t index) override;
-  comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override;
-  void received(uint16_t, const comm::FrameHeader&) override {}
-  void failed(const comm::Loss& loss) override;
-  bool wants_checkpoint(int64_t step) override {
-    return !drifted_ && step > checkpoints_.saved_step();
-  }
-  void saved(uint16_t, int64_t) override {}
-  void slow(comm::NodeId node, const std::string& what) override;
-  void take_clock(comm::NodeId node, const comm::Note& note);
-  void take_times(comm::NodeId node, const comm::Note& note);
-  void ended(const comm::Outcome& outcome) override;
-
-  // The main thread.
-  std::chrono::seconds join_timeout() const;
-  void start_children(const comm::Secret& secret);
-  void loop();
-  void watch_children();
-  void end_after(const comm::Loss& loss);
-  void report_error(const std::string& why);
-  void begin_metrics(const std::vector<comm::Fact>& facts);
-  void take_note(comm::NodeId node, const comm::Note& note);
-  template <class Action>
-  void guarded(comm::NodeId node, Action action);
-  void ask_for_time();
-  void send_values(uint16_t worker, const Json& content);
-  void make_values(const Json& content);
-  void take_step(uint16_t worker, const comm::Note& note);
-  RunState state_after(int64_t step) const;
-  Json finish();
-  [[noreturn]] void fail();
-  std::string failure() const;
-  void write_summary(const Json& summary, const Json& traffic) const;
-  Json summary(const Json& traffic) const;
-
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  const Job& job_;
-  const RunOptions& options_;
-  const ClusterOptions& cluster_;
-  Console& console_;
-  std::unique_ptr<Checkpoint> resumed_;
-  std::optional<MeasuredPlan> measured_;  ///< in the I/O thread, where the plan is made
-  comm::Plan plan_;                       ///< before all are prepared: provisional
-  RunDirectory directory_;
-  Json job_message_;
-  PublishedPlan published_;
-  std::vector<comm::Fact> facts_;
-  std::optional<Schedule> schedule_;
-  std::optional<ClusterReport> report_;
-
-  Inbox inbox_;
-  comm::Secret secret_;
-  std::unique_ptr<comm::AsioTransport> transport_;
-  std::unique_ptr<comm::Coordinator> coordinator_;
-  std::optional<Children> children_;
-  std::optional<comm::Outcome> outcome_;
-  std::optional<comm::Loss> loss_;
-  bool halted_ = false, begun_ = false;
-
-  Mutex mutex_;
-  Json tensor_list_ GUARDED_BY(mutex_);
-  std::shared_ptr<TensorStore> incoming_;  ///< in the I/O thread: the checkpoint that comes in
-  uint64_t incoming_step_ = UINT64_MAX;
-  bool drifted_ = false;  ///< in the I/O thread: nobody knows whose state is right
-
-  net::Choices choices_;
-  int64_t threads_ = 0;
-  bool values_made_ = false;
-  std::vector<PlacedTensor> values_;
-  TraceCollection trace_;  ///< with --trace
-  std::chrono::steady_clock::time_point asked_for_time_{};
-  ClusterCheckpoints checkpoints_;
-};
+}  // namespace
 
 ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                        Console& console)
@@ -254,137 +152,6 @@ void ClusterRun::report_error(const std::string& why) {
   transport_->post([this, why] { coordinator_->report_error(why); });
 }
 
-// ---- the I/O thread
-
-void ClusterRun::refused(const std::string& address, const std::string& why) {
-  inbox_.post([this, address, why] {
-    console_.warning(text("a node at ", address, " is not let in: ", why));
-  });
-  if (!cluster_.external) coordinator_->report_error(text("the node at ", address, ": ", why));
-}
-
-void ClusterRun::joined(comm::NodeId node, const std::string& address) {
-  if (!cluster_.external) return;
-  const std::string missing = coordinator_->missing();
-  inbox_.post([this, node, address, missing] {
-    console_.info(text(comm::name_of(node), " joined from ", address,
-                       missing.empty() ? "" : text("; waiting for ", missing)));
-  });
-}
-
-void ClusterRun::measured_link(double mbps, bool one_host) {
-  measured_->set_link(mbps);
-  inbox_.post([this, mbps, one_host] {
-    console_.info(
-        one_host
-            ? text("all workers are on one host: the plan takes loopback's ", mbps,
-                   " Mb/s, measured now, for the network; \"comm.link_mbps\" would say another")
-            : text("the network between the workers takes ", mbps,
-                   " Mb/s each way, measured now; the plan is made for that"));
-  });
-}
-
-Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
-  try {
-    if (measured_) {
-      plan_ = measured_->make();
-      published_.plan = comm::to_json(plan_);
-    }
-    const std::string samples = fact(facts, "the number of training samples");
-    published_.steps =
-        steps_of(job_.config.train, plan_.global_batch, samples.empty() ? 1 : std::stoll(samples));
-    published_.last_step =
-        std::min(published_.steps, options_.max_steps.value_or(published_.steps));
-  } catch (const ConfigError&) {
-    inbox_.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
-  }
-  inbox_.post([this, facts] { begin_metrics(facts); });
-  return write_published_plan(published_);
-}
-
-void ClusterRun::started() {
-  inbox_.post([this] {
-    begun_ = true;
-    values_.clear();
-    console_.info(text(plan_.workers, " workers and ", plan_.servers, " servers begin with step ",
-                       published_.first_step + 1, " of ", published_.steps));
-    if (options_.trace) ask_for_time();
-  });
-}
-
-void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
-  if (note.about == "clock") return take_clock(node, note);
-  if (note.about == "times" && measured_) return take_times(node, note);
-  std::shared_ptr<TensorStore> tensors;
-  if (note.about == "checkpoint") {
-    tensors = std::move(incoming_);
-    incoming_step_ = UINT64_MAX;
-  }
-  inbox_.post([this, node, note, tensors] {
-    if (note.about == "checkpoint")
-      checkpoints_.take(note.step, tensors);
-    else
-      take_note(node, note);
-  });
-}
-
-void ClusterRun::take_clock(comm::NodeId node, const comm::Note& note) {
-  inbox_.post([this, node, note, now = TraceRecorder::now()] {
-    guarded(node, [&] { trace_.answered(node, note, now); });
-  });
-}
-
-/// Before the worker says that it is prepared: the plan needs those of all.
-void ClusterRun::take_times(comm::NodeId node, const comm::Note& note) {
-  try {
-    measured_->add_times(note.content);
-  } catch (const std::exception& error) {
-    inbox_.post([this, why = text(comm::name_of(node), " sent times that cannot be read: ",
-                                  error.what())] { report_error(why); });
-  }
-}
-
-void ClusterRun::agreed(int64_t step) {
-  inbox_.post([this, step] { checkpoints_.agreed(step); });
-}
-
-std::string ClusterRun::tensor_name(size_t index) {
-  MutexLock lock(mutex_);
-  for (const char* key : {"weights", "optimizer"}) {
-    if (!tensor_list_.contains(key)) continue;
-    if (index < tensor_list_[key].size())
-      return tensor_list_[key][index]["name"].get<std::string>();
-    index -= tensor_list_[key].size();
-  }
-  return text("tensor ", index);
-}
-
-comm::Placement ClusterRun::place(uint16_t, const comm::FrameHeader& header) {
-  if (incoming_step_ != header.step) {
-    MutexLock lock(mutex_);
-    if (tensor_list_.is_null())
-      return comm::Placement::refused("sent tensors before it told which it has");
-    incoming_ = std::make_shared<TensorStore>(tensor_list_);
-    incoming_step_ = header.step;
-  }
-  return incoming_->place(header);
-}
-
-void ClusterRun::failed(const comm::Loss& loss) {
-  drifted_ = loss.kind == comm::Loss::Kind::kDrift;
-  inbox_.post([this, loss] { end_after(loss); });
-}
-
-void ClusterRun::slow(comm::NodeId, const std::string& what) {
-  inbox_.post([this, what] { console_.warning(what); });
-}
-
-void ClusterRun::ended(const comm::Outcome& outcome) {
-  inbox_.post([this, outcome] { outcome_ = outcome; });
-}
-
-// ---- the main thread
-
 void ClusterRun::end_after(const comm::Loss& loss) {
   loss_ = loss;
   // Who is silent may be stopped, and would never end by itself.
@@ -425,18 +192,6 @@ void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
     else if (note.about == "trace")
       trace_.add(node, note.content);
   });
-}
-
-/// What cannot be made sense of is the sender's error, and ends the job.
-template <class Action>
-void ClusterRun::guarded(comm::NodeId node, Action action) {
-  try {
-    action();
-  } catch (const nlohmann::json::exception& error) {
-    report_error(text(comm::name_of(node), " sent a note that cannot be read: ", error.what()));
-  } catch (const ConfigError& error) {
-    report_error(error.what());
-  }
 }
 
 void ClusterRun::send_values(uint16_t worker, const Json& content) {
@@ -550,8 +305,6 @@ Json ClusterRun::summary(const Json& traffic) const {
        {"output", directory_.path().string()}});
   return summary;
 }
-
-}  // namespace
 
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                       Console& console) {
