@@ -22,7 +22,8 @@ struct Finished {
   std::string out, err;
 };
 
-/// A program that was started; its output goes to files in `folder`.
+/// A program that was started, one of Poseidon's or, by its whole path, another; its output goes to
+/// files in `folder`.
 class Program {
  public:
   /// `own_group`: as a terminal's shell starts it, whose Ctrl-C goes to all of the group.
@@ -31,7 +32,7 @@ class Program {
           bool own_group = false)
       : out_(standard_output.empty() ? folder / "stdout" : standard_output),
         err_(folder / "stderr") {
-    std::vector<std::string> all{std::string(POSEIDON_BINARY_DIR) + "/" + name};
+    std::vector<std::string> all{(std::filesystem::path(POSEIDON_BINARY_DIR) / name).string()};
     all.insert(all.end(), words.begin(), words.end());
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());
