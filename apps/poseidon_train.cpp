@@ -36,6 +36,7 @@ trainer::JobSource source_of(const TrainOptions& options) {
           .data_may_be_missing = options.action == Action::kCheck ||
                                  options.action == Action::kPlan ||
                                  options.action == Action::kTime || options.action == Action::kTune,
+          .data_is_elsewhere = options.external,
           .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
@@ -76,7 +77,11 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
                                   .listen = options.listen,
                                   .secret = {},
                                   .tls = options.tls,
-                                  .insecure = options.insecure};
+                                  .insecure = options.insecure,
+                                  .failed = [&options](const Json& summary) {
+                                    print(summary, options.json, print_summary);
+                                    std::fflush(stdout);
+                                  }};
   if (!options.secret_file.empty()) cluster.secret = comm::read_secret(options.secret_file);
   return trainer::train_on_cluster(job, run_options(options), cluster, console);
 }
@@ -92,7 +97,8 @@ int perform(const TrainOptions& options, Console& console) {
       print(trainer::plan_job(job, options.times), options.json, print_plan);
       break;
     case Action::kTime:
-      print(trainer::time_layers(job, console), options.json, print_timing);
+      print(trainer::time_layers(job, trainer::choices_of(job), trainer::kTimingRepeats, console),
+            options.json, print_timing);
       break;
     case Action::kTest:
       catch_stop_signals();

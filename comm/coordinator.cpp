@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/words.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -13,116 +14,13 @@ namespace {
 constexpr size_t kStepsRemembered = 32;
 constexpr Time kLeastPatience = 60s;
 
-Payload payload_of(std::string words) {
-  auto owner = std::make_shared<const std::string>(std::move(words));
-  return {std::as_bytes(std::span(*owner)), owner};
-}
-
-std::string seconds_text(Time time) {
-  return text(std::chrono::duration<double>(time).count(), " s");
-}
-
-std::string plural(size_t count, const char* what) {
-  return text(count, " ", what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 Coordinator::Coordinator(const Options& options, Transport& transport, CoordinatorHost& host)
     : options_(options), transport_(transport), host_(host), liveness_(options.timeout) {}
 
-template <class Message>
-void Coordinator::tell(ConnectionId connection, const Message& message) {
-  transport_.send(connection, {.kind = FrameKind::kControl, .view = options_.view},
-                  payload_of(encode_message(message)), kUrgent);
-}
-
-template <class Message>
-void Coordinator::tell_all(const Message& message) {
-  const Payload payload = payload_of(encode_message(message));
-  for (const auto& [node, member] : members_)
-    transport_.send(member.connection, {.kind = FrameKind::kControl, .view = options_.view},
-                    payload, kUrgent);
-}
-
-void Coordinator::begin() {
-  if (options_.gather_timeout.count() > 0)
-    gather_until_ = transport_.now() + options_.gather_timeout;
-  wake();
-}
-
-// ---- gathering
-
-void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
-  if (state_ == State::kEnded) return transport_.close(connection);
-  liveness_.add(connection, transport_.now());
-  strangers_[connection] = peer.address;
-}
-
-void Coordinator::let_in(ConnectionId connection, const Join& join) {
-  const auto refuse_it = [&](const std::string& why) { refuse(connection, join.address, why); };
-  if (state_ != State::kGathering) return refuse_it("a job is running already");
-  if (join.role == Role::kCoordinator) return refuse_it("there is one coordinator");
-  const std::string different = difference(options_.facts, join.facts);
-  if (!different.empty()) return refuse_it(different);
-  const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
-  if (!rank)
-    return refuse_it(text("all ", join.role == Role::kWorker ? options_.workers : options_.servers,
-                          join.role == Role::kWorker ? " workers" : " servers",
-                          " of the job are there already"));
-  strangers_.erase(connection);
-  const NodeId node{join.role, *rank};
-  members_[node] = {.node = node,
-                    .connection = connection,
-                    .address = join.address,
-                    .facts = {},
-                    .digest = {},
-                    .progress = transport_.now(),
-                    .stopped = {}};
-  tell(connection, Welcome{.rank = *rank,
-                           .timeout_s = std::chrono::duration<double>(options_.timeout).count(),
-                           .job = host_.job()});
-  host_.joined(node, join.address);
-}
-
-void Coordinator::refuse(ConnectionId connection, const std::string& address,
-                         const std::string& why) {
-  tell(connection, Refused{why});
-  liveness_.remove(connection);
-  strangers_.erase(connection);
-  transport_.close(connection);
-  host_.refused(address, why);
-}
-
-std::optional<uint16_t> Coordinator::free_rank(Role role, int64_t wanted) const {
-  const uint16_t count = role == Role::kWorker ? options_.workers : options_.servers;
-  if (wanted >= 0 && wanted < count && !members_.contains({role, static_cast<uint16_t>(wanted)}))
-    return static_cast<uint16_t>(wanted);
-  for (uint16_t rank = 0; rank < count; ++rank)
-    if (!members_.contains({role, rank})) return rank;
-  return std::nullopt;
-}
-
-/// "threads is 4 here, expected 2"; "" when nothing differs. A fact that only one side has is not
-/// compared: a server has no threads to compute with.
-std::string Coordinator::difference(const std::vector<Fact>& expected,
-                                    const std::vector<Fact>& got) const {
-  for (const Fact& want : expected)
-    for (const Fact& have : got)
-      if (want.name == have.name && want.value != have.value)
-        return text(have.name, " is ", have.value, ", expected ", want.value);
-  return "";
-}
-
-std::string Coordinator::missing() const {
-  std::map<Role, size_t> there;
-  for (const auto& [node, member] : members_) ++there[node.role];
-  const size_t workers = options_.workers - there[Role::kWorker];
-  const size_t servers = options_.servers - there[Role::kServer];
-  std::string out;
-  if (workers > 0) out = plural(workers, "worker");
-  if (servers > 0) out += text(out.empty() ? "" : " and ", plural(servers, "server"));
-  return out;
+void Coordinator::send_words(ConnectionId connection, const Payload& words) {
+  transport_.send(connection, {.kind = FrameKind::kControl, .view = options_.view}, words, kUrgent);
 }
 
 Coordinator::MemberState* Coordinator::member_of(ConnectionId connection) {
@@ -137,13 +35,17 @@ bool Coordinator::all(Role role, bool MemberState::*flag) const {
   });
 }
 
-// ---- to the first step
-
 void Coordinator::control(MemberState& member, const ControlMessage& message) {
   if (message.is<Prepared>()) {
     member.facts = message.as<Prepared>().facts;
     member.prepared = true;
     publish_when_prepared();
+  } else if (message.is<Met>()) {
+    member.met = true;
+    probe_when_met();
+  } else if (message.is<Measured>()) {
+    member.link_mbps = message.as<Measured>().mbps;
+    publish_when_measured();
   } else if (message.is<Ready>()) {
     member.digest = message.as<Ready>().digest;
     member.ready = true;
@@ -179,54 +81,6 @@ void Coordinator::count_progress(MemberState& member, int64_t step) {
   if (step_times_.size() > kStepsRemembered) step_times_.erase(step_times_.begin());
   last_step_at_ = transport_.now();
   last_step_ = step;
-}
-
-void Coordinator::publish_when_prepared() {
-  if (state_ != State::kGathering || !missing().empty() ||
-      !all(Role::kWorker, &MemberState::prepared) || !all(Role::kServer, &MemberState::prepared))
-    return;
-  if (!same_facts()) return;
-  state_ = State::kConnecting;
-  published_at_ = transport_.now();
-  Planned planned{.view = options_.view,
-                  .roster = {},
-                  .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)};
-  for (const auto& [node, member] : members_)
-    planned.roster.push_back({node.role, node.rank, member.address});
-  tell_all(planned);
-}
-
-/// What follows from the job and each worker's data must be the same on all of them.
-bool Coordinator::same_facts() {
-  const MemberState& first = members_.at({Role::kWorker, 0});
-  for (const auto& [node, member] : members_) {
-    if (node.role != Role::kWorker) continue;
-    const std::string different = difference(first.facts, member.facts);
-    if (different.empty()) continue;
-    accuse(loss_of(member, Loss::Kind::kError, text("its ", different, " as on worker 0")));
-    return false;
-  }
-  return true;
-}
-
-void Coordinator::start_when_ready() {
-  if (state_ != State::kConnecting || !all(Role::kWorker, &MemberState::ready) ||
-      !all(Role::kServer, &MemberState::ready))
-    return;
-  const MemberState& first = members_.at({Role::kWorker, 0});
-  for (const auto& [node, member] : members_)
-    if (node.role == Role::kWorker &&
-        !same_digest(options_.first_step, member, member.digest, first.digest))
-      return;
-  state_ = State::kRunning;
-  last_step_at_ = transport_.now();
-  last_step_ = options_.first_step;
-  for (auto& [node, member] : members_) {
-    member.progress = transport_.now();
-    member.step = options_.first_step;
-  }
-  host_.started();
-  tell_all(Start{options_.first_step});
 }
 
 // ---- running
@@ -394,11 +248,6 @@ void Coordinator::report_error(const std::string& why) {
           .awaited = ""});
 }
 
-void Coordinator::report_absent(NodeId node, Loss::Kind kind, const std::string& why) {
-  if (state_ != State::kGathering || members_.contains(node)) return;
-  accuse({.kind = kind, .who = node, .address = "", .why = why, .step = 0, .awaited = ""});
-}
-
 /// A node is gone. Those who waited for it notice at about the same time: for a moment they are
 /// listened to, so that the message can say what they waited for.
 void Coordinator::suspect(const Loss& loss, Time patience) {
@@ -440,13 +289,14 @@ void Coordinator::accuse(const Loss& loss) {
   save_when_all_stopped();
 }
 
-/// The survivor with the most complete steps has the state that counts, the lowest rank of equals.
+/// All have told what they know. The survivor with the most complete steps has the state that
+/// counts, the lowest rank of equals.
 void Coordinator::save_when_all_stopped() {
   if (state_ != State::kFailing) return;
   const MemberState* best = nullptr;
   for (const auto& [node, member] : members_) {
-    if (node.role != Role::kWorker) continue;
     if (!member.stopped) return;
+    if (node.role != Role::kWorker) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
   if (best == nullptr || !host_.wants_checkpoint(*best->stopped))
@@ -480,28 +330,11 @@ void Coordinator::wake() {
                   2 * options_.timeout / 5);
     if (state_ == State::kEnded) return;
   }
-  if (state_ == State::kGathering && gather_until_.count() > 0 &&
-      transport_.now() >= gather_until_ && !missing().empty())
-    return accuse(
-        {.kind = Loss::Kind::kError,
-         .who = {},
-         .address = "",
-         .why = text(missing(), " did not join within ", seconds_text(options_.gather_timeout)),
-         .step = 0,
-         .awaited = ""});
+  if (state_ == State::kGathering) watch_gathering();
+  if (state_ == State::kMeasuring) watch_measurement();
   if (state_ == State::kConnecting) watch_preparations();
   if (state_ == State::kRunning) watch_progress();
   if (state_ == State::kSuspecting && transport_.now() >= verdict_at_) accuse(Loss(loss_));
-}
-
-/// A large net takes its time to be made, but not for ever.
-void Coordinator::watch_preparations() {
-  if (transport_.now() - published_at_ < options_.stall_timeout) return;
-  for (const auto& [node, member] : members_)
-    if (!member.ready)
-      return accuse(loss_of(member, Loss::Kind::kStall,
-                            text("it was not ready ", seconds_text(options_.stall_timeout),
-                                 " after the plan was made")));
 }
 
 /// Who answers but does not come forward is told of after a while, and lost after a long while.

@@ -10,6 +10,7 @@
 #include "comm/messages.h"
 #include "comm/outlet.h"
 #include "comm/transport.h"
+#include "comm/words.h"
 
 namespace poseidon::comm {
 
@@ -31,6 +32,10 @@ class CoordinatorHost {
   /// A node that was not let in, and why.
   virtual void refused(const std::string& address, const std::string& why) = 0;
   virtual void joined(NodeId node, const std::string& address) = 0;
+  /// Whether the link between the workers is to be measured before the plan is made; and what came
+  /// of it: 10^6 bits a second of the slowest, rounded. `one_host`: it is no network.
+  virtual bool wants_link() { return false; }
+  virtual void measured_link(double /*mbps*/, bool /*one_host*/) {}
   /// All are prepared, with these facts on all workers: the plan to be published.
   virtual Json plan(const std::vector<Fact>& facts) = 0;
   /// All have the same first values and begin.
@@ -87,7 +92,7 @@ class Coordinator final : public Machine {
   void report_error(const std::string& why);
   /// The end of a node is seen by other means, and it is no member yet: the job fails. A node that
   /// is a member, or was one, is told of by its connection.
-  void report_absent(NodeId node, Loss::Kind kind, const std::string& why);
+  void report_absent(NodeId node, const std::string& why);
 
   bool running() const { return state_ == State::kRunning; }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
@@ -104,6 +109,7 @@ class Coordinator final : public Machine {
  private:
   enum class State : uint8_t {
     kGathering,
+    kMeasuring,  ///< the link between the workers
     kConnecting,
     kRunning,
     kConcluding,  ///< all workers are done
@@ -117,18 +123,25 @@ class Coordinator final : public Machine {
     NodeId node;
     ConnectionId connection = 0;
     std::string address;
-    bool prepared = false, ready = false, finished = false;
+    bool prepared = false, met = false, ready = false, finished = false;
     std::vector<Fact> facts;
+    double link_mbps = 0;  ///< that it has measured
     std::vector<int64_t> digest;
     int64_t step = 0;                ///< steps done, as far as it has told
     Time progress{0};                ///< when it last told
-    std::optional<int64_t> stopped;  ///< after a loss: its last complete step
+    std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
   };
 
+  void send_words(ConnectionId connection, const Payload& words);
   template <class Message>
-  void tell(ConnectionId connection, const Message& message);
+  void tell(ConnectionId connection, const Message& message) {
+    send_words(connection, payload_of(encode_message(message)));
+  }
   template <class Message>
-  void tell_all(const Message& message);
+  void tell_all(const Message& message) {
+    const Payload words = payload_of(encode_message(message));
+    for (const auto& [node, member] : members_) send_words(member.connection, words);
+  }
   void control(MemberState& member, const ControlMessage& message);
   void let_in(ConnectionId connection, const Join& join);
   void refuse(ConnectionId connection, const std::string& address, const std::string& why);
@@ -137,6 +150,12 @@ class Coordinator final : public Machine {
   bool all(Role role, bool MemberState::*flag) const;
   void count_progress(MemberState& member, int64_t step);
   void publish_when_prepared();
+  std::vector<RosterEntry> roster() const;
+  std::vector<std::string> worker_hosts() const;
+  void measure_link();
+  void probe_when_met();
+  void publish_when_measured();
+  void publish();
   bool same_facts();
   void start_when_ready();
   void compare(MemberState& member, const Digest& digest);
@@ -152,6 +171,8 @@ class Coordinator final : public Machine {
   void save_when_all_stopped();
   void dismiss(const Outcome& outcome);
   int64_t step_under_way() const;
+  void watch_gathering();
+  void watch_measurement();
   void watch_preparations();
   void watch_progress();
   MemberState* member_of(ConnectionId connection);
@@ -163,7 +184,7 @@ class Coordinator final : public Machine {
   CoordinatorHost& host_;
   Liveness liveness_;
   State state_ = State::kGathering;
-  Time gather_until_{0};
+  Time gather_until_{0}, measure_until_{0};
   std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
   std::map<NodeId, MemberState> members_;
   std::map<int64_t, std::map<uint16_t, std::vector<int64_t>>> digests_;  ///< by step and worker

@@ -1,6 +1,9 @@
 #include "comm/member.h"
 
+#include <set>
+
 #include "comm/mutation.h"
+#include "comm/words.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -12,19 +15,10 @@ namespace {
 constexpr Time kFirstPause = 100ms, kLongestPause = 2s, kPeerPause = 200ms;
 constexpr Time kDefaultTimeout = 10s;
 
-Payload payload_of(std::string words) {
-  auto owner = std::make_shared<const std::string>(std::move(words));
-  return {std::as_bytes(std::span(*owner)), owner};
-}
-
 /// In a planning run bodies have lengths only: a place that is there, and is never written to.
 std::span<std::byte> nowhere(uint64_t bytes) {
   static std::byte nothing;
   return {&nothing, bytes};
-}
-
-std::string seconds_text(Time time) {
-  return text(std::chrono::duration<double>(time).count(), " s");
 }
 
 }  // namespace
@@ -98,6 +92,7 @@ void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
   }
   connection_of_[node] = connection;
   node_of_[connection] = node;
+  say_met_when_complete();
   say_ready_when_complete();
 }
 
@@ -112,6 +107,10 @@ void Member::control(const ControlMessage& message) {
     liveness_.set_timeout(
         std::chrono::duration_cast<Time>(std::chrono::duration<double>(welcome.timeout_s)));
     host_.welcomed(rank_, welcome.job);
+  } else if (message.is<Measure>() && state_ == State::kPreparing && !probe_) {
+    measure(message.as<Measure>());
+  } else if (message.is<Probe>() && met_) {
+    probe_->begin();
   } else if (message.is<Planned>() && state_ == State::kPreparing) {
     take_plan(message.as<Planned>());
   } else if (message.is<Start>() && state_ == State::kReady) {
@@ -145,11 +144,40 @@ void Member::saved(int64_t step) { tell(Saved{step}, bulk_priority(0)); }
 
 // ---- peers
 
+/// Learns who is who; peers may call from now on.
+void Member::become(int64_t view, const std::vector<RosterEntry>& roster) {
+  view_ = static_cast<uint32_t>(view);
+  for (const RosterEntry& entry : roster)
+    roster_[{entry.role, static_cast<uint16_t>(entry.rank)}] = entry.address;
+  transport_.present_as({.role = options_.role, .rank = rank_, .view = view_, .address = {}});
+}
+
+/// Meets two workers, who may be one; these connections stay.
+void Member::measure(const Measure& order) {
+  become(order.view, order.roster);
+  peers_until_ = transport_.now() + liveness_.timeout();
+  const NodeId to{Role::kWorker, static_cast<uint16_t>(order.to)};
+  const NodeId from{Role::kWorker, static_cast<uint16_t>(order.from)};
+  if (!roster_.contains(to) || !roster_.contains(from) || to.rank == rank_ || from.rank == rank_)
+    return coordinator_lost("it asked for a measurement with nodes that it did not name");
+  probe_.emplace(LinkProbe::Options{.view = view_, .to = to, .from = from}, *this,
+                 [this](double mbps) { tell(Measured{mbps}); });
+  for (const NodeId peer : std::set{to, from})
+    if (peer.rank < rank_ && !connection_of_.contains(peer)) connect_to(peer);
+  say_met_when_complete();
+}
+
+void Member::say_met_when_complete() {
+  if (!probe_ || met_ || !connection_of_.contains(probe_->options().to) ||
+      !connection_of_.contains(probe_->options().from))
+    return;
+  met_ = true;
+  tell(Met{});
+}
+
 void Member::take_plan(const Planned& planned) {
   state_ = State::kConnecting;
-  view_ = static_cast<uint32_t>(planned.view);
-  for (const RosterEntry& entry : planned.roster)
-    roster_[{entry.role, static_cast<uint16_t>(entry.rank)}] = entry.address;
+  become(planned.view, planned.roster);
   peers_until_ = transport_.now() + liveness_.timeout();
   host_.planned(planned);
 }
@@ -174,7 +202,9 @@ bool Member::expects(NodeId peer) const {
 void Member::connect_to_peers() {
   if (options_.role == Role::kServer) return;
   for (const auto& [node, address] : roster_)
-    if (expects(node) && (node.role == Role::kServer || node.rank < rank_)) connect_to(node);
+    if (expects(node) && !connection_of_.contains(node) &&
+        (node.role == Role::kServer || node.rank < rank_))
+      connect_to(node);
 }
 
 void Member::connect_to(NodeId peer) {
@@ -212,10 +242,11 @@ std::optional<NodeId> Member::node_of(ConnectionId connection) const {
 std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header) {
   const std::optional<NodeId> node = node_of(from);
   if (!node || state_ >= State::kSuspecting) return {};
-  const Placement placement = host_.place(*node, header);
+  const bool is_probe = header.kind == FrameKind::kProbe && probe_;
+  const Placement placement = is_probe ? probe_->place(*node, header) : host_.place(*node, header);
   if (!placement.fault.empty()) suspect(*node, text("it ", placement.fault));
   if (!placement.accepted) return {};
-  return options_.carries_payload ? placement.memory : nowhere(header.length);
+  return options_.carries_payload || is_probe ? placement.memory : nowhere(header.length);
 }
 
 void Member::received(ConnectionId from, const FrameHeader& header,
@@ -225,7 +256,9 @@ void Member::received(ConnectionId from, const FrameHeader& header,
   const std::optional<NodeId> node = node_of(from);
   if (!node) return;
   if (header.kind != FrameKind::kControl) {
-    if (state_ >= State::kSuspecting)
+    if (header.kind == FrameKind::kProbe)
+      probe_->received(header, transport_.now());
+    else if (state_ >= State::kSuspecting)
       host_.forgotten(*node);
     else
       host_.received(*node, header);
@@ -285,7 +318,7 @@ void Member::wake() {
 }
 
 Loss Member::loss_of(NodeId node, const std::string& why) const {
-  const std::string awaited = host_.awaiting();
+  const std::string awaited = host_.awaiting(node);
   return {
       .kind = Loss::Kind::kPeer,
       .who = node,

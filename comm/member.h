@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/link_probe.h"
 #include "comm/liveness.h"
 #include "comm/messages.h"
 #include "comm/outlet.h"
@@ -40,13 +41,14 @@ class MemberHost {
   virtual void halt(int64_t step) = 0;
   /// Of a server: all workers are done. It tells its last and calls Member::finished.
   virtual void concluded() = 0;
-  /// What is awaited at this moment, for messages: "the sum of ... from server 0"; and the step
-  /// under way, counted from 1.
-  virtual std::string awaiting() = 0;
+  /// What is awaited at this moment from `node`, for messages: "the sum of ... from server 0", or
+  /// ""; and the step under way, counted from 1.
+  virtual std::string awaiting(NodeId node) = 0;
   virtual int64_t step_under_way() = 0;
 
-  /// The job has failed; no further step will become complete. Calls Member::stopped when it has
-  /// ceased to compute. `alone`: the coordinator is gone, nobody will ask for a checkpoint.
+  /// The job has failed; no further step will become complete. Tells what is left to tell, and
+  /// calls Member::stopped when it has ceased to compute. `alone`: the coordinator is gone, nobody
+  /// will ask for a checkpoint.
   virtual void failed(const Loss& loss, bool alone) = 0;
   /// Sends the checkpoint of the last complete step, then calls Member::saved.
   virtual void save(int64_t step) = 0;
@@ -123,6 +125,9 @@ class Member final : public Machine, public Outlet {
   void seek();
   void seek_again(const std::string& why);
   void control(const ControlMessage& message);
+  void become(int64_t view, const std::vector<RosterEntry>& roster);
+  void measure(const Measure& order);
+  void say_met_when_complete();
   void take_plan(const Planned& planned);
   void connect_to_peers();
   void connect_to(NodeId peer);
@@ -155,6 +160,8 @@ class Member final : public Machine, public Outlet {
   std::map<NodeId, Time> reconnect_at_;
   Time peers_until_{0};
   bool meets_workers_ = false;
+  std::optional<LinkProbe> probe_;
+  bool met_ = false;
   std::optional<std::vector<int64_t>> digest_;  ///< the host is ready
   Time verdict_until_{0};
   Loss accusation_;

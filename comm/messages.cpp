@@ -21,6 +21,18 @@ void describe_facts(Fields& fields, std::vector<Fact>& facts) {
       "what must be the same on all nodes", Presence::kRequired);
 }
 
+void describe_members(Fields& fields, int64_t& view, std::vector<RosterEntry>& roster) {
+  fields.integer("view", view, between(1, 4e9), "of the membership", Presence::kRequired);
+  fields.objects(
+      "roster", roster.size(), [&](size_t size) { roster.resize(size); },
+      [&](Fields& f, size_t i) {
+        f.option("role", roster[i].role, kRoles, "of a node", Presence::kRequired);
+        f.integer("rank", roster[i].rank, between(0, 65535), "of it", Presence::kRequired);
+        f.text("address", roster[i].address, "host:port", Presence::kRequired);
+      },
+      "all nodes of the job", Presence::kRequired);
+}
+
 void describe_step(Fields& fields, int64_t& step) {
   fields.integer("step", step, kSteps, "number of steps done", Presence::kRequired);
 }
@@ -56,16 +68,18 @@ void Refused::describe(Fields& fields) { fields.text("why", why, "in words", Pre
 
 void Prepared::describe(Fields& fields) { describe_facts(fields, facts); }
 
+void Measure::describe(Fields& fields) {
+  describe_members(fields, view, roster);
+  fields.integer("to", to, between(0, 65535), "worker that it sends to", Presence::kRequired);
+  fields.integer("from", from, between(0, 65535), "worker that it hears from", Presence::kRequired);
+}
+
+void Measured::describe(Fields& fields) {
+  fields.number("mbps", mbps, kPositive, "10^6 bits a second that came in", Presence::kRequired);
+}
+
 void Planned::describe(Fields& fields) {
-  fields.integer("view", view, between(1, 4e9), "of the membership", Presence::kRequired);
-  fields.objects(
-      "roster", roster.size(), [&](size_t size) { roster.resize(size); },
-      [&](Fields& f, size_t i) {
-        f.option("role", roster[i].role, kRoles, "of a node", Presence::kRequired);
-        f.integer("rank", roster[i].rank, between(0, 65535), "of it", Presence::kRequired);
-        f.text("address", roster[i].address, "host:port", Presence::kRequired);
-      },
-      "all nodes of the job", Presence::kRequired);
+  describe_members(fields, view, roster);
   fields.raw("plan", plan, "the sync plan", Presence::kRequired);
 }
 

@@ -58,6 +58,34 @@ struct RosterEntry {
   std::string address;
 };
 
+/// Coordinator to worker: meet those with whom to measure the link, as one of all workers at once
+/// (comm/link_probe.h).
+struct Measure {
+  static constexpr const char* kType = "measure";
+  int64_t view = 1;
+  std::vector<RosterEntry> roster;
+  int64_t to = 0, from = 0;  ///< ranks of workers
+  void describe(Fields& fields);
+};
+
+/// Worker to coordinator: connected to those whom it is to measure with. Coordinator to worker: all
+/// are, so begin.
+struct Met {
+  static constexpr const char* kType = "met";
+  void describe(Fields&) {}
+};
+struct Probe {
+  static constexpr const char* kType = "probe";
+  void describe(Fields&) {}
+};
+
+/// Worker to coordinator: what came in, 10^6 bits a second.
+struct Measured {
+  static constexpr const char* kType = "measured";
+  double mbps = 0;
+  void describe(Fields& fields);
+};
+
 /// Coordinator to member: the plan, and where everybody is.
 struct Planned {
   static constexpr const char* kType = "planned";

@@ -53,7 +53,8 @@ Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes
       .overlap = request.overlap,
       .staleness = request.staleness,
       .layers = {},
-      .chunks = {}};
+      .chunks = {},
+      .link_mbps = request.link_mbps};
   for (size_t i = 0; i < schemes.size(); ++i)
     plan.layers.push_back({.traffic = request.layers[i], .scheme = schemes[i]});
   return plan;
@@ -136,6 +137,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   }
   Plan plan = with_schemes(request, schemes);
   plan.policy = earlier.policy;
+  if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
   const bool both_have_servers = plan.workers > 1 && earlier.workers > 1;
   if (both_have_servers && plan.servers == earlier.servers)
     plan.chunks = earlier.chunks;

@@ -103,6 +103,7 @@ struct Plan {
   std::vector<Chunk> chunks;  ///< in order of key, then of first piece
   double bytes_per_node = 0;
   double hottest_shard_over_mean = 1;
+  double link_mbps = 0;          ///< one direction of a node's link; 0: not known
   double predicted_step_ms = 0;  ///< 0: none, times or link are not known
 };
 

@@ -101,6 +101,7 @@ void read_top(Fields& fields, Plan& plan) {
   read_choice(fields, "wire", plan.wire, {"fp32", "bf16"});
   fields.option("overlap", plan.overlap, {"priority", "barrier", "none"}, "", required);
   fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
+  fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");
   fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
   fields.objects(
       "layers", 0, [&](size_t size) { plan.layers.resize(size); },
@@ -215,6 +216,7 @@ Json to_json(const Plan& plan) {
           {"layers", std::move(layers)},
           {"bytes_per_node", plan.bytes_per_node},
           {"hottest_shard_over_mean", plan.hottest_shard_over_mean},
+          {"link_mbps", plan.link_mbps},
           {"predicted_step_ms", plan.predicted_step_ms},
           {"logical_shards", plan.logical_shards},
           {"global_batch", plan.global_batch},

@@ -161,7 +161,7 @@ void ServerShard::count_bytes(const Chunk& chunk) {
   }
 }
 
-std::string ServerShard::awaiting() const {
+std::string ServerShard::awaiting(uint32_t worker) const {
   for (size_t i = 0; i < plan_.chunks.size(); ++i) {
     if (own_index_[i] < 0) continue;
     const OwnChunk& chunk = own_[static_cast<size_t>(own_index_[i])];
@@ -169,9 +169,9 @@ std::string ServerShard::awaiting() const {
       const auto leaves = slice.complete.begin() + static_cast<int64_t>(tree_.leaves());
       if (std::none_of(slice.complete.begin(), leaves, [](bool done) { return done; })) continue;
       for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
-        if (!slice.complete[leaf])
+        if (!slice.complete[leaf] && tree_.worker_of(leaf) == worker)
           return text("the gradient of \"", plan_.layers[chunk.key].traffic.name, "\" of step ",
-                      chunk.step + 1, " from worker ", tree_.worker_of(leaf));
+                      chunk.step + 1, " from worker ", worker);
     }
   }
   return "";

@@ -38,9 +38,9 @@ class ServerShard {
 
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
-  /// Of the sums under way, as messages name it: "the gradient of "conv1" of step 12 from worker
-  /// 2".
-  std::string awaiting() const;
+  /// What of the sums under way is awaited from `worker`, as messages name it: "the gradient of
+  /// "conv1" of step 12 from worker 2"; "" when nothing is.
+  std::string awaiting(uint32_t worker) const;
   /// Bytes of partial sums held now.
   uint64_t bytes_held() const { return pool_.bytes_in_use(); }
 

@@ -48,6 +48,8 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual Time now() const = 0;
+  /// As whom connections are accepted from now on, where that is proved.
+  virtual void present_as(const PeerIdentity&) {}
   /// Begins to connect to "host:port" as `self`. Machine::opened or Machine::closed follows.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self) = 0;
   /// Sends one frame. header.length and header.body_crc are filled in from the payload; a payload

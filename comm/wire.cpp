@@ -74,7 +74,8 @@ std::optional<uint64_t> body_cap(FrameKind kind) {
     case FrameKind::kContribution:
     case FrameKind::kSum:
     case FrameKind::kFactor:
-    case FrameKind::kTensor: return kSliceBytes;
+    case FrameKind::kTensor:
+    case FrameKind::kProbe: return kSliceBytes;
   }
   return std::nullopt;
 }
@@ -91,6 +92,7 @@ std::string name_of(FrameKind kind) {
     case FrameKind::kSum: return "sum";
     case FrameKind::kFactor: return "factor";
     case FrameKind::kTensor: return "tensor";
+    case FrameKind::kProbe: return "probe";
   }
   return text("kind ", static_cast<uint16_t>(kind));
 }

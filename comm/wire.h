@@ -29,6 +29,7 @@ enum class FrameKind : uint16_t {
   kSum = 33,           ///< server to worker: the sum over all shards of a chunk
   kFactor = 34,        ///< worker to worker: rows of a layer's factors, of one logical shard
   kTensor = 35,        ///< a piece of a checkpoint or of first values
+  kProbe = 36,         ///< worker to worker: says nothing, its speed is measured
 };
 
 /// A range of logical shards that is one node of the fixed tree (comm/shard_parts.h).

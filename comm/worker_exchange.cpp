@@ -380,22 +380,42 @@ void WorkerExchange::finish_if_complete(uint32_t index) {
   }
 }
 
-std::string WorkerExchange::awaiting(uint32_t index) const {
+/// Layers that are behind the others are what is waited for, in the order in which they are needed.
+std::string WorkerExchange::awaiting(NodeId node) const {
+  uint64_t furthest = 0;
+  for (const LayerState& layer : layers_) furthest = std::max(furthest, layer.step);
+  for (const bool behind : {true, false})
+    for (uint32_t layer = 0; layer < layers_.size(); ++layer) {
+      if ((layers_[layer].step < furthest) != behind) continue;
+      std::string what = awaiting(layer, node);
+      if (!what.empty()) return what;
+    }
+  return "";
+}
+
+std::string WorkerExchange::awaiting(uint32_t index, NodeId node) const {
   const LayerState& layer = layers_[index];
-  const std::string& name = plan_.layers[index].traffic.name;
+  if (node.role == Role::kWorker) return awaited_factors(index, node.rank);
+  if (node.role != Role::kServer) return "";
   for (size_t c = 0; c < chunks_.size(); ++c)
     for (const Piece& piece : plan_.chunks[c].pieces)
-      if (piece.layer == index && chunks_[c].step == layer.step)
-        return text("the sum of \"", name, "\" of step ", layer.step + 1, " from server ",
-                    plan_.chunks[c].server);
+      if (piece.layer == index && chunks_[c].step == layer.step &&
+          plan_.chunks[c].server == node.rank)
+        return text("the sum of \"", plan_.layers[index].traffic.name, "\" of step ",
+                    layer.step + 1, " from ", name_of(node));
+  return "";
+}
+
+std::string WorkerExchange::awaited_factors(uint32_t index, uint32_t worker) const {
+  const LayerState& layer = layers_[index];
   if (!layer.by_factors) return "";
   const FactorStep& factors = layer.factors_of(layer.step);
   for (uint32_t shard = 0; shard < worker_of_shard_.size(); ++shard)
     for (const std::vector<bool>& slices : factors.slices[shard])
-      if (worker_of_shard_[shard] != rank_ &&
+      if (worker_of_shard_[shard] == worker &&
           std::find(slices.begin(), slices.end(), false) != slices.end())
-        return text("the factors of \"", name, "\" of step ", layer.step + 1, " from worker ",
-                    worker_of_shard_[shard]);
+        return text("the factors of \"", plan_.layers[index].traffic.name, "\" of step ",
+                    layer.step + 1, " from worker ", worker);
   return "";
 }
 

@@ -76,9 +76,9 @@ class WorkerExchange {
   const std::vector<Part>& parts() const { return parts_; }
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
-  /// What of `layer` is awaited and from whom: "the sum of \"conv1\" of step 12 from server 0"; ""
-  /// when nothing is.
-  std::string awaiting(uint32_t layer) const;
+  /// What of all layers is awaited from `node`, of that which is needed first: "the sum of
+  /// \"conv1\" of step 12 from server 0"; "" when nothing is.
+  std::string awaiting(NodeId node) const;
 
  private:
   /// A chunk in one of the steps in flight.
@@ -138,6 +138,8 @@ class WorkerExchange {
   void unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step);
   void finish_chunk_step(uint32_t chunk);
   void finish_if_complete(uint32_t layer);
+  std::string awaiting(uint32_t layer, NodeId node) const;
+  std::string awaited_factors(uint32_t layer, uint32_t worker) const;
   Priority priority_of(uint32_t key) const;
 
   const Plan& plan_;

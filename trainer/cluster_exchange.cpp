@@ -277,17 +277,6 @@ void ClusterExchange::note_arrival(uint64_t step, uint32_t layer) {
   changed_.notify_one();
 }
 
-std::string ClusterExchange::awaiting() {
-  if (numbers_ == nullptr) return "";
-  // The first layer that is behind the others, in the order in which they are needed.
-  uint64_t furthest = 0;
-  for (uint32_t layer = 0; layer < layers_.size(); ++layer)
-    furthest = std::max(furthest, numbers_->step_of(layer));
-  for (uint32_t layer = 0; layer < layers_.size(); ++layer)
-    if (numbers_->step_of(layer) < furthest) return numbers_->awaiting(layer);
-  return layers_.empty() ? "" : numbers_->awaiting(0);
-}
-
 std::span<float> ClusterExchange::sum(uint32_t layer, uint32_t tensor, uint64_t step) {
   return layers_[layer].tensors[tensor].memory(step);
 }

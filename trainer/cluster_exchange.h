@@ -55,8 +55,10 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void open(uint32_t view, comm::Outlet& outlet);
   comm::WorkerExchange& numbers() { return *numbers_; }
   bool is_open() const { return numbers_ != nullptr; }
-  /// Who waits for what, for messages.
-  std::string awaiting();
+  /// What is awaited from `node`, for messages.
+  std::string awaiting(comm::NodeId node) const {
+    return numbers_ == nullptr ? "" : numbers_->awaiting(node);
+  }
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override;
   std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override;
 

@@ -85,7 +85,8 @@ void CommConfig::describe(Fields& fields) {
   fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
                 "that a node sends, its worker and its server half each; 0: no limit");
   fields.number("link_mbps", link_mbps, at_least(0),
-                "speed of the network, which policy \"time\" needs");
+                "speed of a node's link, one direction, which policy \"time\" needs; 0: measured "
+                "when the workers have joined");
   named(fields, "overlap", overlap, {"priority", "barrier", "none"},
         "when sums are waited for: each layer's before its next forward pass, all at the end of a "
         "step, or all and nothing is sent before the backward pass is through");

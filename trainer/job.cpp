@@ -43,9 +43,11 @@ class PathResolver {
 
 void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
   const PathResolver resolver(source, log);
-  resolver.resolve(config.data.train.path, "/data/train/path");
-  resolver.resolve(config.data.train.transform.mean_image, "/data/train/transform/mean_image");
-  if (config.data.has_test) {
+  if (!source.data_is_elsewhere) {
+    resolver.resolve(config.data.train.path, "/data/train/path");
+    resolver.resolve(config.data.train.transform.mean_image, "/data/train/transform/mean_image");
+  }
+  if (config.data.has_test && !source.data_is_elsewhere) {
     resolver.resolve(config.data.test.path, "/data/test/path");
     resolver.resolve(config.data.test.transform.mean_image, "/data/test/transform/mean_image");
   }

@@ -24,6 +24,8 @@ struct JobSource {
   };  ///< values of ${VARIABLES} in paths
   /// A path that is not there, or a variable that is not set, is a warning: nothing will be read.
   bool data_may_be_missing = false;
+  /// Data are read on other hosts: their paths stay as the job has them, and are not looked for.
+  bool data_is_elsewhere = false;
   JobUse use = JobUse::kRun;
 };
 

@@ -12,13 +12,15 @@ void JobMessage::describe(Fields& fields) {
   fields.raw("config", config, "the resolved job", Presence::kRequired);
   fields.raw("network", network, "its network", Presence::kRequired);
   fields.text("network_file", network_file, "for messages", Presence::kRequired);
+  fields.boolean("times_layers", times_layers, "before the plan is made");
 }
 
-Json write_job_message(const Job& job) {
+Json write_job_message(const Job& job, bool times_layers) {
   JobMessage message{.file = job.file,
                      .config = resolved(job.config),
                      .network = job.network->json(),
-                     .network_file = job.config.network};
+                     .network_file = job.config.network,
+                     .times_layers = times_layers};
   return write_fields([&](Fields& fields) { message.describe(fields); });
 }
 

@@ -18,11 +18,12 @@ struct JobMessage {
   std::string file;  ///< for messages
   Json config = Json::object();
   Json network = Json::object();
-  std::string network_file;  ///< for messages
+  std::string network_file;   ///< for messages
+  bool times_layers = false;  ///< a worker tells how long each takes before the plan is made
   void describe(Fields& fields);
 };
 
-Json write_job_message(const Job& job);
+Json write_job_message(const Job& job, bool times_layers = false);
 JobMessage read_job_message(const Json& json);
 /// Throws ConfigError where the job is none, or its data are not here.
 Job open_job_message(const JobMessage& message, const MemberOptions& options);

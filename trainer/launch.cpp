@@ -6,12 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/secret.h"
 
 namespace poseidon::trainer {
 
@@ -20,6 +23,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
+constexpr auto kGrace = std::chrono::milliseconds(200);
+constexpr size_t kSecretBytes = 32;
 
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) return text("was ended by signal ", WTERMSIG(status));
@@ -79,6 +84,17 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 }  // namespace
 
+comm::Secret random_secret() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<std::byte, kSecretBytes> random;
+  fill_with_random_bytes(random);
+  comm::Secret secret;
+  for (const std::byte byte : random)
+    for (const int digit : {std::to_integer<int>(byte) >> 4, std::to_integer<int>(byte) & 15})
+      secret.push_back(static_cast<std::byte>(kDigits[static_cast<size_t>(digit)]));
+  return secret;
+}
+
 fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
 Children::Children(Options options) : options_(std::move(options)) {
@@ -133,16 +149,31 @@ std::vector<Children::Ended> Children::ended() {
     int status = 0;
     if (::waitpid(child.process, &status, WNOHANG) != child.process) return false;
     told.push_back({.node = child.node,
-                    .by_signal = WIFSIGNALED(status),
                     .how = text("it ", how_it_ended(status), " (see ", child.log.string(), ")")});
+    if (!child.killed) ends_[child.node] = told.back().how;
     return true;
   });
   return told;
 }
 
+std::string Children::end_of(comm::NodeId node) const {
+  const auto found = ends_.find(node);
+  return found == ends_.end() ? "" : found->second;
+}
+
 void Children::kill(comm::NodeId node) {
-  for (const Child& child : running_)
-    if (child.node == node) ::kill(child.process, SIGKILL);
+  // Who has lost its connections because it ends may not be gone yet.
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  const auto is_it = [&](const Child& child) { return child.node == node; };
+  while (ended(), std::ranges::any_of(running_, is_it)) {
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  for (Child& child : running_)
+    if (is_it(child)) {
+      child.killed = true;
+      ::kill(child.process, SIGKILL);
+    }
 }
 
 void Children::wait(std::chrono::milliseconds patience) {

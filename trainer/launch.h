@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,6 @@ class Children {
   };
   struct Ended {
     comm::NodeId node;
-    bool by_signal = false;
     std::string how;  ///< "it ended with exit code 2 (see LOG)"
   };
 
@@ -41,6 +41,9 @@ class Children {
   void start(comm::NodeId node);
   /// Children that have ended since the last call.
   std::vector<Ended> ended();
+  /// How a child has ended of itself, "it was ended by signal 9 (see LOG)"; "" for one that has
+  /// not, or that kill() or wait() has ended.
+  std::string end_of(comm::NodeId node) const;
   /// Ends a child that may be stopped, or hang.
   void kill(comm::NodeId node);
   /// Gives all of them some time to end, then ends them.
@@ -51,12 +54,17 @@ class Children {
     comm::NodeId node;
     pid_t process = 0;
     std::filesystem::path log;
+    bool killed = false;  ///< by this process
   };
   std::vector<std::string> arguments(comm::NodeId node, int secret) const;
 
   const Options options_;
   std::vector<Child> running_;
+  std::map<comm::NodeId, std::string> ends_;  ///< of those that nobody here has ended
 };
+
+/// A secret for one run. As text: who reads one from a file leaves out white space at its end.
+comm::Secret random_secret();
 
 /// The folder of the running program.
 std::filesystem::path program_folder();

@@ -166,6 +166,7 @@ Json Run::go() {
   try {
     train_to_the_end(loop, metrics);
   } catch (const RunError& error) {
+    if (options_.trace) write_own_trace();
     throw RunError(error.what() + last_checkpoint_text());
   }
   console_.finish();

@@ -32,7 +32,9 @@ Json train(const Job& job, const RunOptions& options, Console& console);
 /// (`options.weights`).
 Json test(const Job& job, const RunOptions& options, Console& console);
 
-/// Times each layer on random values: {"layers": [...], "forward_ms", "backward_ms", "update_ms"}.
-Json time_layers(const Job& job, Console& console);
+/// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",
+/// "backward_ms", "update_ms"}.
+inline constexpr int kTimingRepeats = 9;
+Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 
 }  // namespace poseidon::trainer

@@ -34,12 +34,15 @@ class ServerRun final : public comm::MemberHost {
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override;
-  std::string awaiting() override { return shard_ != nullptr ? shard_->awaiting() : ""; }
+  std::string awaiting(comm::NodeId node) override {
+    return shard_ != nullptr && node.role == comm::Role::kWorker ? shard_->awaiting(node.rank) : "";
+  }
   int64_t step_under_way() override { return step_; }
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t) override {}
   void dismissed() override;
 
+  void tell_traffic_and_trace();
   void over(MemberEnd end);
   void guarded(const std::function<void()>& action);
 
@@ -108,10 +111,6 @@ void ServerRun::planned(const comm::Planned& planned) {
                                    .first_step = static_cast<uint64_t>(published.first_step)},
         trace_ ? static_cast<comm::Outlet&>(*trace_) : *member_);
     transport_->limit_bandwidth(bandwidth_share(job_.config));
-    transport_->present_as({.role = comm::Role::kServer,
-                            .rank = member_->rank(),
-                            .view = member_->view(),
-                            .address = {}});
     member_->ready({}, false);
   });
 }
@@ -142,20 +141,28 @@ void ServerRun::noted(const comm::Note& note) {
 }
 
 void ServerRun::concluded() {
+  tell_traffic_and_trace();
+  member_->finished(0);
+}
+
+void ServerRun::tell_traffic_and_trace() {
   if (trace_)
     for (const Json& spans : write_spans(trace_->recorder()))
       member_->note({.about = "trace", .step = 0, .content = spans});
+  if (shard_ == nullptr) return;
   Json layers = Json::array();
   for (const comm::LayerBytes& bytes : shard_->bytes_of_layers())
     layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});
   member_->note({.about = "traffic", .step = 0, .content = {{"layers", std::move(layers)}}});
-  member_->finished(0);
 }
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   log_.warning(loss.message());
-  if (!alone) return;
+  if (!alone) {
+    tell_traffic_and_trace();
+    return member_->stopped(0);
+  }
   member_->leave();
   over(end_of(loss));
 }

@@ -10,12 +10,10 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr int kRepeats = 9;
-
 /// Median milliseconds of one update of all parameters.
-double update_ms(net::Net& net, Optimizer& optimizer) {
+double update_ms(net::Net& net, Optimizer& optimizer, int repeats) {
   std::vector<double> times;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+  for (int repeat = 0; repeat < repeats; ++repeat) {
     const auto start = std::chrono::steady_clock::now();
     // A rate of 0: the same work, and the values stay what they are.
     for (size_t i = 0; i < net.parameters().size(); ++i)
@@ -24,8 +22,8 @@ double update_ms(net::Net& net, Optimizer& optimizer) {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
             .count());
   }
-  std::nth_element(times.begin(), times.begin() + kRepeats / 2, times.end());
-  return times[kRepeats / 2];
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<size_t>(repeats / 2)];
 }
 
 /// Multiply-adds of a direction as 10^9 floating-point operations a second.
@@ -35,12 +33,12 @@ double gigaflops(int64_t multiply_adds, double ms) {
 
 }  // namespace
 
-Json time_layers(const Job& job, Console& console) {
-  Engine engine(job, {.choices = choices_of(job)}, console);
+Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log) {
+  Engine engine(job, {.choices = choices}, log);
   net::Net& net = engine.net();
-  const std::vector<net::Net::Timing> timings = time_on_random_values(job, net, kRepeats);
+  const std::vector<net::Net::Timing> timings = time_on_random_values(job, net, repeats);
   Optimizer optimizer(job.config.optimizer, net, engine.updater());
-  const double update = update_ms(net, optimizer);
+  const double update = update_ms(net, optimizer, repeats);
 
   double forward = 0, backward = 0;
   for (const auto& timing : timings) {

@@ -2,96 +2,27 @@
 
 #include "comm/member.h"
 #include "core/error.h"
-#include "trainer/cluster_exchange.h"
-#include "trainer/engine.h"
+#include "trainer/computation.h"
 #include "trainer/evaluation.h"
 #include "trainer/flow_trace.h"
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
+#include "trainer/run.h"
 #include "trainer/run_tensors.h"
-#include "trainer/step_limit.h"
 #include "trainer/step_message.h"
 #include "trainer/survivor_checkpoint.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
 #include "trainer/trace_file.h"
-#include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
 
 namespace {
 
 constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
-
-/// Everything that computes, once the plan is known.
-struct Computation {
-  Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan, uint32_t rank,
-              const PreparedData& data, ClusterExchange::Post post, TraceRecorder* trace, Log& log);
-
-  Engine engine;
-  Optimizer optimizer;
-  SumsInFlight sums;
-  RunTensors tensors;
-  ClusterExchange exchange;
-  Schedule schedule;
-  std::vector<data::ShardRange> shards;
-  std::unique_ptr<data::Loader> loader;
-  std::unique_ptr<TrainingLoop> loop;
-  StepLimit limit;
-};
-
-std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
-  const auto all = data::cut_batch(plan.global_batch, plan.logical_shards);
-  const comm::Part own = comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
-                                                static_cast<uint32_t>(plan.workers), rank);
-  return {all.begin() + own.first, all.begin() + own.first + own.count};
-}
-
-Computation::Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan,
-                         uint32_t rank, const PreparedData& data, ClusterExchange::Post post,
-                         TraceRecorder* trace, Log& log)
-    : engine(job,
-             {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
-              .versions = 2,
-              .factored = factored_layers(plan),
-              .factor_rows = plan.global_batch},
-             log),
-      optimizer(job.config.optimizer, engine.net(), engine.updater()),
-      sums(engine.net(), std::max(plan.staleness, published.in_flight)),
-      tensors(tensors_of(engine.net(), optimizer, sums)),
-      exchange(engine.net(), engine.updater(), plan, rank,
-               static_cast<uint64_t>(published.first_step), std::move(post)),
-      schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, published.steps,
-               static_cast<double>(data.dataset->size()) /
-                   static_cast<double>(job.config.global_batch()),
-               job.file + ": /optimizer/schedule"),
-      shards(shards_of(plan, rank)),
-      limit(published.first_step, published.last_step) {
-  const auto seed = static_cast<uint64_t>(job.config.train.seed);
-  engine.net().initialize(seed);
-  sums.begin_with(published.first_step - published.in_flight, published.in_flight);
-  loader = std::make_unique<data::Loader>(
-      *data.dataset, *data.transform,
-      data::LoaderOptions{.phase = data::Phase::kTrain,
-                          .seed = seed,
-                          .shuffle = job.config.data.train.shuffle,
-                          .on_error = job.config.data.train.on_error,
-                          .global_batch = plan.global_batch,
-                          .shards = shards,
-                          .start_step = published.first_step,
-                          .threads = static_cast<int>(job.config.data.loader_threads)},
-      log);
-  loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, exchange, schedule, *loader,
-                                        TrainingLoop::Options{.seed = seed,
-                                                              .global_batch = plan.global_batch,
-                                                              .logical_shards = plan.logical_shards,
-                                                              .shards = shards,
-                                                              .steps_done = published.first_step,
-                                                              .staleness = plan.staleness,
-                                                              .sums = &sums,
-                                                              .trace = trace});
-}
+/// Of each layer's timing at the join: others wait for it.
+constexpr int kJoinRepeats = 5;
 
 /// A worker's part in one job. The main thread computes and does what the inbox says; the I/O
 /// thread calls the functions of comm::MemberHost.
@@ -114,7 +45,7 @@ class WorkerRun final : public comm::MemberHost {
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
-  std::string awaiting() override;
+  std::string awaiting(comm::NodeId node) override;
   int64_t step_under_way() override;
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t step) override;
@@ -163,6 +94,7 @@ class WorkerRun final : public comm::MemberHost {
   uint64_t value_bytes_due_ = 0;  ///< in the I/O thread
   bool values_expected_ = false;  ///< in the I/O thread
   SchemeBytes told_bytes_;        ///< in the I/O thread
+  bool began_ = false;            ///< the first step
   int64_t tested_step_ = -1, saved_step_ = -1;
 };
 
@@ -215,10 +147,6 @@ void WorkerRun::refused(const std::string& why) {
 }
 
 void WorkerRun::planned(const comm::Planned& planned) {
-  transport_->present_as({.role = comm::Role::kWorker,
-                          .rank = member_->rank(),
-                          .view = member_->view(),
-                          .address = {}});
   transport_->limit_bandwidth(bandwidth_share(job_.config));
   inbox_.post([this, planned] { guarded([&] { build(planned); }); });
 }
@@ -279,9 +207,9 @@ int64_t WorkerRun::step_under_way() {
   return live != nullptr ? live->limit.begun() : 0;
 }
 
-std::string WorkerRun::awaiting() {
+std::string WorkerRun::awaiting(comm::NodeId node) {
   Computation* live = live_;
-  return live != nullptr ? live->exchange.awaiting() : "";
+  return live != nullptr ? live->exchange.awaiting(node) : "";
 }
 
 void WorkerRun::failed(const comm::Loss& loss, bool alone) {
@@ -311,6 +239,8 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   job_ = open_job_message(message_, options_);
   train_data_ = open_data(job_, DataPart::kTrain, log_);
   if (job_.config.data.has_test) test_data_ = open_data(job_, DataPart::kTest, log_);
+  // By the fixed rule: the choices are published with the plan.
+  if (message_.times_layers) tell("times", 0, time_layers(job_, {}, kJoinRepeats, log_));
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
   transport_->post([this, facts] { member_->prepared(facts); });
 }
@@ -352,6 +282,7 @@ void WorkerRun::take_values() {
 }
 
 void WorkerRun::train() {
+  began_ = true;
   try {
     guarded([this] { train_to_the_end(); });
   } catch (const JobLost&) {
@@ -482,6 +413,8 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
     step = computation_->loop->steps_done();
   }
   if (!alone) {
+    if (began_) tell_traffic();
+    if (began_ && published_.trace) tell_trace();
     transport_->post([this, step] { member_->stopped(step); });
     return;
   }

@@ -66,12 +66,11 @@ class AsioTransport final : public Transport {
   /// Runs `function` in the I/O thread; after stop(): not at all.
   void post(std::function<void()> function);
 
-  /// As whom connections are accepted from now on.
-  void present_as(const PeerIdentity& self);
   /// AsioOptions::bandwidth_limit_mbps from now on; before bulk frames are sent.
   void limit_bandwidth(double mbps);
 
   Time now() const override;
+  void present_as(const PeerIdentity& self) override;
   ConnectionId connect(const std::string& address, const PeerIdentity& self) override;
   void send(ConnectionId to, const FrameHeader& header, Payload payload,
             Priority priority) override;

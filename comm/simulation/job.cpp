@@ -58,7 +58,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
-  std::string awaiting() override;
+  std::string awaiting(NodeId node) override { return exchange_ ? exchange_->awaiting(node) : ""; }
   int64_t step_under_way() override { return static_cast<int64_t>(step_) + 1; }
   void failed(const Loss& loss, bool alone) override;
   void save(int64_t step) override;
@@ -349,10 +349,6 @@ void SimulatedWorker::halt(int64_t step) {
     begin_step();
 }
 
-std::string SimulatedWorker::awaiting() {
-  return gate_ && exchange_ ? exchange_->awaiting(*gate_) : "";
-}
-
 void SimulatedWorker::revert_incomplete() {
   if (!world_.options.carries_payload) return;
   for (size_t layer : versions_.to_revert()) std::swap(replica_[layer], other_[layer]);
@@ -432,10 +428,12 @@ class SimulatedServer final : public MemberHost {
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override { member_.finished(0); }
-  std::string awaiting() override { return shard_ == nullptr ? "" : shard_->awaiting(); }
+  std::string awaiting(NodeId node) override {
+    return shard_ == nullptr || node.role != Role::kWorker ? "" : shard_->awaiting(node.rank);
+  }
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override {
-    if (!alone) return;
+    if (!alone) return member_.stopped(0);
     over_ = true;
     member_.leave();
   }
@@ -466,6 +464,8 @@ class SimulatedCoordinator final : public CoordinatorHost {
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string&) override {}
   void joined(NodeId, const std::string&) override {}
+  bool wants_link() override { return world_.options.measures_link; }
+  void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
   void noted(NodeId, const Note&) override {}

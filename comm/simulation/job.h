@@ -45,6 +45,7 @@ struct SimulatedJobOptions {
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
   Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from the plan to being ready
   Time stall_timeout = std::chrono::seconds(600);
+  bool measures_link = false;
 };
 
 /// What came of it.
@@ -63,6 +64,7 @@ struct SimulatedJobResult {
   Time duration{0};
   std::vector<Time> step_ends;              ///< of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
+  std::optional<double> link_mbps;          ///< that was measured
 };
 
 SimulatedJobResult run_job(const SimulatedJobOptions& options);

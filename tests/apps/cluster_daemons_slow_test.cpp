@@ -1,13 +1,9 @@
 // Long-lived workers and servers, and poseidon-train when it is asked to stop.
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <sys/socket.h>
-
-#include <deque>
 
 #include "core/json.h"
-#include "tests/apps/program.h"
+#include "tests/apps/cluster.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -16,74 +12,6 @@ using trainer::write_text;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// "127.0.0.1:PORT" with a port that was free a moment ago.
-std::string free_address() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof place;
-  bind(listener, reinterpret_cast<sockaddr*>(&place), length);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&place), &length);
-  close(listener);
-  return "127.0.0.1:" + std::to_string(ntohs(place.sin_port));
-}
-
-/// A job of two workers and a server, and the daemons for it, which end with this.
-class Cluster {
- public:
-  Cluster() { write_text(job.folder / "secret", std::string(32, 's')); }
-  ~Cluster() {
-    for (Program& daemon : daemons_) end(daemon);
-  }
-
-  Program& start(const std::string& program, const std::string& name,
-                 std::vector<std::string> more = {}, const std::string& secret = "secret") {
-    const fs::path folder = job.folder / name;
-    fs::create_directories(folder);
-    std::vector<std::string> words{"--coordinator", address, "--secret-file",
-                                   (job.folder / secret).string()};
-    if (program == "poseidon-worker") words.insert(words.end(), {"--threads", "1"});
-    words.insert(words.end(), more.begin(), more.end());
-    daemons_.push_back(Program(program, words, folder));
-    return daemons_.back();
-  }
-
-  void end(Program& daemon) {
-    daemon.send(SIGKILL);
-    daemon.wait();
-  }
-
-  Program train(const std::string& output, const std::vector<std::string>& more = {}) {
-    fs::create_directories(job.folder / (output + "-words"));
-    std::vector<std::string> words{(job.folder / "job.json").string(),
-                                   "--workers",
-                                   "2",
-                                   "--servers",
-                                   "1",
-                                   "--listen",
-                                   address,
-                                   "--external",
-                                   "--secret-file",
-                                   (job.folder / "secret").string(),
-                                   "--json",
-                                   "--output",
-                                   (job.folder / output).string()};
-    words.insert(words.end(), more.begin(), more.end());
-    return Program("poseidon-train", words, job.folder / (output + "-words"));
-  }
-
-  const TinyJob job;
-  const std::string address = free_address();
-
- private:
-  std::deque<Program> daemons_;
-};
-
-bool says(const Program& program, const std::string& words) {
-  return eventually([&] { return program.err().find(words) != std::string::npos; });
-}
 
 /// Two workers that take a few seconds, in this process's children.
 std::vector<std::string> local_words(const TinyJob& job, const std::string& output) {

@@ -4,12 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cctype>
 #include <future>
 #include <random>
 
 #include "core/json.h"
-#include "tests/apps/program.h"
+#include "tests/apps/processes.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -23,82 +22,7 @@ namespace {
 constexpr int kWorkers = 2, kServers = 2, kSteps = 4000;
 constexpr double kSlackSeconds = 5;  ///< of processes on busy cores
 
-/// One process under observation.
-struct Process {
-  pid_t pid = 0;
-  std::string name;  ///< "worker 1", "the coordinator"
-  fs::path log;
-};
-
-/// Words of /proc/PID/cmdline.
-std::vector<std::string> command_of(pid_t pid) {
-  std::istringstream all(read_text("/proc/" + std::to_string(pid) + "/cmdline"));
-  std::vector<std::string> words;
-  for (std::string word; std::getline(all, word, '\0');) words.push_back(word);
-  return words;
-}
-
-std::string word_after(const std::vector<std::string>& words, const std::string& flag) {
-  const auto at = std::find(words.begin(), words.end(), flag);
-  return at == words.end() || at + 1 == words.end() ? "" : *(at + 1);
-}
-
-/// State and parent of a process; state 'X' where there is none.
-std::pair<char, pid_t> status_of(pid_t pid) {
-  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
-  const size_t end = stat.rfind(')');
-  if (end == std::string::npos) return {'X', 0};
-  std::istringstream rest(stat.substr(end + 1));
-  char state = 'X';
-  pid_t parent = 0;
-  rest >> state >> parent;
-  return {state, parent};
-}
-
-/// One that has ended may wait for a stopped parent to ask how.
-bool has_ended(pid_t pid) {
-  const char state = status_of(pid).first;
-  return state == 'X' || state == 'Z';
-}
-
-std::vector<Process> members_of(pid_t parent, const fs::path& run) {
-  std::vector<Process> members;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string number = entry.path().filename();
-    if (!std::all_of(number.begin(), number.end(), [](unsigned char c) { return isdigit(c); }))
-      continue;
-    const pid_t pid = std::stoi(number);
-    if (status_of(pid).second != parent) continue;
-    const std::vector<std::string> words = command_of(pid);
-    const std::string rank = word_after(words, "--rank");
-    if (rank.empty() || word_after(words, "--coordinator").empty()) continue;
-    const std::string role = words[0].ends_with("poseidon-worker") ? "worker" : "server";
-    members.push_back({pid, role + " " + rank, run / "logs" / (role + "-" + rank + ".log")});
-  }
-  return members;
-}
-
-bool within(double seconds, const std::function<bool()>& condition) {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  while (!condition()) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
-
-/// Whether anybody listens at "127.0.0.1:PORT".
-bool somebody_listens(const std::string& address) {
-  const std::string port = address.substr(address.rfind(':') + 1);
-  char wanted[16];
-  std::snprintf(wanted, sizeof wanted, "0100007F:%04X", std::stoi(port));
-  std::istringstream table(read_text("/proc/net/tcp"));
-  for (std::string line; std::getline(table, line);)
-    if (line.find(std::string(wanted) + " 00000000:0000 0A") != std::string::npos) return true;
-  return false;
-}
-
-std::vector<std::string> job_words(const TinyJob& job, int workers, int staleness) {
+std::vector<std::string> job_words(const TinyJob& job, int workers, int staleness = 0) {
   return {(job.folder / "job.json").string(),
           "--threads",
           "1",
@@ -223,9 +147,23 @@ class Round {
         std::count(said.begin(), said.end(), '\n') != 1)
       complain("it says: " + said);
     see_named(survivors, victim.name);
+    see_awaited(said, victim);
     for (const Process& each : survivors)
       if (!has_ended(each.pid)) complain(each.name + " is left");
     if (!has_ended(victim.pid)) complain("the victim is left");
+  }
+
+  /// Who waits for a server that holds something says for what.
+  void see_awaited(const std::string& said, const Process& victim) {
+    const Json chunks = Json::parse(read_text(run_ / "plan.json"))["chunks"];
+    const bool holds = std::any_of(chunks.begin(), chunks.end(), [&](const Json& chunk) {
+      return victim.name == "server " + std::to_string(chunk["server"].get<int>());
+    });
+    const bool in_the_end = said.find(" in step " + std::to_string(kSteps + 1)) != said.npos;
+    if (fault_.signal != SIGSTOP || !holds || in_the_end) return;
+    const size_t place = said.find(" awaited the sum of \"");
+    if (place == said.npos || said.find(" from " + victim.name + ";", place) == said.npos)
+      complain("who awaited what from " + victim.name + "? " + said);
   }
 
   void see_members_end(const std::vector<Process>& survivors, Program& train) {
@@ -280,6 +218,58 @@ class Round {
   bool without_a_step_ = false;
 };
 
+/// A child that is struck before the job begins: before it has joined, or up to `delay_ms` later.
+std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned delay_ms) {
+  constexpr int kTimeout = 3, kJoinDeadline = 15;
+  std::mt19937 random(seed);
+  const fs::path folder = job.folder / ("early-" + std::to_string(seed)), run = folder / "run";
+  fs::create_directories(folder);
+  std::vector<std::string> words = job_words(job, kWorkers);
+  words.insert(words.end(), {"--servers", std::to_string(kServers), "--output", run.string(),
+                             "--set", "cluster.timeout_s=" + std::to_string(kTimeout)});
+  Program train("poseidon-train", words, folder);
+  const std::string name = (seed % 2 == 0 ? "worker " : "server ") + std::to_string(seed / 2 % 2);
+  Process victim;
+  if (!within(10, [&] {
+        for (const Process& each : members_of(train.process(), run))
+          if (each.name == name) victim = each;
+        return victim.pid != 0;
+      }))
+    return name + " is not started";
+  if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % delay_ms));
+  const bool began = train.err().find("begin with step") != std::string::npos;
+  const auto struck = Clock::now();
+  kill(victim.pid, signal);
+  const Finished finished = train.wait();
+  const double seconds = std::chrono::duration<double>(Clock::now() - struck).count();
+  if (began || finished.code == 0) return "";
+  const std::string at = "poseidon-train: " + name;
+  const size_t line = finished.err.rfind("poseidon-train: ");
+  const std::string said = line == std::string::npos ? finished.err : finished.err.substr(line);
+  std::string wrong;
+  if (finished.code != 3) wrong += "exit code " + std::to_string(finished.code) + "; ";
+  if (!said.starts_with(at) || said.find(" was lost ") == said.npos) wrong += "it says: " + said;
+  if (signal == SIGKILL && (said.find("it was ended by signal 9 (see ") == said.npos ||
+                            said.find(victim.log.filename().string()) == said.npos))
+    wrong += "it does not say how: " + said;
+  if (seconds > (signal == SIGKILL ? 0 : kJoinDeadline) + kSlackSeconds)
+    wrong += "it took " + std::to_string(seconds) + " s";
+  if (!has_ended(victim.pid)) wrong += "the victim is left";
+  return wrong;
+}
+
+void play_early(unsigned rounds, int signal, unsigned delay_ms, unsigned abreast) {
+  const TinyJob job;
+  for (unsigned first = 0; first < rounds; first += abreast) {
+    std::vector<std::future<std::string>> running;
+    for (unsigned seed = first; seed < first + abreast; ++seed)
+      running.push_back(std::async(std::launch::async, [&job, signal, seed, delay_ms] {
+        return strike_early(job, signal, seed, delay_ms);
+      }));
+    for (auto& each : running) CHECK(each.get() == "");
+  }
+}
+
 /// Rounds of each role in turn, `abreast` of them at a time.
 void play(int rounds, int signal, int timeout_s, unsigned seed, int abreast, int staleness = 0) {
   const TinyJob job;
@@ -310,4 +300,14 @@ TEST_CASE("SIGSTOP of any process at any moment") { play(20, SIGSTOP, 3, 200, 4)
 TEST_CASE("SIGKILL and SIGSTOP with a longer timeout") {
   play(4, SIGKILL, 10, 300, 2);
   play(6, SIGSTOP, 10, 400, 6);
+}
+
+TEST_CASE("a child that is killed before it joins, or before the first step") {
+  play_early(8, SIGKILL, 0, 2);
+  play_early(16, SIGKILL, 120, 2);
+}
+
+TEST_CASE("a child that is stopped before it joins, or before the first step") {
+  play_early(4, SIGSTOP, 0, 4);
+  play_early(8, SIGSTOP, 120, 4);
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/json.h"
-#include "tests/apps/program.h"
+#include "tests/apps/cluster.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -17,12 +17,12 @@ using trainer::TinyJob;
 
 namespace {
 
-struct Cluster {
+struct Size {
   int workers = 1, servers = 0;
 };
 
 /// The summary of a run of a job with 4 logical shards.
-Json run(const TinyJob& job, Cluster cluster, std::vector<std::string> words) {
+Json run(const TinyJob& job, Size cluster, std::vector<std::string> words) {
   const std::string output = (job.folder / ("run-" + std::to_string(cluster.workers))).string();
   std::filesystem::remove_all(output);
   words.insert(words.begin(),
@@ -45,7 +45,7 @@ TEST_CASE("any number of workers and servers comes to the same bits, and to the 
     CAPTURE(scheme);
     const std::vector<std::string> words{"--set", std::string("comm.scheme=") + scheme};
     const Json one = run(job, {1, 0}, words);
-    for (const Cluster cluster : {Cluster{2, 1}, Cluster{3, 2}}) {
+    for (const Size cluster : {Size{2, 1}, Size{3, 2}}) {
       const Json several = run(job, cluster, words);
       CAPTURE(cluster.workers);
       CHECK(several["weights_sha256"] == one["weights_sha256"]);
@@ -113,7 +113,7 @@ namespace {
 void same_with_any_cluster(const std::vector<std::string>& words) {
   const TinyJob job;
   const Json one = run(job, {1, 0}, words);
-  for (const Cluster cluster : {Cluster{2, 1}, Cluster{3, 2}}) {
+  for (const Size cluster : {Size{2, 1}, Size{3, 2}}) {
     const Json several = run(job, cluster, words);
     CAPTURE(cluster.workers);
     CHECK(several["weights_sha256"] == one["weights_sha256"]);
@@ -125,7 +125,7 @@ void same_with_any_cluster(const std::vector<std::string>& words) {
 
 /// Stopped with a cluster after `stop` steps and resumed with another comes to the bits of one that
 /// was not stopped.
-void same_when_resumed(Cluster first, Cluster second, int stop, std::vector<std::string> words) {
+void same_when_resumed(Size first, Size second, int stop, std::vector<std::string> words) {
   const TinyJob job;
   const Json unbroken = run(job, {1, 0}, words);
   std::vector<std::string> broken = words;
@@ -179,4 +179,38 @@ TEST_CASE("sums in flight, by sfb, are carried from one worker to 2") {
 }
 TEST_CASE("sums in flight, by ps, are carried from 2 workers to one, when there are few") {
   same_when_resumed({2, 2}, {1, 0}, 1, late("2", "ps"));
+}
+
+TEST_CASE("a worker asks for the rank that its launcher gave it") {
+  for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    CAPTURE(variable);
+    Cluster cluster;
+    Program train = cluster.train("run");
+    setenv(variable, "1", 1);
+    cluster.start("poseidon-worker", "a");
+    unsetenv(variable);
+    CHECK(says(train, "worker 1 joined"));
+    train.send(SIGTERM);
+    CHECK(train.wait().code == 1);
+  }
+}
+
+TEST_CASE("policy \"time\": a run measures link and layers once, and goes on with that plan") {
+  const TinyJob job;
+  const std::vector<std::string> words{"--set", "comm.policy=time", "--max-steps", "4"};
+  const Json summary = run(job, {2, 1}, words);
+  const std::string output = (job.folder / "run-2").string();
+  const Json plan = Json::parse(read_text(output + "/plan.json"));
+  CHECK(plan["policy"] == "time");
+  CHECK(plan["link_mbps"].get<double>() > 0);
+  CHECK(plan["predicted_step_ms"].get<double>() > 0);
+  CHECK(read_text(job.folder / "stderr").find("all workers are on one host") != std::string::npos);
+  const Finished resumed =
+      Program("poseidon-train", {"--resume", output, "--json"}, job.folder).wait();
+  CAPTURE(resumed.err);
+  REQUIRE(resumed.code == 0);
+  CHECK(resumed.err.find("measured") == std::string::npos);
+  const Json after = Json::parse(read_text(output + "/plan.json"));
+  CHECK(after["link_mbps"] == plan["link_mbps"]);
+  CHECK(after["layers"] == plan["layers"]);
 }

@@ -22,14 +22,17 @@ struct Finished {
   std::string out, err;
 };
 
-/// A program that was started; its output goes to files in `folder`.
+/// A program that was started, one of Poseidon's or, by its whole path, another; its output goes to
+/// files in `folder`.
 class Program {
  public:
+  /// `own_group`: as a terminal's shell starts it, whose Ctrl-C goes to all of the group.
   Program(const std::string& name, const std::vector<std::string>& words,
-          const std::filesystem::path& folder, const std::filesystem::path& standard_output = "")
+          const std::filesystem::path& folder, const std::filesystem::path& standard_output = "",
+          bool own_group = false)
       : out_(standard_output.empty() ? folder / "stdout" : standard_output),
         err_(folder / "stderr") {
-    std::vector<std::string> all{std::string(POSEIDON_BINARY_DIR) + "/" + name};
+    std::vector<std::string> all{(std::filesystem::path(POSEIDON_BINARY_DIR) / name).string()};
     all.insert(all.end(), words.begin(), words.end());
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());
@@ -37,6 +40,7 @@ class Program {
     const std::string out_name = out_.string(), err_name = err_.string();
     process_ = fork();
     if (process_ != 0) return;
+    if (own_group) setpgid(0, 0);
     const int out = open(out_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open(err_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(out, STDOUT_FILENO);
@@ -45,7 +49,10 @@ class Program {
     _exit(127);
   }
 
-  void send(int signal) const { kill(process_, signal); }
+  /// Nothing, once it has been waited for: its number may be another's by then.
+  void send(int signal) const {
+    if (process_ > 0) kill(process_, signal);
+  }
   pid_t process() const { return process_; }
 
   /// What it wrote to standard error so far.
@@ -53,7 +60,8 @@ class Program {
 
   Finished wait() {
     int status = 0;
-    waitpid(process_, &status, 0);
+    if (process_ > 0) waitpid(process_, &status, 0);
+    process_ = -1;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     const bool regular = std::filesystem::is_regular_file(out_);
     return {code, regular ? trainer::read_text(out_) : "", trainer::read_text(err_)};

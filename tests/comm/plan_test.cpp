@@ -425,6 +425,7 @@ TEST_CASE("a plan that is written and read is the same") {
     request.wire = "bf16";
     request.overlap = Overlap::kBarrier;
     request.staleness = workers;
+    request.link_mbps = 940;
     const Plan plan = make_plan(request);
     const Json json = to_json(plan);
     CHECK(json["staleness"] == workers);

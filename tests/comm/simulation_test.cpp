@@ -235,3 +235,22 @@ TEST_CASE("late sums hide a network that takes as long as the computation") {
   const Time late = run_job(options).duration;
   CHECK(late < on_time * 9 / 10);
 }
+
+TEST_CASE("a server that stands still is named, and what a worker awaited from it") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimulatedJobOptions options = options_of(request_of(3, 2, 3, "auto"));
+    options.seed = seed;
+    options.steps = 1000;
+    const auto server = static_cast<uint16_t>(seed % 2);
+    options.faults = {
+        {.kind = Fault::Kind::kPause, .at_event = 2000 + 97 * seed, .a = {Role::kServer, server}}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    REQUIRE(result.outcome.has_value());
+    const Loss& loss = result.outcome->loss;
+    CHECK(loss.who == NodeId{Role::kServer, server});
+    CHECK(loss.awaited.starts_with("worker "));
+    CHECK(loss.awaited.find(" awaited the sum of \"") != std::string::npos);
+    CHECK(loss.awaited.ends_with(" from " + name_of(loss.who)));
+  }
+}

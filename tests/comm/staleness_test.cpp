@@ -210,7 +210,8 @@ TEST_CASE("a worker awaits as many sums as the staleness and one, each in its ow
     CHECK(worker.outlet.frames.size() == most + 1);
     CHECK_THROWS(worker.exchange.contribute(most + 1, 0, 0, {0, 1}, worker.memory.sums[0]));
     CHECK(!worker.take_sum(most + 1, 1).fault.empty());
-    CHECK(worker.exchange.awaiting(0) == "the sum of \"conv\" of step 1 from server 0");
+    CHECK(worker.exchange.awaiting({Role::kServer, 0}) ==
+          "the sum of \"conv\" of step 1 from server 0");
     for (uint64_t step = 0; step <= most; ++step)
       CHECK(worker.take_sum(step, 100 + static_cast<float>(step)).accepted);
     for (uint64_t step = 0; step <= most; ++step)

@@ -321,7 +321,7 @@ TEST_CASE("epochs are counted in samples") {
 TEST_CASE("timing lists every layer") {
   const TinyJob job;
   Console console(Console::Mode::kSilent);
-  const Json timing = time_layers(job.load(), console);
+  const Json timing = time_layers(job.load(), {}, 3, console);
   CHECK(timing["layers"].size() >= 4);
   CHECK(timing["layers"][0]["name"] == "conv");
   CHECK(timing["layers"][0]["forward_gflops"].get<double>() > 0);

@@ -1,0 +1,243 @@
+// The coordinator up to the first step: who takes part, what the link is, the plan.
+
+#include <algorithm>
+
+#include "comm/coordinator.h"
+#include "comm/link_probe.h"
+#include "comm/words.h"
+
+namespace poseidon::comm {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
+constexpr Time kMeasurement = 60s;
+
+std::string plural(size_t count, const char* what) {
+  return text(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void Coordinator::begin() {
+  if (options_.gather_timeout.count() > 0)
+    gather_until_ = transport_.now() + options_.gather_timeout;
+  wake();
+}
+
+// ---- gathering
+
+void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
+  if (state_ == State::kEnded) return transport_.close(connection);
+  liveness_.add(connection, transport_.now());
+  strangers_[connection] = peer.address;
+}
+
+void Coordinator::let_in(ConnectionId connection, const Join& join) {
+  const auto refuse_it = [&](const std::string& why) { refuse(connection, join.address, why); };
+  if (state_ != State::kGathering) return refuse_it("a job is running already");
+  if (join.role == Role::kCoordinator) return refuse_it("there is one coordinator");
+  const std::string different = difference(options_.facts, join.facts);
+  if (!different.empty()) return refuse_it(different);
+  const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
+  if (!rank)
+    return refuse_it(text("all ", join.role == Role::kWorker ? options_.workers : options_.servers,
+                          join.role == Role::kWorker ? " workers" : " servers",
+                          " of the job are there already"));
+  strangers_.erase(connection);
+  const NodeId node{join.role, *rank};
+  members_[node] = {.node = node,
+                    .connection = connection,
+                    .address = join.address,
+                    .facts = {},
+                    .digest = {},
+                    .progress = transport_.now(),
+                    .stopped = {}};
+  tell(connection, Welcome{.rank = *rank,
+                           .timeout_s = std::chrono::duration<double>(options_.timeout).count(),
+                           .job = host_.job()});
+  host_.joined(node, join.address);
+}
+
+void Coordinator::refuse(ConnectionId connection, const std::string& address,
+                         const std::string& why) {
+  tell(connection, Refused{why});
+  liveness_.remove(connection);
+  strangers_.erase(connection);
+  transport_.close(connection);
+  host_.refused(address, why);
+}
+
+std::optional<uint16_t> Coordinator::free_rank(Role role, int64_t wanted) const {
+  const uint16_t count = role == Role::kWorker ? options_.workers : options_.servers;
+  if (wanted >= 0 && wanted < count && !members_.contains({role, static_cast<uint16_t>(wanted)}))
+    return static_cast<uint16_t>(wanted);
+  for (uint16_t rank = 0; rank < count; ++rank)
+    if (!members_.contains({role, rank})) return rank;
+  return std::nullopt;
+}
+
+/// "threads is 4 here, expected 2"; "" when nothing differs. A fact that only one side has is not
+/// compared: a server has no threads to compute with.
+std::string Coordinator::difference(const std::vector<Fact>& expected,
+                                    const std::vector<Fact>& got) const {
+  for (const Fact& want : expected)
+    for (const Fact& have : got)
+      if (want.name == have.name && want.value != have.value)
+        return text(have.name, " is ", have.value, ", expected ", want.value);
+  return "";
+}
+
+std::string Coordinator::missing() const {
+  std::map<Role, size_t> there;
+  for (const auto& [node, member] : members_) ++there[node.role];
+  const size_t workers = options_.workers - there[Role::kWorker];
+  const size_t servers = options_.servers - there[Role::kServer];
+  std::string out;
+  if (workers > 0) out = plural(workers, "worker");
+  if (servers > 0) out += text(out.empty() ? "" : " and ", plural(servers, "server"));
+  return out;
+}
+
+void Coordinator::publish_when_prepared() {
+  if (state_ != State::kGathering || !missing().empty() ||
+      !all(Role::kWorker, &MemberState::prepared) || !all(Role::kServer, &MemberState::prepared))
+    return;
+  if (!same_facts()) return;
+  if (options_.workers > 1 && host_.wants_link())
+    measure_link();
+  else
+    publish();
+}
+
+std::vector<RosterEntry> Coordinator::roster() const {
+  std::vector<RosterEntry> roster;
+  for (const auto& [node, member] : members_)
+    roster.push_back({node.role, node.rank, member.address});
+  return roster;
+}
+
+std::vector<std::string> Coordinator::worker_hosts() const {
+  std::vector<std::string> hosts;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) hosts.push_back(host_of(member.address));
+  return hosts;
+}
+
+void Coordinator::measure_link() {
+  state_ = State::kMeasuring;
+  measure_until_ = transport_.now() + options_.timeout + kMeasurement;
+  const std::vector<uint16_t> to = probe_ring(worker_hosts());
+  for (uint16_t rank = 0; rank < to.size(); ++rank) {
+    const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
+    tell(members_.at({Role::kWorker, rank}).connection,
+         Measure{.view = options_.view, .roster = roster(), .to = to[rank], .from = from});
+  }
+}
+
+/// Nobody sends before everybody listens.
+void Coordinator::probe_when_met() {
+  if (state_ != State::kMeasuring || !all(Role::kWorker, &MemberState::met)) return;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker) tell(member.connection, Probe{});
+}
+
+void Coordinator::publish_when_measured() {
+  if (state_ != State::kMeasuring) return;
+  double slowest = 0;
+  for (const auto& [node, member] : members_) {
+    if (node.role != Role::kWorker) continue;
+    if (member.link_mbps <= 0) return;
+    slowest = slowest > 0 ? std::min(slowest, member.link_mbps) : member.link_mbps;
+  }
+  const std::vector<std::string> hosts = worker_hosts();
+  const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == options_.workers;
+  host_.measured_link(rounded_mbps(slowest), one_host);
+  publish();
+}
+
+void Coordinator::publish() {
+  state_ = State::kConnecting;
+  published_at_ = transport_.now();
+  tell_all(Planned{.view = options_.view,
+                   .roster = roster(),
+                   .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)});
+}
+
+/// What follows from the job and each worker's data must be the same on all of them.
+bool Coordinator::same_facts() {
+  const MemberState& first = members_.at({Role::kWorker, 0});
+  for (const auto& [node, member] : members_) {
+    if (node.role != Role::kWorker) continue;
+    const std::string different = difference(first.facts, member.facts);
+    if (different.empty()) continue;
+    accuse(loss_of(member, Loss::Kind::kError, text("its ", different, " as on worker 0")));
+    return false;
+  }
+  return true;
+}
+
+void Coordinator::start_when_ready() {
+  if (state_ != State::kConnecting || !all(Role::kWorker, &MemberState::ready) ||
+      !all(Role::kServer, &MemberState::ready))
+    return;
+  const MemberState& first = members_.at({Role::kWorker, 0});
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker &&
+        !same_digest(options_.first_step, member, member.digest, first.digest))
+      return;
+  state_ = State::kRunning;
+  last_step_at_ = transport_.now();
+  last_step_ = options_.first_step;
+  for (auto& [node, member] : members_) {
+    member.progress = transport_.now();
+    member.step = options_.first_step;
+  }
+  host_.started();
+  tell_all(Start{options_.first_step});
+}
+
+void Coordinator::report_absent(NodeId node, const std::string& why) {
+  if (state_ != State::kGathering || members_.contains(node)) return;
+  accuse({.kind = Loss::Kind::kPeer,
+          .who = node,
+          .address = "",
+          .why = why,
+          .step = 0,
+          .awaited = ""});
+}
+
+/// Who has not joined in time is lost, the first of them by name.
+void Coordinator::watch_gathering() {
+  if (gather_until_.count() == 0 || transport_.now() < gather_until_ || missing().empty()) return;
+  for (const auto& [role, count] :
+       {std::pair(Role::kWorker, options_.workers), {Role::kServer, options_.servers}})
+    for (uint16_t rank = 0; rank < count; ++rank)
+      if (!members_.contains({role, rank}))
+        return report_absent({role, rank},
+                             text("it did not join within ", seconds_text(options_.gather_timeout),
+                                  "; missing: ", missing()));
+}
+
+void Coordinator::watch_measurement() {
+  if (transport_.now() < measure_until_) return;
+  for (const auto& [node, member] : members_)
+    if (node.role == Role::kWorker && member.link_mbps <= 0)
+      return accuse(loss_of(member, Loss::Kind::kStall,
+                            text("its link was not measured within ",
+                                 seconds_text(options_.timeout + kMeasurement))));
+}
+
+/// A large net takes its time to be made, but not for ever.
+void Coordinator::watch_preparations() {
+  if (transport_.now() - published_at_ < options_.stall_timeout) return;
+  for (const auto& [node, member] : members_)
+    if (!member.ready)
+      return accuse(loss_of(member, Loss::Kind::kStall,
+                            text("it was not ready ", seconds_text(options_.stall_timeout),
+                                 " after the plan was made")));
+}
+
+}  // namespace poseidon::comm

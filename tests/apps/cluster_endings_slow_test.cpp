@@ -1,0 +1,161 @@
+// How runs of several processes end when they are asked to, or when a node is lost: what they
+// leave on disk and what they do not leave behind.
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "core/json.h"
+#include "tests/apps/processes.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::read_text;
+using trainer::TinyJob;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> words_of(const TinyJob& job, std::vector<std::string> more = {}) {
+  std::vector<std::string> words{(job.folder / "job.json").string(),
+                                 "--threads",
+                                 "1",
+                                 "--workers",
+                                 "2",
+                                 "--servers",
+                                 "2",
+                                 "--output",
+                                 (job.folder / "run").string(),
+                                 "--set",
+                                 "train.steps=100000",
+                                 "--set",
+                                 "cluster.timeout_s=3"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+bool says(const Program& program, const std::string& words) {
+  return within(30, [&] { return program.err().find(words) != std::string::npos; });
+}
+
+/// Starts a job and waits until it trains for a while.
+Program begin(const TinyJob& job, const std::vector<std::string>& more, bool own_group = false) {
+  Program train("poseidon-train", words_of(job, more), job.folder, "", own_group);
+  REQUIRE(says(train, "begin with step"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  return train;
+}
+
+Json json_of(const TinyJob& job, const char* file) {
+  return Json::parse(read_text(job.folder / "run" / file));
+}
+
+std::set<std::string> processes_in_trace(const TinyJob& job) {
+  std::set<std::string> names;
+  const Json trace = json_of(job, "trace.json");
+  for (const Json& event : trace["traceEvents"])
+    if (event["name"] == "process_name") names.insert(event["args"]["name"].get<std::string>());
+  return names;
+}
+
+void check_nothing_left(const TinyJob& job, const std::vector<Process>& members,
+                        const std::string& address) {
+  for (const Process& each : members) {
+    CAPTURE(each.name);
+    CHECK(within(10, [&] { return has_ended(each.pid); }));
+  }
+  CHECK_FALSE(somebody_listens(address));
+  if (!fs::exists(job.folder / "run")) return;
+  for (const auto& entry : fs::recursive_directory_iterator(job.folder / "run"))
+    CHECK(entry.path().extension() != ".tmp");
+}
+
+std::string coordinator_of(const std::vector<Process>& members) {
+  return word_after(command_of(members.at(0).pid), "--coordinator");
+}
+
+}  // namespace
+
+TEST_CASE("a run that ends by a loss leaves trace and tables of those who are left") {
+  const TinyJob job;
+  Program train = begin(job, {"--trace"});
+  for (const Process& each : members_of(train.process(), job.folder / "run"))
+    if (each.name == "worker 1") kill(each.pid, SIGKILL);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(finished.out.find("awaiting sums") != std::string::npos);
+  CHECK(finished.out.find("MB moved") != std::string::npos);
+  const Json traffic = json_of(job, "traffic.json");
+  CHECK(traffic["unheard"] == Json{"worker 1"});
+  CHECK(traffic["steps"].get<int64_t>() > 0);
+  CHECK(traffic["bytes_sent"].get<int64_t>() > 0);
+  const Json summary = json_of(job, "summary.json");
+  CHECK(summary["failure"].get<std::string>().starts_with("worker 1 (127.0.0.1:"));
+  CHECK_FALSE(summary["finished"].get<bool>());
+  CHECK(summary["time"].size() == 2);
+  CHECK(summary["time"][0]["compute_s"].get<double>() > 0);
+  CHECK(processes_in_trace(job) == std::set<std::string>{"worker 0", "server 0"});
+}
+
+TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
+  const TinyJob job;
+  Program train = begin(job, {"--trace", "--json"});
+  train.send(SIGTERM);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  const Json summary = Json::parse(finished.out);
+  CHECK_FALSE(summary.contains("failure"));
+  for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  CHECK_FALSE(json_of(job, "traffic.json").contains("unheard"));
+  // All that is summed lies on one server.
+  CHECK(processes_in_trace(job) == std::set<std::string>{"worker 0", "worker 1", "server 0"});
+}
+
+TEST_CASE("a second signal ends a run at once, and nothing is left behind") {
+  const TinyJob job;
+  Program train = begin(job, {});
+  const std::vector<Process> members = members_of(train.process(), job.folder / "run");
+  const std::string address = coordinator_of(members);
+  train.send(SIGSTOP);  // so that both are there before either is looked at
+  train.send(SIGINT);
+  train.send(SIGTERM);
+  train.send(SIGCONT);
+  CHECK(train.wait().code == 1);
+  check_nothing_left(job, members, address);
+}
+
+TEST_CASE("Ctrl-C goes to the whole group, and only the coordinator minds it") {
+  const TinyJob job;
+  Program train = begin(job, {"--json"}, true);
+  const std::vector<Process> members = members_of(train.process(), job.folder / "run");
+  const std::string address = coordinator_of(members);
+  REQUIRE(members.size() == 4);
+  kill(-train.process(), SIGINT);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  CHECK(finished.err.find("warning") == std::string::npos);
+  CHECK(fs::exists(Json::parse(finished.out)["checkpoint"].get<std::string>()));
+  check_nothing_left(job, members, address);
+}
+
+TEST_CASE("SIGTERM before the first step has nothing to write, and says so") {
+  const TinyJob job;
+  Program train("poseidon-train", words_of(job), job.folder);
+  std::vector<Process> members;
+  REQUIRE(within(10, [&] {
+    members = members_of(train.process(), job.folder / "run");
+    return !members.empty();
+  }));
+  const std::string address = coordinator_of(members);
+  train.send(SIGTERM);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  if (finished.err.find("begin with step") != std::string::npos) return;  // it was quicker
+  CHECK(finished.code == 1);
+  CHECK(finished.err.find("stopped before the first step; there is no checkpoint yet") !=
+        std::string::npos);
+  check_nothing_left(job, members, address);
+}

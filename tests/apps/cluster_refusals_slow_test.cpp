@@ -1,0 +1,235 @@
+// Daemons that do not fit the job: what they and poseidon-train say, and how they end.
+
+#include <doctest/doctest.h>
+
+#include "comm/asio/driver.h"
+#include "core/error.h"
+#include "tests/apps/cluster.h"
+#include "trainer/member_options.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::write_text;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string big_endian(std::initializer_list<uint32_t> numbers) {
+  std::string bytes;
+  for (const uint32_t number : numbers)
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
+  return bytes;
+}
+
+/// MNIST's files with 40 tiny images; `seed` decides what is on them.
+void make_data(const fs::path& folder, int seed) {
+  constexpr uint32_t kSamples = 40, kSide = 6;
+  fs::create_directories(folder);
+  std::string images = big_endian({0x803, kSamples, kSide, kSide});
+  std::string labels = big_endian({0x801, kSamples});
+  for (uint32_t i = 0; i < kSamples * kSide * kSide; ++i)
+    images += static_cast<char>(i * static_cast<uint32_t>(seed + 1) % 251);
+  for (uint32_t i = 0; i < kSamples; ++i)
+    labels += static_cast<char>((i + static_cast<uint32_t>(seed)) % 10);
+  write_text(folder / "train-images-idx3-ubyte", images);
+  write_text(folder / "train-labels-idx1-ubyte", labels);
+}
+
+constexpr const char* kNetwork = R"({
+  "name": "tiny", "input": {"channels": 1, "height": 6, "width": 6},
+  "layers": [{"name": "ip", "type": "linear", "outputs": 10},
+             {"name": "loss", "type": "softmax_loss"}]})";
+
+constexpr const char* kJob = R"({
+  "name": "tiny", "network": "tiny_network.json",
+  "data": {"train": {"type": "mnist", "path": "digits", "split": "train"}, "batch_per_worker": 4},
+  "optimizer": {"type": "sgd", "learning_rate": 0.01}, "train": {"steps": 5}})";
+
+/// A cluster whose workers each have their own data, under a --data-root of their own.
+class DataCluster : public Cluster {
+ public:
+  DataCluster() {
+    write_text(job.folder / "tiny_network.json", kNetwork);
+    write_text(job.folder / "job.json", kJob);
+  }
+  /// Starts it with `--once`; seed -1: it has no data.
+  Program& start_worker(const std::string& name, int seed, const std::string& rank) {
+    const fs::path root = job.folder / ("data-" + name);
+    fs::create_directories(root);
+    if (seed >= 0) make_data(root / "digits", seed);
+    return start("poseidon-worker", name, {"--once", "--rank", rank, "--data-root", root.string()});
+  }
+};
+
+/// One that asks to take part with facts of its own.
+class Applicant final : public comm::MemberHost {
+ public:
+  Applicant(const trainer::MemberOptions& options, std::vector<comm::Fact> facts)
+      : transport_(trainer::make_transport(options, comm::Role::kWorker, log_,
+                                           [](std::exception_ptr) {})) {
+    comm::Member::Options joining =
+        trainer::joining_options(options, comm::Role::kWorker, transport_->address());
+    joining.facts = std::move(facts);
+    member_ = std::make_unique<comm::Member>(joining, *transport_, *this);
+  }
+  /// What it is told.
+  std::string answer() {
+    trainer::take_part(*transport_, *member_, inbox_, end_);
+    return answer_;
+  }
+
+  void welcomed(uint16_t, const Json&) override { over("welcome"); }
+  void refused(const std::string& why) override { over(why); }
+  void planned(const comm::Planned&) override {}
+  void started(uint64_t) override {}
+  comm::Placement place(comm::NodeId, const comm::FrameHeader&) override {
+    return comm::Placement::dropped();
+  }
+  void received(comm::NodeId, const comm::FrameHeader&) override {}
+  void forgotten(comm::NodeId) override {}
+  void noted(const comm::Note&) override {}
+  int64_t offer_halt() override { return 0; }
+  void halt(int64_t) override {}
+  void concluded() override {}
+  std::string awaiting(comm::NodeId) override { return ""; }
+  int64_t step_under_way() override { return 0; }
+  void failed(const comm::Loss&, bool) override {}
+  void save(int64_t) override {}
+  void dismissed() override {}
+
+ private:
+  void over(const std::string& answer) {
+    inbox_.post([this, answer] {
+      answer_ = answer;
+      end_ = trainer::MemberEnd::kDone;
+    });
+  }
+
+  SilentLog log_;
+  trainer::Inbox inbox_;
+  std::optional<trainer::MemberEnd> end_;
+  std::string answer_;
+  std::unique_ptr<comm::AsioTransport> transport_;
+  std::unique_ptr<comm::Member> member_;
+};
+
+bool has(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("each worker reads its data under its own --data-root; poseidon-train needs none") {
+  DataCluster cluster;
+  Program& a = cluster.start_worker("a", 1, "0");
+  Program& b = cluster.start_worker("b", 1, "1");
+  Program& server = cluster.start("poseidon-server", "server", {"--once"});
+  const Finished finished = cluster.train("run").wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+  for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 0);
+}
+
+TEST_CASE("a worker without the data names the file, and the job ends before its first step") {
+  DataCluster cluster;
+  Program& a = cluster.start_worker("a", 1, "0");
+  Program& b = cluster.start_worker("b", -1, "1");
+  Program& server = cluster.start("poseidon-server", "server", {"--once"});
+  const Finished finished = cluster.train("run").wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 1);
+  CHECK(has(finished.err, "worker 1 (127.0.0.1:"));
+  CHECK(has(finished.err, " failed before the first step: "));
+  CHECK(has(finished.err, "data-b/digits/train-images-idx3-ubyte"));
+  for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 1);
+}
+
+TEST_CASE("workers with different training sets are told apart") {
+  DataCluster cluster;
+  Program& a = cluster.start_worker("a", 1, "0");
+  Program& b = cluster.start_worker("b", 2, "1");
+  cluster.start("poseidon-server", "server", {"--once"});
+  const Finished finished = cluster.train("run").wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 1);
+  CHECK(has(finished.err, "worker 1 (127.0.0.1:"));
+  CHECK(has(finished.err, "its the training set is "));
+  CHECK(has(finished.err, " as on worker 0"));
+  CHECK(a.wait().code == 1);
+  CHECK(b.wait().code == 1);
+}
+
+TEST_CASE("workers with different numbers of threads are told apart") {
+  Cluster cluster;
+  cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
+  cluster.start("poseidon-worker", "b", {"--once", "--rank", "1", "--threads", "2"});
+  cluster.start("poseidon-server", "server", {"--once"});
+  const Finished finished = cluster.train("run").wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 1);
+  CHECK(has(finished.err, "its the number of threads is 2, expected 1 as on worker 0"));
+}
+
+TEST_CASE("a node of another build is not let in; the job waits for others") {
+  Cluster cluster;
+  Program train = cluster.train("run");
+  trainer::MemberOptions options{.coordinator = cluster.address, .secret = {}};
+  options.secret.assign(32, std::byte{'s'});
+  const std::string answer = Applicant(options, {{"build", "of another day"}}).answer();
+  CHECK(answer == "build is of another day, expected " + trainer::build_identity());
+  CHECK(says(train, "is not let in: build is of another day, expected poseidon "));
+  cluster.start("poseidon-worker", "a");
+  cluster.start("poseidon-worker", "b");
+  cluster.start("poseidon-server", "server");
+  CHECK(train.wait().code == 0);
+}
+
+TEST_CASE("a daemon that is one too many is not let in, and ends with 2") {
+  Cluster cluster;
+  Program train = cluster.train("run", {"--set", "train.steps=100000"});
+  cluster.start("poseidon-worker", "a");
+  cluster.start("poseidon-worker", "b");
+  cluster.start("poseidon-server", "server");
+  REQUIRE(says(train, "begin with step"));
+  Program& late = cluster.start("poseidon-worker", "late", {"--once"});
+  const Finished finished = late.wait();
+  CHECK(finished.code == 2);
+  CHECK(has(finished.err, "not let in: a job is running already"));
+  train.send(SIGTERM);
+  CHECK(train.wait().code == 0);
+}
+
+TEST_CASE("a daemon that finds no coordinator ends with 2, and says where it looked") {
+  Cluster cluster;
+  Program& worker = cluster.start("poseidon-worker", "a", {"--once", "--join-timeout", "1"});
+  const Finished finished = worker.wait();
+  CHECK(finished.code == 2);
+  CHECK(has(finished.err, "the coordinator at " + cluster.address + " cannot be reached"));
+}
+
+TEST_CASE("--once: who survives a loss ends with 3") {
+  Cluster cluster;
+  Program& lost = cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
+  Program& other = cluster.start("poseidon-worker", "b", {"--once", "--rank", "1"});
+  Program& server = cluster.start("poseidon-server", "server", {"--once"});
+  Program train = cluster.train("run", {"--set", "train.steps=100000"});
+  REQUIRE(says(train, "begin with step"));
+  lost.send(SIGKILL);
+  CHECK(train.wait().code == 3);
+  CHECK(other.wait().code == 3);
+  CHECK(server.wait().code == 3);
+}
+
+TEST_CASE("SIGTERM while daemons are waited for ends with 1, and the port is free again") {
+  Cluster cluster;
+  Program train = cluster.train("run");
+  REQUIRE(says(train, "waiting for 2 workers"));
+  Program& worker = cluster.start("poseidon-worker", "a", {"--once"});
+  REQUIRE(says(train, "worker 0 joined"));
+  train.send(SIGTERM);
+  const Finished finished = train.wait();
+  CHECK(finished.code == 1);
+  CHECK(has(finished.err, "stopped before the first step; there is no checkpoint yet"));
+  CHECK(worker.wait().code == 1);
+  CHECK_FALSE(somebody_listens(cluster.address));
+}

@@ -1,0 +1,70 @@
+// The plan by time that a run makes from what its workers measure.
+
+#include "trainer/measured_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/engine.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+Job by_time(const TinyJob& tiny, std::vector<std::string> more = {}) {
+  more.insert(more.end(), {"comm.policy=time", "cluster.workers=2"});
+  return tiny.load(more);
+}
+
+Json times_of(const Job& job) {
+  SilentLog log;
+  return time_layers(job, {}, 1, log);
+}
+
+}  // namespace
+
+TEST_CASE("a run measures when it decides by time and has no plan that it keeps") {
+  const TinyJob tiny;
+  CHECK(MeasuredPlan::wanted(by_time(tiny), nullptr, false));
+  CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"cluster.workers=2"}), nullptr, false));
+  CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"comm.policy=time"}), nullptr, false));
+  CHECK_FALSE(MeasuredPlan::wanted(by_time(tiny, {"comm.scheme=ps"}), nullptr, false));
+  CHECK(MeasuredPlan(by_time(tiny)).wants_link());
+  CHECK_FALSE(MeasuredPlan(by_time(tiny, {"comm.link_mbps=100"})).wants_link());
+}
+
+TEST_CASE("the slowest worker's times and the measured link make the plan") {
+  const TinyJob tiny;
+  const Job job = by_time(tiny);
+  Json times = times_of(job);
+  double one = 0, slower = 0;
+  for (const double factor : {1.0, 10.0}) {
+    MeasuredPlan measured(job);
+    measured.set_link(940);
+    measured.add_times(times);
+    Json others = times;
+    for (Json& layer : others["layers"])
+      for (const char* key : {"forward_ms", "backward_ms"})
+        layer[key] = factor * layer[key].get<double>();
+    measured.add_times(others);
+    measured.add_times(times);
+    const comm::Plan plan = measured.make();
+    CHECK(plan.policy == "time");
+    CHECK(plan.link_mbps == 940);
+    (factor == 1 ? one : slower) = plan.predicted_step_ms;
+  }
+  CHECK(one > 0);
+  CHECK(slower > one);
+}
+
+TEST_CASE("a limit of bandwidth is the link where it is less") {
+  const TinyJob tiny;
+  const Job job = by_time(tiny, {"comm.bandwidth_limit_mbps=50"});
+  const Json times = times_of(job);
+  MeasuredPlan measured(job);
+  CHECK(measured.wants_link());
+  measured.set_link(900);
+  measured.add_times(times);
+  CHECK(measured.make().link_mbps == 50);
+}

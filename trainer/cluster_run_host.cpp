@@ -1,0 +1,136 @@
+// What the coordinator's I/O thread calls in a run: it passes on to the main thread what takes
+// time.
+
+#include "core/error.h"
+#include "trainer/cluster_run_parts.h"
+
+namespace poseidon::trainer {
+
+void ClusterRun::refused(const std::string& address, const std::string& why) {
+  inbox_.post([this, address, why] {
+    console_.warning(text("a node at ", address, " is not let in: ", why));
+  });
+  if (!cluster_.external) coordinator_->report_error(text("the node at ", address, ": ", why));
+}
+
+void ClusterRun::joined(comm::NodeId node, const std::string& address) {
+  if (!cluster_.external) return;
+  const std::string missing = coordinator_->missing();
+  inbox_.post([this, node, address, missing] {
+    console_.info(text(comm::name_of(node), " joined from ", address,
+                       missing.empty() ? "" : text("; waiting for ", missing)));
+  });
+}
+
+void ClusterRun::measured_link(double mbps, bool one_host) {
+  measured_->set_link(mbps);
+  inbox_.post([this, mbps, one_host] {
+    console_.info(
+        one_host
+            ? text("all workers are on one host: the plan takes loopback's ", mbps,
+                   " Mb/s, measured now, for the network; \"comm.link_mbps\" would say another")
+            : text("the network between the workers takes ", mbps,
+                   " Mb/s each way, measured now; the plan is made for that"));
+  });
+}
+
+Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
+  try {
+    if (measured_) {
+      plan_ = measured_->make();
+      published_.plan = comm::to_json(plan_);
+    }
+    const std::string samples = fact(facts, "the number of training samples");
+    published_.steps =
+        steps_of(job_.config.train, plan_.global_batch, samples.empty() ? 1 : std::stoll(samples));
+    published_.last_step =
+        std::min(published_.steps, options_.max_steps.value_or(published_.steps));
+  } catch (const ConfigError&) {
+    inbox_.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
+  }
+  inbox_.post([this, facts] { begin_metrics(facts); });
+  return write_published_plan(published_);
+}
+
+void ClusterRun::started() {
+  inbox_.post([this] {
+    begun_ = true;
+    values_.clear();
+    console_.info(text(plan_.workers, " workers and ", plan_.servers, " servers begin with step ",
+                       published_.first_step + 1, " of ", published_.steps));
+    if (options_.trace) ask_for_time();
+  });
+}
+
+void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
+  if (note.about == "clock") return take_clock(node, note);
+  if (note.about == "times" && measured_) return take_times(node, note);
+  std::shared_ptr<TensorStore> tensors;
+  if (note.about == "checkpoint") {
+    tensors = std::move(incoming_);
+    incoming_step_ = UINT64_MAX;
+  }
+  inbox_.post([this, node, note, tensors] {
+    if (note.about == "checkpoint")
+      guarded(node, [&] { take_checkpoint(note, tensors); });
+    else
+      take_note(node, note);
+  });
+}
+
+void ClusterRun::take_clock(comm::NodeId node, const comm::Note& note) {
+  inbox_.post([this, node, note, now = TraceRecorder::now()] {
+    guarded(node, [&] { trace_.answered(node, note, now); });
+  });
+}
+
+/// Before the worker says that it is prepared: the plan needs those of all.
+void ClusterRun::take_times(comm::NodeId node, const comm::Note& note) {
+  try {
+    measured_->add_times(note.content);
+  } catch (const std::exception& error) {
+    inbox_.post([this, why = text(comm::name_of(node), " sent times that cannot be read: ",
+                                  error.what())] { report_error(why); });
+  }
+}
+
+void ClusterRun::agreed(int64_t step) {
+  inbox_.post([this, step] { checkpoints_.agreed(step); });
+}
+
+std::string ClusterRun::tensor_name(size_t index) {
+  MutexLock lock(mutex_);
+  for (const char* key : {"weights", "optimizer", "sums"}) {
+    if (!tensor_list_.contains(key)) continue;
+    if (index < tensor_list_[key].size())
+      return tensor_list_[key][index]["name"].get<std::string>();
+    index -= tensor_list_[key].size();
+  }
+  return text("tensor ", index);
+}
+
+comm::Placement ClusterRun::place(uint16_t, const comm::FrameHeader& header) {
+  if (incoming_step_ != header.step) {
+    MutexLock lock(mutex_);
+    if (tensor_list_.is_null())
+      return comm::Placement::refused("sent tensors before it told which it has");
+    incoming_ = std::make_shared<TensorStore>(tensor_list_);
+    incoming_step_ = header.step;
+  }
+  return incoming_->place(header);
+}
+
+void ClusterRun::failed(const comm::Loss& loss) {
+  drifted_ = loss.kind == comm::Loss::Kind::kDrift;
+  inbox_.post([this, loss] { end_after(loss); });
+}
+
+void ClusterRun::slow(comm::NodeId, const std::string& what) {
+  inbox_.post([this, what] { console_.warning(what); });
+}
+
+void ClusterRun::ended(const comm::Outcome& outcome) {
+  inbox_.post([this, outcome] { outcome_ = outcome; });
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/coordinator.h"
+#include "core/mutex.h"
+#include "trainer/cluster_checkpoints.h"
+#include "trainer/cluster_report.h"
+#include "trainer/cluster_run.h"
+#include "trainer/first_values.h"
+#include "trainer/inbox.h"
+#include "trainer/job_message.h"
+#include "trainer/launch.h"
+#include "trainer/measured_plan.h"
+#include "trainer/run_directory.h"
+#include "trainer/sync_plan.h"
+#include "trainer/tensor_stream.h"
+#include "trainer/trace_file.h"
+
+namespace poseidon::trainer {
+
+/// One run of a job by several workers. The main thread writes files and talks to the user; the I/O
+/// thread calls the functions of comm::CoordinatorHost.
+class ClusterRun final : public comm::CoordinatorHost {
+ public:
+  ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
+             Console& console);
+  Json go();
+
+ private:
+  // The I/O thread.
+  Json job() override { return job_message_; }
+  void refused(const std::string& address, const std::string& why) override;
+  void joined(comm::NodeId node, const std::string& address) override;
+  bool wants_link() override { return measured_ && measured_->wants_link(); }
+  void measured_link(double mbps, bool one_host) override;
+  Json plan(const std::vector<comm::Fact>& facts) override;
+  void started() override;
+  void noted(comm::NodeId node, const comm::Note& note) override;
+  void agreed(int64_t step) override;
+  std::string tensor_name(size_t index) override;
+  comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override;
+  void received(uint16_t, const comm::FrameHeader&) override {}
+  void failed(const comm::Loss& loss) override;
+  bool wants_checkpoint(int64_t step) override {
+    return !drifted_ && step > checkpoints_.saved_step();
+  }
+  void saved(uint16_t, int64_t) override {}
+  void slow(comm::NodeId node, const std::string& what) override;
+  void take_clock(comm::NodeId node, const comm::Note& note);
+  void take_times(comm::NodeId node, const comm::Note& note);
+  void ended(const comm::Outcome& outcome) override;
+
+  // The main thread.
+  std::chrono::seconds join_timeout() const;
+  void start_children(const comm::Secret& secret);
+  void loop();
+  void watch_children();
+  void end_after(const comm::Loss& loss);
+  void report_error(const std::string& why);
+  void begin_metrics(const std::vector<comm::Fact>& facts);
+  void take_note(comm::NodeId node, const comm::Note& note);
+  template <class Action>
+  void guarded(comm::NodeId node, Action action);
+  void ask_for_time();
+  void send_values(uint16_t worker, const Json& content);
+  void make_values(const Json& content);
+  void take_step(uint16_t worker, const comm::Note& note);
+  void take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors);
+  RunState state_after(int64_t step) const;
+  Json finish();
+  [[noreturn]] void fail();
+  std::string failure() const;
+  void write_summary(const Json& summary, const Json& traffic) const;
+  Json summary(const Json& traffic) const;
+
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const Job& job_;
+  const RunOptions& options_;
+  const ClusterOptions& cluster_;
+  Console& console_;
+  std::unique_ptr<Checkpoint> resumed_;
+  std::optional<MeasuredPlan> measured_;  ///< in the I/O thread, where the plan is made
+  comm::Plan plan_;                       ///< before all are prepared: provisional
+  RunDirectory directory_;
+  Json job_message_;
+  PublishedPlan published_;
+  std::vector<comm::Fact> facts_;
+  std::optional<Schedule> schedule_;
+  std::optional<ClusterReport> report_;
+
+  Inbox inbox_;
+  comm::Secret secret_;
+  std::unique_ptr<comm::AsioTransport> transport_;
+  std::unique_ptr<comm::Coordinator> coordinator_;
+  std::optional<Children> children_;
+  std::optional<comm::Outcome> outcome_;
+  std::optional<comm::Loss> loss_;
+  bool halted_ = false, begun_ = false;
+
+  Mutex mutex_;
+  Json tensor_list_ GUARDED_BY(mutex_);
+  std::shared_ptr<TensorStore> incoming_;  ///< in the I/O thread: the checkpoint that comes in
+  uint64_t incoming_step_ = UINT64_MAX;
+  bool drifted_ = false;  ///< in the I/O thread: nobody knows whose state is right
+
+  net::Choices choices_;
+  int64_t threads_ = 0;
+  bool values_made_ = false;
+  std::vector<PlacedTensor> values_;
+  TraceCollection trace_;  ///< with --trace
+  std::chrono::steady_clock::time_point asked_for_time_{};
+  ClusterCheckpoints checkpoints_;
+};
+
+/// What cannot be made sense of is the sender's error, and ends the job.
+template <class Action>
+void ClusterRun::guarded(comm::NodeId node, Action action) {
+  try {
+    action();
+  } catch (const nlohmann::json::exception& error) {
+    report_error(text(comm::name_of(node), " sent a note that cannot be read: ", error.what()));
+  } catch (const ConfigError& error) {
+    report_error(error.what());
+  }
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+
+#include "comm/plan.h"
+#include "core/json.h"
+#include "trainer/checkpoint.h"
+#include "trainer/job.h"
+
+namespace poseidon::trainer {
+
+/// The plan of a job that decides by time: made when its workers have timed the layers and, unless
+/// the job says it, the network between them. The slowest count.
+class MeasuredPlan {
+ public:
+  explicit MeasuredPlan(const Job& job);
+
+  /// Whether a run has to measure: it decides by time, and has no plan that it keeps.
+  static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
+
+  /// A plan for the same workers and servers, until the true one can be made.
+  comm::Plan provisional() const;
+  bool wants_link() const { return wants_link_; }
+  void set_link(double mbps);
+  /// What a worker's time_layers() gave. Throws nlohmann::json::exception for what is no such
+  /// thing.
+  void add_times(const Json& times);
+  /// Throws ConfigError when times cannot be made sense of.
+  comm::Plan make();
+
+ private:
+  const double limit_mbps_;
+  const bool wants_link_;
+  comm::PlanRequest request_;
+  Json slowest_;  ///< as time_layers() gives it
+};
+
+}  // namespace poseidon::trainer
