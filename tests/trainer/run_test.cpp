@@ -249,14 +249,16 @@ TEST_CASE("clipping bounds the length of one step") {
 TEST_CASE("a loss that is not finite ends the run by name and leaves the last checkpoint") {
   const TinyJob job;
   const std::string error = error_of<RunError>([&] {
-    job.run("run", {"optimizer.learning_rate=1e30", "optimizer.schedule=null",
-                    "train.checkpoint_every=1"});
+    job.run("run",
+            {"optimizer.learning_rate=1e30", "optimizer.schedule=null", "train.checkpoint_every=1"},
+            {.trace = true});
   });
   CAPTURE(error);
   CHECK(error.find("the loss is ") != std::string::npos);
   CHECK(error.find("the first layer with a value that is not finite is \"") != std::string::npos);
   CHECK(error.find("the last checkpoint is ") != std::string::npos);
   CHECK(fs::exists(job.folder / "run/checkpoints/step-1.state"));
+  CHECK(read_text(job.folder / "run/trace.json").find("backward conv") != std::string::npos);
   CHECK_FALSE(fs::exists(job.folder / "run/summary.json"));
 }
 

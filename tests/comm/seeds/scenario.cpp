@@ -106,6 +106,7 @@ SimulatedJobOptions scenario(uint64_t seed) {
   if (pick(random, 0, 3) == 0)
     options.network.bytes_per_second = static_cast<double>(pick(random, 1, 100)) * 1e6;
   options.compute_jitter = static_cast<double>(pick(random, 0, 20)) * 0.1;
+  options.measures_link = seed % 64 == 7;  // few: it moves more than all the rest of the job
   if (pick(random, 0, 5) == 0) return options;
   const uint64_t events = run_job(options).events;
   options.faults.push_back(any_fault(random, options.plan, events));
@@ -116,6 +117,7 @@ std::string description(const SimulatedJobOptions& options) {
   std::string out = text("seed ", options.seed, ": ", options.plan.workers, " workers, ",
                          options.plan.servers, " servers, ", options.plan.logical_shards,
                          " logical shards, staleness ", options.plan.staleness);
+  if (options.measures_link) out += ", the link is measured";
   for (const Fault& fault : options.faults) {
     out +=
         text("; at event ", fault.at_event, " ", comm::name_of(fault.a), " ", name_of(fault.kind));
