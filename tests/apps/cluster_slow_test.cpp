@@ -83,6 +83,12 @@ TEST_CASE("LeNet with 12 logical shards: the same bits on 1 to 4 workers, by ps 
   check_same_bits(job, {"comm.scheme=sfb"});
 }
 
+TEST_CASE("LeNet with 12 logical shards and late sums: the same bits on 1 to 4 workers") {
+  const TinyJob job;
+  check_same_bits(job, {"comm.scheme=ps", "comm.staleness=1"});
+  check_same_bits(job, {"comm.scheme=sfb", "comm.staleness=2"});
+}
+
 TEST_CASE("LeNet with 12 logical shards: the same bits by the plan that 4 workers made") {
   const TinyJob job;
   run(job, "planned", 4, 3, 1, {});
@@ -100,11 +106,14 @@ TEST_CASE("ten runs in a row come to the same bits") {
     CHECK(run(job, "run", 3, 2, 20, {})["weights_sha256"] == first["weights_sha256"]);
 }
 
-TEST_CASE("processes that are delayed at random come to the same bits") {
+namespace {
+
+/// Stops and continues children by chance while they train.
+void check_same_bits_when_delayed(const std::vector<std::string>& settings) {
   const TinyJob job;
-  const Json undisturbed = run(job, "run", 3, 2, 40, {});
+  const Json undisturbed = run(job, "run", 3, 2, 40, settings);
   fs::remove_all(job.folder / "delayed");
-  const Program program("poseidon-train", words_of(job.folder / "delayed", 3, 2, 40, {}),
+  const Program program("poseidon-train", words_of(job.folder / "delayed", 3, 2, 40, settings),
                         job.folder);
   std::mt19937 random(1);
   while (fs::exists("/proc/" + std::to_string(program.process())) &&
@@ -122,6 +131,17 @@ TEST_CASE("processes that are delayed at random come to the same bits") {
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
   CHECK(Json::parse(finished.out)["weights_sha256"] == undisturbed["weights_sha256"]);
+}
+
+}  // namespace
+
+TEST_CASE("processes that are delayed at random come to the same bits") {
+  check_same_bits_when_delayed({});
+}
+
+TEST_CASE("processes that are delayed at random come to the same bits with late sums") {
+  check_same_bits_when_delayed({"comm.staleness=2", "comm.scheme=ps"});
+  check_same_bits_when_delayed({"comm.staleness=2", "comm.scheme=sfb"});
 }
 
 TEST_CASE("after 100 steps ps and sfb differ by less than 1e-5 in every tensor") {

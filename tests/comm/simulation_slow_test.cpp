@@ -6,8 +6,11 @@
 
 using namespace poseidon::comm;
 
-TEST_CASE("whoever crashes at whatever message of a step, the last complete step is saved") {
+namespace {
+
+void crash_at_every_event_of_a_step(int64_t staleness) {
   SimulatedJobOptions options = scenario(4);
+  options.plan.staleness = staleness;
   options.faults.clear();
   const uint64_t events = run_job(options).events;
   const uint64_t first = events / 2, last = first + events / static_cast<uint64_t>(options.steps);
@@ -23,3 +26,11 @@ TEST_CASE("whoever crashes at whatever message of a step, the last complete step
       CHECK(fault_in(options, run_job(options)) == "");
     }
 }
+
+}  // namespace
+
+TEST_CASE("whoever crashes at whatever message of a step, the last complete step is saved") {
+  crash_at_every_event_of_a_step(0);
+}
+
+TEST_CASE("the same with sums in flight") { crash_at_every_event_of_a_step(2); }

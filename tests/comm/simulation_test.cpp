@@ -254,3 +254,22 @@ TEST_CASE("a server that stands still is named, and what a worker awaited from i
     CHECK(loss.awaited.ends_with(" from " + name_of(loss.who)));
   }
 }
+
+TEST_CASE(
+    "late sums: factors of a peer that is far ahead overwrite none that are still to be used") {
+  // Links that are slow by chance for a while, and a computation that is fast: with memory for
+  // staleness + 2 steps of factors values go wrong here.
+  for (const int64_t staleness : {1, 2, 3})
+    for (const int jitter_ms : {2, 10, 50}) {
+      PlanRequest request = request_of(3, 1, 3, "sfb");
+      request.layers = {linear("ip", 4, 5)};
+      request.staleness = staleness;
+      SimulatedJobOptions options = options_of(request);
+      options.network.jitter = std::chrono::milliseconds(jitter_ms);
+      options.steps = options.agree_every = 60;
+      for (options.seed = 1; options.seed <= 5; ++options.seed) {
+        CAPTURE(description(options));
+        CHECK(fault_in(options, run_job(options)) == "");
+      }
+    }
+}
