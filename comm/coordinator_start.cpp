@@ -5,6 +5,7 @@
 #include "comm/coordinator.h"
 #include "comm/link_probe.h"
 #include "comm/words.h"
+#include "core/counted.h"
 
 namespace poseidon::comm {
 
@@ -14,10 +15,6 @@ namespace {
 
 /// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
 constexpr Time kMeasurement = 60s;
-
-std::string plural(size_t count, const char* what) {
-  return text(count, " ", what, count == 1 ? "" : "s");
-}
 
 }  // namespace
 
@@ -96,8 +93,8 @@ std::string Coordinator::missing() const {
   const size_t workers = options_.workers - there[Role::kWorker];
   const size_t servers = options_.servers - there[Role::kServer];
   std::string out;
-  if (workers > 0) out = plural(workers, "worker");
-  if (servers > 0) out += text(out.empty() ? "" : " and ", plural(servers, "server"));
+  if (workers > 0) out = counted(workers, "worker");
+  if (servers > 0) out += text(out.empty() ? "" : " and ", counted(servers, "server"));
   return out;
 }
 

@@ -1,7 +1,7 @@
 // What the coordinator's I/O thread calls in a run: it passes on to the main thread what takes
 // time.
 
-#include "core/error.h"
+#include "core/counted.h"
 #include "trainer/cluster_run_parts.h"
 
 namespace poseidon::trainer {
@@ -56,8 +56,8 @@ void ClusterRun::started() {
   inbox_.post([this] {
     begun_ = true;
     values_.clear();
-    console_.info(text(plan_.workers, " workers and ", plan_.servers, " servers begin with step ",
-                       published_.first_step + 1, " of ", published_.steps));
+    console_.info(text(counted(plan_.workers, "worker"), " and ", counted(plan_.servers, "server"),
+                       " begin with step ", published_.first_step + 1, " of ", published_.steps));
     if (options_.trace) ask_for_time();
   });
 }

@@ -37,21 +37,26 @@ Json run(const TinyJob& job, Size cluster, std::vector<std::string> words) {
   return Json::parse(finished.out);
 }
 
+void same_with_any_cluster(const std::vector<std::string>& words) {
+  const TinyJob job;
+  const Json one = run(job, {1, 0}, words);
+  for (const Size cluster : {Size{2, 1}, Size{3, 2}}) {
+    const Json several = run(job, cluster, words);
+    CAPTURE(cluster.workers);
+    CHECK(several["weights_sha256"] == one["weights_sha256"]);
+    CHECK(several["train_loss"] == one["train_loss"]);
+    CHECK(several["test_loss"] == one["test_loss"]);
+    CHECK(several["test_top1"] == one["test_top1"]);
+    for (const Json& layer : several["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("any number of workers and servers comes to the same bits, and to the same test") {
-  const TinyJob job;
   for (const char* scheme : {"ps", "sfb"}) {
     CAPTURE(scheme);
-    const std::vector<std::string> words{"--set", std::string("comm.scheme=") + scheme};
-    const Json one = run(job, {1, 0}, words);
-    for (const Size cluster : {Size{2, 1}, Size{3, 2}}) {
-      const Json several = run(job, cluster, words);
-      CAPTURE(cluster.workers);
-      CHECK(several["weights_sha256"] == one["weights_sha256"]);
-      CHECK(several["train_loss"] == one["train_loss"]);
-      CHECK(several["test_top1"] == one["test_top1"]);
-    }
+    same_with_any_cluster({"--set", std::string("comm.scheme=") + scheme});
   }
 }
 
@@ -109,19 +114,6 @@ TEST_CASE("the summary tells where time went, and it adds up") {
 }
 
 namespace {
-
-void same_with_any_cluster(const std::vector<std::string>& words) {
-  const TinyJob job;
-  const Json one = run(job, {1, 0}, words);
-  for (const Size cluster : {Size{2, 1}, Size{3, 2}}) {
-    const Json several = run(job, cluster, words);
-    CAPTURE(cluster.workers);
-    CHECK(several["weights_sha256"] == one["weights_sha256"]);
-    CHECK(several["train_loss"] == one["train_loss"]);
-    CHECK(several["test_loss"] == one["test_loss"]);
-    for (const Json& layer : several["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
-  }
-}
 
 /// Stopped with a cluster after `stop` steps and resumed with another comes to the bits of one that
 /// was not stopped.

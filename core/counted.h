@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace poseidon {
+
+/// "1 worker", "2 workers".
+template <class Number>
+std::string counted(Number count, std::string_view what) {
+  return text(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace poseidon
