@@ -13,7 +13,7 @@ if(LABEL STREQUAL "unit")
   set(properties TIMEOUT 300)
 else()
   # It computes on all cores: beside another, both would be much slower.
-  set(properties TIMEOUT 1800 RUN_SERIAL TRUE)
+  set(properties TIMEOUT 600 RUN_SERIAL TRUE)
 endif()
 list(JOIN properties " " properties)
 

@@ -132,10 +132,13 @@ TEST_CASE("each worker reads its data under its own --data-root; poseidon-train 
 
 TEST_CASE("a worker without the data names the file, and the job ends before its first step") {
   DataCluster cluster;
+  Program train = cluster.train("run");
   Program& a = cluster.start_worker("a", 1, "0");
-  Program& b = cluster.start_worker("b", -1, "1");
   Program& server = cluster.start("poseidon-server", "server", {"--once"});
-  const Finished finished = cluster.train("run").wait();
+  // Who has not joined when the job ends waits for the next one.
+  REQUIRE(says(train, "waiting for 1 worker\n"));
+  Program& b = cluster.start_worker("b", -1, "1");
+  const Finished finished = train.wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 1);
   CHECK(has(finished.err, "worker 1 (127.0.0.1:"));
