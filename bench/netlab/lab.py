@@ -29,8 +29,9 @@ def command(*words):
 
 
 class Lab:
-    def __init__(self, hosts, rate_mbit):
+    def __init__(self, hosts, rate_mbit, congestion=""):
         need_root()
+        self.congestion = congestion  # control of TCP on all hosts; "": the system's
         self.hosts = hosts
         self.rate_mbit = rate_mbit
         self.head = hosts
@@ -53,6 +54,8 @@ class Lab:
             for words in (("addr", "add", f"{self.address(host)}/24", "dev", inside), ("link", "set", inside, "up"),
                           ("link", "set", "lo", "up")):
                 command("ip", "-n", space, *words)
+            if self.congestion:
+                command("ip", "netns", "exec", space, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={self.congestion}")
             if host != self.head:
                 self.shape(["-n", space], inside)
                 self.shape([], outside)
