@@ -193,9 +193,9 @@ std::optional<int> ClusterExchange::arrived() {
   if (lost_) throw JobLost(*lost_);
   if (!has_arrivals()) return std::nullopt;
   if (released_ > 0) --released_;
-  last_arrived_ = arrivals_.front();
+  const uint32_t layer = arrivals_.front();
   arrivals_.pop_front();
-  return layers_[last_arrived_.layer].node;
+  return layers_[layer].node;
 }
 
 void ClusterExchange::wait() {
@@ -211,20 +211,12 @@ void ClusterExchange::await_sum(int node, int64_t step) {
   if (lost_) throw JobLost(*lost_);
 }
 
-void ClusterExchange::load_sum(int node, int64_t step) {
-  hand_out({static_cast<uint64_t>(step), layer_of_node_.at(node)}, nullptr);
-}
-
-void ClusterExchange::give(const layers::GradientSink* sink) { hand_out(last_arrived_, sink); }
-
-/// The sums of gradients to `sink`, or without one where the optimizer reads them; those of
-/// statistics there.
-void ClusterExchange::hand_out(const Arrival& arrival, const layers::GradientSink* sink) {
-  Layer& layer = layers_[arrival.layer];
-  if (!layer.factors.empty())
-    return net_.rebuild(layer.node, layer.factors_of(arrival.step).all(), sink);
+void ClusterExchange::give(int node, int64_t step, const layers::GradientSink* sink) {
+  Layer& layer = layers_[layer_of_node_.at(node)];
+  const auto of_step = static_cast<uint64_t>(step);
+  if (!layer.factors.empty()) return net_.rebuild(node, layer.factors_of(of_step).all(), sink);
   for (const Tensor& tensor : layer.tensors) {
-    const std::span<float> sum = tensor.memory(arrival.step);
+    const std::span<float> sum = tensor.memory(of_step);
     if (tensor.statistic == nullptr && sink != nullptr)
       net_.give_gradient(*tensor.parameter, sum, *sink);
     else if (tensor.statistic == nullptr && !tensor.direct)
@@ -270,7 +262,7 @@ void ClusterExchange::note_arrival(uint64_t step, uint32_t layer) {
   {
     MutexLock lock(mutex_);
     if (plan_.staleness == 0)
-      arrivals_.push_back({step, layer});
+      arrivals_.push_back(layer);
     else
       steps_arrived_[layer] = step + 1;
   }

@@ -42,10 +42,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
-  void give(const layers::GradientSink* sink) override;
   void wait() override;
   void await_sum(int layer, int64_t step) override;
-  void load_sum(int layer, int64_t step) override;
+  void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
   /// Numbers by place in Net::summed_layers(), by layer of the plan.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
@@ -83,10 +82,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     std::vector<StackedFactors> factors;  ///< of an SFB layer: by step modulo steps_of_factors()
     StackedFactors& factors_of(uint64_t step) { return factors[step % factors.size()]; }
   };
-  struct Arrival {
-    uint64_t step = 0;
-    uint32_t layer = 0;
-  };
   struct Contribution {
     uint32_t layer = 0, tensor = 0;
     comm::Part part;
@@ -99,7 +94,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::span<const float> finished_part(Tensor& tensor, size_t part);
   void copy_canonical(const Tensor& tensor, std::span<float> to) const;
   void note_arrival(uint64_t step, uint32_t layer);
-  void hand_out(const Arrival& arrival, const layers::GradientSink* sink);
   void hand_over(std::function<void()> task);
   void check_alive();
   bool has_arrivals() REQUIRES(mutex_);
@@ -117,12 +111,11 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   uint64_t step_;                                 ///< under way
   int64_t contributed_ = 0;                       ///< layers of the last own shard
   std::vector<std::function<void()>> held_back_;  ///< without overlap
-  Arrival last_arrived_;
   std::unique_ptr<comm::WorkerExchange> numbers_;
 
   Mutex mutex_;
   Condition changed_;
-  std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
+  std::deque<uint32_t> arrivals_ GUARDED_BY(mutex_);  ///< layers of the plan
   /// With staleness, in their place: by layer, steps whose sums are there.
   std::vector<uint64_t> steps_arrived_ GUARDED_BY(mutex_);
   size_t released_ GUARDED_BY(mutex_) = 0;  ///< of the front of arrivals_, with a barrier

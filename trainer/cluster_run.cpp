@@ -3,7 +3,7 @@
 #include <cmath>
 #include <thread>
 
-#include "core/error.h"
+#include "core/counted.h"
 #include "trainer/cluster_run_parts.h"
 #include "trainer/engine.h"
 #include "trainer/resume.h"
@@ -112,8 +112,8 @@ Json ClusterRun::go() {
           .first_step = published_.first_step},
       *transport_, *this);
   if (cluster_.external)
-    console_.info(text("waiting for ", plan_.workers, " workers and ", plan_.servers,
-                       " servers at ", transport_->address()));
+    console_.info(text("waiting for ", counted(plan_.workers, "worker"), " and ",
+                       counted(plan_.servers, "server"), " at ", transport_->address()));
   else
     start_children(secret_);
   transport_->start(*coordinator_);

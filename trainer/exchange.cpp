@@ -84,19 +84,9 @@ void LocalExchange::sum_gradients(int layer, int64_t shard) {
 
 std::optional<int> LocalExchange::arrived() {
   if (arrived_.empty()) return std::nullopt;
-  last_arrived_ = arrived_.front();
+  const int layer = arrived_.front();
   arrived_.pop_front();
-  return last_arrived_;
-}
-
-void LocalExchange::give(const layers::GradientSink* sink) {
-  const auto factors = factors_.find(last_arrived_);
-  if (factors != factors_.end()) return net_.rebuild(last_arrived_, factors->second.all(), sink);
-  if (sink == nullptr) return;
-  for (const int index : net_.parameters_of(last_arrived_)) {
-    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
-    if (parameter.learned) (*sink)(parameter.index, 0, parameter.gradient);
-  }
+  return layer;
 }
 
 void LocalExchange::wait() {
@@ -107,7 +97,20 @@ void LocalExchange::await_sum(int, int64_t step) {
   check(step <= step_, "a sum is awaited that was not contributed to");
 }
 
-void LocalExchange::load_sum(int layer, int64_t step) {
+void LocalExchange::give(int layer, int64_t step, const layers::GradientSink* sink) {
+  const auto factors = factors_.find(layer);
+  if (!kept_.empty())
+    load_kept(layer, step);
+  else if (factors != factors_.end())
+    return net_.rebuild(layer, factors->second.all(), sink);
+  if (sink == nullptr) return;
+  for (const int index : net_.parameters_of(layer)) {
+    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
+    if (parameter.learned) (*sink)(parameter.index, 0, parameter.gradient);
+  }
+}
+
+void LocalExchange::load_kept(int layer, int64_t step) {
   for (const int index : net_.parameters_of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)

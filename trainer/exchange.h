@@ -29,22 +29,17 @@ class GradientExchange {
   /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
-  /// A layer of which all sums over all shards are there: those of contributions in the net's
-  /// memory, those of gradients for give(). Each of Net::summed_layers() arrives once a step. None
-  /// when no further one is there yet.
+  /// A layer of which all sums over all shards are there. Each of Net::summed_layers() arrives once
+  /// a step. None when no further one is there yet.
   virtual std::optional<int> arrived() = 0;
-  /// The summed gradients of the layer that arrived last: to `sink`, in pieces, or without one into
-  /// the net's memory, in place of the gradients.
-  virtual void give(const layers::GradientSink* sink) = 0;
   /// Blocks until arrived() has one to give. Only while one is under way.
   virtual void wait() = 0;
-
-  // With staleness, in place of these two: sums by the step that they are of, counted from 0.
-  /// Blocks until the sums of the layer are there.
+  /// With staleness, in place of these two: blocks until the layer's sums of that step are there.
   virtual void await_sum(int layer, int64_t step) = 0;
-  /// Puts them into the net's memory, in place of gradients and contributions: as often as wanted,
-  /// until the layer contributes to step + 1 + staleness.
-  virtual void load_sum(int layer, int64_t step) = 0;
+  /// The sums of a layer that are there, of `step`, counted from 0: those of gradients to `sink`,
+  /// in pieces, or without one into the net's memory, in place of the gradients; those of
+  /// contributions into the net's memory. Until the layer contributes to step + 1 + staleness.
+  virtual void give(int layer, int64_t step, const layers::GradientSink* sink) = 0;
 };
 
 /// How late sums may be.
@@ -62,10 +57,9 @@ class LocalExchange final : public GradientExchange {
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
-  void give(const layers::GradientSink* sink) override;
   void wait() override;
   void await_sum(int layer, int64_t step) override;
-  void load_sum(int layer, int64_t step) override;
+  void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
  private:
   /// The sums of one step, as they are in the net's memory: one for each parameter, each statistic.
@@ -76,6 +70,7 @@ class LocalExchange final : public GradientExchange {
   void sum_gradients(int layer, int64_t shard);
   void keep_gradients(int layer);
   void keep_statistics();
+  void load_kept(int layer, int64_t step);
   KeptSums& kept(int64_t step) { return kept_[static_cast<size_t>(step) % kept_.size()]; }
 
   net::Net& net_;
@@ -83,7 +78,6 @@ class LocalExchange final : public GradientExchange {
   std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter, each statistic
   std::map<int, StackedFactors> factors_;          ///< by layer
   std::deque<int> arrived_;
-  int last_arrived_ = -1;
   int64_t step_;                ///< the newest that was contributed to
   std::vector<KeptSums> kept_;  ///< with staleness: of the steps in flight
 };

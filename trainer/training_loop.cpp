@@ -185,9 +185,14 @@ bool TrainingLoop::takes_by_step() const {
   return options_.staleness > 0 || (options_.sums != nullptr && options_.sums->holds(update_.step));
 }
 
+/// Whether an update finds its gradients in the net's memory, rather than take them in pieces.
+bool TrainingLoop::gradients_come_whole() const {
+  return optimizer_.needs_norms() ||
+         (options_.sums != nullptr && options_.sums->holds(update_.step));
+}
+
 /// `needed`: the layer whose gate is shut.
-void TrainingLoop::take_sum(int layer, int64_t step, int needed) {
-  if (options_.sums->holds(step)) return options_.sums->load(step, layer);
+void TrainingLoop::await_sum(int layer, int64_t step, int needed) {
   const Clock::time_point start = Clock::now();
   {
     const TraceScope span(options_.trace, labels_[at(needed)].wait);
@@ -196,16 +201,25 @@ void TrainingLoop::take_sum(int layer, int64_t step, int needed) {
   const double waited_ms = milliseconds_since(start);
   times_.sum_wait_ms += waited_ms;
   layer_wait_ms_[place_of_[at(needed)]] += waited_ms;
-  exchange_.load_sum(layer, step);
+}
+
+/// Puts a sum into the net's memory.
+void TrainingLoop::load_sum(int layer, int64_t step, int needed) {
+  if (options_.sums->holds(step)) return options_.sums->load(step, layer);
+  await_sum(layer, step, needed);
+  exchange_.give(layer, step, nullptr);
 }
 
 void TrainingLoop::update_by_step(int layer) {
   if (!optimizer_.clips()) {
-    take_sum(layer, update_.step, layer);
+    if (gradients_come_whole())
+      load_sum(layer, update_.step, layer);
+    else
+      await_sum(layer, update_.step, layer);
     return update_layer(layer);
   }
   // The common norm needs the sums of all layers before the first update.
-  for (const int each : net_.summed_layers()) take_sum(each, update_.step, layer);
+  for (const int each : net_.summed_layers()) load_sum(each, update_.step, layer);
   update_.gradient_scale = optimizer_.clipping_scale();
   for (const int each : net_.summed_layers()) update_layer(each);
 }
@@ -229,7 +243,7 @@ void TrainingLoop::update_arrived() {
 }
 
 void TrainingLoop::arrived(int layer) {
-  if (optimizer_.needs_norms()) exchange_.give(nullptr);
+  if (optimizer_.needs_norms()) exchange_.give(layer, update_.step, nullptr);
   if (optimizer_.clips())
     unclipped_.push_back(layer);
   else
@@ -256,7 +270,7 @@ void TrainingLoop::update_layer(int layer) {
 
 void TrainingLoop::update_parameters(int layer) {
   const std::span<const int> parameters = net_.parameters_of(layer);
-  if (optimizer_.needs_norms() || takes_by_step()) {
+  if (gradients_come_whole()) {
     for (const int index : parameters) optimizer_.update(at(index), update_);
     return;
   }
@@ -266,7 +280,7 @@ void TrainingLoop::update_parameters(int layer) {
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
     optimizer_.update(at(parameters[at(place)]), numbers[at(place)], first, piece);
   };
-  exchange_.give(&update);
+  exchange_.give(layer, update_.step, &update);
 }
 
 void TrainingLoop::flip(int layer) {
@@ -286,7 +300,7 @@ void TrainingLoop::settle_for_checkpoint() {
   sums.drop_before(last_complete_step());
   for (int64_t step = last_complete_step() + sums.steps(); step < steps_done_; ++step) {
     for (const int layer : net_.summed_layers()) {
-      take_sum(layer, step, layer);
+      load_sum(layer, step, layer);
       sums.keep(step, layer);
     }
     sums.add_step();

@@ -114,7 +114,9 @@ class TrainingLoop {
   void open_gate(int layer);
   void open_gates();
   bool takes_by_step() const;
-  void take_sum(int layer, int64_t step, int needed);
+  bool gradients_come_whole() const;
+  void await_sum(int layer, int64_t step, int needed);
+  void load_sum(int layer, int64_t step, int needed);
   void update_by_step(int layer);
   /// `needed`: whose gate is shut; none: all sums are waited for.
   void await_one(std::optional<int> needed);

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "comm/address.h"
+#include "comm/words.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -43,10 +44,6 @@ std::string printable(std::span<const std::byte> body) {
   return out;
 }
 
-std::string seconds(std::chrono::milliseconds time) {
-  return text(std::chrono::duration<double>(time).count(), " s");
-}
-
 }  // namespace
 
 Connection::Connection(ConnectionOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
@@ -64,7 +61,7 @@ Connection::Connection(ConnectionOwner& owner, ConnectionId id, std::unique_ptr<
 void Connection::dial(const std::string& address) {
   peer_address_ = address;
   const auto limit = owner_.options().limits.connect;
-  set_deadline(limit, "no answer within " + seconds(limit));
+  set_deadline(limit, "no answer within " + seconds_text(limit));
   asio::post(deadline_.get_executor(), [self = shared_from_this(), address] {
     if (self->phase_ == Phase::kConnecting) self->resolve(address);
   });
@@ -111,7 +108,7 @@ void Connection::open_stream(bool initiator) {
   socket.set_option(UnsentLimit(owner_.options().limits.unsent_bytes), gone);
   if (socket.local_endpoint(gone).address() == peer.address()) do_not_pace(socket);
   const auto limit = owner_.options().limits.handshake;
-  set_deadline(limit, "no handshake within " + seconds(limit));
+  set_deadline(limit, "no handshake within " + seconds_text(limit));
   stream_->open(initiator, [self = shared_from_this()](const std::error_code& error, size_t) {
     if (self->phase_ != Phase::kConnecting) return;
     if (error) return self->fail(words(error));

@@ -4,7 +4,6 @@
 
 #include "core/cpu/onednn.h"
 #include "core/error.h"
-#include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/weight_order.h"
 
 namespace poseidon::layers::cpu {
@@ -136,10 +135,10 @@ bool winograd_pays(const Convolution& c) {
   return tiles >= kLeastTiles && std::min(c.input.channels(), c.outputs) >= kLeastChannels;
 }
 
-class CpuConvolution final : public CpuLayer {
+class CpuConvolution final : public PackedWeightLayer {
  public:
   CpuConvolution(const LayerRequest& request, CpuDevice& device)
-      : CpuLayer(request, device),
+      : PackedWeightLayer(request, device),
         convolution_(static_cast<const Convolution&>(request.definition)),
         geometry_(convolution_),
         relu_(request.relu) {
@@ -153,30 +152,6 @@ class CpuConvolution final : public CpuLayer {
     set_needs(request);
     order_ = WeightOrder(device_, geometry_.weight, canonical_tag(geometry_), weight_);
   }
-
-  int64_t packed_count(int index) const override {
-    return index == 0 ? static_cast<int64_t>(weight_.get_size() / sizeof(float))
-                      : convolution_.outputs;
-  }
-
-  void pack(int index, const float* canonical, float* packed) const override {
-    if (index != 0) return CpuLayer::pack(index, canonical, packed);
-    order_.pack(device_, canonical, packed);
-  }
-
-  void unpack(int index, const float* packed, float* canonical) const override {
-    if (index != 0) return CpuLayer::unpack(index, packed, canonical);
-    order_.unpack(device_, packed, canonical);
-  }
-
-  void give_gradient(int index, const float* canonical, const Bindings& memory,
-                     const GradientSink& sink) const override {
-    if (index != 0) return CpuLayer::give_gradient(index, canonical, memory, sink);
-    order_.pack_pieces(device_, canonical, memory.parameters[0].gradient,
-                       [&](int64_t first, std::span<const float> piece) { sink(0, first, piece); });
-  }
-
-  bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
 
   std::vector<Choice> alternatives() const override {
     std::vector<Choice> others;
@@ -376,7 +351,6 @@ class CpuConvolution final : public CpuLayer {
   dnnl::convolution_backward_data backward_data_;
   dnnl::convolution_backward_weights backward_weights_;
   PreparedReorder to_backward_order_, from_gradient_order_;
-  WeightOrder order_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include "core/cpu/onednn.h"
 #include "core/error.h"
-#include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/factors.h"
 #include "layers/cpu/weight_order.h"
 
@@ -21,10 +20,10 @@ using BackwardWeightsDesc = dnnl::inner_product_backward_weights::primitive_desc
 /// The weight is kept in the order the forward pass wants. Both backward passes are asked for that
 /// same order: left to choose, they would each want another one, and re-ordering the weight of
 /// AlexNet's fc6 costs more than the pass itself.
-class CpuLinear final : public CpuLayer {
+class CpuLinear final : public PackedWeightLayer {
  public:
   CpuLinear(const LayerRequest& request, CpuDevice& device)
-      : CpuLayer(request, device),
+      : PackedWeightLayer(request, device),
         linear_(static_cast<const Linear&>(request.definition)),
         relu_(request.relu),
         source_({linear_.samples, linear_.inputs}, kFloat, FormatTag::nc),
@@ -39,29 +38,6 @@ class CpuLinear final : public CpuLayer {
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = relu_.has_value();
   }
-
-  int64_t packed_count(int index) const override {
-    return index == 0 ? static_cast<int64_t>(weight_.get_size() / sizeof(float)) : linear_.outputs;
-  }
-
-  void pack(int index, const float* canonical, float* packed) const override {
-    if (index != 0) return CpuLayer::pack(index, canonical, packed);
-    order_.pack(device_, canonical, packed);
-  }
-
-  void unpack(int index, const float* packed, float* canonical) const override {
-    if (index != 0) return CpuLayer::unpack(index, packed, canonical);
-    order_.unpack(device_, packed, canonical);
-  }
-
-  void give_gradient(int index, const float* canonical, const Bindings& memory,
-                     const GradientSink& sink) const override {
-    if (index != 0) return CpuLayer::give_gradient(index, canonical, memory, sink);
-    order_.pack_pieces(device_, canonical, memory.parameters[0].gradient,
-                       [&](int64_t first, std::span<const float> piece) { sink(0, first, piece); });
-  }
-
-  bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
 
   void forward(const StepContext&, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
@@ -208,7 +184,6 @@ class CpuLinear final : public CpuLayer {
   dnnl::inner_product_backward_data backward_data_;
   dnnl::inner_product_backward_weights backward_weights_;
   PreparedReorder to_backward_order_, from_gradient_order_;
-  WeightOrder order_;
   std::optional<FactorRebuild> rebuild_;  ///< of a layer that gives factors
 };
 

@@ -191,4 +191,21 @@ void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* 
   });
 }
 
+void PackedWeightLayer::pack(int index, const float* canonical, float* packed) const {
+  if (index != 0) return CpuLayer::pack(index, canonical, packed);
+  order_.pack(device_, canonical, packed);
+}
+
+void PackedWeightLayer::unpack(int index, const float* packed, float* canonical) const {
+  if (index != 0) return CpuLayer::unpack(index, packed, canonical);
+  order_.unpack(device_, packed, canonical);
+}
+
+void PackedWeightLayer::give_gradient(int index, const float* canonical, const Bindings& memory,
+                                      const GradientSink& sink) const {
+  if (index != 0) return CpuLayer::give_gradient(index, canonical, memory, sink);
+  order_.pack_pieces(device_, canonical, memory.parameters[0].gradient,
+                     [&](int64_t first, std::span<const float> piece) { sink(0, first, piece); });
+}
+
 }  // namespace poseidon::layers::cpu

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/scratch.h"
 
 namespace poseidon::layers::cpu {
@@ -23,6 +24,7 @@ class WeightOrder {
   WeightOrder(CpuDevice& device, const Dims& shape, FormatTag canonical, const MemoryDesc& packed);
 
   bool is_canonical() const { return is_canonical_; }
+  int64_t count() const { return static_cast<int64_t>(count_); }  ///< packed elements
   void pack(CpuDevice& device, const float* canonical, float* packed) const;
   void unpack(CpuDevice& device, const float* packed, float* canonical) const;
   /// pack(), but each piece is handed over by the thread that made it, while it is in the cache.
@@ -45,9 +47,28 @@ class WeightOrder {
   void for_each_piece(const Body& body) const;
 
   bool is_canonical_ = true;
-  size_t count_ = 0;                ///< packed elements
+  size_t count_ = 0;
   std::optional<Blocked> blocked_;  ///< by own code; all other orders by oneDNN's
   PreparedReorder pack_, unpack_;
+};
+
+/// Base of the layers whose first parameter is a weight that is kept in an order of its own. Its
+/// order is fixed when the layer is made.
+class PackedWeightLayer : public CpuLayer {
+ public:
+  using CpuLayer::CpuLayer;
+
+  int64_t packed_count(int index) const override {
+    return index == 0 ? order_.count() : CpuLayer::packed_count(index);
+  }
+  void pack(int index, const float* canonical, float* packed) const override;
+  void unpack(int index, const float* packed, float* canonical) const override;
+  void give_gradient(int index, const float* canonical, const Bindings& memory,
+                     const GradientSink& sink) const override;
+  bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
+
+ protected:
+  WeightOrder order_;
 };
 
 }  // namespace poseidon::layers::cpu

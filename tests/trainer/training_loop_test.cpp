@@ -30,7 +30,6 @@ class LateExchange final : public GradientExchange {
     // Every other time, so that some layers are updated early and some late.
     return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
   }
-  void give(const layers::GradientSink* sink) override { local_.give(sink); }
   void wait() override {
     polls_ = 0;
     local_.wait();
@@ -38,7 +37,9 @@ class LateExchange final : public GradientExchange {
   void await_sum(int layer, int64_t step) override {
     local_.await_sum(counted(layer).value(), step);
   }
-  void load_sum(int layer, int64_t step) override { local_.load_sum(layer, step); }
+  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
+    local_.give(layer, step, sink);
+  }
 
  private:
   std::optional<int> counted(std::optional<int> layer) {
