@@ -5,13 +5,14 @@
 #include "core/cpu/onednn.h"
 #include "core/error.h"
 #include "layers/cpu/weight_order.h"
+#include "layers/cpu/winograd.h"
 
 namespace poseidon::layers::cpu {
 
 namespace {
 
 using namespace poseidon::cpu;
-using dnnl::algorithm;
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 using ForwardDesc = dnnl::convolution_forward::primitive_desc;
 using BackwardDataDesc = dnnl::convolution_backward_data::primitive_desc;
@@ -50,8 +51,8 @@ class Asker {
         dnnl::engine& engine)
       : convolution_(convolution), geometry_(geometry), relu_(relu), engine_(engine) {}
 
-  std::optional<ForwardDesc> forward(algorithm method, Layout in, Layout out,
-                                     const MemoryDesc& weight, bool training) const {
+  std::optional<ForwardDesc> forward(Layout in, Layout out, const MemoryDesc& weight,
+                                     bool training) const {
     dnnl::primitive_attr attributes = user_scratchpad();
     if (relu_) attributes.set_post_ops(relu_post_op(*relu_));
     return attempt([&] {
@@ -60,36 +61,35 @@ class Asker {
       const auto& g = geometry_;
       if (!convolution_.bias)
         return describe_forward<dnnl::convolution_forward>(
-            engine_, attributes, kind, method, source(in), weight, target(out), g.stride,
+            engine_, attributes, kind, kDirect, source(in), weight, target(out), g.stride,
             g.dilation, g.padding_left, g.padding_right);
       return describe_forward<dnnl::convolution_forward>(
-          engine_, attributes, kind, method, source(in), weight, bias(), target(out), g.stride,
+          engine_, attributes, kind, kDirect, source(in), weight, bias(), target(out), g.stride,
           g.dilation, g.padding_left, g.padding_right);
     });
   }
 
-  std::optional<BackwardDataDesc> backward_data(algorithm method, Layout in, Layout out,
-                                                const MemoryDesc& weight,
+  std::optional<BackwardDataDesc> backward_data(Layout in, Layout out, const MemoryDesc& weight,
                                                 const ForwardDesc& hint) const {
     const auto& g = geometry_;
     return attempt([&] {
       return describe_backward<dnnl::convolution_backward_data>(
-          engine_, user_scratchpad(), hint, method, source(in), weight, target(out), g.stride,
+          engine_, user_scratchpad(), hint, kDirect, source(in), weight, target(out), g.stride,
           g.dilation, g.padding_left, g.padding_right);
     });
   }
 
-  std::optional<BackwardWeightsDesc> backward_weights(algorithm method, Layout in, Layout out,
+  std::optional<BackwardWeightsDesc> backward_weights(Layout in, Layout out,
                                                       const MemoryDesc& weight,
                                                       const ForwardDesc& hint) const {
     const auto& g = geometry_;
     return attempt([&] {
       if (!convolution_.bias)
         return describe_backward<dnnl::convolution_backward_weights>(
-            engine_, user_scratchpad(), hint, method, source(in), weight, target(out), g.stride,
+            engine_, user_scratchpad(), hint, kDirect, source(in), weight, target(out), g.stride,
             g.dilation, g.padding_left, g.padding_right);
       return describe_backward<dnnl::convolution_backward_weights>(
-          engine_, user_scratchpad(), hint, method, source(in), weight, bias(), target(out),
+          engine_, user_scratchpad(), hint, kDirect, source(in), weight, bias(), target(out),
           g.stride, g.dilation, g.padding_left, g.padding_right);
     });
   }
@@ -116,23 +116,27 @@ class Asker {
   dnnl::engine& engine_;
 };
 
-/// oneDNN's Winograd F(4x4, 3x3) exists for these geometries.
+/// Whether Winograd's method can do this, given blocked16 on both sides.
 bool winograd_is_legal(const Convolution& c) {
-  return c.kernel == std::array<int64_t, 2>{3, 3} && c.stride == std::array<int64_t, 2>{1, 1} &&
-         c.dilation == std::array<int64_t, 2>{1, 1} && c.groups == 1 && c.padding[0] <= 1 &&
-         c.padding[1] <= 1 && c.input.channels() % 16 == 0 && c.outputs % 16 == 0;
+  constexpr std::array<int64_t, 2> kOne{1, 1};
+  const int64_t kernel = c.kernel[0];
+  return (kernel == 3 || kernel == 5) && c.kernel[1] == kernel && c.stride == kOne &&
+         c.dilation == kOne && std::max(c.padding[0], c.padding[1]) < kernel &&
+         c.input.channels() / c.groups % 16 == 0 && c.outputs / c.groups % 16 == 0;
 }
 
-/// The fixed rule. Winograd does 2.25 times fewer multiply-adds but moves the transformed weight
-/// and tiles through memory, so it wants enough tiles to use each transformed weight for. Measured
-/// against direct, all three passes, on Cascade Lake and Zen 5: 1.1 to 2.6 times faster from 64
-/// tiles on (64 channels at 56 x 56, 256 at 14 x 14, batch 8), 0.7 times with 32 (512 channels at 7
-/// x 7, batch 8), 1.4 to 2.4 times at 7 x 7 with batch 16.
+/// The fixed rule. Winograd's method does 2.8 (kernels of 5) to 4 times (of 3) fewer multiply-adds
+/// but moves the transformed weight and tiles through memory, so it wants enough tiles to use each
+/// transformed weight for. Measured against oneDNN's direct ones, all three passes, on Zen 4: 1.4
+/// to 2.8 times as fast from 32 tiles on (512 channels at 7 x 7, batch 8: 1.4; 64 at 56 x 56: 2.8),
+/// level with 16, 0.7 times with 8.
 bool winograd_pays(const Convolution& c) {
-  constexpr int64_t kLeastTiles = 64, kLeastChannels = 32;
-  const int64_t tiles =
-      c.output.samples() * ((c.output.height() + 3) / 4) * ((c.output.width() + 3) / 4);
-  return tiles >= kLeastTiles && std::min(c.input.channels(), c.outputs) >= kLeastChannels;
+  if (!Winograd::kIsFast) return false;
+  constexpr int64_t kLeastTiles = 32;
+  const int64_t side = 7 - c.kernel[0];
+  const int64_t tiles = c.output.samples() * ((c.output.height() + side - 1) / side) *
+                        ((c.output.width() + side - 1) / side);
+  return tiles >= kLeastTiles;
 }
 
 class CpuConvolution final : public PackedWeightLayer {
@@ -144,7 +148,7 @@ class CpuConvolution final : public PackedWeightLayer {
         relu_(request.relu) {
     const Asker asker(convolution_, geometry_, relu_, device.engine());
     choose_layout(request, asker);
-    choose_forward(request, asker);
+    choose_forward(request);
     if (request.training) {
       choose_backward_weights(request, asker);
       if (request.input_needs_gradient[0]) choose_backward_data(request, asker);
@@ -155,7 +159,7 @@ class CpuConvolution final : public PackedWeightLayer {
 
   std::vector<Choice> alternatives() const override {
     std::vector<Choice> others;
-    if (winograd_is_legal(convolution_) && out_ == Layout::kBlocked16) {
+    if (winograd_is_legal(convolution_) && layouts_suit_winograd()) {
       for (std::string Choice::*pass :
            {&Choice::forward, &Choice::backward_data, &Choice::backward_weights}) {
         if ((choice_.*pass).empty()) continue;
@@ -171,6 +175,11 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
+    const float* bias = convolution_.bias ? memory.parameters[1].value : nullptr;
+    if (forward_winograd_)
+      return forward_winograd_->forward(memory.inputs[0].data, memory.parameters[0].value,
+                                        {.bias = bias, .relu = relu_}, memory.output.data,
+                                        memory.scratch);
     Scratch scratch(memory.scratch);
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_SRC, forward_desc_->src_desc(), memory.inputs[0].data);
@@ -203,8 +212,8 @@ class CpuConvolution final : public PackedWeightLayer {
     candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast});
     candidates.push_back({Layout::kPlain, Layout::kPlain});
     for (const Candidate& candidate : candidates) {
-      auto description = asker.forward(algorithm::convolution_direct, candidate.in, candidate.out,
-                                       asker.any_weight(), request.training);
+      auto description =
+          asker.forward(candidate.in, candidate.out, asker.any_weight(), request.training);
       if (!description || is_reference(*description)) continue;
       in_ = candidate.in;
       out_ = candidate.out;
@@ -214,8 +223,7 @@ class CpuConvolution final : public PackedWeightLayer {
       return;
     }
     in_ = out_ = Layout::kPlain;
-    forward_desc_ = asker.forward(algorithm::convolution_direct, in_, out_, asker.any_weight(),
-                                  request.training);
+    forward_desc_ = asker.forward(in_, out_, asker.any_weight(), request.training);
     if (!forward_desc_)
       throw LogicError(text("[convolution '", name_, "'] oneDNN has no implementation at all"));
     weight_ = forward_desc_->weights_desc();
@@ -224,36 +232,26 @@ class CpuConvolution final : public PackedWeightLayer {
                     "'] only slow reference code exists for this geometry on this CPU");
   }
 
-  void choose_forward(const LayerRequest& request, const Asker& asker) {
+  void choose_forward(const LayerRequest& request) {
     choice_.forward = "direct";
     if (wants_winograd(request.choice.forward)) {
-      auto winograd =
-          asker.forward(algorithm::convolution_winograd, in_, out_, weight_, request.training);
-      if (winograd && !is_reference(*winograd)) {
-        forward_desc_ = std::move(winograd);
-        choice_.forward = "winograd";
-      }
+      forward_winograd_ = Winograd::make(winograd_geometry(), device_.threads());
+      choice_.forward = "winograd";
     }
     forward_ = dnnl::convolution_forward(*forward_desc_);
   }
 
   void choose_backward_weights(const LayerRequest& request, const Asker& asker) {
-    const ForwardDesc& hint = *forward_desc_;
     choice_.backward_weights = "direct";
     if (wants_winograd(request.choice.backward_weights)) {
-      auto winograd =
-          asker.backward_weights(algorithm::convolution_winograd, in_, out_, weight_, hint);
-      if (winograd && !is_reference(*winograd)) {
-        backward_weights_desc_ = std::move(winograd);
-        choice_.backward_weights = "winograd";
-      }
+      weights_winograd_ = Winograd::make(winograd_geometry(), device_.threads());
+      choice_.backward_weights = "winograd";
+      return;
     }
-    if (!backward_weights_desc_)
-      backward_weights_desc_ =
-          asker.backward_weights(algorithm::convolution_direct, in_, out_, weight_, hint);
+    backward_weights_desc_ = asker.backward_weights(in_, out_, weight_, *forward_desc_);
     if (!backward_weights_desc_ || is_reference(*backward_weights_desc_))
-      backward_weights_desc_ = asker.backward_weights(algorithm::convolution_direct, in_, out_,
-                                                      asker.any_weight(), hint);
+      backward_weights_desc_ =
+          asker.backward_weights(in_, out_, asker.any_weight(), *forward_desc_);
     check(backward_weights_desc_.has_value(),
           "oneDNN gives every convolution a backward-weights pass");
     backward_weights_ = dnnl::convolution_backward_weights(*backward_weights_desc_);
@@ -262,28 +260,39 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   void choose_backward_data(const LayerRequest& request, const Asker& asker) {
-    const ForwardDesc& hint = *forward_desc_;
     choice_.backward_data = "direct";
     if (wants_winograd(request.choice.backward_data)) {
-      auto winograd =
-          asker.backward_data(algorithm::convolution_winograd, in_, out_, asker.any_weight(), hint);
-      if (winograd && !is_reference(*winograd)) {
-        backward_data_desc_ = std::move(winograd);
-        choice_.backward_data = "winograd";
-      }
+      data_winograd_ = Winograd::make(winograd_geometry().of_backward_data(), device_.threads());
+      choice_.backward_data = "winograd";
+      const bool groups = convolution_.groups > 1;
+      backward_weight_ = {geometry_.weight, kFloat,
+                          groups ? FormatTag::gIOhw16o16i : FormatTag::IOhw16o16i};
+    } else {
+      backward_data_desc_ = asker.backward_data(in_, out_, asker.any_weight(), *forward_desc_);
+      check(backward_data_desc_.has_value(), "oneDNN gives every convolution a backward-data pass");
+      backward_data_ = dnnl::convolution_backward_data(*backward_data_desc_);
+      backward_weight_ = backward_data_desc_->weights_desc();
     }
-    if (!backward_data_desc_)
-      backward_data_desc_ =
-          asker.backward_data(algorithm::convolution_direct, in_, out_, asker.any_weight(), hint);
-    check(backward_data_desc_.has_value(), "oneDNN gives every convolution a backward-data pass");
-    backward_data_ = dnnl::convolution_backward_data(*backward_data_desc_);
-    to_backward_order_ = PreparedReorder(device_, weight_, backward_data_desc_->weights_desc());
+    to_backward_order_ = PreparedReorder(device_, weight_, backward_weight_);
+  }
+
+  WinogradGeometry winograd_geometry() const {
+    return {.kernel = convolution_.kernel[0],
+            .padding = convolution_.padding,
+            .groups = convolution_.groups,
+            .input = convolution_.input,
+            .output = convolution_.output};
   }
 
   bool wants_winograd(const std::string& asked) const {
-    if (!winograd_is_legal(convolution_)) return false;
-    if (!asked.empty()) return asked == "winograd";
-    return out_ == Layout::kBlocked16 && winograd_pays(convolution_);
+    if (!winograd_is_legal(convolution_) || !layouts_suit_winograd()) return false;
+    return asked.empty() ? winograd_pays(convolution_) : asked == "winograd";
+  }
+
+  bool layouts_suit_winograd() const {
+    const auto order = convolution_.groups > 1 ? FormatTag::gOIhw16i16o : FormatTag::OIhw16i16o;
+    return in_ == Layout::kBlocked16 && out_ == Layout::kBlocked16 &&
+           weight_ == MemoryDesc(geometry_.weight, kFloat, order);
   }
 
   void set_needs(const LayerRequest& request) {
@@ -291,21 +300,39 @@ class CpuConvolution final : public PackedWeightLayer {
     needs_.output_layout = out_;
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = relu_.has_value();
-    needs_.scratch_bytes = Scratch::rounded(forward_desc_->scratchpad_desc().get_size());
+    needs_.scratch_bytes = forward_scratch_bytes();
     if (!request.training) return;
+    needs_.scratch_bytes = std::max(needs_.scratch_bytes, backward_weights_scratch_bytes());
+    if (request.input_needs_gradient[0])
+      needs_.scratch_bytes = std::max(needs_.scratch_bytes, backward_data_scratch_bytes());
+  }
+
+  size_t forward_scratch_bytes() const {
+    return forward_winograd_ ? forward_winograd_->forward_scratch_bytes()
+                             : Scratch::rounded(forward_desc_->scratchpad_desc().get_size());
+  }
+
+  size_t backward_weights_scratch_bytes() const {
+    if (weights_winograd_) return weights_winograd_->backward_weights_scratch_bytes();
     const auto& weights = *backward_weights_desc_;
-    size_t most = Scratch::rounded(weights.scratchpad_desc().get_size());
+    size_t bytes = Scratch::rounded(weights.scratchpad_desc().get_size());
     if (weights.diff_weights_desc() != weight_)
-      most += Scratch::rounded(weights.diff_weights_desc().get_size());
-    needs_.scratch_bytes = std::max(needs_.scratch_bytes, most);
-    if (!backward_data_desc_) return;
-    const auto& data = *backward_data_desc_;
-    most = Scratch::rounded(data.scratchpad_desc().get_size());
-    if (data.weights_desc() != weight_) most += Scratch::rounded(data.weights_desc().get_size());
-    needs_.scratch_bytes = std::max(needs_.scratch_bytes, most);
+      bytes += Scratch::rounded(weights.diff_weights_desc().get_size());
+    return bytes;
+  }
+
+  size_t backward_data_scratch_bytes() const {
+    const size_t weight =
+        backward_weight_ != weight_ ? Scratch::rounded(backward_weight_.get_size()) : 0;
+    if (data_winograd_) return weight + data_winograd_->forward_scratch_bytes();
+    return weight + Scratch::rounded(backward_data_desc_->scratchpad_desc().get_size());
   }
 
   void run_backward_weights(const Bindings& memory, float* gradient) {
+    if (weights_winograd_)
+      return weights_winograd_->backward_weights(
+          memory.inputs[0].data, gradient, memory.parameters[0].gradient,
+          convolution_.bias ? memory.parameters[1].gradient : nullptr, memory.scratch);
     const auto& description = *backward_weights_desc_;
     Scratch scratch(memory.scratch);
     float* weight_gradient = memory.parameters[0].gradient;
@@ -324,17 +351,20 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   void run_backward_data(const Bindings& memory, float* gradient) {
-    const auto& description = *backward_data_desc_;
     Scratch scratch(memory.scratch);
     float* weight = memory.parameters[0].value;
-    if (description.weights_desc() != weight_) {
-      weight = scratch.take(description.weights_desc().get_size());
+    if (backward_weight_ != weight_) {
+      weight = scratch.take(backward_weight_.get_size());
       to_backward_order_.run(device_, memory.parameters[0].value, weight);
     }
+    float* target = memory.input_gradients[0].data;
+    if (data_winograd_)
+      return data_winograd_->forward(gradient, weight, {.turned = true}, target, scratch.rest());
+    const auto& description = *backward_data_desc_;
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_DIFF_DST, description.diff_dst_desc(), gradient);
-    arguments.add(DNNL_ARG_WEIGHTS, description.weights_desc(), weight);
-    arguments.add(DNNL_ARG_DIFF_SRC, description.diff_src_desc(), memory.input_gradients[0].data);
+    arguments.add(DNNL_ARG_WEIGHTS, backward_weight_, weight);
+    arguments.add(DNNL_ARG_DIFF_SRC, description.diff_src_desc(), target);
     arguments.run(backward_data_, description.scratchpad_desc(), scratch);
   }
 
@@ -342,7 +372,8 @@ class CpuConvolution final : public PackedWeightLayer {
   Geometry geometry_;
   std::optional<float> relu_;
   Layout in_ = Layout::kPlain, out_ = Layout::kPlain;
-  MemoryDesc weight_;  ///< the order the weight is kept in: the forward pass's
+  MemoryDesc weight_;           ///< the order the weight is kept in: the forward pass's
+  MemoryDesc backward_weight_;  ///< the order in which backward data wants it
 
   std::optional<ForwardDesc> forward_desc_;
   std::optional<BackwardDataDesc> backward_data_desc_;
@@ -351,6 +382,8 @@ class CpuConvolution final : public PackedWeightLayer {
   dnnl::convolution_backward_data backward_data_;
   dnnl::convolution_backward_weights backward_weights_;
   PreparedReorder to_backward_order_, from_gradient_order_;
+  /// In their place, where the choice is Winograd's method.
+  std::unique_ptr<Winograd> forward_winograd_, data_winograd_, weights_winograd_;
 };
 
 }  // namespace

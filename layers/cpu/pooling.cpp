@@ -1,9 +1,8 @@
 #include "layers/pooling.h"
 
-#include <cstring>
-
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
 
@@ -25,26 +24,6 @@ std::vector<Window> windows(const Pooling& pooling, int axis) {
     out.push_back({std::max<int64_t>(begin, 0), std::min(end, size), end - begin});
   }
   return out;
-}
-
-/// kLanes channels that lie side by side, as one vector.
-template <int kLanes>
-struct Vectors {
-  typedef float Float __attribute__((vector_size(4 * kLanes)));
-  typedef int32_t Int __attribute__((vector_size(4 * kLanes)));
-  typedef uint16_t Place __attribute__((vector_size(2 * kLanes)));
-};
-
-/// Unaligned: with channels last a vector may begin anywhere.
-template <class Vector, class Element>
-Vector load(const Element* memory) {
-  Vector vector;
-  std::memcpy(&vector, memory, sizeof vector);
-  return vector;
-}
-template <class Vector, class Element>
-void store(Element* memory, const Vector& vector) {
-  std::memcpy(memory, &vector, sizeof vector);
 }
 
 template <class Vector>

@@ -22,6 +22,8 @@ class Scratch {
     return reinterpret_cast<float*>(piece);
   }
 
+  std::byte* rest() const { return next_; }
+
   static constexpr size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
  private:

@@ -56,16 +56,22 @@ TEST_CASE("convolution: gradients with a fused relu") {
 }
 
 TEST_CASE("convolution: gradients by Winograd's method and by the direct one") {
-  for (const char* method : {"winograd", "direct"}) {
-    LayerCase layer{
-        .json = convolution({{"outputs", 32}, {"kernel", 3}, {"padding", 1}}),
-        .inputs = {{1, 16, 8, 8}},
-        .layout = Layout::kBlocked16,
-        .choice = {
-            .layout = "", .forward = method, .backward_data = method, .backward_weights = method}};
-    LayerRunner runner(layer);
-    check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
-  }
+  const Json of_3 = {{"outputs", 32}, {"kernel", 3}, {"padding", 1}};
+  const Json of_5 = {{"outputs", 32}, {"kernel", 5}, {"padding", 2}, {"groups", 2}};
+  for (const Json& fields : {of_3, of_5})
+    for (const char* method : {"winograd", "direct"}) {
+      CAPTURE(fields.dump());
+      CAPTURE(std::string(method));
+      LayerCase layer{.json = convolution(fields),
+                      .inputs = {{1, 32, 8, 8}},
+                      .layout = Layout::kBlocked16,
+                      .choice = {.layout = "",
+                                 .forward = method,
+                                 .backward_data = method,
+                                 .backward_weights = method}};
+      LayerRunner runner(layer);
+      check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
+    }
 }
 
 TEST_CASE("convolution: every layout and method gives the same result") {

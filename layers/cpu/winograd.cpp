@@ -1,0 +1,371 @@
+#include "layers/cpu/winograd.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "layers/cpu/winograd_product.h"
+
+namespace poseidon::layers::cpu {
+namespace {
+
+using namespace winograd;
+
+/// A block of tiles, input and output, has about this much room; with it the transformed weight and
+/// what comes and goes are to fit a second-level cache of 1 MiB.
+constexpr int64_t kCacheBytes = 512 << 10;
+/// But no fewer tiles than this, so that a weight that fits no cache is used for something.
+constexpr int64_t kLeastTiles = 64;
+
+alignas(64) constexpr std::array<float, kLanes> kZeros{};
+
+/// n x n cells of a plane, zero where it has none.
+template <int n>
+class Cells {
+ public:
+  Cells(const float* plane, const Shape& shape, int64_t y, int64_t x)
+      : plane_(plane), height_(shape.height()), width_(shape.width()), y_(y), x_(x) {}
+
+  bool inside() const { return y_ >= 0 && x_ >= 0 && y_ + n <= height_ && x_ + n <= width_; }
+  /// Of cells that are all inside.
+  Row<n> dense_row(size_t i) const {
+    Row<n> row;
+    for (size_t k = 0; k < n; ++k) row[k] = load<Float>(at(i, k));
+    return row;
+  }
+  Row<n> row(size_t i) const {
+    const int64_t y = y_ + static_cast<int64_t>(i);
+    const bool has_row = y >= 0 && y < height_;
+    Row<n> row;
+    for (size_t k = 0; k < n; ++k) {
+      const int64_t x = x_ + static_cast<int64_t>(k);
+      // A choice of addresses, which needs no branch.
+      row[k] = load<Float>(has_row & (x >= 0) & (x < width_) ? at(i, k) : kZeros.data());
+    }
+    return row;
+  }
+
+ private:
+  const float* at(size_t i, size_t k) const {
+    return plane_ +
+           ((y_ + static_cast<int64_t>(i)) * width_ + x_ + static_cast<int64_t>(k)) * kLanes;
+  }
+
+  const float* plane_;
+  int64_t height_, width_, y_, x_;
+};
+
+/// Brings cells into the basis.
+template <int n, class Change>
+void store_points(const Cells<n>& cells, const Change& change, const Matrices& room, int64_t tile,
+                  int64_t channel) {
+  const auto put = [&](size_t x, const Row<kSide>& column) {
+    for (size_t y = 0; y < kSide; ++y) store(room.at(y * kSide + x, tile, channel), column[y]);
+  };
+  if (cells.inside())
+    both_ways<kSide, n>([&](size_t y) { return cells.dense_row(y); }, change, put);
+  else
+    both_ways<kSide, n>([&](size_t y) { return cells.row(y); }, change, put);
+}
+
+template <int kTaps>
+class WinogradOf final : public Winograd {
+ public:
+  WinogradOf(const WinogradGeometry& geometry, int threads)
+      : g_(geometry),
+        inputs_(geometry.input.channels() / geometry.groups),
+        outputs_(geometry.output.channels() / geometry.groups),
+        tile_rows_(parts_of(geometry.output.height(), kOut)),
+        tile_columns_(parts_of(geometry.output.width(), kOut)),
+        tiles_(geometry.output.samples() * tile_rows_ * tile_columns_) {
+    divide_among(threads);
+    const int64_t of_part = parts_of(tiles_, tile_parts_);
+    const int64_t fitting = kCacheBytes / (kPoints * (inputs_ + outputs_) * 4);
+    const int64_t blocks = parts_of(of_part, std::max(fitting, kLeastTiles));
+    block_ = parts_of(parts_of(of_part, blocks), kRows) * kRows;
+  }
+
+  size_t forward_scratch_bytes() const override {
+    return sizeof(float) * static_cast<size_t>(weight_room() + shares() * tile_room());
+  }
+
+  size_t backward_weights_scratch_bytes() const override {
+    return sizeof(float) * static_cast<size_t>(tile_parts_ * sums_room() + shares() * tile_room());
+  }
+
+  void forward(const float* input, const float* weight, const Extras& extras, float* output,
+               std::byte* scratch) const override {
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      Extras own = extras;
+      if (own.bias != nullptr) own.bias += group * outputs_;
+      forward_group(input + group * inputs_ * g_.input.area(), weight + group * weights(), own,
+                    output + group * outputs_ * g_.output.area(), scratch);
+    }
+  }
+
+  void backward_weights(const float* input, const float* output_gradient, float* weight,
+                        float* bias, std::byte* scratch) const override {
+    for (int64_t group = 0; group < g_.groups; ++group)
+      weights_of_group(input + group * inputs_ * g_.input.area(),
+                       output_gradient + group * outputs_ * g_.output.area(),
+                       weight + group * weights(),
+                       bias == nullptr ? nullptr : bias + group * outputs_, scratch);
+  }
+
+ private:
+  static constexpr int kOut = kSide + 1 - kTaps;  ///< outputs of a tile, in height and width
+
+  int64_t weights() const { return kTaps * kTaps * inputs_ * outputs_; }  ///< of a group
+
+  void forward_group(const float* input, const float* weight, const Extras& extras, float* output,
+                     std::byte* scratch) const {
+    auto* memory = reinterpret_cast<float*>(scratch);
+    const Matrices points = weight_at(memory);
+    transform_weight(weight, extras.turned, points);
+    for_shares(memory + weight_room(), [&](const Share& share, const Matrices& in,
+                                           const Matrices& out) {
+      for_blocks(share, [&](const Range& tiles) {
+        take_input(tiles, input, in);
+        for (size_t p = 0; p < kPoints; ++p)
+          for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
+            product(p, column, in, parts_of(tiles.count(), kRows) * kRows, points, out);
+        give_output(tiles, share.outputs, out, extras, output);
+      });
+    });
+  }
+
+  void weights_of_group(const float* input, const float* output_gradient, float* weight,
+                        float* bias, std::byte* scratch) const {
+    auto* sums = reinterpret_cast<float*>(scratch);
+    for_shares(sums + tile_parts_ * sums_room(), [&](const Share& share, const Matrices& in,
+                                                     const Matrices& out) {
+      float* own = sums + share.tile_part * sums_room();
+      std::fill(own + weight_room() + share.outputs.first, own + weight_room() + share.outputs.end,
+                0.0F);
+      for_blocks(share, [&](const Range& tiles) {
+        take_input(tiles, input, in);
+        take_gradient(tiles, share.outputs, output_gradient, out, own + weight_room());
+        for (size_t p = 0; p < kPoints; ++p)
+          for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
+            transposed_product(p, column, in, tiles.count(), out, weight_at(own),
+                               tiles.first > share.tiles.first);
+      });
+    });
+    finish_weights(sums, weight);
+    if (bias == nullptr) return;
+    for (int64_t k = 0; k < outputs_; k += kLanes)
+      store(bias + k, sum_of_parts(sums + weight_room() + k));
+  }
+
+  static int64_t parts_of(int64_t whole, int64_t size) { return (whole + size - 1) / size; }
+
+  struct Range {
+    int64_t first, end;
+    int64_t count() const { return end - first; }
+  };
+  /// What one thread does: some tiles, of some outputs.
+  struct Share {
+    int64_t tile_part;
+    Range tiles, outputs;
+  };
+
+  /// Threads divide the tiles among them. But each of such parts reads the whole transformed
+  /// weight, and has its own sums of the weight's gradients: where those are more than the tiles,
+  /// the threads divide the outputs, and each brings all the input's tiles into the basis.
+  void divide_among(int threads) {
+    output_parts_ = 1;
+    if (threads * inputs_ * outputs_ > tiles_ * (inputs_ + outputs_))
+      output_parts_ = std::gcd(threads, std::max<int64_t>(1, outputs_ / kStrip));
+    tile_parts_ = std::min(threads / output_parts_, parts_of(tiles_, kRows));
+  }
+  int64_t shares() const { return tile_parts_ * output_parts_; }
+
+  static Range part(int64_t whole, int64_t step, int64_t parts, int64_t index) {
+    const int64_t steps = parts_of(whole, step);
+    return {steps * index / parts * step, std::min(whole, steps * (index + 1) / parts * step)};
+  }
+  Share share_of(int64_t index) const {
+    const int64_t tile_part = index / output_parts_;
+    return {tile_part, part(tiles_, kRows, tile_parts_, tile_part),
+            part(outputs_, kStrip, output_parts_, index % output_parts_)};
+  }
+
+  int64_t weight_room() const { return Matrices::count(inputs_, outputs_); }
+  int64_t sums_room() const { return weight_room() + outputs_; }  ///< of weight and bias
+  int64_t tile_room() const {
+    return Matrices::count(block_, inputs_) + Matrices::count(block_, outputs_);
+  }
+  Matrices weight_at(float* memory) const { return {memory, inputs_, outputs_}; }
+
+  /// Calls body(share, room for a block of its inputs, of its outputs), a thread for each share.
+  template <class Body>
+  void for_shares(float* rooms, const Body& body) const {
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(shares()))
+    for (int64_t i = 0; i < shares(); ++i) {
+      float* room = rooms + i * tile_room();
+      body(share_of(i), Matrices{room, block_, inputs_},
+           Matrices{room + Matrices::count(block_, inputs_), block_, outputs_});
+    }
+  }
+
+  /// Calls body(tiles) for the tiles of a share, block by block.
+  template <class Body>
+  void for_blocks(const Share& share, const Body& body) const {
+    for (int64_t first = share.tiles.first; first < share.tiles.end; first += block_)
+      body(Range{first, std::min(first + block_, share.tiles.end)});
+  }
+
+  /// Calls body(place in the range, channel, the channel's plane, y and x of the tile's first
+  /// output) for tiles and channels of a group: channels outermost, so that planes are read in one
+  /// piece.
+  template <class Element, class Body>
+  void for_tiles(const Range& tiles, const Range& channels, Element* data, const Shape& shape,
+                 const Body& body) const {
+    for (int64_t channel = channels.first; channel < channels.end; channel += kLanes) {
+      const int64_t row = tiles.first / tile_columns_;
+      int64_t sample = row / tile_rows_, y = row % tile_rows_, x = tiles.first % tile_columns_;
+      for (int64_t i = 0; i < tiles.count(); ++i) {
+        Element* plane = data + (sample * shape.channels() + channel) * shape.area();
+        body(i, channel, plane, y * kOut, x * kOut);
+        if (++x < tile_columns_) continue;
+        x = 0;
+        if (++y < tile_rows_) continue;
+        y = 0;
+        ++sample;
+      }
+    }
+  }
+
+  void take_input(const Range& tiles, const float* input, const Matrices& room) const {
+    for_tiles(tiles, {0, inputs_}, input, g_.input,
+              [&](int64_t i, int64_t channel, const float* plane, int64_t y, int64_t x) {
+                const Cells<kSide> cells(plane, g_.input, y - g_.padding[0], x - g_.padding[1]);
+                store_points(cells, Expand{}, room, i, channel);
+              });
+  }
+
+  void take_gradient(const Range& tiles, const Range& outputs, const float* gradient,
+                     const Matrices& room, float* bias) const {
+    for_tiles(tiles, outputs, gradient, g_.output,
+              [&](int64_t i, int64_t channel, const float* plane, int64_t y, int64_t x) {
+                const Cells<kOut> cells(plane, g_.output, y, x);
+                store_points(cells, Evaluate{}, room, i, channel);
+                auto sum = load<Float>(bias + channel);
+                for (size_t row = 0; row < kOut; ++row)
+                  for (const Float& cell : cells.row(row)) sum += cell;
+                store(bias + channel, sum);
+              });
+  }
+
+  void give_output(const Range& tiles, const Range& outputs, const Matrices& room,
+                   const Extras& extras, float* output) const {
+    for_tiles(tiles, outputs, output, g_.output,
+              [&](int64_t i, int64_t channel, float* plane, int64_t y, int64_t x) {
+                const Float bias =
+                    extras.bias != nullptr ? load<Float>(extras.bias + channel) : Float{};
+                give_tile(room, i, channel, bias, extras.relu, plane, y, x);
+              });
+  }
+
+  void give_tile(const Matrices& room, int64_t tile, int64_t channel, const Float& bias,
+                 const std::optional<float>& relu, float* plane, int64_t y, int64_t x) const {
+    const auto height = static_cast<size_t>(std::min<int64_t>(kOut, g_.output.height() - y));
+    const auto width = static_cast<size_t>(std::min<int64_t>(kOut, g_.output.width() - x));
+    float* corner = plane + (y * g_.output.width() + x) * kLanes;
+    const auto row_of = [&](size_t row) {
+      Row<kSide> points;
+      for (size_t k = 0; k < kSide; ++k)
+        points[k] = load<Float>(room.at(row * kSide + k, tile, channel));
+      return points;
+    };
+    const auto put = [&](size_t k, const Row<kOut>& column) {
+      if (k >= width) return;
+      for (size_t row = 0; row < height; ++row) {
+        Float value = column[row] + bias;
+        if (relu) value = value > 0 ? value : *relu * value;
+        store(corner + (static_cast<int64_t>(row) * g_.output.width() + static_cast<int64_t>(k)) *
+                           kLanes,
+              value);
+      }
+    };
+    both_ways<kOut, kSide>(row_of, Gather<kOut>{}, put);
+  }
+
+  /// Calls body(block of inputs, of outputs, the kernels of both) for the whole weight.
+  template <class Element, class Body>
+  void for_kernels(Element* weight, const Body& body) const {
+    const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;
+#pragma omp parallel for collapse(2) schedule(static) num_threads(static_cast<int>(shares()))
+    for (int64_t o = 0; o < to; ++o)
+      for (int64_t i = 0; i < from; ++i)
+        body(i * kLanes, o * kLanes, weight + (o * from + i) * kTaps * kTaps * kLanes * kLanes);
+  }
+  static int64_t tap(size_t y, size_t x) {
+    return static_cast<int64_t>(y * kTaps + x) * kLanes * kLanes;
+  }
+
+  void transform_weight(const float* weight, bool turned, const Matrices& points) const {
+    for_kernels(weight, [&](int64_t input, int64_t output, const float* kernels) {
+      for (int64_t i = 0; i < kLanes; ++i)
+        both_ways<kSide, kTaps>(
+            [&](size_t y) {
+              Row<kTaps> row;
+              for (size_t x = 0; x < kTaps; ++x)
+                row[x] =
+                    load<Float>(kernels + (turned ? tap(kTaps - 1 - y, kTaps - 1 - x) : tap(y, x)) +
+                                i * kLanes);
+              return row;
+            },
+            [](const auto& line) { return scaled(Evaluate{}(line)); },
+            [&](size_t x, const Row<kSide>& column) {
+              for (size_t y = 0; y < kSide; ++y)
+                store(points.at(y * kSide + x, input + i, output), column[y]);
+            });
+    });
+  }
+
+  void finish_weights(float* sums, float* weight) const {
+    for_kernels(weight, [&](int64_t input, int64_t output, float* kernels) {
+      for (int64_t i = 0; i < kLanes; ++i)
+        both_ways<kTaps, kSide>(
+            [&](size_t y) {
+              Row<kSide> row;
+              for (size_t x = 0; x < kSide; ++x)
+                row[x] = sum_of_parts(weight_at(sums).at(y * kSide + x, input + i, output));
+              return row;
+            },
+            [](const auto& line) { return Gather<kTaps>{}(scaled(line)); },
+            [&](size_t x, const Row<kTaps>& column) {
+              for (size_t y = 0; y < kTaps; ++y) store(kernels + tap(y, x) + i * kLanes, column[y]);
+            });
+    });
+  }
+
+  /// Of one vector of the first part's sums and its like in the others'.
+  Float sum_of_parts(const float* first) const {
+    Float sum = load<Float>(first);
+    for (int64_t part = 1; part < tile_parts_; ++part)
+      sum += load<Float>(first + part * sums_room());
+    return sum;
+  }
+
+  WinogradGeometry g_;
+  int64_t inputs_, outputs_;  ///< channels of a group
+  int64_t tile_rows_, tile_columns_, tiles_;
+  int64_t tile_parts_ = 1, output_parts_ = 1;
+  int64_t block_ = 0;  ///< tiles that go through all steps together
+};
+
+}  // namespace
+
+WinogradGeometry WinogradGeometry::of_backward_data() const {
+  return {kernel, {kernel - 1 - padding[0], kernel - 1 - padding[1]}, groups, output, input};
+}
+
+std::unique_ptr<Winograd> Winograd::make(const WinogradGeometry& geometry, int threads) {
+  if (geometry.kernel == 3) return std::make_unique<WinogradOf<3>>(geometry, threads);
+  check(geometry.kernel == 5, "Winograd's method is made for kernels of 3 and of 5");
+  return std::make_unique<WinogradOf<5>>(geometry, threads);
+}
+
+}  // namespace poseidon::layers::cpu

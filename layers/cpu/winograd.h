@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/tensor.h"
+
+namespace poseidon::layers::cpu {
+
+/// What a convolution by Winograd's method works on. Stride and dilation are 1, and the
+/// channels of a group come in multiples of 16.
+struct WinogradGeometry {
+  int64_t kernel = 0;                    ///< r, of height and width: 3 or 5
+  std::array<int64_t, 2> padding{0, 0};  ///< less than r
+  int64_t groups = 1;
+  Shape input, output;  ///< (samples, channels, height, width)
+
+  /// Of the convolution that makes the input's gradient of the output's.
+  WinogradGeometry of_backward_data() const;
+};
+
+/// Convolution by Winograd's minimal filtering F(m x m, r x r), m + r = 7 (A. Lavin and S. Gray,
+/// "Fast Algorithms for Convolutional Neural Networks", arXiv 1509.09308, section 4). The input is
+/// cut into tiles of 6 x 6 that overlap by r - 1; tiles and weight are brought into a basis of 36
+/// elements, in which convolution is one product over the channels for each element; and the
+/// products are brought back to m x m outputs. That is 36 products in place of 100 for r = 5, of
+/// 144 for r = 3.
+///
+/// Activations are blocked16. The weight lies as OIhw16i16o: [outputs / 16][inputs / 16][r][r]
+/// [16 inputs][16 outputs], with groups one such after the other (gOIhw16i16o). The bits of the
+/// weight's gradient depend on the number of threads.
+class Winograd {
+ public:
+#ifdef __AVX512F__
+  static constexpr bool kIsFast = true;
+#else
+  static constexpr bool kIsFast = false;  ///< its 16 sums of 16 channels want 32 registers
+#endif
+
+  static std::unique_ptr<Winograd> make(const WinogradGeometry& geometry, int threads);
+  virtual ~Winograd() = default;
+
+  virtual size_t forward_scratch_bytes() const = 0;
+  virtual size_t backward_weights_scratch_bytes() const = 0;
+
+  /// What forward() is to do besides.
+  struct Extras {
+    const float* bias = nullptr;
+    std::optional<float> relu = {};  ///< the negative slope
+    bool turned = false;             ///< the kernels by 180 degrees, which makes it backward data
+  };
+  virtual void forward(const float* input, const float* weight, const Extras& extras, float* output,
+                       std::byte* scratch) const = 0;
+  /// Gradients of weight and, where `bias` is not null, of bias.
+  virtual void backward_weights(const float* input, const float* output_gradient, float* weight,
+                                float* bias, std::byte* scratch) const = 0;
+};
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "layers/cpu/winograd_basis.h"
+
+namespace poseidon::layers::cpu::winograd {
+
+inline constexpr int64_t kRows = 8;            ///< rows of a product come in multiples of this
+inline constexpr int64_t kStrip = 2 * kLanes;  ///< columns that are computed at a time
+
+/// Matrices for each of the points. A matrix lies as [columns / 16][rows][16], so that whatever
+/// walks down a vector of columns reads memory in one piece; the points are kept a little apart,
+/// since powers of two between them would make them meet in the same cache sets.
+struct Matrices {
+  float* data;
+  int64_t rows, columns;
+
+  static int64_t count(int64_t rows, int64_t columns) {
+    return kPoints * (rows * columns + kLanes);
+  }
+  float* at(size_t point, int64_t row, int64_t column) const {
+    return data + static_cast<int64_t>(point) * (rows * columns + kLanes) +
+           column / kLanes * row_block() + row * kLanes + column % kLanes;
+  }
+  int64_t row_block() const { return rows * kLanes; }  ///< from one vector of columns to the next
+};
+
+/// For one point, the columns of C from `column` to the end of their strip: the first `rows` rows,
+/// rounded up to kRows, of C = A B.
+void product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
+             const Matrices& c);
+/// C = A^T B, or C += A^T B, where A and B have `rows` rows.
+void transposed_product(size_t point, int64_t column, const Matrices& a, int64_t rows,
+                        const Matrices& b, const Matrices& c, bool add);
+
+}  // namespace poseidon::layers::cpu::winograd

@@ -1,0 +1,203 @@
+#include "layers/cpu/winograd.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/philox.h"
+#include "core/tensor.h"
+
+using namespace poseidon;
+using layers::cpu::Winograd;
+using layers::cpu::WinogradGeometry;
+
+namespace {
+
+using Values = std::vector<double>;
+
+Values random_values(int64_t count, uint64_t seed) {
+  RandomStream random(seed, RandomPurpose::kGeneration, 0, 0);
+  Values values(static_cast<size_t>(count));
+  for (double& value : values) value = random.next_uniform(-1, 1);
+  return values;
+}
+
+/// A convolution in double precision by its definition; canonical order everywhere.
+struct Direct {
+  WinogradGeometry g;
+  int64_t inputs = g.input.channels() / g.groups, outputs = g.output.channels() / g.groups;
+
+  size_t input_at(int64_t n, int64_t c, int64_t y, int64_t x) const {
+    return static_cast<size_t>(
+        ((n * g.input.channels() + c) * g.input.height() + y) * g.input.width() + x);
+  }
+  size_t output_at(int64_t n, int64_t c, int64_t y, int64_t x) const {
+    return static_cast<size_t>(
+        ((n * g.output.channels() + c) * g.output.height() + y) * g.output.width() + x);
+  }
+  size_t weight_at(int64_t o, int64_t i, int64_t y, int64_t x) const {
+    return static_cast<size_t>(((o * inputs + i) * g.kernel + y) * g.kernel + x);
+  }
+
+  /// Calls body(place in the input, in the weight, in the output) for every product.
+  template <class Body>
+  void for_products(const Body& body) const {
+    const int64_t taps = g.kernel * g.kernel;
+    for (int64_t n = 0; n < g.input.samples(); ++n)
+      for (int64_t o = 0; o < g.output.channels(); ++o)
+        for (int64_t cell = 0; cell < g.output.area(); ++cell)
+          for (int64_t i = 0; i < inputs; ++i)
+            for (int64_t tap = 0; tap < taps; ++tap) {
+              const int64_t y = cell / g.output.width(), x = cell % g.output.width();
+              const int64_t in_y = y + tap / g.kernel - g.padding[0];
+              const int64_t in_x = x + tap % g.kernel - g.padding[1];
+              if (in_y < 0 || in_y >= g.input.height() || in_x < 0 || in_x >= g.input.width())
+                continue;
+              body(input_at(n, o / outputs * inputs + i, in_y, in_x),
+                   weight_at(o, i, tap / g.kernel, tap % g.kernel), output_at(n, o, y, x));
+            }
+  }
+};
+
+std::vector<float> to_blocked(const Values& canonical, const Shape& shape) {
+  std::vector<float> blocked(canonical.size());
+  const int64_t area = shape.area();
+  for (int64_t i = 0; i < shape.count(); ++i) {
+    const int64_t n = i / (shape.channels() * area), c = i / area % shape.channels();
+    const int64_t place = ((n * shape.channels() + c / 16 * 16) * area + i % area * 16) + c % 16;
+    blocked[static_cast<size_t>(place)] = static_cast<float>(canonical[static_cast<size_t>(i)]);
+  }
+  return blocked;
+}
+
+/// Where weight (o, i, tap) lies: [group][o / 16][i / 16][tap][i % 16][o % 16], or, for backward
+/// data, [group][i / 16][o / 16][tap][o % 16][i % 16].
+size_t place_of_weight(const Direct& d, int64_t o, int64_t i, int64_t tap, bool backward) {
+  const int64_t taps = d.g.kernel * d.g.kernel, group = o / d.outputs;
+  int64_t outer = o % d.outputs, inner = i, inners = d.inputs;
+  if (backward) {
+    std::swap(outer, inner);
+    inners = d.outputs;
+  }
+  return static_cast<size_t>(group * d.outputs * d.inputs * taps +
+                             ((outer / 16 * (inners / 16) + inner / 16) * taps + tap) * 256 +
+                             inner % 16 * 16 + outer % 16);
+}
+
+std::vector<float> pack_weight(const Direct& d, const Values& weight, bool backward) {
+  std::vector<float> packed(weight.size());
+  const int64_t taps = d.g.kernel * d.g.kernel;
+  for (int64_t k = 0; k < static_cast<int64_t>(weight.size()); ++k) {
+    const int64_t o = k / (d.inputs * taps), i = k / taps % d.inputs;
+    packed[place_of_weight(d, o, i, k % taps, backward)] =
+        static_cast<float>(weight[static_cast<size_t>(k)]);
+  }
+  return packed;
+}
+
+void check_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - expected[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+  }
+  CHECK(worst <= 1e-5 * largest);
+}
+
+std::vector<std::byte> scratch_of(size_t bytes) { return std::vector<std::byte>(bytes); }
+
+void check_forward(const Direct& d, int threads) {
+  const Values input = random_values(d.g.input.count(), 1);
+  const Values weight =
+      random_values(d.g.output.channels() * d.inputs * d.g.kernel * d.g.kernel, 2);
+  const Values bias = random_values(d.g.output.channels(), 3);
+  Values output(static_cast<size_t>(d.g.output.count()));
+  for (size_t i = 0; i < output.size(); ++i)
+    output[i] = bias[i / static_cast<size_t>(d.g.output.area()) % bias.size()];
+  d.for_products([&](size_t x, size_t w, size_t y) { output[y] += input[x] * weight[w]; });
+  for (double& value : output) value = value > 0 ? value : 0.25 * value;
+
+  const auto winograd = Winograd::make(d.g, threads);
+  auto scratch = scratch_of(winograd->forward_scratch_bytes());
+  std::vector<float> got(output.size());
+  const std::vector<float> narrow_bias(bias.begin(), bias.end());
+  winograd->forward(to_blocked(input, d.g.input).data(), pack_weight(d, weight, false).data(),
+                    {.bias = narrow_bias.data(), .relu = 0.25F}, got.data(), scratch.data());
+  check_near(got, to_blocked(output, d.g.output));
+}
+
+void check_backward(const Direct& d, int threads) {
+  const Values input = random_values(d.g.input.count(), 1);
+  const Values weight =
+      random_values(d.g.output.channels() * d.inputs * d.g.kernel * d.g.kernel, 2);
+  const Values gradient = random_values(d.g.output.count(), 4);
+  Values to_input(input.size()), to_weight(weight.size());
+  d.for_products([&](size_t x, size_t w, size_t y) {
+    to_input[x] += gradient[y] * weight[w];
+    to_weight[w] += gradient[y] * input[x];
+  });
+  Values to_bias(static_cast<size_t>(d.g.output.channels()));
+  for (size_t i = 0; i < gradient.size(); ++i)
+    to_bias[i / static_cast<size_t>(d.g.output.area()) % to_bias.size()] += gradient[i];
+
+  const std::vector<float> blocked_gradient = to_blocked(gradient, d.g.output);
+  const auto data = Winograd::make(d.g.of_backward_data(), threads);
+  auto scratch = scratch_of(data->forward_scratch_bytes());
+  std::vector<float> got(input.size());
+  data->forward(blocked_gradient.data(), pack_weight(d, weight, true).data(), {.turned = true},
+                got.data(), scratch.data());
+  check_near(got, to_blocked(to_input, d.g.input));
+
+  const auto weights = Winograd::make(d.g, threads);
+  scratch = scratch_of(weights->backward_weights_scratch_bytes());
+  std::vector<float> got_weight(weight.size()), got_bias(to_bias.size());
+  weights->backward_weights(to_blocked(input, d.g.input).data(), blocked_gradient.data(),
+                            got_weight.data(), got_bias.data(), scratch.data());
+  check_near(got_weight, pack_weight(d, to_weight, false));
+  check_near(got_bias, {to_bias.begin(), to_bias.end()});
+}
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::array kThreads{1};  // libgomp's barriers are invisible to it
+#else
+constexpr std::array kThreads{1, 2, 3};
+#endif
+
+void check_all(int64_t kernel, std::array<int64_t, 2> padding, int64_t groups, Shape input,
+               int64_t outputs) {
+  const Shape output{input.samples(), outputs, input.height() + 2 * padding[0] - kernel + 1,
+                     input.width() + 2 * padding[1] - kernel + 1};
+  const Direct direct{{kernel, padding, groups, input, output}};
+  for (const int threads : kThreads) {
+    CAPTURE(kernel);
+    CAPTURE(threads);
+    CAPTURE(input.text());
+    check_forward(direct, threads);
+    check_backward(direct, threads);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("winograd: kernels of 3 and 5, sizes that fill no tile, borders narrow and wide") {
+  check_all(3, {1, 1}, 1, {2, 16, 9, 7}, 32);
+  check_all(3, {0, 2}, 1, {1, 32, 5, 6}, 16);
+  check_all(5, {2, 2}, 1, {2, 16, 7, 9}, 48);
+  check_all(5, {4, 0}, 1, {1, 48, 6, 5}, 16);
+}
+
+TEST_CASE("winograd: groups") {
+  check_all(3, {1, 1}, 2, {2, 32, 6, 6}, 64);
+  check_all(5, {2, 2}, 3, {1, 48, 6, 6}, 48);
+}
+
+TEST_CASE("winograd: more tiles than a block has, and fewer than threads") {
+  check_all(3, {1, 1}, 1, {1, 16, 44, 44}, 16);
+  check_all(3, {1, 1}, 1, {1, 16, 2, 2}, 16);
+}
+
+TEST_CASE("winograd: threads divide the outputs of a weight that outweighs the tiles") {
+  check_all(3, {1, 1}, 1, {1, 64, 4, 4}, 192);
+  check_all(5, {2, 2}, 1, {1, 64, 4, 4}, 80);
+}
