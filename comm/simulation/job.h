@@ -69,8 +69,4 @@ struct SimulatedJobResult {
 
 SimulatedJobResult run_job(const SimulatedJobOptions& options);
 
-/// The digest of all values after `steps` steps, computed one shard after another: what every
-/// undisturbed run must come to.
-uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps);
-
 }  // namespace poseidon::comm

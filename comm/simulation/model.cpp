@@ -93,4 +93,29 @@ uint32_t ComputeModel::digest(const Replica& replica) {
   return crc;
 }
 
+uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
+  const ComputeModel model(plan, seed);
+  Replica replica = model.first_values(), sums = replica;
+  const Part everything{0, static_cast<uint32_t>(plan.logical_shards)};
+  for (int64_t step = 0; step < steps; ++step)
+    for (uint32_t layer = 0; layer < replica.size(); ++layer) {
+      if (plan.layers[layer].scheme == Scheme::kSfb) {
+        const LayerTraffic& traffic = plan.layers[layer].traffic;
+        std::vector<float> deltas(static_cast<size_t>(plan.global_batch * traffic.rows));
+        std::vector<float> activations(static_cast<size_t>(plan.global_batch * traffic.columns));
+        model.factor(static_cast<uint64_t>(step), layer, 0, 0, deltas);
+        model.factor(static_cast<uint64_t>(step), layer, 1, 0, activations);
+        model.rebuild(layer, deltas, activations, sums[layer]);
+      }
+      for (uint32_t tensor = 0; tensor < replica[layer].size(); ++tensor) {
+        std::vector<float>& value = replica[layer][tensor];
+        if (plan.layers[layer].scheme != Scheme::kSfb)
+          model.gradient(static_cast<uint64_t>(step), layer, tensor, everything,
+                         sums[layer][tensor]);
+        ComputeModel::update(value, sums[layer][tensor], value);
+      }
+    }
+  return ComputeModel::digest(replica);
+}
+
 }  // namespace poseidon::comm

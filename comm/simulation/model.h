@@ -41,4 +41,8 @@ class ComputeModel {
   const uint64_t seed_;
 };
 
+/// The digest of all values after `steps` steps, computed one shard after another: what every
+/// undisturbed run must come to.
+uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps);
+
 }  // namespace poseidon::comm

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/simulation/job.h"
+#include "comm/simulation/model.h"
 #include "comm/traffic.h"
 #include "tests/comm/seeds/scenario.h"
 

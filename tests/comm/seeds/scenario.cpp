@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "comm/simulation/model.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

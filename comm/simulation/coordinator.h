@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/coordinator.h"
+#include "comm/simulation/model.h"
+#include "comm/simulation/world.h"
+
+namespace poseidon::comm {
+
+/// A coordinator that writes down what it hears and takes a checkpoint into memory.
+class SimulatedCoordinator final : public CoordinatorHost {
+ public:
+  SimulatedCoordinator(SimulatedWorld& world, int node);
+
+  Coordinator& coordinator() { return coordinator_; }
+
+  Json job() override { return Json::object(); }
+  void refused(const std::string&, const std::string&) override {}
+  void joined(NodeId, const std::string&) override {}
+  bool wants_link() override { return world_.options.measures_link; }
+  void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }
+  Json plan(const std::vector<Fact>&) override { return Json::object(); }
+  void started() override {}
+  void noted(NodeId, const Note&) override {}
+  void agreed(int64_t step) override { world_.result.agreed[step] = 0; }
+  std::string tensor_name(size_t) override { return "all values"; }
+  Placement place(uint16_t, const FrameHeader& header) override;
+  void received(uint16_t, const FrameHeader&) override {}
+  void failed(const Loss&) override {}
+  bool wants_checkpoint(int64_t) override { return true; }
+  void saved(uint16_t, int64_t) override;
+  void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
+  void ended(const Outcome& outcome) override { world_.result.outcome = outcome; }
+
+ private:
+  SimulatedWorld& world_;
+  Coordinator coordinator_;
+  Replica replica_;
+};
+
+}  // namespace poseidon::comm

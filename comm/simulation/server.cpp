@@ -1,0 +1,31 @@
+#include "comm/simulation/server.h"
+
+namespace poseidon::comm {
+
+SimulatedServer::SimulatedServer(SimulatedWorld& world, NodeId id, int node)
+    : world_(world), member_(world.member_options(id), world.network.transport(node), *this) {}
+
+void SimulatedServer::planned(const Planned& planned) {
+  shard_ = std::make_unique<ServerShard>(
+      world_.options.plan, member_.rank(),
+      ServerShard::Options{.view = static_cast<uint32_t>(planned.view),
+                           .carries_payload = world_.options.carries_payload},
+      member_);
+  member_.ready({}, false);
+}
+
+void SimulatedServer::forgotten(NodeId from) {
+  if (shard_ != nullptr && from.role == Role::kWorker) shard_->forget(from.rank);
+}
+
+std::string SimulatedServer::awaiting(NodeId node) {
+  return shard_ == nullptr || node.role != Role::kWorker ? "" : shard_->awaiting(node.rank);
+}
+
+void SimulatedServer::failed(const Loss&, bool alone) {
+  if (!alone) return member_.stopped(0);
+  over_ = true;
+  member_.leave();
+}
+
+}  // namespace poseidon::comm

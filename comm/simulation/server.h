@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "comm/member.h"
+#include "comm/server_shard.h"
+#include "comm/simulation/world.h"
+
+namespace poseidon::comm {
+
+/// A server, whose work is all in its ServerShard.
+class SimulatedServer final : public MemberHost {
+ public:
+  SimulatedServer(SimulatedWorld& world, NodeId id, int node);
+
+  Member& member() { return member_; }
+  bool over() const { return over_; }
+  const ServerShard* shard() const { return shard_.get(); }
+
+  void welcomed(uint16_t, const Json&) override { member_.prepared({}); }
+  void refused(const std::string&) override { over_ = true; }
+  void planned(const Planned& planned) override;
+  void started(uint64_t) override {}
+  Placement place(NodeId from, const FrameHeader& header) override {
+    return shard_->place(from.rank, header);
+  }
+  void received(NodeId from, const FrameHeader& header) override {
+    shard_->received(from.rank, header);
+  }
+  void forgotten(NodeId from) override;
+  void noted(const Note&) override {}
+  int64_t offer_halt() override { return 0; }
+  void halt(int64_t) override {}
+  void concluded() override { member_.finished(0); }
+  std::string awaiting(NodeId node) override;
+  int64_t step_under_way() override { return 0; }
+  void failed(const Loss&, bool alone) override;
+  void save(int64_t) override {}
+  void dismissed() override { over_ = true; }
+
+ private:
+  SimulatedWorld& world_;
+  Member member_;
+  std::unique_ptr<ServerShard> shard_;
+  bool over_ = false;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,23 @@
+#include "comm/simulation/world.h"
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+using namespace std::chrono_literals;
+
+std::string SimulatedWorld::address_of(NodeId node) {
+  return text(node.role == Role::kWorker ? "w" : node.role == Role::kServer ? "s" : "c", node.rank);
+}
+
+Member::Options SimulatedWorld::member_options(NodeId node) const {
+  return {.role = node.role,
+          .wanted_rank = node.rank,
+          .coordinator = address_of({}),
+          .address = address_of(node),
+          .facts = {{"build", "simulated"}},
+          .join_timeout = 30s,
+          .carries_payload = options.carries_payload};
+}
+
+}  // namespace poseidon::comm

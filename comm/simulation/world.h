@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "comm/member.h"
+#include "comm/simulation/job.h"
+#include "comm/simulation/model.h"
+#include "comm/simulation/network.h"
+
+namespace poseidon::comm {
+
+/// What all nodes of a simulated job know.
+struct SimulatedWorld {
+  const SimulatedJobOptions& options;
+  SimulatedNetwork& network;
+  ComputeModel model;
+  SimulatedJobResult& result;
+
+  /// Where the other nodes reach `node`.
+  static std::string address_of(NodeId node);
+  /// How a worker or a server takes part.
+  Member::Options member_options(NodeId node) const;
+};
+
+}  // namespace poseidon::comm
