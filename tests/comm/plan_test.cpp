@@ -3,12 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 
 #include "comm/cost_model.h"
 #include "comm/scheme_choice.h"
 #include "comm/traffic.h"
-#include "core/error.h"
+#include "tests/comm/small_plan.h"
 #include "tests/comm/vgg19.h"
 
 using namespace poseidon;
@@ -19,39 +18,6 @@ namespace {
 const LayerPlan& layer_of(const Plan& plan, const std::string& name) {
   return *std::find_if(plan.layers.begin(), plan.layers.end(),
                        [&](const LayerPlan& layer) { return layer.traffic.name == name; });
-}
-
-/// "PPSPS": the scheme of each layer.
-std::string schemes_of(const Plan& plan) {
-  std::string schemes;
-  for (const LayerPlan& layer : plan.layers)
-    schemes += layer.scheme == Scheme::kSfb ? 'S' : layer.scheme == Scheme::kPs ? 'P' : 'L';
-  return schemes;
-}
-
-template <class Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-/// A normalized convolution, a linear layer that is large and one that is small.
-std::vector<LayerTraffic> small_network() {
-  return {convolution_traffic("conv", 64, 576),
-          {.name = "bn",
-           .type = "batch_norm",
-           .rows = 64,
-           .columns = 1,
-           .tensors = {{.name = "scale", .elements = 64},
-                       {.name = "shift", .elements = 64},
-                       {.name = "running_mean", .elements = 64, .statistic = true},
-                       {.name = "running_variance", .elements = 64, .statistic = true}}},
-          linear_traffic("fc1", 512, 1024),
-          linear_traffic("fc2", 10, 512)};
 }
 
 /// Bytes of a layer over all nodes, counted message by message.
@@ -125,36 +91,6 @@ TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and s
       if (layer.traffic.linear) bias += layer.bytes - layer.ps_bytes;
     CHECK(plan.bytes_per_node + bias == row.hybrid);
     CHECK(bias == (i < 5 ? bias_of_1000[i] : bias_of_22k[i - 5]));
-  }
-}
-
-TEST_CASE("seconds that the bytes of a step take, one direction") {
-  struct Row {
-    int64_t classes, nodes;
-    double hybrid_10g, all_ps_10g, hybrid_40g, all_ps_40g;
-  };
-  const std::vector<Row> rows{
-      {1000, 2, 0.068, 0.460, 0.017, 0.115},   {1000, 4, 0.109, 0.690, 0.027, 0.172},
-      {1000, 8, 0.143, 0.805, 0.036, 0.201},   {1000, 16, 0.185, 0.862, 0.046, 0.216},
-      {1000, 32, 0.259, 0.891, 0.065, 0.223},  {21841, 2, 0.071, 0.733, 0.018, 0.183},
-      {21841, 4, 0.116, 1.099, 0.029, 0.275},  {21841, 8, 0.158, 1.283, 0.039, 0.321},
-      {21841, 16, 0.218, 1.374, 0.054, 0.344}, {21841, 32, 0.325, 1.420, 0.081, 0.355}};
-  for (const Row& row : rows) {
-    CAPTURE(row.classes);
-    CAPTURE(row.nodes);
-    // Without compute, a prediction is the time on the wire.
-    PlanRequest request = on_nodes(vgg19(row.classes), row.nodes);
-    request.times.assign(request.layers.size(), {0, 0});
-    const auto seconds = [&](const char* scheme, double mbps) {
-      request.scheme = scheme;
-      request.link_mbps = mbps;
-      return make_plan(request).predicted_step_ms / 1000;
-    };
-    const auto near = [](double value) { return doctest::Approx(value).epsilon(0.0006 / value); };
-    CHECK(seconds("auto", 10000) == near(row.hybrid_10g));
-    CHECK(seconds("ps", 10000) == near(row.all_ps_10g));
-    CHECK(seconds("auto", 40000) == near(row.hybrid_40g));
-    CHECK(seconds("ps", 40000) == near(row.all_ps_40g));
   }
 }
 
@@ -326,94 +262,6 @@ TEST_CASE("a plan for a thousand workers and servers is made") {
   const Plan plan = make_plan(on_nodes(vgg19(1000), 1000));
   CHECK(plan.bytes_per_node > 0);
   CHECK(schemes_of(plan) == "PPPPPPPPPPPPPPPPPPP");
-}
-
-namespace {
-
-/// Four layers that take a millisecond each way, on a link that moves 1000 bytes in one.
-PlanRequest timed_request() {
-  PlanRequest request = on_nodes(small_network(), 4);
-  request.policy = "time";
-  request.times.assign(4, {1, 1});
-  request.link_mbps = 8;
-  request.rebuild_gflops = 1000;
-  return request;
-}
-
-double predicted_with(PlanRequest request, const std::string& scheme) {
-  request.policy = "bytes";
-  request.scheme = scheme;
-  return make_plan(request).predicted_step_ms;
-}
-
-}  // namespace
-
-TEST_CASE("policy \"time\" is never slower than the others, and says what it predicts") {
-  PlanRequest request = timed_request();
-  for (const Overlap overlap : {Overlap::kPriority, Overlap::kBarrier, Overlap::kNone})
-    for (const double mbps : {8.0, 1000.0, 100000.0})
-      for (const double gflops : {0.01, 1.0, 1000.0}) {
-        request.overlap = overlap;
-        request.link_mbps = mbps;
-        request.rebuild_gflops = gflops;
-        const double predicted = make_plan(request).predicted_step_ms;
-        CHECK(predicted > 0);
-        for (const char* scheme : {"auto", "ps", "sfb"})
-          CHECK(predicted <= predicted_with(request, scheme) * (1 + 1e-9));
-      }
-}
-
-TEST_CASE("policy \"time\" turns from factors to the server where rebuilding is dear") {
-  PlanRequest request = timed_request();
-  CHECK(schemes_of(make_plan(request))[2] == 'S');
-  request.rebuild_gflops = 0.001;
-  request.link_mbps = 100000;
-  CHECK(schemes_of(make_plan(request)) == "PPPP");
-  request.layers[3].forced = "sfb";
-  CHECK(schemes_of(make_plan(request)) == "PPPS");
-}
-
-TEST_CASE("more linear layers than can be combined are improved one by one") {
-  PlanRequest request = timed_request();
-  request.layers.clear();
-  for (int i = 0; i < 14; ++i)
-    request.layers.push_back(linear_traffic("fc" + std::to_string(i), 512, 1024));
-  request.times.assign(14, {1, 1});
-  CHECK(schemes_of(make_plan(request)) == "SSSSSSSSSSSSSS");
-  request.rebuild_gflops = 0.001;
-  request.link_mbps = 100000;
-  CHECK(schemes_of(make_plan(request)) == "PPPPPPPPPPPPPP");
-}
-
-TEST_CASE("a prediction, by hand") {
-  PlanRequest request = on_nodes({linear_traffic("fc", 500, 499)}, 2, 10);
-  request.link_mbps = 8;
-  request.times = {{2, 4}};
-  request.time_before = {1, 0};
-  request.rebuild_gflops = 0.001;
-  request.overlap = Overlap::kNone;
-  request.scheme = "ps";
-  // 250,000 floats: half of them leave, as gradient and as sums: 1,000,000 bytes each way.
-  CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 1000));
-  request.scheme = "sfb";
-  // 10 x 999 floats; the half of the backward pass that makes the gradient becomes a rebuild of
-  // 2 x 20 x 249,500 operations at a million a second.
-  CHECK(make_plan(request).predicted_step_ms == doctest::Approx(1 + 2 + 2 + 9980 + 39.96));
-  // A rebuild that reads and writes as much as a local gradient takes no less.
-  request.rebuild_gflops = 1000;
-  CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 39.96));
-  request.link_mbps = 0;
-  CHECK(make_plan(request).predicted_step_ms == 0);
-}
-
-TEST_CASE("policy \"time\" says what it lacks") {
-  PlanRequest request = timed_request();
-  request.rebuild_gflops = 0;
-  CHECK(refusal([&] { make_plan(request); }).find("\"backward_gflops\"") != std::string::npos);
-  request.link_mbps = 0;
-  CHECK(refusal([&] { make_plan(request); }).find("\"comm.link_mbps\"") != std::string::npos);
-  request.times.clear();
-  CHECK(refusal([&] { make_plan(request); }).find("--times FILE") != std::string::npos);
 }
 
 TEST_CASE("a plan that is written and read is the same") {

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/plan.h"
+#include "core/error.h"
+#include "tests/comm/vgg19.h"
+
+/// A small network to plan for, and what tests look at in a plan or in its refusal.
+namespace poseidon::comm {
+
+/// A normalized convolution, a linear layer that is large and one that is small.
+inline std::vector<LayerTraffic> small_network() {
+  return {convolution_traffic("conv", 64, 576),
+          {.name = "bn",
+           .type = "batch_norm",
+           .rows = 64,
+           .columns = 1,
+           .tensors = {{.name = "scale", .elements = 64},
+                       {.name = "shift", .elements = 64},
+                       {.name = "running_mean", .elements = 64, .statistic = true},
+                       {.name = "running_variance", .elements = 64, .statistic = true}}},
+          linear_traffic("fc1", 512, 1024),
+          linear_traffic("fc2", 10, 512)};
+}
+
+/// "PPSPS": the scheme of each layer.
+inline std::string schemes_of(const Plan& plan) {
+  std::string schemes;
+  for (const LayerPlan& layer : plan.layers)
+    schemes += layer.scheme == Scheme::kSfb ? 'S' : layer.scheme == Scheme::kPs ? 'P' : 'L';
+  return schemes;
+}
+
+/// The message of the ConfigError that `action` throws, or "".
+template <class Action>
+std::string refusal(const Action& action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace poseidon::comm
