@@ -52,23 +52,24 @@ Plan plan_of(int64_t staleness, const char* scheme) {
   return make_plan(request);
 }
 
-FrameHeader contribution(uint64_t step, uint32_t shard) {
-  return {.kind = FrameKind::kContribution,
-          .view = 1,
-          .step = step,
-          .part = {shard, 1},
-          .length = kElements * sizeof(float)};
+FrameHeader frame(FrameKind kind, uint64_t step, Part part, uint64_t elements = kElements) {
+  return {.kind = kind, .view = 1, .step = step, .part = part, .length = elements * sizeof(float)};
 }
 
-/// A contribution that is all `value`; what was said of it.
-Placement give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
-  const FrameHeader header = contribution(step, worker);
-  Placement placement = server.place(worker, header);
+/// Hands over a frame that is all `value`, if it is taken; what was said of it.
+template <class Receiver, class Sender>
+Placement hand_over(Receiver& receiver, Sender from, const FrameHeader& header, float value) {
+  Placement placement = receiver.place(from, header);
   if (!placement.accepted) return placement;
-  const std::vector<float> values(kElements, value);
+  const std::vector<float> values(header.length / sizeof(float), value);
   std::ranges::copy(std::as_bytes(std::span(values)), placement.memory.begin());
-  server.received(worker, header);
+  receiver.received(from, header);
   return placement;
+}
+
+/// A worker's contribution.
+Placement give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
+  return hand_over(server, worker, frame(FrameKind::kContribution, step, {worker, 1}), value);
 }
 
 /// The memory of a worker with one layer: `steps` of everything.
@@ -101,32 +102,17 @@ struct Worker {
                  [this](uint64_t step, uint32_t) { arrived.push_back(step); }) {}
 
   Placement take_sum(uint64_t step, float value) {
-    FrameHeader header{.kind = FrameKind::kSum,
-                       .view = 1,
-                       .step = step,
-                       .part = {0, 2},
-                       .length = kElements * sizeof(float)};
-    Placement placement = exchange.place(kServer, header);
-    if (!placement.accepted) return placement;
-    const std::vector<float> values(kElements, value);
-    std::ranges::copy(std::as_bytes(std::span(values)), placement.memory.begin());
-    exchange.received(kServer, header);
-    return placement;
+    return hand_over(exchange, kServer, frame(FrameKind::kSum, step, {0, 2}), value);
   }
 
   /// Both factors of the peer's shard.
   Placement take_factors(uint64_t step) {
     Placement placement;
     for (const uint32_t which : {kDeltas, kActivations}) {
-      const FrameHeader header{.kind = FrameKind::kFactor,
-                               .view = 1,
-                               .step = step,
-                               .chunk = which,
-                               .part = {1, 1},
-                               .length = (which == kDeltas ? 3u : 4u) * sizeof(float)};
-      placement = exchange.place(kPeer, header);
+      FrameHeader header = frame(FrameKind::kFactor, step, {1, 1}, which == kDeltas ? 3 : 4);
+      header.chunk = which;
+      placement = hand_over(exchange, kPeer, header, 0);
       if (!placement.accepted) return placement;
-      exchange.received(kPeer, header);
     }
     return placement;
   }
