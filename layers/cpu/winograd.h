@@ -29,6 +29,15 @@ struct WinogradGeometry {
 /// products are brought back to m x m outputs. That is 36 products in place of 100 for r = 5, of
 /// 144 for r = 3.
 ///
+/// Own rather than oneDNN's, which has kernels of 3 only and wants the weight in orders of its own.
+/// All three passes, one Zen 4 core, in ms: this, oneDNN 2.6's Winograd, its direct method:
+///   8x64x56x56 to 64, r = 3       19.6    21.1    50.2
+///   8x128x28x28 to 128, r = 3     17.2    20.1    47.7
+///   8x512x14x14 to 512, r = 3     89.3    92.6   192.6
+///   8x512x7x7 to 512, r = 3       31.9    35.2    45.2
+///   100x32x16x16 to 32, r = 5     21.9       -    29.9
+///   32x48x27x27 to 128, r = 5     98.8       -   172.8
+///
 /// Activations are blocked16. The weight lies as OIhw16i16o: [outputs / 16][inputs / 16][r][r]
 /// [16 inputs][16 outputs], with groups one such after the other (gOIhw16i16o). The bits of the
 /// weight's gradient depend on the number of threads.
