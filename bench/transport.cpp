@@ -124,8 +124,10 @@ class End : public Machine {
 /// The server.
 class Server final : public End, private Outlet {
  private:
-  void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override {
-    transport_->send(connections_[to.rank], header, std::move(payload), priority);
+  /// First in, first out, as the workers send: were the first layers' sums always ahead, the
+  /// others' would be left behind until all of the first had to wait for them.
+  void send(NodeId to, const FrameHeader& header, Payload payload, Priority) override {
+    transport_->send(connections_[to.rank], header, std::move(payload), bulk_priority(0));
   }
   uint32_t rank_of(ConnectionId connection) const {
     const auto found = std::find(connections_.begin(), connections_.end(), connection);

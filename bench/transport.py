@@ -102,11 +102,12 @@ def main():
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=int, default=3)
     flags.add_argument("--rate", type=int, default=0, help="Mb/s of a shaped link; 0: loopback")
+    flags.add_argument("--congestion", default="", help="of a shaped link: congestion control on its hosts; default: the system's")
     given = flags.parse_args()
     if not shutil.which("iperf3"):
         sys.exit("iperf3 is not installed; on Debian and Ubuntu: apt-get install iperf3")
     with contextlib.ExitStack() as stack:
-        place = ShapedLink(stack.enter_context(lab.Lab(2, given.rate))) if given.rate else Loopback()
+        place = ShapedLink(stack.enter_context(lab.Lab(2, given.rate, given.congestion))) if given.rate else Loopback()
         measures = {"iperf3 --bidir -l 1M": lambda: peer_round(place, given.seconds)}
         if not given.rate:
             measures["the same, -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
