@@ -33,7 +33,7 @@ Json train(const Job& job, const RunOptions& options, Console& console);
 Json test(const Job& job, const RunOptions& options, Console& console);
 
 /// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",
-/// "backward_ms", "update_ms"}.
+/// "backward_ms", "update_ms"}: as one worker of the job does them.
 inline constexpr int kTimingRepeats = 9;
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 

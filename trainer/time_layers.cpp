@@ -34,7 +34,9 @@ double gigaflops(int64_t multiply_adds, double ms) {
 }  // namespace
 
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log) {
-  Engine engine(job, {.choices = choices}, log);
+  // As it is done in the job: beside the old values, where there are several workers.
+  const int versions = job.config.cluster.workers > 1 ? 2 : 1;
+  Engine engine(job, {.choices = choices, .versions = versions}, log);
   net::Net& net = engine.net();
   const std::vector<net::Net::Timing> timings = time_on_random_values(job, net, repeats);
   Optimizer optimizer(job.config.optimizer, net, engine.updater());

@@ -60,7 +60,7 @@ def link_rate(lab):
 def layer_times(lab, options, network, folder):
     """--time on all hosts at once; of each layer the slowest host's."""
     program = options.build / "bin" / "poseidon-train"
-    outputs = lab.run_on_all(lambda host: [program, job(network), "--time", "--json",
+    outputs = lab.run_on_all(lambda host: [program, job(network), "--time", "--json", "--workers", lab.hosts,
                                            *settings(options, network, [])])
     times = [json.loads(out) for out in outputs]
     slowest = times[0]
