@@ -40,7 +40,8 @@ class Cells {
     for (size_t k = 0; k < n; ++k) {
       const int64_t x = x_ + static_cast<int64_t>(k);
       // A choice of addresses, which needs no branch.
-      row[k] = load<Float>(has_row & (x >= 0) & (x < width_) ? at(i, k) : kZeros.data());
+      const bool has_cell = has_row & (x >= 0) & (x < width_);
+      row[k] = load<Float>(has_cell ? at(i, k) : kZeros.data());
     }
     return row;
   }
