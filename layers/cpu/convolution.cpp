@@ -1,5 +1,7 @@
 #include "layers/convolution.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "core/cpu/onednn.h"
@@ -128,8 +130,9 @@ bool winograd_is_legal(const Convolution& c) {
 /// The fixed rule. Winograd's method does 2.8 (kernels of 5) to 4 times (of 3) fewer multiply-adds
 /// but moves the transformed weight and tiles through memory, so it wants enough tiles to use each
 /// transformed weight for. Measured against oneDNN's direct ones, all three passes, on Zen 4: 1.4
-/// to 2.8 times as fast from 32 tiles on (512 channels at 7 x 7, batch 8: 1.4; 64 at 56 x 56: 2.8),
-/// level with 16, 0.7 times with 8.
+/// times as fast with 32 tiles of 512 channels, level with 16, 0.7 times with 8; at most 2.8 times
+/// (128 channels at 28 x 28). With few channels it pays with few tiles, too: 1.4 times with 16
+/// channels and 8 tiles.
 bool winograd_pays(const Convolution& c) {
   if (!Winograd::kIsFast) return false;
   constexpr int64_t kLeastTiles = 32;
@@ -237,6 +240,7 @@ class CpuConvolution final : public PackedWeightLayer {
     if (wants_winograd(request.choice.forward)) {
       forward_winograd_ = Winograd::make(winograd_geometry(), device_.threads());
       choice_.forward = "winograd";
+      return;
     }
     forward_ = dnnl::convolution_forward(*forward_desc_);
   }

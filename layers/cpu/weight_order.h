@@ -52,8 +52,8 @@ class WeightOrder {
   PreparedReorder pack_, unpack_;
 };
 
-/// Base of the layers whose first parameter is a weight that is kept in an order of its own. Its
-/// order is fixed when the layer is made.
+/// Base of the layers whose first parameter is a weight that is kept in an order of its own. The
+/// derived class's constructor sets its order.
 class PackedWeightLayer : public CpuLayer {
  public:
   using CpuLayer::CpuLayer;

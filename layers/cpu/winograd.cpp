@@ -1,7 +1,6 @@
 #include "layers/cpu/winograd.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/error.h"
 #include "layers/cpu/winograd_product.h"
@@ -74,16 +73,17 @@ class WinogradOf final : public Winograd {
  public:
   WinogradOf(const WinogradGeometry& geometry, int threads)
       : g_(geometry),
+        threads_(threads),
         inputs_(geometry.input.channels() / geometry.groups),
         outputs_(geometry.output.channels() / geometry.groups),
-        tile_rows_(parts_of(geometry.output.height(), kOut)),
-        tile_columns_(parts_of(geometry.output.width(), kOut)),
+        tile_rows_(ceil_div(geometry.output.height(), kOut)),
+        tile_columns_(ceil_div(geometry.output.width(), kOut)),
         tiles_(geometry.output.samples() * tile_rows_ * tile_columns_) {
-    divide_among(threads);
-    const int64_t of_part = parts_of(tiles_, tile_parts_);
+    divide_among();
+    const int64_t of_part = ceil_div(tiles_, tile_parts_);
     const int64_t fitting = kCacheBytes / (kPoints * (inputs_ + outputs_) * 4);
-    const int64_t blocks = parts_of(of_part, std::max(fitting, kLeastTiles));
-    block_ = parts_of(parts_of(of_part, blocks), kRows) * kRows;
+    const int64_t blocks = ceil_div(of_part, std::max(fitting, kLeastTiles));
+    block_ = ceil_div(ceil_div(of_part, blocks), kRows) * kRows;
   }
 
   size_t forward_scratch_bytes() const override {
@@ -129,7 +129,8 @@ class WinogradOf final : public Winograd {
         take_input(tiles, input, in);
         for (size_t p = 0; p < kPoints; ++p)
           for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
-            product(p, column, in, parts_of(tiles.count(), kRows) * kRows, points, out);
+            // Rows beyond the last tile hold anything, and nobody looks at their products.
+            product(p, column, in, ceil_div(tiles.count(), kRows) * kRows, points, out);
         give_output(tiles, share.outputs, out, extras, output);
       });
     });
@@ -145,7 +146,9 @@ class WinogradOf final : public Winograd {
                 0.0F);
       for_blocks(share, [&](const Range& tiles) {
         take_input(tiles, input, in);
-        take_gradient(tiles, share.outputs, output_gradient, out, own + weight_room());
+        take_gradient(tiles, share.outputs, output_gradient, out);
+        if (bias != nullptr)
+          add_to_bias(tiles, share.outputs, output_gradient, own + weight_room());
         for (size_t p = 0; p < kPoints; ++p)
           for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
             transposed_product(p, column, in, tiles.count(), out, weight_at(own),
@@ -158,7 +161,7 @@ class WinogradOf final : public Winograd {
       store(bias + k, sum_of_parts(sums + weight_room() + k));
   }
 
-  static int64_t parts_of(int64_t whole, int64_t size) { return (whole + size - 1) / size; }
+  static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
   struct Range {
     int64_t first, end;
@@ -170,19 +173,20 @@ class WinogradOf final : public Winograd {
     Range tiles, outputs;
   };
 
-  /// Threads divide the tiles among them. But each of such parts reads the whole transformed
-  /// weight, and has its own sums of the weight's gradients: where those are more than the tiles,
-  /// the threads divide the outputs, and each brings all the input's tiles into the basis.
-  void divide_among(int threads) {
+  /// Threads divide the tiles among them. But each of such parts reads the whole transformed weight
+  /// and has its own sums of the weight's gradients: where those are more than the tiles, threads
+  /// divide the outputs first, as far as there are strips of them, and each brings the input of its
+  /// tiles into the basis for itself.
+  void divide_among() {
     output_parts_ = 1;
-    if (threads * inputs_ * outputs_ > tiles_ * (inputs_ + outputs_))
-      output_parts_ = std::gcd(threads, std::max<int64_t>(1, outputs_ / kStrip));
-    tile_parts_ = std::min(threads / output_parts_, parts_of(tiles_, kRows));
+    if (threads_ * inputs_ * outputs_ > tiles_ * (inputs_ + outputs_))
+      output_parts_ = std::min<int64_t>(threads_, ceil_div(outputs_, kStrip));
+    tile_parts_ = std::min(threads_ / output_parts_, ceil_div(tiles_, kRows));
   }
   int64_t shares() const { return tile_parts_ * output_parts_; }
 
   static Range part(int64_t whole, int64_t step, int64_t parts, int64_t index) {
-    const int64_t steps = parts_of(whole, step);
+    const int64_t steps = ceil_div(whole, step);
     return {steps * index / parts * step, std::min(whole, steps * (index + 1) / parts * step)};
   }
   Share share_of(int64_t index) const {
@@ -201,7 +205,7 @@ class WinogradOf final : public Winograd {
   /// Calls body(share, room for a block of its inputs, of its outputs), a thread for each share.
   template <class Body>
   void for_shares(float* rooms, const Body& body) const {
-#pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(shares()))
+#pragma omp parallel for schedule(static, 1) num_threads(threads_)
     for (int64_t i = 0; i < shares(); ++i) {
       float* room = rooms + i * tile_room();
       body(share_of(i), Matrices{room, block_, inputs_},
@@ -246,11 +250,19 @@ class WinogradOf final : public Winograd {
   }
 
   void take_gradient(const Range& tiles, const Range& outputs, const float* gradient,
-                     const Matrices& room, float* bias) const {
+                     const Matrices& room) const {
     for_tiles(tiles, outputs, gradient, g_.output,
               [&](int64_t i, int64_t channel, const float* plane, int64_t y, int64_t x) {
                 const Cells<kOut> cells(plane, g_.output, y, x);
                 store_points(cells, Evaluate{}, room, i, channel);
+              });
+  }
+
+  void add_to_bias(const Range& tiles, const Range& outputs, const float* gradient,
+                   float* bias) const {
+    for_tiles(tiles, outputs, gradient, g_.output,
+              [&](int64_t, int64_t channel, const float* plane, int64_t y, int64_t x) {
+                const Cells<kOut> cells(plane, g_.output, y, x);
                 auto sum = load<Float>(bias + channel);
                 for (size_t row = 0; row < kOut; ++row)
                   for (const Float& cell : cells.row(row)) sum += cell;
@@ -296,7 +308,7 @@ class WinogradOf final : public Winograd {
   template <class Element, class Body>
   void for_kernels(Element* weight, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(static_cast<int>(shares()))
+#pragma omp parallel for collapse(2) schedule(static) num_threads(threads_)
     for (int64_t o = 0; o < to; ++o)
       for (int64_t i = 0; i < from; ++i)
         body(i * kLanes, o * kLanes, weight + (o * from + i) * kTaps * kTaps * kLanes * kLanes);
@@ -351,6 +363,7 @@ class WinogradOf final : public Winograd {
   }
 
   WinogradGeometry g_;
+  int threads_;
   int64_t inputs_, outputs_;  ///< channels of a group
   int64_t tile_rows_, tile_columns_, tiles_;
   int64_t tile_parts_ = 1, output_parts_ = 1;

@@ -39,14 +39,15 @@ struct WinogradGeometry {
 ///   32x48x27x27 to 128, r = 5     98.8       -   172.8
 ///
 /// Activations are blocked16. The weight lies as OIhw16i16o: [outputs / 16][inputs / 16][r][r]
-/// [16 inputs][16 outputs], with groups one such after the other (gOIhw16i16o). The bits of the
-/// weight's gradient depend on the number of threads.
+/// [16 inputs][16 outputs], with groups one such after the other (gOIhw16i16o). Results are
+/// overwritten; scratch may hold anything. The bits of forward() do not depend on the number of
+/// threads, those of backward_weights() do.
 class Winograd {
  public:
 #ifdef __AVX512F__
   static constexpr bool kIsFast = true;
 #else
-  static constexpr bool kIsFast = false;  ///< its 16 sums of 16 channels want 32 registers
+  static constexpr bool kIsFast = false;  ///< its 16 sums of 16 channels want AVX-512's registers
 #endif
 
   static std::unique_ptr<Winograd> make(const WinogradGeometry& geometry, int threads);
