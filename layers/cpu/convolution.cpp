@@ -130,16 +130,11 @@ bool winograd_is_legal(const Convolution& c) {
 /// The fixed rule. Winograd's method does 2.8 (kernels of 5) to 4 times (of 3) fewer multiply-adds
 /// but moves the transformed weight and tiles through memory, so it wants enough tiles to use each
 /// transformed weight for. Measured against oneDNN's direct ones, all three passes, on Zen 4: 1.4
-/// times as fast with 32 tiles of 512 channels, level with 16, 0.7 times with 8; at most 2.8 times
-/// (128 channels at 28 x 28). With few channels it pays with few tiles, too: 1.4 times with 16
-/// channels and 8 tiles.
-bool winograd_pays(const Convolution& c) {
-  if (!Winograd::kIsFast) return false;
+/// times as fast with 32 tiles of 16 or of 512 channels; of 512 channels level with 16 tiles, 0.7
+/// times with 8; at most 2.8 times (128 channels at 28 x 28).
+bool winograd_pays(const WinogradGeometry& geometry) {
   constexpr int64_t kLeastTiles = 32;
-  const int64_t side = 7 - c.kernel[0];
-  const int64_t tiles = c.output.samples() * ((c.output.height() + side - 1) / side) *
-                        ((c.output.width() + side - 1) / side);
-  return tiles >= kLeastTiles;
+  return Winograd::kIsFast && geometry.tiles() >= kLeastTiles;
 }
 
 class CpuConvolution final : public PackedWeightLayer {
@@ -290,7 +285,7 @@ class CpuConvolution final : public PackedWeightLayer {
 
   bool wants_winograd(const std::string& asked) const {
     if (!winograd_is_legal(convolution_) || !layouts_suit_winograd()) return false;
-    return asked.empty() ? winograd_pays(convolution_) : asked == "winograd";
+    return asked.empty() ? winograd_pays(winograd_geometry()) : asked == "winograd";
   }
 
   bool layouts_suit_winograd() const {

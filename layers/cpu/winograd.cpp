@@ -76,9 +76,9 @@ class WinogradOf final : public Winograd {
         threads_(threads),
         inputs_(geometry.input.channels() / geometry.groups),
         outputs_(geometry.output.channels() / geometry.groups),
-        tile_rows_(ceil_div(geometry.output.height(), kOut)),
-        tile_columns_(ceil_div(geometry.output.width(), kOut)),
-        tiles_(geometry.output.samples() * tile_rows_ * tile_columns_) {
+        tile_rows_(geometry.tile_rows()),
+        tile_columns_(geometry.tile_columns()),
+        tiles_(geometry.tiles()) {
     divide_among();
     const int64_t of_part = ceil_div(tiles_, tile_parts_);
     const int64_t fitting = kCacheBytes / (kPoints * (inputs_ + outputs_) * 4);
@@ -129,8 +129,7 @@ class WinogradOf final : public Winograd {
         take_input(tiles, input, in);
         for (size_t p = 0; p < kPoints; ++p)
           for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
-            // Rows beyond the last tile hold anything, and nobody looks at their products.
-            product(p, column, in, ceil_div(tiles.count(), kRows) * kRows, points, out);
+            product(p, column, in, tiles.count(), points, out);
         give_output(tiles, share.outputs, out, extras, output);
       });
     });

@@ -18,6 +18,12 @@ struct WinogradGeometry {
   int64_t groups = 1;
   Shape input, output;  ///< (samples, channels, height, width)
 
+  /// Tiles that cover so many rows or columns of outputs.
+  int64_t tiles_along(int64_t outputs) const { return (outputs + 6 - kernel) / (7 - kernel); }
+  int64_t tile_rows() const { return tiles_along(output.height()); }
+  int64_t tile_columns() const { return tiles_along(output.width()); }
+  int64_t tiles() const { return output.samples() * tile_rows() * tile_columns(); }
+
   /// Of the convolution that makes the input's gradient of the output's.
   WinogradGeometry of_backward_data() const;
 };
@@ -60,7 +66,9 @@ class Winograd {
   struct Extras {
     const float* bias = nullptr;
     std::optional<float> relu = {};  ///< the negative slope
-    bool turned = false;             ///< the kernels by 180 degrees, which makes it backward data
+    /// The kernels by 180 degrees: for backward data, with the geometry of of_backward_data() and
+    /// the forward pass's weight as IOhw16o16i (in groups gIOhw16o16i).
+    bool turned = false;
   };
   virtual void forward(const float* input, const float* weight, const Extras& extras, float* output,
                        std::byte* scratch) const = 0;

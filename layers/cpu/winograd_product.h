@@ -4,7 +4,7 @@
 
 namespace poseidon::layers::cpu::winograd {
 
-inline constexpr int64_t kRows = 8;            ///< rows of a product come in multiples of this
+inline constexpr int64_t kRows = 8;            ///< rows that are computed at a time
 inline constexpr int64_t kStrip = 2 * kLanes;  ///< columns that are computed at a time
 
 /// Matrices for each of the points. A matrix lies as [columns / 16][rows][16], so that whatever
@@ -24,8 +24,9 @@ struct Matrices {
   int64_t row_block() const { return rows * kLanes; }  ///< from one vector of columns to the next
 };
 
-/// For one point, the columns of C from `column` to the end of their strip: the first `rows` rows,
-/// rounded up to kRows, of C = A B.
+/// For one point, the columns of C from `column` to the end of their strip: the first `rows` rows
+/// of C = A B. Rows after them, to the next multiple of kRows, are computed too, from whatever A
+/// has.
 void product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
              const Matrices& c);
 /// C = A^T B, or C += A^T B, where A and B have `rows` rows.
