@@ -7,8 +7,10 @@
 #include "comm/cost_model.h"
 #include "comm/scheme_choice.h"
 #include "comm/traffic.h"
+#include "core/error.h"
 #include "tests/comm/small_plan.h"
 #include "tests/comm/vgg19.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -150,13 +152,13 @@ TEST_CASE("words in the job and in the network file go before the rule") {
   request.layers[2].forced = "ps";
   CHECK(schemes_of(make_plan(request)) == "PPPS");
   request.layers[3].may_use_factors = false;
-  CHECK(refusal([&] {
+  CHECK(error_of<ConfigError>([&] {
           make_plan(request);
         }).starts_with("[linear 'fc2'] expected a scheme other than \"sfb\": "));
   request.layers[3].forced = "";
   CHECK(schemes_of(make_plan(request)) == "PPPP");
   request.layers[0].forced = "sfb";
-  CHECK(refusal([&] { make_plan(request); }).starts_with("[convolution 'conv'] "));
+  CHECK(error_of<ConfigError>([&] { make_plan(request); }).starts_with("[convolution 'conv'] "));
 }
 
 TEST_CASE("one worker sends nothing, unless factors are asked for, and then neither") {
@@ -305,7 +307,7 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
   const auto refused = [&](const char* pointer, const char* value) {
     Json json = good;
     json[Json::json_pointer(pointer)] = Json::parse(value);
-    return refusal([&] { read_plan(json, {"p", ""}, request.layers); });
+    return error_of<ConfigError>([&] { read_plan(json, {"p", ""}, request.layers); });
   };
   REQUIRE(refused("/workers", "2") == "");
   CHECK(refused("/workers", "0").starts_with("p: /workers: expected "));
@@ -337,10 +339,10 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
   CHECK(refused("/chunk", "1").find("did you mean \"chunks\"?") != std::string::npos);
   Json doubled = good;
   doubled["chunks"].push_back(good["chunks"].back());
-  CHECK(refusal([&] {
+  CHECK(error_of<ConfigError>([&] {
           read_plan(doubled, {"p", ""}, request.layers);
         }).ends_with("every element that servers sum has stood in a piece before this one"));
-  CHECK(refusal([&] { read_plan(Json::array(), {"p", ""}, request.layers); }) != "");
+  CHECK(error_of<ConfigError>([&] { read_plan(Json::array(), {"p", ""}, request.layers); }) != "");
 }
 
 TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and servers") {
@@ -363,8 +365,9 @@ TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and s
   CHECK(follow_plan(request, earlier).chunks == earlier.chunks);
   CHECK(follow_plan(request, earlier).bytes_per_node > 0);
   request.layers[2].may_use_factors = false;
-  CHECK(refusal([&] { follow_plan(request, earlier); }).starts_with("[linear 'fc1'] "));
+  CHECK(
+      error_of<ConfigError>([&] { follow_plan(request, earlier); }).starts_with("[linear 'fc1'] "));
   request.layers.pop_back();
-  CHECK(refusal([&] { follow_plan(request, earlier); }) ==
+  CHECK(error_of<ConfigError>([&] { follow_plan(request, earlier); }) ==
         "the earlier plan is for another network");
 }

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "comm/plan.h"
+#include "core/error.h"
 #include "tests/comm/small_plan.h"
 #include "tests/comm/vgg19.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -120,9 +122,12 @@ TEST_CASE("a prediction, by hand") {
 TEST_CASE("policy \"time\" says what it lacks") {
   PlanRequest request = timed_request();
   request.rebuild_gflops = 0;
-  CHECK(refusal([&] { make_plan(request); }).find("\"backward_gflops\"") != std::string::npos);
+  CHECK(error_of<ConfigError>([&] { make_plan(request); }).find("\"backward_gflops\"") !=
+        std::string::npos);
   request.link_mbps = 0;
-  CHECK(refusal([&] { make_plan(request); }).find("\"comm.link_mbps\"") != std::string::npos);
+  CHECK(error_of<ConfigError>([&] { make_plan(request); }).find("\"comm.link_mbps\"") !=
+        std::string::npos);
   request.times.clear();
-  CHECK(refusal([&] { make_plan(request); }).find("--times FILE") != std::string::npos);
+  CHECK(error_of<ConfigError>([&] { make_plan(request); }).find("--times FILE") !=
+        std::string::npos);
 }

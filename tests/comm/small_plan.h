@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "comm/plan.h"
-#include "core/error.h"
 #include "tests/comm/vgg19.h"
 
-/// A small network to plan for, and what tests look at in a plan or in its refusal.
+/// A small network to plan for, and what tests look at in a plan.
 namespace poseidon::comm {
 
 /// A normalized convolution, a linear layer that is large and one that is small.
@@ -31,17 +30,6 @@ inline std::string schemes_of(const Plan& plan) {
   for (const LayerPlan& layer : plan.layers)
     schemes += layer.scheme == Scheme::kSfb ? 'S' : layer.scheme == Scheme::kPs ? 'P' : 'L';
   return schemes;
-}
-
-/// The message of the ConfigError that `action` throws, or "".
-template <class Action>
-std::string refusal(const Action& action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace poseidon::comm

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 #include "trainer/job.h"
 #include "trainer/run.h"
 
@@ -88,16 +89,5 @@ class TinyJob {
 
   fs::path folder;
 };
-
-/// The text of the error that `action` throws; "" when it throws none.
-template <class Error, class Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 }  // namespace poseidon::trainer
