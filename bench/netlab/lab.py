@@ -55,11 +55,19 @@ class Lab:
                           ("link", "set", "lo", "up")):
                 command("ip", "-n", space, *words)
             if self.congestion:
-                command("ip", "netns", "exec", space, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={self.congestion}")
+                self.control_congestion(space)
             if host != self.head:
                 self.shape(["-n", space], inside)
                 self.shape([], outside)
         return self
+
+    def control_congestion(self, space):
+        try:
+            command("ip", "netns", "exec", space, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={self.congestion}")
+        except RuntimeError:
+            self.remove()
+            with open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", encoding="ascii") as allowed:
+                sys.exit(f"--congestion {self.congestion}: namespaces may use only {allowed.read().strip()}")
 
     def shape(self, where, device):
         # A bucket of 1/250 s, and a queue of at most 20 ms, as a switch has.

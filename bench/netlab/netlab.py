@@ -2,7 +2,7 @@
 """Step times over shaped links, beside the closed-form optimum and beside PyTorch DistributedDataParallel.
 
     sudo python3 bench/netlab/netlab.py [--build build/release] [--python PYTHON_WITH_TORCH] [--rates 200,1000]
-         [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion cubic]
+         [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion reno]
 
 Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
 both ways. On each runs a worker with one thread and a server. In the same run are measured: the rate that iperf3 reaches over
@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
     parser.add_argument("--python", default="", help="an interpreter that imports torch; without it, no peer")
     parser.add_argument("--rates", default="200,1000")
-    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, cubic for example")
+    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
     parser.add_argument("--networks", default="alexnet,vgg11,resnet50")
     parser.add_argument("--variants", default=";".join(VARIANTS), help="with semicolons between them")
     parser.add_argument("--steps", type=int, default=6)
