@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <iostream>
 #include <new>
 #include <thread>
 
 #include "apps/tls_options.h"
+#include "comm/address.h"
 #include "core/error.h"
 #include "core/mutex.h"
 
@@ -23,6 +25,7 @@ constexpr auto kBetweenJobs = std::chrono::seconds(1);
 struct Words {
   MemberOptions options;
   std::string secret_file, device;
+  std::string server_listen, server_advertise;
   int64_t join_timeout = 0;
   bool once = false;
 };
@@ -30,12 +33,13 @@ struct Words {
 /// Says once what is said over and over: a daemon that is not let in now tries again and again.
 class OnceLog final : public Log {
  public:
-  explicit OnceLog(Log& log) : log_(log) {}
+  /// `who` precedes each message.
+  OnceLog(Log& log, std::string who) : log_(log), who_(std::move(who)) {}
   void info(std::string_view message) override {
-    if (is_new(message)) log_.info(message);
+    if (is_new(message)) log_.info(who_ + std::string(message));
   }
   void warning(std::string_view message) override {
-    if (is_new(message)) log_.warning(message);
+    if (is_new(message)) log_.warning(who_ + std::string(message));
   }
 
  private:
@@ -47,6 +51,7 @@ class OnceLog final : public Log {
   }
 
   Log& log_;
+  const std::string who_;
   Mutex mutex_;
   std::string last_ GUARDED_BY(mutex_);
 };
@@ -62,7 +67,8 @@ void add_options(CLI::App& app, Words& words, bool computes) {
   MemberOptions& options = words.options;
   app.add_option("--coordinator", options.coordinator, "HOST:PORT of poseidon-train")->required();
   app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any that is free");
-  app.add_option("--advertise", options.advertise, "HOST:PORT where peers reach this one");
+  app.add_option("--advertise", options.advertise,
+                 "HOST:PORT where peers reach this one; port 0: as --listen");
   app.add_option("--secret-file", words.secret_file, "file with the cluster's secret");
   add_tls_options(app, options.tls);
   app.add_flag("--insecure", options.insecure,
@@ -76,10 +82,73 @@ void add_options(CLI::App& app, Words& words, bool computes) {
   app.add_option("--device", words.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
   app.add_option("--threads", options.threads, "computing threads; 0: all cores");
   app.add_option("--data-root", options.data_root, "folder where relative paths of data begin");
+  CLI::Option* server = app.add_option("--server-listen", words.server_listen,
+                                       "ADDR:PORT of a server in this same process; port 0: any");
+  app.add_option("--server-advertise", words.server_advertise,
+                 "HOST:PORT where workers reach that server; default: host of --advertise")
+      ->needs(server);
+}
+
+using OneJob = MemberEnd (*)(const MemberOptions&, Log&);
+
+int take_part_in_jobs(const Words& words, const MemberOptions& options, OneJob one_job, Log& log) {
+  while (true) {
+    const MemberEnd end = one_job(options, log);
+    if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))
+      return static_cast<int>(end);
+    std::this_thread::sleep_for(kBetweenJobs);
+  }
+}
+
+/// One line for what was thrown. Returns the exit code.
+int report(const char* name, const std::exception_ptr& thrown) {
+  const auto fail = [name](const std::string& message, int code) {
+    std::fprintf(stderr, "%s: %s\n", name, message.c_str());
+    return code;
+  };
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const ConfigError& error) {
+    return fail(error.what(), 2);
+  } catch (const RunError& error) {
+    return fail(error.what(), 1);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory", 1);
+  } catch (const std::exception& error) {
+    return fail(std::string("internal error: ") + error.what(), 1);
+  }
+}
+
+/// "HOST:0" of "HOST:PORT".
+std::string with_any_port(const std::string& address) {
+  return comm::to_string({.host = comm::parse_address(address).host, .port = 0});
+}
+
+/// A worker, and in a thread of its own the server that it was told to have.
+int run_node(const char* name, const Words& words, OneJob one_job) {
+  const auto part = [&](MemberOptions options, OneJob job, const std::string& who) {
+    try {
+      StandardErrorLog standard_error;
+      OnceLog log(standard_error, who);
+      return take_part_in_jobs(words, options, job, log);
+    } catch (...) {
+      // The other half of the node would wait for ever.
+      std::_Exit(report(name, std::current_exception()));
+    }
+  };
+  MemberOptions server = words.options;
+  server.listen = words.server_listen;
+  server.advertise = words.server_advertise;
+  if (server.advertise.empty() && !words.options.advertise.empty())
+    server.advertise = with_any_port(words.options.advertise);
+  std::future<int> beside =
+      std::async(std::launch::async, part, server, trainer::run_server, "server: ");
+  const int code = part(words.options, one_job, "");
+  return std::max(code, beside.get());
 }
 
 int run(const char* name, const char* description, bool computes, int count, char** arguments,
-        MemberEnd (*one_job)(const MemberOptions&, Log&)) {
+        OneJob one_job) {
   CLI::App app(description, name);
   app.set_version_flag("--version", std::string(name) + " " + POSEIDON_VERSION);
   Words words;
@@ -99,34 +168,23 @@ int run(const char* name, const char* description, bool computes, int count, cha
     if (value == nullptr) return std::nullopt;
     return value;
   };
-  StandardErrorLog standard_error;
-  OnceLog log(standard_error);
-  while (true) {
-    const MemberEnd end = one_job(words.options, log);
-    if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))
-      return static_cast<int>(end);
-    std::this_thread::sleep_for(kBetweenJobs);
+  if (!words.server_listen.empty()) {
+    words.options.neighbours = comm::make_neighbours();
+    return run_node(name, words, one_job);
   }
+  StandardErrorLog standard_error;
+  OnceLog log(standard_error, "");
+  return take_part_in_jobs(words, words.options, one_job, log);
 }
 
 }  // namespace
 
 int run_member_program(const char* name, const char* description, bool computes, int count,
                        char** words, MemberEnd (*one_job)(const MemberOptions&, Log&)) {
-  const auto fail = [name](const char* message, int code) {
-    std::fprintf(stderr, "%s: %s\n", name, message);
-    return code;
-  };
   try {
     return run(name, description, computes, count, words, one_job);
-  } catch (const ConfigError& error) {
-    return fail(error.what(), 2);
-  } catch (const RunError& error) {
-    return fail(error.what(), 1);
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory", 1);
-  } catch (const std::exception& error) {
-    return fail((std::string("internal error: ") + error.what()).c_str(), 1);
+  } catch (...) {
+    return report(name, std::current_exception());
   }
 }
 

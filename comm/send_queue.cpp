@@ -6,14 +6,10 @@
 
 namespace poseidon::comm {
 
-namespace {
-
 Payload copy_of(std::span<const std::byte> bytes) {
   const auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
   return {.bytes = *copy, .owner = copy};
 }
-
-}  // namespace
 
 void SendQueue::push(OutFrame frame, Priority priority) {
   by_priority_[priority].push_back(std::move(frame));

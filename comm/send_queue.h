@@ -12,6 +12,9 @@
 /// What waits to be sent over one connection, and what is being sent. No I/O.
 namespace poseidon::comm {
 
+/// The same bytes, with an owner.
+Payload copy_of(std::span<const std::byte> bytes);
+
 struct OutFrame {
   FrameHeader header;
   Payload payload;

@@ -3,31 +3,45 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/mutex.h"
+
 namespace poseidon::comm {
 
 struct SlabPool::Store {
-  std::unordered_map<uint64_t, std::vector<std::unique_ptr<Slab>>> free;  ///< by elements
-  uint64_t bytes_in_use = 0;
+  Mutex mutex;
+  std::unordered_map<uint64_t, std::vector<std::unique_ptr<Slab>>> free
+      GUARDED_BY(mutex);  ///< by elements
+  uint64_t bytes_in_use GUARDED_BY(mutex) = 0;
+
+  /// Empty: none is free.
+  std::unique_ptr<Slab> take(uint64_t elements) {
+    MutexLock lock(mutex);
+    bytes_in_use += elements * sizeof(float);
+    auto& of_size = free[elements];
+    if (of_size.empty()) return nullptr;
+    std::unique_ptr<Slab> slab = std::move(of_size.back());
+    of_size.pop_back();
+    return slab;
+  }
+  void give_back(uint64_t elements, Slab* slab) {
+    MutexLock lock(mutex);
+    bytes_in_use -= elements * sizeof(float);
+    free[elements].emplace_back(slab);
+  }
 };
 
 SlabPool::SlabPool() : store_(std::make_shared<Store>()) {}
 
 std::shared_ptr<SlabPool::Slab> SlabPool::take(uint64_t elements) {
-  auto& free = store_->free[elements];
-  std::unique_ptr<Slab> slab;
-  if (free.empty()) {
-    slab = std::make_unique<Slab>(Slab{Buffer(elements * sizeof(float))});
-  } else {
-    slab = std::move(free.back());
-    free.pop_back();
-  }
-  store_->bytes_in_use += elements * sizeof(float);
-  return {slab.release(), [store = store_, elements](Slab* back) {
-            store->bytes_in_use -= elements * sizeof(float);
-            store->free[elements].emplace_back(back);
-          }};
+  std::unique_ptr<Slab> slab = store_->take(elements);
+  if (slab == nullptr) slab = std::make_unique<Slab>(Slab{Buffer(elements * sizeof(float))});
+  return {slab.release(),
+          [store = store_, elements](Slab* back) { store->give_back(elements, back); }};
 }
 
-uint64_t SlabPool::bytes_in_use() const { return store_->bytes_in_use; }
+uint64_t SlabPool::bytes_in_use() const {
+  MutexLock lock(store_->mutex);
+  return store_->bytes_in_use;
+}
 
 }  // namespace poseidon::comm

@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// Memory for slices of numbers that is used again and again. Used by one thread; what it gave out
-/// may outlive it.
+/// Memory for slices of numbers that is used again and again. What it gave out may outlive it, and
+/// may be given back by any thread.
 class SlabPool {
  public:
   struct Slab {

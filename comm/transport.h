@@ -30,8 +30,8 @@ struct PeerIdentity {
   std::string address;  ///< "host:port" of the socket's other end, for messages
 };
 
-/// Memory to be sent. It must stay as it is until the driver lets go of `owner`; without an owner,
-/// until the machine knows by the protocol that it has arrived.
+/// Memory to be sent. It must stay as it is until the driver lets go of `owner`, in any thread;
+/// without an owner, until the machine knows by the protocol that it has arrived.
 struct Payload {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, each in its own time

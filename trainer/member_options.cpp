@@ -11,11 +11,11 @@ std::string build_identity() {
 }
 
 comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
-                                      const std::string& listening) {
+                                      const comm::AsioTransport& transport) {
   return {.role = role,
           .wanted_rank = options.wanted_rank,
           .coordinator = options.coordinator,
-          .address = options.advertise.empty() ? listening : options.advertise,
+          .address = transport.advertised(),
           .facts = {{"build", build_identity()}},
           .join_timeout = options.join_timeout};
 }
@@ -40,6 +40,8 @@ std::unique_ptr<comm::AsioTransport> make_transport(
     std::function<void(std::exception_ptr)> failed) {
   comm::AsioOptions listening;
   listening.listen = options.listen;
+  listening.advertise = options.advertise;
+  listening.neighbours = options.neighbours;
   listening.self = {.role = role, .rank = -1, .view = 0, .address = ""};
   listening.secret = options.secret;
   listening.tls = options.tls;

@@ -19,7 +19,9 @@ namespace poseidon::trainer {
 struct MemberOptions {
   std::string coordinator;  ///< "host:port"
   std::string listen = "127.0.0.1:0";
-  std::string advertise = {};  ///< where others reach it; "": where it listens
+  std::string advertise = {};  ///< as comm::AsioOptions::advertise
+  /// Other members in this process, which are reached without a socket.
+  std::shared_ptr<comm::Neighbours> neighbours = nullptr;
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
   bool insecure = false;
@@ -47,9 +49,9 @@ std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options
                                                     Log& log,
                                                     std::function<void(std::exception_ptr)> failed);
 
-/// As whom and where it asks to take part; `listening` is where its transport listens.
+/// As whom and where it asks to take part.
 comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
-                                      const std::string& listening);
+                                      const comm::AsioTransport& transport);
 
 /// Joins, and does what the inbox says until `end` has a value.
 MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,

@@ -66,7 +66,7 @@ ServerRun::ServerRun(const MemberOptions& options, Log& log)
             inbox_.post([failure] { std::rethrow_exception(failure); });
           })) {
   member_ = std::make_unique<comm::Member>(
-      joining_options(options, comm::Role::kServer, transport_->address()), *transport_, *this);
+      joining_options(options, comm::Role::kServer, *transport_), *transport_, *this);
 }
 
 MemberEnd ServerRun::go() { return take_part(*transport_, *member_, inbox_, end_); }

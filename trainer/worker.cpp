@@ -106,7 +106,7 @@ WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
             inbox_.post([failure] { std::rethrow_exception(failure); });
           })) {
   member_ = std::make_unique<comm::Member>(
-      joining_options(options, comm::Role::kWorker, transport_->address()), *transport_, *this);
+      joining_options(options, comm::Role::kWorker, *transport_), *transport_, *this);
 }
 
 MemberEnd WorkerRun::go() { return take_part(*transport_, *member_, inbox_, end_); }

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 PREFIX = "psdn"
+SWITCH = "switch"
 
 
 def need_root():
@@ -42,15 +43,17 @@ class Lab:
 
     def __enter__(self):
         self.remove()
-        bridge = f"{PREFIX}br"
-        command("ip", "link", "add", bridge, "type", "bridge")
-        command("ip", "link", "set", bridge, "up")
+        # In a namespace of its own no rule of the machine's firewall is for what goes over it.
+        switch, bridge = ["-n", f"{PREFIX}{SWITCH}"], f"{PREFIX}br"
+        command("ip", "netns", "add", f"{PREFIX}{SWITCH}")
+        command("ip", *switch, "link", "add", bridge, "type", "bridge")
+        command("ip", *switch, "link", "set", bridge, "up")
+        self.without_firewall(f"{PREFIX}{SWITCH}")
         for host in range(self.hosts + 1):
             space, inside, outside = f"{PREFIX}{host}", f"{PREFIX}e{host}", f"{PREFIX}b{host}"
             command("ip", "netns", "add", space)
-            command("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
-            command("ip", "link", "set", inside, "netns", space)
-            command("ip", "link", "set", outside, "master", bridge, "up")
+            command("ip", *switch, "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", space)
+            command("ip", *switch, "link", "set", outside, "master", bridge, "up")
             for words in (("addr", "add", f"{self.address(host)}/24", "dev", inside), ("link", "set", inside, "up"),
                           ("link", "set", "lo", "up")):
                 command("ip", "-n", space, *words)
@@ -58,8 +61,13 @@ class Lab:
                 self.control_congestion(space)
             if host != self.head:
                 self.shape(["-n", space], inside)
-                self.shape([], outside)
+                self.shape(switch, outside)
         return self
+
+    def without_firewall(self, space):
+        for rules in ("iptables", "ip6tables", "arptables"):  # missing where the kernel filters no bridges
+            subprocess.run(["ip", "netns", "exec", space, "sysctl", "-qw", f"net.bridge.bridge-nf-call-{rules}=0"],
+                           stderr=subprocess.DEVNULL)
 
     def control_congestion(self, space):
         try:
@@ -83,10 +91,9 @@ class Lab:
         self.remove()
 
     def remove(self):
-        for host in range(64):
-            if os.path.exists(f"/run/netns/{PREFIX}{host}"):
-                subprocess.run(["ip", "netns", "del", f"{PREFIX}{host}"], stderr=subprocess.DEVNULL)
-        subprocess.run(["ip", "link", "del", f"{PREFIX}br"], stderr=subprocess.DEVNULL)
+        for name in [SWITCH, *range(64)]:
+            if os.path.exists(f"/run/netns/{PREFIX}{name}"):
+                subprocess.run(["ip", "netns", "del", f"{PREFIX}{name}"], stderr=subprocess.DEVNULL)
 
     def inside(self, host, words):
         """The command that runs `words` on a host."""

@@ -5,7 +5,7 @@
          [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion reno]
 
 Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
-both ways. On each runs a worker with one thread and a server. In the same run are measured: the rate that iperf3 reaches over
+both ways. On each runs a worker with one thread and, in the same process, a server. In the same run are measured: the rate that iperf3 reaches over
 the shaped link; the layers' times, all hosts computing at once without network; and the peer, PyTorch's DDP over Gloo on the same
 hosts with the same batch. The bound is the best possible step of docs/plan.md for the plan that was run, fed with the
 measured layer times and the measured rate. Cells are medians over the steps of all rounds, the first of each left out.
@@ -94,11 +94,14 @@ def poseidon_steps(lab, options, network, overrides, folder, steps):
                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     members = []
     for host in range(lab.hosts):
-        for program, port in (("poseidon-worker", 7001), ("poseidon-server", 7002)):
-            threads = ["--threads", 1] if program == "poseidon-worker" else []
-            members.append(lab.start(host, [binaries / program, "--coordinator", head, "--secret-file", secret, "--once",
-                                            "--listen", f"{lab.address(host)}:{port}", "--rank", host, *threads],
-                                     stderr=subprocess.DEVNULL))
+        joining = ["--coordinator", head, "--secret-file", secret, "--once", "--rank", host]
+        worker = [binaries / "poseidon-worker", *joining, "--listen", f"{lab.address(host)}:7001", "--threads", 1]
+        at = f"{lab.address(host)}:7002"
+        if options.servers_apart:
+            members.append(lab.start(host, [binaries / "poseidon-server", *joining, "--listen", at], stderr=subprocess.DEVNULL))
+        else:
+            worker += ["--server-listen", at]
+        members.append(lab.start(host, worker, stderr=subprocess.DEVNULL))
     _, err = train.communicate()
     if train.returncode != 0:
         sys.exit(f"netlab: poseidon-train ended with {train.returncode}: {err[-1500:]}")
@@ -124,6 +127,7 @@ def main():
     parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
     parser.add_argument("--networks", default="alexnet,vgg11,resnet50")
     parser.add_argument("--variants", default=";".join(VARIANTS), help="with semicolons between them")
+    parser.add_argument("--servers-apart", action="store_true", help="servers in processes of their own")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--peer-steps", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)

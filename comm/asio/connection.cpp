@@ -46,13 +46,11 @@ std::string printable(std::span<const std::byte> body) {
 
 }  // namespace
 
-Connection::Connection(ConnectionOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
+Connection::Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
                        std::variant<Initiator, Acceptor> handshake)
-    : owner_(owner),
-      id_(id),
+    : Channel(owner, id, std::holds_alternative<Initiator>(handshake)),
       stream_(std::move(stream)),
       handshake_(std::move(handshake)),
-      known_(std::holds_alternative<Initiator>(handshake_)),
       resolver_(stream_->socket().get_executor()),
       deadline_(stream_->socket().get_executor()) {}
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "comm/asio/channel.h"
 #include "comm/asio/driver.h"
 #include "comm/asio/pacer.h"
 #include "comm/asio/stream.h"
@@ -14,43 +15,22 @@
 
 namespace poseidon::comm {
 
-class Connection;
-
-/// What connections share, and whom they tell what becomes of them.
-class ConnectionOwner {
- public:
-  virtual ~ConnectionOwner() = default;
-  virtual const AsioOptions& options() const = 0;
-  virtual Machine& machine() = 0;
-  virtual Pacer& pacer() = 0;
-  /// The peer has broken, or was refused. The machine has not been told.
-  virtual void lost(Connection& connection, const std::string& why) = 0;
-  /// The last call: its socket is closed.
-  virtual void ended(Connection& connection) = 0;
-};
-
-/// One connection from its first byte to its last. In the I/O thread. Lives as long as the driver
+/// One connection over a socket, from its first byte to its last. Lives as long as the driver
 /// knows it or an operation is under way; machine and owner are called from its own operations
 /// only, never from within one of the public calls.
-class Connection final : public std::enable_shared_from_this<Connection>,
+class Connection final : public Channel,
+                         public std::enable_shared_from_this<Connection>,
                          public PacedSender,
                          private FrameSink {
  public:
   /// With an Initiator: to be made by dial(). With an Acceptor: it was accepted, accept() follows.
-  Connection(ConnectionOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
+  Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
              std::variant<Initiator, Acceptor> handshake);
-
-  ConnectionId id() const { return id_; }
-  /// Whether the machine knows of it, by connect() or opened().
-  bool known() const { return known_; }
-  /// "127.0.0.1:40123", or where it was to go.
-  const std::string& peer_address() const { return peer_address_; }
 
   void dial(const std::string& address);
   void accept();
-  void send(const FrameHeader& header, Payload payload, Priority priority);
-  /// As Transport::close().
-  void close();
+  void send(const FrameHeader& header, Payload payload, Priority priority) override;
+  void close() override;
 
  private:
   enum class Phase {
@@ -98,12 +78,8 @@ class Connection final : public std::enable_shared_from_this<Connection>,
   void begin_closing();
   void finish();
 
-  ConnectionOwner& owner_;
-  const ConnectionId id_;
   std::unique_ptr<Stream> stream_;
   std::variant<Initiator, Acceptor> handshake_;
-  bool known_;
-  std::string peer_address_;
   Phase phase_ = Phase::kConnecting;
   bool hello_taken_ = false;  ///< by an acceptor
   asio::ip::tcp::resolver resolver_;

@@ -6,8 +6,10 @@
 #include <thread>
 #include <unordered_map>
 
+#include "comm/address.h"
 #include "comm/asio/connection.h"
 #include "comm/asio/listener.h"
+#include "comm/asio/neighbours.h"
 #include "comm/asio/tls_stream.h"
 #include "core/error.h"
 
@@ -16,19 +18,34 @@ namespace poseidon::comm {
 namespace {
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
+
+/// `advertise`, with the port of `listening` if it has none of its own.
+std::string with_port_of(const std::string& listening, const std::string& advertise) {
+  HostPort out = parse_address(advertise);
+  if (out.port == 0) out.port = parse_address(listening).port;
+  return to_string(out);
+}
+
 }  // namespace
 
 /// All that lives in the I/O thread, and the thread.
-class AsioTransport::Driver final : public ConnectionOwner {
+class AsioTransport::Driver final : public ChannelOwner {
  public:
   explicit Driver(AsioOptions options) : options_(std::move(options)) {
     if (options_.tls.given()) tls_.emplace(options_.tls);
     if (options_.listen.empty()) return;
-    listener_.emplace(io_, options_);
+    listener_.emplace(*io_, options_);
     address_ = listener_->address();
+    advertised_ =
+        options_.advertise.empty() ? address_ : with_port_of(address_, options_.advertise);
+    if (options_.neighbours)
+      entry_ = std::make_unique<Neighbours::Entry>(
+          options_.neighbours, advertised_, io_,
+          [this](const Neighbours::Call& call) { answer(call); });
   }
 
   const std::string& address() const { return address_; }
+  const std::string& advertised() const { return advertised_; }
 
   void start(Machine& machine) {
     check(machine_ == nullptr, "a transport is started once");
@@ -44,31 +61,31 @@ class AsioTransport::Driver final : public ConnectionOwner {
     thread_.join();
   }
 
-  void post(std::function<void()> function) { asio::post(io_, std::move(function)); }
+  void post(std::function<void()> function) { asio::post(*io_, std::move(function)); }
 
   void present_as(const PeerIdentity& self) { options_.self = self; }
   void limit_bandwidth(double mbps) { pacer_.set_rate(mbps); }
 
   ConnectionId connect(const std::string& address, const PeerIdentity& self) {
     const ConnectionId id = next_id_++;
-    if (ending_) return id;
+    if (ending_ || call_neighbour(id, address, self)) return id;
     const auto connection = std::make_shared<Connection>(
-        *this, id, make_stream(tcp::socket(io_)), Initiator(options_.secret, self, make_nonce()));
-    connections_.emplace(id, connection);
+        *this, id, make_stream(tcp::socket(*io_)), Initiator(options_.secret, self, make_nonce()));
+    channels_.emplace(id, connection);
     connection->dial(address);
     return id;
   }
 
   void send(ConnectionId to, const FrameHeader& header, Payload payload, Priority priority) {
-    const auto found = connections_.find(to);
-    if (found != connections_.end()) found->second->send(header, std::move(payload), priority);
+    const auto found = channels_.find(to);
+    if (found != channels_.end()) found->second->send(header, std::move(payload), priority);
   }
 
   void close(ConnectionId id) {
-    const auto found = connections_.find(id);
-    if (found == connections_.end()) return;
-    const std::shared_ptr<Connection> connection = found->second;
-    connection->close();
+    const auto found = channels_.find(id);
+    if (found == channels_.end()) return;
+    const std::shared_ptr<Channel> channel = found->second;
+    channel->close();
   }
 
   void wake_at(Time when) {
@@ -88,14 +105,32 @@ class AsioTransport::Driver final : public ConnectionOwner {
   Machine& machine() override { return *machine_; }
   Pacer& pacer() override { return pacer_; }
 
-  void lost(Connection& connection, const std::string& why) override {
+  void lost(Channel& channel, const std::string& why) override {
     if (ending_) return;
-    if (connection.known())
-      machine_->closed(connection.id(), why);
+    if (channel.known())
+      machine_->closed(channel.id(), why);
     else
-      report_refusal(connection.peer_address(), why);
+      report_refusal(channel.peer_address(), why);
   }
-  void ended(Connection& connection) override { connections_.erase(connection.id()); }
+  void ended(Channel& channel) override { channels_.erase(channel.id()); }
+
+  /// Whether `address` is that of another transport of this process, which is then called.
+  bool call_neighbour(ConnectionId id, const std::string& address, const PeerIdentity& self) {
+    if (!options_.neighbours) return false;
+    const auto channel = std::make_shared<LocalChannel>(*this, id, io_, address);
+    if (!options_.neighbours->call(address, {.caller = channel->far(), .identity = self}))
+      return false;
+    channels_.emplace(id, channel);
+    return true;
+  }
+
+  void answer(const Neighbours::Call& call) {
+    if (ending_) return LocalChannel::refuse(call.caller);
+    const ConnectionId id = next_id_++;
+    const auto channel = std::make_shared<LocalChannel>(*this, id, io_, call.identity.address);
+    channels_.emplace(id, channel);
+    channel->answer(call.caller, call.identity, options_.self);
+  }
 
   std::unique_ptr<Stream> make_stream(tcp::socket socket) {
     return tls_ ? tls_->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
@@ -103,7 +138,7 @@ class AsioTransport::Driver final : public ConnectionOwner {
 
   void accept(tcp::socket socket) {
     const auto is_unproved = [](const auto& entry) { return !entry.second->known(); };
-    const auto unproved = std::count_if(connections_.begin(), connections_.end(), is_unproved);
+    const auto unproved = std::count_if(channels_.begin(), channels_.end(), is_unproved);
     if (static_cast<size_t>(unproved) >= options_.limits.unproved)
       return report_refusal("a stranger",
                             text(unproved, " connections have not proved themselves"));
@@ -111,7 +146,7 @@ class AsioTransport::Driver final : public ConnectionOwner {
     const auto connection =
         std::make_shared<Connection>(*this, id, make_stream(std::move(socket)),
                                      Acceptor(options_.secret, options_.self, make_nonce()));
-    connections_.emplace(id, connection);
+    channels_.emplace(id, connection);
     connection->accept();
   }
 
@@ -125,17 +160,18 @@ class AsioTransport::Driver final : public ConnectionOwner {
 
   void end() {
     ending_ = true;
+    entry_.reset();
     if (listener_) listener_->stop();
     pacer_.stop();
     timer_.cancel();
-    const auto connections = connections_;  // closing one may take it out of the map
-    for (const auto& [id, connection] : connections) connection->close();
+    const auto channels = channels_;  // closing one takes it out of the map
+    for (const auto& [id, channel] : channels) channel->close();
     work_.reset();
   }
 
   void run() {
     try {
-      io_.run();
+      io_->run();
     } catch (...) {
       if (!options_.on_failure) throw;
       options_.on_failure(std::current_exception());
@@ -143,15 +179,17 @@ class AsioTransport::Driver final : public ConnectionOwner {
   }
 
   AsioOptions options_;
-  std::string address_;
-  asio::io_context io_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io_);
-  asio::steady_timer timer_{io_};
+  std::string address_, advertised_;
+  /// Shared: a neighbour may still hand something over when this is gone.
+  std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(*io_);
+  asio::steady_timer timer_{*io_};
   std::optional<Time> wake_at_;
-  Pacer pacer_{io_, options_.bandwidth_limit_mbps};
+  Pacer pacer_{*io_, options_.bandwidth_limit_mbps};
   std::optional<TlsContext> tls_;
   std::optional<Listener> listener_;
-  std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
+  std::unique_ptr<Neighbours::Entry> entry_;
+  std::unordered_map<ConnectionId, std::shared_ptr<Channel>> channels_;
   ConnectionId next_id_ = 1;
   Machine* machine_ = nullptr;
   bool ending_ = false;
@@ -164,6 +202,7 @@ AsioTransport::AsioTransport(AsioOptions options)
 AsioTransport::~AsioTransport() { stop(); }
 
 const std::string& AsioTransport::address() const { return driver_->address(); }
+const std::string& AsioTransport::advertised() const { return driver_->advertised(); }
 void AsioTransport::start(Machine& machine) { driver_->start(machine); }
 void AsioTransport::stop() { driver_->stop(); }
 void AsioTransport::post(std::function<void()> function) { driver_->post(std::move(function)); }

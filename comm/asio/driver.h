@@ -18,7 +18,7 @@ struct TransportLimits {
   std::chrono::milliseconds handshake{5000};  ///< until its other end has proved itself
   std::chrono::milliseconds linger{1000};     ///< close(): until what is urgent has been sent
   size_t unproved = 64;                       ///< accepted connections before their proof
-  int unsent_bytes = 128 * 1024;              ///< what the kernel holds before it is sent
+  int unsent_bytes = kSliceBytes;             ///< what the kernel holds before it is sent
 };
 
 /// PEM files by which a node proves itself and knows its peers, all or none.
@@ -29,9 +29,16 @@ struct TlsFiles {
   bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
 };
 
+/// Transports of one process that reach each other without a socket.
+class Neighbours;
+std::shared_ptr<Neighbours> make_neighbours();
+
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
-  PeerIdentity self = {};   ///< as whom connections are accepted, until present_as()
+  /// Where others reach it, "HOST:PORT"; port 0: that at which it listens; "": where it listens.
+  std::string advertise = {};
+  std::shared_ptr<Neighbours> neighbours = nullptr;  ///< of this transport, if it has any
+  PeerIdentity self = {};  ///< as whom connections are accepted, until present_as()
   Secret secret = {};
   TlsFiles tls = {};                ///< with them all connections go by TLS 1.3
   bool insecure = false;            ///< allows to listen beyond loopback without either
@@ -56,6 +63,8 @@ class AsioTransport final : public Transport {
 
   /// Where it listens, "127.0.0.1:40123", its port chosen; "" when it does not.
   const std::string& address() const;
+  /// Where others reach it; "" when it does not listen.
+  const std::string& advertised() const;
 
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);

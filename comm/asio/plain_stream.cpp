@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "comm/asio/stream.h"
+#include "comm/wire.h"
 
 namespace poseidon::comm {
 
@@ -11,7 +12,7 @@ using asio::ip::tcp;
 
 /// To be woken for each packet of a slice costs more than to read it; and a sign of life may come
 /// so much later.
-constexpr size_t kWorthWaking = 128 * 1024;
+constexpr size_t kWorthWaking = kSliceBytes;
 
 /// A sequence of buffers that lies elsewhere: operations copy it, not what it views.
 template <class Buffer>
@@ -30,6 +31,8 @@ class PlainStream final : public Stream {
   tcp::socket& socket() override { return socket_; }
 
   void open(bool, Moved done) override {
+    std::error_code gone;  // shows again at the first read
+    socket_.non_blocking(true, gone);
     asio::post(socket_.get_executor(), [done = std::move(done)] { done({}, 0); });
   }
 
@@ -41,11 +44,20 @@ class PlainStream final : public Stream {
     socket_.set_option(tcp::socket::receive_low_watermark(wake_at), ignored);
   }
 
+  /// Waits first: a read that tries would take what little is there, whatever is expected.
   void read(const Room& room, Moved done) override {
-    const std::array<asio::mutable_buffer, 2> buffers{
-        asio::mutable_buffer(room[0].data(), room[0].size()),
-        asio::mutable_buffer(room[1].data(), room[1].size())};
-    socket_.async_read_some(buffers, std::move(done));
+    socket_.async_wait(tcp::socket::wait_read, [this, room, at = releases_, done = std::move(done)](
+                                                   const std::error_code& no_wait) mutable {
+      if (no_wait) return done(no_wait, 0);
+      if (at != releases_) return done(asio::error::operation_aborted, 0);
+      const std::array<asio::mutable_buffer, 2> buffers{
+          asio::mutable_buffer(room[0].data(), room[0].size()),
+          asio::mutable_buffer(room[1].data(), room[1].size())};
+      std::error_code error;
+      const size_t count = socket_.read_some(buffers, error);
+      if (error == asio::error::would_block) return read(room, std::move(done));
+      done(error, count);
+    });
   }
 
   void write(Pieces pieces, Moved done) override {
@@ -58,12 +70,14 @@ class PlainStream final : public Stream {
 
   void release() override {
     std::error_code ignored;
+    ++releases_;
     socket_.cancel(ignored);
   }
 
  private:
   tcp::socket socket_;
   int wake_at_ = 1;
+  uint64_t releases_ = 0;
   std::vector<asio::const_buffer> out_;
 };
 

@@ -49,13 +49,14 @@ class Cluster {
     daemon.wait();
   }
 
-  Program train(const std::string& output, const std::vector<std::string>& more = {}) {
+  Program train(const std::string& output, const std::vector<std::string>& more = {},
+                const std::string& servers = "1") {
     std::filesystem::create_directories(job.folder / (output + "-words"));
     std::vector<std::string> words{(job.folder / "job.json").string(),
                                    "--workers",
                                    "2",
                                    "--servers",
-                                   "1",
+                                   servers,
                                    "--listen",
                                    address,
                                    "--external",

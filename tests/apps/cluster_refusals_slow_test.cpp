@@ -68,7 +68,7 @@ class Applicant final : public comm::MemberHost {
       : transport_(trainer::make_transport(options, comm::Role::kWorker, log_,
                                            [](std::exception_ptr) {})) {
     comm::Member::Options joining =
-        trainer::joining_options(options, comm::Role::kWorker, transport_->address());
+        trainer::joining_options(options, comm::Role::kWorker, *transport_);
     joining.facts = std::move(facts);
     member_ = std::make_unique<comm::Member>(joining, *transport_, *this);
   }

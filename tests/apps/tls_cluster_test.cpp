@@ -1,12 +1,9 @@
 // Daemons that join over TLS, as on machines of their own.
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "core/json.h"
-#include "tests/apps/program.h"
+#include "tests/apps/cluster.h"
 #include "tests/support/certificates.h"
 
 using namespace poseidon;
@@ -14,20 +11,6 @@ using namespace poseidon::apps;
 using trainer::TinyJob;
 
 namespace {
-
-/// An address on loopback that nobody listens at.
-std::string free_address() {
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(at);
-  const bool bound = bind(probe, reinterpret_cast<sockaddr*>(&at), size) == 0 &&
-                     getsockname(probe, reinterpret_cast<sockaddr*>(&at), &size) == 0;
-  close(probe);
-  REQUIRE(bound);
-  return "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
-}
 
 /// `words` and the flags for TLS.
 std::vector<std::string> with_tls(std::vector<std::string> words, const comm::TlsFiles& files) {

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <asio.hpp>
+#include <memory>
+#include <string>
+
+#include "comm/asio/channel.h"
+
+namespace poseidon::comm {
+
+class SentMemory;
+
+/// One end of a connection between two transports of this process. Frames go from thread to thread
+/// in the order they were sent; a bulk body is copied once, from the sender's memory to the
+/// receiver's place. No socket, no checksum, no limit of bandwidth. Its calls are for the I/O
+/// thread of its owner, and so are those that it makes.
+class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
+ public:
+  /// An end as the other one knows it, in any thread.
+  struct Far {
+    std::shared_ptr<asio::io_context> io;  ///< of the I/O thread
+    std::weak_ptr<LocalChannel> end;
+  };
+
+  /// `io` is that of the owner's thread, `peer_address` where the other end is reached.
+  LocalChannel(ChannelOwner& owner, ConnectionId id, std::shared_ptr<asio::io_context> io,
+               const std::string& peer_address);
+  /// The other end is told of it, if it is the first to go.
+  ~LocalChannel() override;
+
+  /// This end, for the other.
+  Far far();
+  /// Stands: the other end is told so, then the machine.
+  void answer(const Far& caller, const PeerIdentity& caller_identity, const PeerIdentity& self);
+  /// Tells a caller that there is nobody.
+  static void refuse(const Far& caller);
+
+  void send(const FrameHeader& header, Payload payload, Priority priority) override;
+  void close() override;
+
+ private:
+  void answered(const Far& callee, const PeerIdentity& identity);
+  void arrived(const FrameHeader& header, const Payload& payload, SentMemory& memory);
+  void broken(const std::string& why);
+  bool open() const { return other_.io != nullptr; }
+  void part();
+
+  std::shared_ptr<asio::io_context> io_;
+  Far other_;  ///< empty before it has answered, and after the end
+  std::shared_ptr<SentMemory> memory_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,227 @@
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "comm/asio/neighbours.h"
+#include "tests/comm/asio_node.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+
+namespace {
+
+AsioOptions server_options(const std::shared_ptr<Neighbours>& neighbours) {
+  AsioOptions options;
+  options.listen = "127.0.0.1:0";
+  options.neighbours = neighbours;
+  options.self = {.role = Role::kServer, .rank = 1, .view = 4, .address = ""};
+  return options;
+}
+
+AsioOptions worker_options(const std::shared_ptr<Neighbours>& neighbours) {
+  AsioOptions options;
+  options.neighbours = neighbours;
+  options.self = {.role = Role::kWorker, .rank = 2, .view = 4, .address = "worker:1"};
+  return options;
+}
+
+/// A worker connected to a server of the same process.
+struct Pair {
+  explicit Pair(const AsioOptions& servers, const AsioOptions& workers)
+      : server(servers), worker(workers), at_worker(worker.connect(server.address())) {
+    REQUIRE(worker.wait_open());
+    REQUIRE(server.wait_open());
+    at_server = server.events().opened[0].first;
+  }
+  explicit Pair(const std::shared_ptr<Neighbours>& neighbours = std::make_shared<Neighbours>())
+      : Pair(server_options(neighbours), worker_options(neighbours)) {}
+  Node server, worker;
+  ConnectionId at_worker, at_server = 0;
+};
+
+/// Holds a node's I/O thread until release().
+class Held {
+ public:
+  explicit Held(Node& node) {
+    std::promise<void> begun;
+    node.transport().post([&begun, until = release_.get_future().share()] {
+      begun.set_value();
+      until.wait();
+    });
+    begun.get_future().wait();
+  }
+  void release() { release_.set_value(); }
+
+ private:
+  std::promise<void> release_;
+};
+
+/// Sends memory that has no owner.
+void lend(Node& node, ConnectionId to, FrameKind kind, const Bytes& bytes, Priority priority) {
+  node.run([&] {
+    node.transport().send(to, header_of(kind), {.bytes = bytes, .owner = nullptr}, priority);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("neighbours learn whom they are connected with, without a socket") {
+  Pair pair;
+  const PeerIdentity server = pair.worker.events().opened[0].second;
+  CHECK(server.role == Role::kServer);
+  CHECK(server.rank == 1);
+  CHECK(server.view == 4);
+  CHECK(server.address == pair.server.address());
+  CHECK(pair.worker.events().opened[0].first == pair.at_worker);
+  const PeerIdentity worker = pair.server.events().opened[0].second;
+  CHECK(worker.role == Role::kWorker);
+  CHECK(worker.rank == 2);
+  CHECK(worker.address == "worker:1");  // a socket would tell its own
+}
+
+TEST_CASE("a neighbour is found by the address that it advertises") {
+  const auto neighbours = std::make_shared<Neighbours>();
+  AsioOptions options = server_options(neighbours);
+  std::string wanted;
+  SUBCASE("with its port") { wanted = "some.name:7002"; }
+  SUBCASE("without: that at which it listens") { wanted = "some.name:0"; }
+  options.advertise = wanted;
+  Node server(options), worker(worker_options(neighbours));
+  const std::string advertised = server.transport().advertised();
+  if (wanted == "some.name:0")
+    CHECK(advertised == "some.name" + server.address().substr(server.address().rfind(':')));
+  else
+    CHECK(advertised == wanted);
+  worker.connect(advertised);
+  CHECK(worker.wait_open());
+}
+
+TEST_CASE("frames between neighbours arrive whole and in order, in both directions") {
+  Pair pair;
+  for (uint32_t i = 0; i < 8; ++i) {
+    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
+                     pattern(kSliceBytes, static_cast<int>(i)), bulk_priority(3));
+    pair.server.send(pair.at_server, header_of(FrameKind::kControl, i),
+                     pattern(100 + i, static_cast<int>(i)), kUrgent);
+  }
+  REQUIRE(pair.server.wait_frames(8));
+  REQUIRE(pair.worker.wait_frames(8));
+  const auto at_server = pair.server.events(), at_worker = pair.worker.events();
+  for (uint32_t i = 0; i < 8; ++i) {
+    CHECK(at_server.frames[i].header.chunk == i);
+    CHECK(at_server.frames[i].header.length == kSliceBytes);
+    CHECK(at_server.frames[i].body == pattern(kSliceBytes, static_cast<int>(i)));
+    CHECK(at_worker.frames[i].header.chunk == i);
+    CHECK(at_worker.frames[i].body == pattern(100 + i, static_cast<int>(i)));
+  }
+}
+
+TEST_CASE("a body between neighbours that has no place is dropped, and what follows arrives") {
+  Pair pair;
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
+  REQUIRE(pair.server.wait_frames(1));
+  CHECK(pair.server.events().frames[0].header.chunk == 3);
+}
+
+TEST_CASE("what neighbours send each other is not paced") {
+  const auto neighbours = std::make_shared<Neighbours>();
+  AsioOptions options = worker_options(neighbours);
+  options.bandwidth_limit_mbps = 0.1;
+  Pair pair(server_options(neighbours), options);
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint32_t i = 0; i < 16; ++i)
+    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
+                     pattern(kSliceBytes, 1), 1);
+  REQUIRE(pair.server.wait_frames(16));
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);  // 4 MiB would take six minutes
+}
+
+TEST_CASE("after close() a neighbour's memory is left alone, and its last words arrive") {
+  Pair pair;
+  Bytes numbers = pattern(kSliceBytes, 1), words = pattern(10, 2);
+  Held held(pair.server);
+  lend(pair.worker, pair.at_worker, FrameKind::kContribution, numbers, 1);
+  lend(pair.worker, pair.at_worker, FrameKind::kControl, words, kUrgent);
+  pair.worker.run([&] { pair.worker.transport().close(pair.at_worker); });
+  numbers = Bytes();
+  words.assign(10, std::byte{0});
+  held.release();
+  CHECK(pair.server.why_closed() == "closed by the peer");
+  const auto events = pair.server.events();
+  REQUIRE(events.frames.size() == 1);
+  CHECK(events.frames[0].header.kind == FrameKind::kControl);
+  CHECK(events.frames[0].body == pattern(10, 2));
+  CHECK(pair.worker.events().closed.empty());
+}
+
+TEST_CASE("a machine may close a connection to a neighbour while it is told of a frame") {
+  Pair pair;
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 55), pattern(10, 1), 1);
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 1), pattern(10, 1), 1);
+  CHECK(pair.worker.why_closed() == "closed by the peer");
+  CHECK(pair.server.events().frames.size() == 1);
+}
+
+TEST_CASE("a neighbour that stops is a peer that has closed") {
+  Pair pair;
+  SUBCASE("the one that was called") {
+    pair.server.transport().stop();
+    CHECK(pair.worker.why_closed() == "closed by the peer");
+  }
+  SUBCASE("the one that called") {
+    pair.worker.transport().stop();
+    CHECK(pair.server.why_closed() == "closed by the peer");
+  }
+}
+
+TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
+  const auto neighbours = std::make_shared<Neighbours>();
+  AsioOptions options = server_options(neighbours);
+  std::promise<void> failed;
+  options.on_failure = [&](std::exception_ptr) { failed.set_value(); };
+  auto server = std::make_unique<Node>(options);
+  Node worker(worker_options(neighbours));
+  const ConnectionId id = worker.connect(server->address());
+  REQUIRE(worker.wait_open());
+  worker.send(id, header_of(FrameKind::kContribution, 66), pattern(10, 1), 1);
+  failed.get_future().wait();
+  worker.connect(server->address());  // no neighbour any more; its listener is still there
+  server.reset();
+  CHECK(worker.why_closed() == "closed by the peer");
+}
+
+TEST_CASE("an address that no neighbour has is called by a socket") {
+  const auto neighbours = std::make_shared<Neighbours>();
+  Node stranger(server_options(nullptr)), worker(worker_options(neighbours));
+  worker.connect(stranger.address());
+  REQUIRE(stranger.wait_open());
+  CHECK(stranger.events().opened[0].second.address.starts_with("127.0.0.1:"));
+}
+
+TEST_CASE("every call to a neighbour is answered, whenever it stops") {
+  for (int round = 0; round < 50; ++round) {
+    const auto neighbours = std::make_shared<Neighbours>();
+    Node server(server_options(neighbours)), worker(worker_options(neighbours));
+    const std::string address = server.address();
+    std::thread stopping([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
+      server.transport().stop();
+    });
+    for (int i = 0; i < 20; ++i) worker.connect(address);
+    stopping.join();
+    CHECK(worker.wait([](const Node::Events& events) { return events.closed.size() == 20; }));
+  }
+}
+
+TEST_CASE("a caller that has gone before the answer is a peer that has closed") {
+  const auto neighbours = std::make_shared<Neighbours>();
+  Node server(server_options(neighbours)), worker(worker_options(neighbours));
+  Held held(server);
+  const ConnectionId id = worker.connect(server.address());
+  worker.run([&] { worker.transport().close(id); });
+  held.release();
+  CHECK(server.why_closed() == "closed by the peer");
+  CHECK(worker.events().opened.empty());
+}
