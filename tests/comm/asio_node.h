@@ -163,6 +163,28 @@ class Node final : private Machine {
   AsioTransport transport_;
 };
 
+/// Eight slices one way and eight control frames the other.
+inline void check_frames_both_ways(Node& server, ConnectionId at_server, Node& worker,
+                                   ConnectionId at_worker) {
+  constexpr uint32_t kFrames = 8;
+  const auto slice = [](uint32_t i) { return pattern(kSliceBytes, static_cast<int>(i)); };
+  const auto words = [](uint32_t i) { return pattern(100 + i, static_cast<int>(i)); };
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    worker.send(at_worker, header_of(FrameKind::kContribution, i), slice(i), bulk_priority(3));
+    server.send(at_server, header_of(FrameKind::kControl, i), words(i), kUrgent);
+  }
+  REQUIRE(server.wait_frames(kFrames));
+  REQUIRE(worker.wait_frames(kFrames));
+  const auto came = server.events(), went = worker.events();
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    CHECK(came.frames[i].header.chunk == i);
+    CHECK(came.frames[i].header.length == kSliceBytes);
+    CHECK(came.frames[i].body == slice(i));
+    CHECK(went.frames[i].header.chunk == i);
+    CHECK(went.frames[i].body == words(i));
+  }
+}
+
 /// A socket without manners.
 class BareSocket {
  public:

@@ -99,22 +99,7 @@ TEST_CASE("a neighbour is found by the address that it advertises") {
 
 TEST_CASE("frames between neighbours arrive whole and in order, in both directions") {
   Pair pair;
-  for (uint32_t i = 0; i < 8; ++i) {
-    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
-                     pattern(kSliceBytes, static_cast<int>(i)), bulk_priority(3));
-    pair.server.send(pair.at_server, header_of(FrameKind::kControl, i),
-                     pattern(100 + i, static_cast<int>(i)), kUrgent);
-  }
-  REQUIRE(pair.server.wait_frames(8));
-  REQUIRE(pair.worker.wait_frames(8));
-  const auto at_server = pair.server.events(), at_worker = pair.worker.events();
-  for (uint32_t i = 0; i < 8; ++i) {
-    CHECK(at_server.frames[i].header.chunk == i);
-    CHECK(at_server.frames[i].header.length == kSliceBytes);
-    CHECK(at_server.frames[i].body == pattern(kSliceBytes, static_cast<int>(i)));
-    CHECK(at_worker.frames[i].header.chunk == i);
-    CHECK(at_worker.frames[i].body == pattern(100 + i, static_cast<int>(i)));
-  }
+  check_frames_both_ways(pair.server, pair.at_server, pair.worker, pair.at_worker);
 }
 
 TEST_CASE("a body between neighbours that has no place is dropped, and what follows arrives") {
