@@ -2,7 +2,7 @@
 
 #include <openssl/evp.h>
 #ifdef __SSE4_2__
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include <array>
@@ -48,6 +48,64 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 namespace {
 
 #ifdef __SSE4_2__
+uint32_t advance_words(uint32_t crc, const unsigned char* bytes, size_t count) {
+  uint64_t wide = crc;
+  for (; count >= 8; bytes += 8, count -= 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes, 8);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  crc = static_cast<uint32_t>(wide);
+  for (; count > 0; ++bytes, --count) crc = _mm_crc32_u8(crc, *bytes);
+  return crc;
+}
+
+#if defined(__AVX512F__) && defined(__VPCLMULQDQ__)
+/// x^n modulo the polynomial, its lowest power in the highest bit as in a checksum.
+constexpr uint32_t power_of_x(int n) {
+  uint32_t value = 0x80000000u;
+  for (; n > 0; --n) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78u : 0u);
+  return value;
+}
+
+/// Bytes of what is folded: four vectors.
+constexpr size_t kFoldBytes = 256;
+
+/// What both halves of 128 bits are multiplied by to stand kFoldBytes further on (Gopal et al.,
+/// Fast CRC Computation for Generic Polynomials Using PCLMULQDQ, Intel 2009): a power of x modulo
+/// the polynomial, shifted by one since a product of reversed factors is.
+constexpr int kFoldBits = 8 * static_cast<int>(kFoldBytes);
+constexpr int64_t kFoldLow = int64_t{power_of_x(kFoldBits + 32)} << 1;
+constexpr int64_t kFoldHigh = int64_t{power_of_x(kFoldBits - 32)} << 1;
+
+/// What `bytes`, at least kFoldBytes and a multiple of them, come to: as many bytes as are folded
+/// have the same checksum.
+void fold(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* folded) {
+  const __m512i factors = _mm512_set4_epi64(kFoldHigh, kFoldLow, kFoldHigh, kFoldLow);
+  __m512i sums[4];
+  for (size_t i = 0; i < 4; ++i) sums[i] = _mm512_loadu_si512(bytes + 64 * i);
+  sums[0] =
+      _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
+  for (size_t at = kFoldBytes; at < count; at += kFoldBytes)
+    for (size_t i = 0; i < 4; ++i) {
+      const __m512i low = _mm512_clmulepi64_epi128(sums[i], factors, 0x00);
+      const __m512i high = _mm512_clmulepi64_epi128(sums[i], factors, 0x11);
+      sums[i] =
+          _mm512_xor_si512(_mm512_xor_si512(low, high), _mm512_loadu_si512(bytes + at + 64 * i));
+    }
+  for (size_t i = 0; i < 4; ++i) _mm512_storeu_si512(folded + 64 * i, sums[i]);
+}
+
+/// Advances over most of many bytes; returns over how many.
+size_t advance_fast(uint32_t& crc, const unsigned char* bytes, size_t count) {
+  if (count < 2 * kFoldBytes) return 0;
+  const size_t whole = count / kFoldBytes * kFoldBytes;
+  std::array<unsigned char, kFoldBytes> folded;
+  fold(crc, bytes, whole, folded.data());
+  crc = advance_words(0, folded.data(), folded.size());
+  return whole;
+}
+#else
 /// A linear map of the 32 bits of a checksum: the images of the single bits.
 using BitMap = std::array<uint32_t, 32>;
 
@@ -100,18 +158,18 @@ uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   return skip_lane(skip_lane(a) ^ b) ^ static_cast<uint32_t>(c);
 }
 
+/// Advances over most of many bytes; returns over how many.
+size_t advance_fast(uint32_t& crc, const unsigned char* bytes, size_t count) {
+  size_t done = 0;
+  for (; count - done >= 3 * kLaneBytes; done += 3 * kLaneBytes)
+    crc = advance_lanes(crc, bytes + done);
+  return done;
+}
+#endif
+
 uint32_t advance(uint32_t crc, const unsigned char* bytes, size_t count) {
-  for (; count >= 3 * kLaneBytes; bytes += 3 * kLaneBytes, count -= 3 * kLaneBytes)
-    crc = advance_lanes(crc, bytes);
-  uint64_t wide = crc;
-  for (; count >= 8; bytes += 8, count -= 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes, 8);
-    wide = _mm_crc32_u64(wide, word);
-  }
-  crc = static_cast<uint32_t>(wide);
-  for (; count > 0; ++bytes, --count) crc = _mm_crc32_u8(crc, *bytes);
-  return crc;
+  const size_t done = advance_fast(crc, bytes, count);
+  return advance_words(crc, bytes + done, count - done);
 }
 #else
 constexpr std::array<uint32_t, 256> make_table() {
