@@ -1,6 +1,7 @@
 #include "apps/member_program.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <future>

@@ -173,6 +173,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     try {
       io_->run();
     } catch (...) {
+      entry_.reset();  // or neighbours would call, and nobody answered
       if (!options_.on_failure) throw;
       options_.on_failure(std::current_exception());
     }

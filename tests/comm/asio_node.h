@@ -163,6 +163,18 @@ class Node final : private Machine {
   AsioTransport transport_;
 };
 
+/// Two nodes, the worker connected to the server.
+struct Pair {
+  Pair(const AsioOptions& servers, const AsioOptions& workers)
+      : server(servers), worker(workers), at_worker(worker.connect(server.address())) {
+    REQUIRE(worker.wait_open());
+    REQUIRE(server.wait_open());
+    at_server = server.events().opened[0].first;
+  }
+  Node server, worker;
+  ConnectionId at_worker, at_server = 0;
+};
+
 /// Eight slices one way and eight control frames the other.
 inline void check_frames_both_ways(Node& server, ConnectionId at_server, Node& worker,
                                    ConnectionId at_worker) {

@@ -28,17 +28,11 @@ AsioOptions worker_options() {
   return options;
 }
 
-/// A worker connected to a server.
-struct Pair {
-  explicit Pair(const AsioOptions& servers = server_options(),
-                const AsioOptions& workers = worker_options())
-      : server(servers), worker(workers), at_worker(worker.connect(server.address())) {
-    REQUIRE(worker.wait_open());
-    REQUIRE(server.wait_open());
-    at_server = server.events().opened[0].first;
-  }
-  Node server, worker;
-  ConnectionId at_worker, at_server = 0;
+/// A worker connected to a server by a socket.
+struct SocketPair : Pair {
+  explicit SocketPair(const AsioOptions& servers = server_options(),
+                      const AsioOptions& workers = worker_options())
+      : Pair(servers, workers) {}
 };
 
 std::vector<uint32_t> chunks_of(const Node::Events& events) {
@@ -50,7 +44,7 @@ std::vector<uint32_t> chunks_of(const Node::Events& events) {
 }  // namespace
 
 TEST_CASE("both machines learn whom they are connected with") {
-  Pair pair;
+  SocketPair pair;
   const PeerIdentity server = pair.worker.events().opened[0].second;
   CHECK(server.role == Role::kServer);
   CHECK(server.rank == 1);
@@ -76,7 +70,7 @@ TEST_CASE("a node is presented as what it has become") {
 }
 
 TEST_CASE("frames arrive whole and in order, in both directions") {
-  Pair pair;
+  SocketPair pair;
   check_frames_both_ways(pair.server, pair.at_server, pair.worker, pair.at_worker);
   CHECK(pair.server.events().heard > 0);
 }
@@ -108,7 +102,7 @@ TEST_CASE("what is more urgent overtakes what waits") {
 }
 
 TEST_CASE("a body without a place is dropped, and what follows arrives") {
-  Pair pair;
+  SocketPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
   REQUIRE(pair.server.wait_frames(1));
@@ -270,7 +264,7 @@ TEST_CASE("connections that cannot be made are told why") {
 }
 
 TEST_CASE("close() sends what is urgent, drops what is not, and tells the other end only") {
-  Pair pair;
+  SocketPair pair;
   // In one turn, so that nothing is on its way when close() comes.
   pair.worker.run([&] {
     const Bytes urgent = pattern(1000, 1), bulk = pattern(kSliceBytes, 2);
@@ -289,7 +283,7 @@ TEST_CASE("close() sends what is urgent, drops what is not, and tells the other 
 }
 
 TEST_CASE("a machine may close a connection while it is told of a frame") {
-  Pair pair;
+  SocketPair pair;
   for (uint32_t chunk : {1u, 55u, 2u})
     pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, chunk), pattern(10, 1), 0);
   CHECK(pair.worker.why_closed() == "closed by the peer");
@@ -323,7 +317,7 @@ TEST_CASE("after close() no memory of the machine is read") {
 TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
   AsioOptions options = worker_options();
   options.bandwidth_limit_mbps = 250;
-  Pair pair(server_options(), options);
+  SocketPair pair(server_options(), options);
   constexpr size_t kSlices = 48;
   const auto body = std::make_shared<const Bytes>(kSliceBytes);
   pair.worker.run([&] {
@@ -477,7 +471,7 @@ TEST_CASE("what a machine throws is handed on") {
   };
   AsioOptions workers = worker_options();
   workers.limits.linger = 20ms;  // nobody will close the other end
-  Pair pair(options, workers);
+  SocketPair pair(options, workers);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, 66), pattern(1, 1), kUrgent);
   CHECK(said.get_future().get() == "chunk 66");
 }

@@ -27,17 +27,11 @@ AsioOptions worker_options(const std::shared_ptr<Neighbours>& neighbours) {
 }
 
 /// A worker connected to a server of the same process.
-struct Pair {
-  explicit Pair(const AsioOptions& servers, const AsioOptions& workers)
-      : server(servers), worker(workers), at_worker(worker.connect(server.address())) {
-    REQUIRE(worker.wait_open());
-    REQUIRE(server.wait_open());
-    at_server = server.events().opened[0].first;
-  }
-  explicit Pair(const std::shared_ptr<Neighbours>& neighbours = std::make_shared<Neighbours>())
+struct NeighbourPair : Pair {
+  using Pair::Pair;
+  explicit NeighbourPair(
+      const std::shared_ptr<Neighbours>& neighbours = std::make_shared<Neighbours>())
       : Pair(server_options(neighbours), worker_options(neighbours)) {}
-  Node server, worker;
-  ConnectionId at_worker, at_server = 0;
 };
 
 /// Holds a node's I/O thread until release().
@@ -67,7 +61,7 @@ void lend(Node& node, ConnectionId to, FrameKind kind, const Bytes& bytes, Prior
 }  // namespace
 
 TEST_CASE("neighbours learn whom they are connected with, without a socket") {
-  Pair pair;
+  NeighbourPair pair;
   const PeerIdentity server = pair.worker.events().opened[0].second;
   CHECK(server.role == Role::kServer);
   CHECK(server.rank == 1);
@@ -98,12 +92,12 @@ TEST_CASE("a neighbour is found by the address that it advertises") {
 }
 
 TEST_CASE("frames between neighbours arrive whole and in order, in both directions") {
-  Pair pair;
+  NeighbourPair pair;
   check_frames_both_ways(pair.server, pair.at_server, pair.worker, pair.at_worker);
 }
 
 TEST_CASE("a body between neighbours that has no place is dropped, and what follows arrives") {
-  Pair pair;
+  NeighbourPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
   REQUIRE(pair.server.wait_frames(1));
@@ -114,7 +108,7 @@ TEST_CASE("what neighbours send each other is not paced") {
   const auto neighbours = std::make_shared<Neighbours>();
   AsioOptions options = worker_options(neighbours);
   options.bandwidth_limit_mbps = 0.1;
-  Pair pair(server_options(neighbours), options);
+  NeighbourPair pair(server_options(neighbours), options);
   const auto begin = std::chrono::steady_clock::now();
   for (uint32_t i = 0; i < 16; ++i)
     pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
@@ -124,7 +118,7 @@ TEST_CASE("what neighbours send each other is not paced") {
 }
 
 TEST_CASE("after close() a neighbour's memory is left alone, and its last words arrive") {
-  Pair pair;
+  NeighbourPair pair;
   Bytes numbers = pattern(kSliceBytes, 1), words = pattern(10, 2);
   Held held(pair.server);
   lend(pair.worker, pair.at_worker, FrameKind::kContribution, numbers, 1);
@@ -142,7 +136,7 @@ TEST_CASE("after close() a neighbour's memory is left alone, and its last words 
 }
 
 TEST_CASE("a machine may close a connection to a neighbour while it is told of a frame") {
-  Pair pair;
+  NeighbourPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 55), pattern(10, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 1), pattern(10, 1), 1);
   CHECK(pair.worker.why_closed() == "closed by the peer");
@@ -150,7 +144,7 @@ TEST_CASE("a machine may close a connection to a neighbour while it is told of a
 }
 
 TEST_CASE("a neighbour that stops is a peer that has closed") {
-  Pair pair;
+  NeighbourPair pair;
   SUBCASE("the one that was called") {
     pair.server.transport().stop();
     CHECK(pair.worker.why_closed() == "closed by the peer");
