@@ -8,7 +8,8 @@ Hosts are network namespaces of this machine (lab.py), each with one core and a 
 both ways. On each runs a worker with one thread and, in the same process, a server. In the same run are measured: the rate that iperf3 reaches over
 the shaped link; the layers' times, all hosts computing at once without network; and the peer, PyTorch's DDP over Gloo on the same
 hosts with the same batch. The bound is the best possible step of docs/plan.md for the plan that was run, fed with the
-measured layer times and the measured rate. Cells are medians over the steps of all rounds, the first of each left out.
+measured layer times and the measured rate. Each round measures layers, peer and variants anew, one after the other. Cells
+are medians: of the steps of all rounds, the first of each round left out, and of the rounds' bounds.
 """
 import argparse
 import json
@@ -141,18 +142,19 @@ def main():
         with Lab(2, rate, options.congestion) as lab, tempfile.TemporaryDirectory() as folder:
             measured = link_rate(lab)
             for network in options.networks.split(","):
-                times = layer_times(lab, options, network, folder)
-                steps = {name: [] for name in wanted}
+                steps, bounds = {name: [] for name in wanted}, {name: [] for name in wanted}
                 peer, version = [], ""
                 for _ in range(options.rounds):
+                    times = layer_times(lab, options, network, folder)
                     if options.python:
                         more, version = ddp_steps(lab, options, network, options.peer_steps)
                         peer += more
                     for name in wanted:
                         steps[name] += poseidon_steps(lab, options, network, VARIANTS[name], folder, options.steps)
+                        bounds[name].append(bound_ms(options, network, VARIANTS[name], times, measured))
                 for name in wanted:
                     ours = statistics.median(steps[name])
-                    best = bound_ms(options, network, VARIANTS[name], times, measured)
+                    best = statistics.median(bounds[name])
                     theirs = statistics.median(peer) if peer else 0
                     ratio = f"{theirs:.0f} | {theirs / ours:.2f}" if peer else "- | -"
                     print(f"| {network} | {rate} | {measured:.0f} | {name} | {ours:.0f} | {best:.0f} | {best / ours:.2f} | {ratio} |",

@@ -1,5 +1,8 @@
 #include "comm/asio/driver.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <asio.hpp>
 #include <optional>
@@ -24,6 +27,14 @@ std::string with_port_of(const std::string& listening, const std::string& advert
   HostPort out = parse_address(advertise);
   if (out.port == 0) out.port = parse_address(listening).port;
   return to_string(out);
+}
+
+/// Where all cores compute, a thread that is woken takes one away at once, here for every slice.
+/// One of the batch policy waits for the scheduler's next look, which is some ms at most, and then
+/// finds more to do; it has an idle core as soon as any other thread.
+void do_not_preempt() {
+  const sched_param none{};
+  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // refused: only more switches
 }
 
 }  // namespace
@@ -51,7 +62,10 @@ class AsioTransport::Driver final : public ChannelOwner {
     check(machine_ == nullptr, "a transport is started once");
     machine_ = &machine;
     if (listener_) listener_->start([this](tcp::socket socket) { accept(std::move(socket)); });
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      do_not_preempt();
+      run();
+    });
   }
 
   void stop() {

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <thread>
 
@@ -55,6 +56,14 @@ TEST_CASE("both machines learn whom they are connected with") {
   CHECK(worker.rank == 2);
   CHECK(worker.address.starts_with("127.0.0.1:"));
   CHECK(pair.worker.events().opened[0].first == pair.at_worker);
+}
+
+TEST_CASE("the I/O thread, and no other, leaves the cores to those who compute") {
+  Node node(worker_options());
+  int policy = -1;
+  node.run([&] { policy = sched_getscheduler(0); });
+  CHECK(policy == SCHED_BATCH);
+  CHECK(sched_getscheduler(0) == SCHED_OTHER);
 }
 
 TEST_CASE("a node is presented as what it has become") {
