@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <utility>
-#include <vector>
 
 namespace poseidon::layers::cpu {
 
@@ -41,77 +40,49 @@ template <size_t kLane, size_t kBlock, class V>
       exchange<kLane>(rows[row], rows[row | kLane], std::make_index_sequence<kBlock>());
 }
 
-/// kBlock rows of kBlock floats that are `in_row` floats apart, to columns that are `out_row`
-/// apart. In registers; oneDNN 2.6's reorders take 1.4 to 8 times as long.
-template <int kBlock>
-inline void transpose(const float* in, int64_t in_row, float* out, int64_t out_row) {
+/// kBlock rows of kBlock floats, at from(row), to as many columns, at to(column). In registers;
+/// oneDNN 2.6's reorders take 1.4 to 8 times as long.
+template <int kBlock, class From, class To>
+[[gnu::always_inline]] inline void transpose(const From& from, const To& to) {
   using V = typename Vector<kBlock>::Type;
   V rows[kBlock];
 #pragma GCC unroll 16
-  for (int row = 0; row < kBlock; ++row) std::memcpy(&rows[row], in + row * in_row, sizeof(V));
+  for (int row = 0; row < kBlock; ++row) std::memcpy(&rows[row], from(row), sizeof(V));
   exchange_rows<1>(rows);
   exchange_rows<2>(rows);
   exchange_rows<4>(rows);
   if constexpr (kBlock > 8) exchange_rows<8>(rows);
 #pragma GCC unroll 16
-  for (int row = 0; row < kBlock; ++row) std::memcpy(out + row * out_row, &rows[row], sizeof(V));
+  for (int row = 0; row < kBlock; ++row) std::memcpy(to(row), &rows[row], sizeof(V));
 }
 
-/// A piece, which is a block of outputs. kArea: the kernel's positions; 0: as many as `area` says.
+/// A piece, which is a block of outputs. In canonical order each has a row, in which an input's
+/// kernel positions are beside each other; packed, a position of a block of inputs is a plane. So
+/// kBlock elements of all rows are kBlock rows of planes. kArea: the kernel's positions; 0: as many
+/// as `area` says.
 template <int kBlock, int64_t kArea>
 struct Piece {
-  static constexpr int64_t kPlane = kBlock * kBlock;
-
   int64_t inputs, area;
 
-  int64_t positions() const { return kArea > 0 ? kArea : area; }
-  int64_t row() const { return inputs * positions(); }
-
   void pack(const float* canonical, float* packed) const {
-    std::vector<float> planes(static_cast<size_t>(positions() * kPlane));
-    for (int64_t input = 0; input < inputs; input += kBlock) {
-      for (int64_t output = 0; output < kBlock; ++output)
-        part(canonical + output * row() + input * positions(), planes.data() + output * kBlock);
-      for (int64_t position = 0; position < positions(); ++position, packed += kPlane)
-        transpose<kBlock>(planes.data() + position * kPlane, kBlock, packed, kBlock);
-    }
+    for (int64_t first = 0; first < row(); first += kBlock)
+      transpose<kBlock>([=, this](int output) { return canonical + output * row() + first; },
+                        [=, this](int i) { return packed + place(first + i); });
   }
   void unpack(const float* packed, float* canonical) const {
-    std::vector<float> planes(static_cast<size_t>(positions() * kPlane));
-    for (int64_t input = 0; input < inputs; input += kBlock) {
-      for (int64_t position = 0; position < positions(); ++position, packed += kPlane)
-        transpose<kBlock>(packed, kBlock, planes.data() + position * kPlane, kBlock);
-      for (int64_t output = 0; output < kBlock; ++output)
-        join(planes.data() + output * kBlock, canonical + output * row() + input * positions());
-    }
+    for (int64_t first = 0; first < row(); first += kBlock)
+      transpose<kBlock>([=, this](int i) { return packed + place(first + i); },
+                        [=, this](int output) { return canonical + output * row() + first; });
   }
 
  private:
-  /// Canonical order has an input's positions beside each other, a plane one position's inputs.
-  void part(const float* run, float* planes) const {
-    for (int64_t input = 0; input < kBlock; ++input)
-      for (int64_t position = 0; position < positions(); ++position)
-        planes[position * kPlane + input] = *run++;
-  }
-  void join(const float* planes, float* run) const {
-    for (int64_t input = 0; input < kBlock; ++input)
-      for (int64_t position = 0; position < positions(); ++position)
-        *run++ = planes[position * kPlane + input];
-  }
-};
-
-/// Kernels of 1 x 1 are transposed at once.
-template <int kBlock>
-struct Piece<kBlock, 1> {
-  int64_t inputs, area;
-
-  void pack(const float* canonical, float* packed) const {
-    for (int64_t input = 0; input < inputs; input += kBlock)
-      transpose<kBlock>(canonical + input, inputs, packed + input * kBlock, kBlock);
-  }
-  void unpack(const float* packed, float* canonical) const {
-    for (int64_t input = 0; input < inputs; input += kBlock)
-      transpose<kBlock>(packed + input * kBlock, kBlock, canonical + input, inputs);
+  int64_t positions() const { return kArea > 0 ? kArea : area; }
+  int64_t row() const { return inputs * positions(); }
+  /// Where, packed, the outputs are of element `i` of a row.
+  int64_t place(int64_t i) const {
+    const int64_t input = i / positions(), position = i % positions();
+    const int64_t block = input / kBlock * positions() + position;
+    return (block * kBlock + input % kBlock) * kBlock;
   }
 };
 
