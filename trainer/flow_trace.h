@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 
 #include "comm/outlet.h"
 #include "comm/plan.h"
@@ -12,11 +11,12 @@ namespace poseidon::trainer {
 
 /// What leaves a worker or server and what reaches it, as spans: one track for each peer and
 /// direction. A span is the time in which a connection moved one chunk, or one factor; where an
-/// urgent one overtakes, what it interrupts has several. All calls come from the I/O thread.
+/// urgent one overtakes, what it interrupts has several. All calls come from the I/O thread; frames
+/// under way may outlive it, and end in any thread.
 class FlowTrace final : public comm::Outlet {
  public:
-  /// Hands frames on to `outlet`. Both must outlive it, and it must outlive the transport.
-  FlowTrace(const comm::Plan& plan, comm::Outlet& outlet) : plan_(plan), outlet_(outlet) {}
+  /// Hands frames on to `outlet`, which must outlive it.
+  FlowTrace(const comm::Plan& plan, comm::Outlet& outlet);
 
   void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
             comm::Priority priority) override;
@@ -27,31 +27,22 @@ class FlowTrace final : public comm::Outlet {
   /// Of a server: does so, and records it as the time in which what came was added.
   template <class Action>
   void add(const comm::FrameHeader& header, Action action) {
-    const TraceScope scope(&recorder_, adding(header));
+    const int64_t begin_ns = TraceRecorder::now();
     action();
+    added(header, begin_ns);
   }
 
-  /// With all spans that have ended.
-  TraceRecorder& recorder();
+  /// A copy, with all spans that have ended.
+  TraceRecorder recorder() const;
 
  private:
+  class Spans;
   class InFlight;
-  struct Connection {
-    std::string track, category;
-    std::map<uint64_t, TraceRecorder::Label> labels;  ///< by layer, and which factor
-    TraceRecorder::Span last;                         ///< not recorded yet: it may go on
-  };
 
-  void left(comm::NodeId to, const comm::FrameHeader& header, int64_t handed_over_ns);
-  void moved(Connection& connection, const comm::FrameHeader& header, int64_t since_ns);
-  TraceRecorder::Label label_of(Connection& connection, const comm::FrameHeader& header);
-  TraceRecorder::Label adding(const comm::FrameHeader& header);
-  void record(TraceRecorder::Span& span);
+  void added(const comm::FrameHeader& header, int64_t begin_ns);
 
-  const comm::Plan& plan_;
   comm::Outlet& outlet_;
-  TraceRecorder recorder_;
-  std::map<comm::NodeId, Connection> sending_, receiving_;
+  const std::shared_ptr<Spans> spans_;
   std::map<comm::NodeId, int64_t> announced_ns_;
 };
 

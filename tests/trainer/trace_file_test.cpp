@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <thread>
+
 #include "core/error.h"
 #include "trainer/flow_trace.h"
 
@@ -110,6 +112,23 @@ TEST_CASE("long recordings come in several notes, and only their last steps") {
   for (int i = 0; i < 50000; ++i)
     many.add({.label = label, .step = 1, .begin_ns = i, .end_ns = i + 1});
   CHECK(write_spans(many).size() == 3);
+}
+
+TEST_CASE("a frame may end in another thread, also when its trace has gone") {
+  comm::Plan plan;
+  plan.layers.resize(1);
+  plan.layers[0].traffic.name = "conv";
+  SlowOutlet outlet;
+  auto trace = std::make_unique<FlowTrace>(plan, outlet);
+  constexpr uint32_t kFrames = 1000;
+  const auto frame = [](uint32_t chunk) {
+    return comm::FrameHeader{.kind = comm::FrameKind::kContribution, .step = 4, .chunk = chunk};
+  };
+  for (uint32_t chunk = 0; chunk < kFrames; ++chunk) trace->send(kServer, frame(chunk), {}, 1);
+  std::jthread neighbour([&] { outlet.waiting.clear(); });
+  for (uint32_t chunk = 0; chunk < kFrames; ++chunk) trace->arrived(kServer, frame(chunk));
+  CHECK(trace->recorder().spans(0).size() >= kFrames);
+  trace.reset();
 }
 
 TEST_CASE("a trace with labels that it does not name is refused") {
