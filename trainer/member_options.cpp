@@ -20,12 +20,28 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
           .join_timeout = options.join_timeout};
 }
 
+namespace {
+
+/// Nobody reads the memory of a part in a job any more when it ends, however it does.
+class Stopping {
+ public:
+  explicit Stopping(comm::AsioTransport& transport) : transport_(transport) {}
+  ~Stopping() { transport_.stop(); }
+  Stopping(const Stopping&) = delete;
+  Stopping& operator=(const Stopping&) = delete;
+
+ private:
+  comm::AsioTransport& transport_;
+};
+
+}  // namespace
+
 MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,
                     const std::optional<MemberEnd>& end) {
+  const Stopping stopping(transport);
   transport.start(member);
   transport.post([&member] { member.join(); });
   while (!end) inbox.run_one(Inbox::Clock::now() + std::chrono::hours(1));
-  transport.stop();
   return *end;
 }
 

@@ -33,6 +33,7 @@ std::string with_port_of(const std::string& listening, const std::string& advert
 /// One of the batch policy waits for the scheduler's next look, which is some ms at most, and then
 /// finds more to do; it has an idle core as soon as any other thread.
 void do_not_preempt() {
+  if (::sched_getscheduler(0) != SCHED_OTHER) return;  // somebody has chosen another
   const sched_param none{};
   ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // refused: only more switches
 }
@@ -187,9 +188,10 @@ class AsioTransport::Driver final : public ChannelOwner {
     try {
       io_->run();
     } catch (...) {
-      entry_.reset();  // or neighbours would call, and nobody answered
       if (!options_.on_failure) throw;
-      options_.on_failure(std::current_exception());
+      const std::exception_ptr thrown = std::current_exception();
+      end();  // or neighbours would call, and read memory that the machine's owner frees
+      options_.on_failure(thrown);
     }
   }
 

@@ -23,7 +23,8 @@ class Neighbours {
   using Answer = std::function<void(const Call&)>;
 
   /// A transport's name among the neighbours, as long as it lives. Calls are answered in the thread
-  /// of `io`: all that were made before its end. The first of an address stays.
+  /// of `io`, all that were made before its end, if that thread does not fail. The first of an
+  /// address stays.
   class Entry {
    public:
     Entry(std::shared_ptr<Neighbours> among, std::string address,

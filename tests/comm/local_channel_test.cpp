@@ -166,9 +166,9 @@ TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
   REQUIRE(worker.wait_open());
   worker.send(id, header_of(FrameKind::kContribution, 66), pattern(10, 1), 1);
   failed.get_future().wait();
-  worker.connect(server->address());  // no neighbour any more; its listener is still there
-  server.reset();
   CHECK(worker.why_closed() == "closed by the peer");
+  worker.connect(server->address());  // neither a neighbour any more nor a listener
+  CHECK(worker.wait([](const Node::Events& events) { return events.closed.size() == 2; }));
 }
 
 TEST_CASE("an address that no neighbour has is called by a socket") {
