@@ -1,7 +1,6 @@
 #include "apps/member_program.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -144,8 +143,11 @@ int run_node(const char* name, const Words& words, OneJob one_job) {
     server.advertise = with_any_port(words.options.advertise);
   std::future<int> beside =
       std::async(std::launch::async, part, server, trainer::run_server, "server: ");
-  const int code = part(words.options, one_job, "");
-  return std::max(code, beside.get());
+  const int worker = part(words.options, one_job, "");
+  const int with_it = beside.get();
+  // A job may need fewer servers than it has workers.
+  const bool server_counts = worker == 0 && with_it != static_cast<int>(MemberEnd::kRefused);
+  return server_counts ? with_it : worker;
 }
 
 int run(const char* name, const char* description, bool computes, int count, char** arguments,

@@ -2,11 +2,52 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "core/json.h"
 #include "tests/apps/cluster.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
+
+namespace {
+
+std::set<std::string> sockets_of(pid_t pid) {
+  std::set<std::string> inodes;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    std::error_code closed_by_now;
+    const std::string target = std::filesystem::read_symlink(entry, closed_by_now).string();
+    if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
+  }
+  return inodes;
+}
+
+/// Both ends of each TCP connection that a process has, its own end first.
+std::set<std::pair<std::string, std::string>> connections_of(pid_t pid) {
+  const std::set<std::string> inodes = sockets_of(pid);
+  std::set<std::pair<std::string, std::string>> ends;
+  std::istringstream table(trainer::read_text("/proc/net/tcp"));
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string number, own, other, state, skipped, inode;
+    words >> number >> own >> other >> state;
+    for (int i = 0; i < 5; ++i) words >> skipped;
+    words >> inode;
+    if (state == "01" && inodes.contains(inode)) ends.emplace(own, other);
+  }
+  return ends;
+}
+
+size_t connections_with_itself(pid_t pid) {
+  const auto ends = connections_of(pid);
+  return static_cast<size_t>(std::ranges::count_if(ends, [&](const auto& each) {
+    return ends.contains({each.second, each.first});
+  }));
+}
+
+}  // namespace
 
 TEST_CASE("workers may have servers in their own processes, for the same bits") {
   Cluster cluster;
@@ -28,7 +69,7 @@ TEST_CASE("workers may have servers in their own processes, for the same bits") 
   CHECK(one["bytes_sent"] == other["bytes_sent"]);
 }
 
-TEST_CASE("a worker that is lost with its server is named once, and the others end") {
+TEST_CASE("a worker and its server speak without a socket; with both lost the others end") {
   Cluster cluster;
   const auto node = [&](const std::string& name, const std::string& rank) -> Program& {
     return cluster.start("poseidon-worker", name,
@@ -38,6 +79,9 @@ TEST_CASE("a worker that is lost with its server is named once, and the others e
   Program& other = node("node-b", "1");
   Program train = cluster.train("run", {"--set", "train.steps=100000"}, "2");
   REQUIRE(says(train, "begin with step"));
+  // To the coordinator from both halves, and from each to the other node's halves it needs.
+  CHECK(connections_of(lost.process()).size() >= 4);
+  CHECK(connections_with_itself(lost.process()) == 0);
   lost.send(SIGKILL);
   const Finished finished = train.wait();
   CAPTURE(finished.err);
@@ -49,12 +93,26 @@ TEST_CASE("a worker that is lost with its server is named once, and the others e
   CHECK(other.wait().code == 3);
 }
 
+TEST_CASE("a node whose server the job does not need ends as its worker does") {
+  Cluster cluster;
+  const std::vector<std::string> with_server{"--once", "--server-listen", "127.0.0.1:0"};
+  Program& first = cluster.start("poseidon-worker", "node-a", with_server);
+  Program& second = cluster.start("poseidon-worker", "node-b", with_server);
+  CHECK(cluster.train("run", {"--trace"}, "1").wait().code == 0);
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+  const std::string trace = trainer::read_text(cluster.job.folder / "run" / "trace.json");
+  for (const char* track : {"to server 0", "from worker 0", "from worker 1"})
+    CHECK(trace.find(track) != std::string::npos);
+}
+
 TEST_CASE("a server that cannot listen ends the worker that has it") {
   Cluster cluster;
-  const std::string address = free_address();
+  const std::string taken = free_address();
+  cluster.start("poseidon-server", "server", {"--listen", taken});
+  REQUIRE(within(20, [&] { return somebody_listens(taken); }));
   const Finished finished =
-      cluster.start("poseidon-worker", "node", {"--listen", address, "--server-listen", address})
-          .wait();
+      cluster.start("poseidon-worker", "node", {"--server-listen", taken}).wait();
   CHECK(finished.code == 1);
-  CHECK(finished.err.find("cannot listen at " + address + ": ") != std::string::npos);
+  CHECK(finished.err.find("cannot listen at " + taken + ": ") != std::string::npos);
 }
