@@ -356,6 +356,7 @@ void Connection::begin_closing() {
   queue_.keep_urgent();
   batch_.keep_bodies();
   stream_->release();
+  stream_->expect(0);  // what is unread at the end would reset the connection
   set_deadline(owner_.options().limits.linger, "");
   pump_soon();
 }
