@@ -16,12 +16,15 @@ struct SlabPool::Store {
   /// Empty: none is free.
   std::unique_ptr<Slab> take(uint64_t elements) {
     MutexLock lock(mutex);
-    bytes_in_use += elements * sizeof(float);
     auto& of_size = free[elements];
     if (of_size.empty()) return nullptr;
     std::unique_ptr<Slab> slab = std::move(of_size.back());
     of_size.pop_back();
     return slab;
+  }
+  void count(uint64_t elements) {
+    MutexLock lock(mutex);
+    bytes_in_use += elements * sizeof(float);
   }
   void give_back(uint64_t elements, Slab* slab) {
     MutexLock lock(mutex);
@@ -35,6 +38,7 @@ SlabPool::SlabPool() : store_(std::make_shared<Store>()) {}
 std::shared_ptr<SlabPool::Slab> SlabPool::take(uint64_t elements) {
   std::unique_ptr<Slab> slab = store_->take(elements);
   if (slab == nullptr) slab = std::make_unique<Slab>(Slab{Buffer(elements * sizeof(float))});
+  store_->count(elements);
   return {slab.release(),
           [store = store_, elements](Slab* back) { store->give_back(elements, back); }};
 }

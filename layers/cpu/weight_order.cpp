@@ -2,8 +2,9 @@
 
 #include <omp.h>
 
-#include <cstring>
 #include <utility>
+
+#include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
 
@@ -13,11 +14,6 @@ using poseidon::cpu::kFloat;
 
 /// Below this many elements, waking the team costs more than the work.
 constexpr size_t kWorthATeam = 1 << 14;
-
-template <int kBlock>
-struct Vector {
-  using Type [[gnu::vector_size(kBlock * sizeof(float))]] = float;
-};
 
 /// Swaps the lanes of `b` whose number lacks the bit kLane with those of `a` that have it.
 template <size_t kLane, class V, size_t... kLanes>
@@ -44,16 +40,16 @@ template <size_t kLane, size_t kBlock, class V>
 /// oneDNN 2.6's reorders take 1.4 to 8 times as long.
 template <int kBlock, class From, class To>
 [[gnu::always_inline]] inline void transpose(const From& from, const To& to) {
-  using V = typename Vector<kBlock>::Type;
+  using V = typename Vectors<kBlock>::Float;
   V rows[kBlock];
 #pragma GCC unroll 16
-  for (int row = 0; row < kBlock; ++row) std::memcpy(&rows[row], from(row), sizeof(V));
+  for (int row = 0; row < kBlock; ++row) rows[row] = load<V>(from(row));
   exchange_rows<1>(rows);
   exchange_rows<2>(rows);
   exchange_rows<4>(rows);
   if constexpr (kBlock > 8) exchange_rows<8>(rows);
 #pragma GCC unroll 16
-  for (int row = 0; row < kBlock; ++row) std::memcpy(to(row), &rows[row], sizeof(V));
+  for (int row = 0; row < kBlock; ++row) store(to(row), rows[row]);
 }
 
 /// A piece, which is a block of outputs. In canonical order each has a row, in which an input's
