@@ -27,7 +27,7 @@ struct PeerIdentity {
   Role role = Role::kWorker;
   int32_t rank = -1;    ///< -1: none yet, a node that joins
   uint32_t view = 0;    ///< 0 while joining
-  std::string address;  ///< "host:port" of the socket's other end, for messages
+  std::string address;  ///< "host:port" of the socket's other end, or as advertised
 };
 
 /// Memory to be sent. It must stay as it is until the driver lets go of `owner`, in any thread;
@@ -37,7 +37,7 @@ struct Payload {
   std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, each in its own time
 };
 
-/// Smaller is sooner; equals keep their order.
+/// Smaller is sooner, where there is a link to share; equals keep their order.
 using Priority = uint32_t;
 inline constexpr Priority kUrgent = 0;  ///< control frames
 /// Of a bulk frame: by the place of its layer in the forward pass.
@@ -76,7 +76,7 @@ class Machine {
   /// A whole frame. A bulk body lies where place() said; another one is valid during the call.
   virtual void received(ConnectionId from, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
-  /// Some bytes have come: the peer is alive. Called at most every few milliseconds.
+  /// Some bytes have come, of a body a slice: the peer is alive. At most every few milliseconds.
   virtual void heard(ConnectionId from) = 0;
   /// A connection broke, or could not be made: "refused", "reset by peer", "a frame's checksum
   /// ...".

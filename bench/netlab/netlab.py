@@ -3,12 +3,13 @@
 
     sudo python3 bench/netlab/netlab.py [--build build/release] [--python PYTHON_WITH_TORCH] [--rates 200,1000]
          [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion reno]
+         [--servers-apart]
 
 Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
-both ways. On each runs a worker with one thread and, in the same process, a server. In the same run are measured: the rate that iperf3 reaches over
-the shaped link; the layers' times, all hosts computing at once without network; and the peer, PyTorch's DDP over Gloo on the same
-hosts with the same batch. The bound is the best possible step of docs/plan.md for the plan that was run, fed with the
-measured layer times and the measured rate. Each round measures layers, peer and variants anew, one after the other. Cells
+both ways. On each runs a worker with one thread and, in the same process (or with --servers-apart in another), a server.
+In the same run are measured: the rate that iperf3 reaches over the shaped link; the layers' times, all hosts computing
+at once without network; and the peer, PyTorch's DDP over Gloo on the same hosts with the same batch. The bound is the
+best possible step of docs/plan.md for the plan that was run, fed with the measured layer times and the measured rate. Each round measures layers, peer and variants anew, one after the other. Cells
 are medians: of the steps of all rounds, the first of each round left out, and of the rounds' bounds.
 """
 import argparse

@@ -42,7 +42,7 @@ struct AsioOptions {
   Secret secret = {};
   TlsFiles tls = {};                ///< with them all connections go by TLS 1.3
   bool insecure = false;            ///< allows to listen beyond loopback without either
-  double bandwidth_limit_mbps = 0;  ///< of all bulk frames sent, 10^6 bits/s; 0: none
+  double bandwidth_limit_mbps = 0;  ///< of bulk frames by sockets, 10^6 bits/s; 0: none
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
   /// What a machine threw. Called once, in the I/O thread, which then ends; without it the program
@@ -50,9 +50,9 @@ struct AsioOptions {
   std::function<void(std::exception_ptr)> on_failure = {};
 };
 
-/// A Transport over TCP: one I/O thread, in which the machine is called. The calls of Transport and
-/// present_as() are for that thread, post() for any, start(), stop() and the destructor for the
-/// thread that made the object.
+/// A Transport over TCP, and by memory to its neighbours: one I/O thread, in which the machine is
+/// called. The calls of Transport and present_as() are for that thread, post() for any, start(),
+/// stop() and the destructor for the thread that made the object.
 class AsioTransport final : public Transport {
  public:
   /// Listens, but accepts nobody before start(). Throws ConfigError for addresses, TLS files
