@@ -143,11 +143,12 @@ int run_node(const char* name, const Words& words, OneJob one_job) {
     server.advertise = with_any_port(words.options.advertise);
   std::future<int> beside =
       std::async(std::launch::async, part, server, trainer::run_server, "server: ");
-  const int worker = part(words.options, one_job, "");
-  const int with_it = beside.get();
+  const int worker_code = part(words.options, one_job, "");
+  const int server_code = beside.get();
   // A job may need fewer servers than it has workers.
-  const bool server_counts = worker == 0 && with_it != static_cast<int>(MemberEnd::kRefused);
-  return server_counts ? with_it : worker;
+  const bool server_counts =
+      worker_code == 0 && server_code != static_cast<int>(MemberEnd::kRefused);
+  return server_counts ? server_code : worker_code;
 }
 
 int run(const char* name, const char* description, bool computes, int count, char** arguments,

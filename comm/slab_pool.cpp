@@ -13,18 +13,15 @@ struct SlabPool::Store {
       GUARDED_BY(mutex);  ///< by elements
   uint64_t bytes_in_use GUARDED_BY(mutex) = 0;
 
-  /// Empty: none is free.
   std::unique_ptr<Slab> take(uint64_t elements) {
     MutexLock lock(mutex);
     auto& of_size = free[elements];
-    if (of_size.empty()) return nullptr;
+    if (of_size.empty())
+      of_size.push_back(std::make_unique<Slab>(Slab{Buffer(elements * sizeof(float))}));
     std::unique_ptr<Slab> slab = std::move(of_size.back());
     of_size.pop_back();
-    return slab;
-  }
-  void count(uint64_t elements) {
-    MutexLock lock(mutex);
     bytes_in_use += elements * sizeof(float);
+    return slab;
   }
   void give_back(uint64_t elements, Slab* slab) {
     MutexLock lock(mutex);
@@ -36,10 +33,7 @@ struct SlabPool::Store {
 SlabPool::SlabPool() : store_(std::make_shared<Store>()) {}
 
 std::shared_ptr<SlabPool::Slab> SlabPool::take(uint64_t elements) {
-  std::unique_ptr<Slab> slab = store_->take(elements);
-  if (slab == nullptr) slab = std::make_unique<Slab>(Slab{Buffer(elements * sizeof(float))});
-  store_->count(elements);
-  return {slab.release(),
+  return {store_->take(elements).release(),
           [store = store_, elements](Slab* back) { store->give_back(elements, back); }};
 }
 

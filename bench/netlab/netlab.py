@@ -9,8 +9,9 @@ Hosts are network namespaces of this machine (lab.py), each with one core and a 
 both ways. On each runs a worker with one thread and, in the same process (or with --servers-apart in another), a server.
 In the same run are measured: the rate that iperf3 reaches over the shaped link; the layers' times, all hosts computing
 at once without network; and the peer, PyTorch's DDP over Gloo on the same hosts with the same batch. The bound is the
-best possible step of docs/plan.md for the plan that was run, fed with the measured layer times and the measured rate. Each round measures layers, peer and variants anew, one after the other. Cells
-are medians: of the steps of all rounds, the first of each round left out, and of the rounds' bounds.
+best possible step of docs/plan.md for the plan that was run, fed with the measured layer times and the measured rate.
+Each round measures layers, peer and variants anew, one after the other. Cells are medians: of the steps of all rounds,
+the first of each round left out, and of the rounds' bounds.
 """
 import argparse
 import json

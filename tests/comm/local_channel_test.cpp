@@ -160,14 +160,14 @@ TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
   AsioOptions options = server_options(neighbours);
   std::promise<void> failed;
   options.on_failure = [&](std::exception_ptr) { failed.set_value(); };
-  auto server = std::make_unique<Node>(options);
+  Node server(options);
   Node worker(worker_options(neighbours));
-  const ConnectionId id = worker.connect(server->address());
+  const ConnectionId id = worker.connect(server.address());
   REQUIRE(worker.wait_open());
   worker.send(id, header_of(FrameKind::kContribution, 66), pattern(10, 1), 1);
   failed.get_future().wait();
   CHECK(worker.why_closed() == "closed by the peer");
-  worker.connect(server->address());  // neither a neighbour any more nor a listener
+  worker.connect(server.address());  // neither a neighbour any more nor a listener
   CHECK(worker.wait([](const Node::Events& events) { return events.closed.size() == 2; }));
 }
 
