@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -178,22 +180,36 @@ TEST_CASE("lars gathers gradients scaled by its trust") {
         }) < 1e-5);
 }
 
-TEST_CASE("large tensors give the bits of small ones, whatever the threads") {
+TEST_CASE("large tensors give the bits of small ones, whatever the threads, with every rule") {
   const auto updater = layers::cpu::make_cpu_updater();
   const size_t count = 50021;
-  std::vector<float> gradient(count), whole(count, 0.5f), pieces(count, 0.5f);
-  std::vector<float> state_of_whole(count), state_of_pieces(count);
   RandomStream random(3, RandomPurpose::kInitialization, 1, 2);
+  std::vector<float> value(count), gradient(count), old_state(count);
+  for (float& v : value) v = random.next_uniform(-1, 1);
   for (float& g : gradient) g = random.next_uniform(-1, 1);
-  const UpdateNumbers numbers = numbers_of(UpdateRule::kRmsProp);
-  updater->update(numbers, in_place(whole, gradient, state_of_whole));
-  for (size_t first = 0; first < count; first += 1001) {
-    const size_t length = std::min<size_t>(1001, count - first);
-    const auto part = [&](std::vector<float>& v) { return std::span(v).subspan(first, length); };
-    updater->update(numbers, in_place(part(pieces), part(gradient), part(state_of_pieces)));
-  }
-  CHECK(whole == pieces);
-  CHECK(state_of_whole == state_of_pieces);
+  for (float& s : old_state) s = random.next_uniform(0, 1);
+  for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
+    for (const bool momentum : {false, true}) {
+      const UpdateNumbers numbers = numbers_of(static_cast<UpdateRule>(rule));
+      const size_t states = layers::state_names(numbers.rule, momentum).size();
+      using Tensors = std::array<std::vector<float>, 3>;  // the value and its states
+      Tensors whole{value, old_state, old_state}, pieces = whole;
+      const auto update = [&](Tensors& tensors, size_t first, size_t length) {
+        const auto part = [&](std::vector<float>& v, bool used = true) {
+          return used ? std::span(v).subspan(first, length) : std::span<float>();
+        };
+        updater->update(numbers,
+                        in_place(part(tensors[0]), part(gradient), part(tensors[1], states > 0),
+                                 part(tensors[2], states > 1)));
+      };
+      update(whole, 0, count);
+      for (size_t first = 0; first < count; first += 1001)
+        update(pieces, first, std::min<size_t>(1001, count - first));
+      CAPTURE(rule);
+      CAPTURE(momentum);
+      CHECK(whole[0] != value);
+      for (size_t i = 0; i < whole.size(); ++i) CHECK(whole[i] == pieces[i]);
+    }
 }
 
 TEST_CASE("beside the old values the bits are those over them, with every rule") {
