@@ -16,8 +16,11 @@ constexpr int64_t kWorthATeam = 1 << 14;
 template <class Body>
 void for_each_element(int64_t count, const Body& body) {
   if (count < kWorthATeam) {
+    // A copy: what the body holds could else be changed by what it writes, for all the compiler
+    // knows, and the loop would stay scalar.
+    const Body own = body;
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) body(i);
+    for (int64_t i = 0; i < count; ++i) own(i);
     return;
   }
 #pragma omp parallel for simd schedule(static)
