@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "layers/cpu/streaming.h"
 #include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
@@ -14,6 +15,9 @@ using poseidon::cpu::kFloat;
 
 /// Below this many elements, waking the team costs more than the work.
 constexpr size_t kWorthATeam = 1 << 14;
+/// From so many elements on, a tensor in canonical order will have left the second-level cache
+/// before it is read: by the transport, or into a file.
+constexpr size_t kLeavesTheCache = 1 << 18;
 
 /// Swaps the lanes of `b` whose number lacks the bit kLane with those of `a` that have it.
 template <size_t kLane, class V, size_t... kLanes>
@@ -36,10 +40,10 @@ template <size_t kLane, size_t kBlock, class V>
       exchange<kLane>(rows[row], rows[row | kLane], std::make_index_sequence<kBlock>());
 }
 
-/// kBlock rows of kBlock floats, at from(row), to as many columns, at to(column). In registers;
-/// oneDNN 2.6's reorders take 1.4 times as long and more.
-template <int kBlock, class From, class To>
-[[gnu::always_inline]] inline void transpose(const From& from, const To& to) {
+/// kBlock rows of kBlock floats, at from(row), to as many columns, which `write` puts at
+/// to(column). In registers; oneDNN 2.6's reorders take 1.4 times as long and more.
+template <int kBlock, class From, class To, class Write>
+[[gnu::always_inline]] inline void transpose(const From& from, const To& to, const Write& write) {
   using V = typename Vectors<kBlock>::Float;
   V rows[kBlock];
 #pragma GCC unroll 16
@@ -49,7 +53,7 @@ template <int kBlock, class From, class To>
   exchange_rows<4>(rows);
   if constexpr (kBlock > 8) exchange_rows<8>(rows);
 #pragma GCC unroll 16
-  for (int row = 0; row < kBlock; ++row) store(to(row), rows[row]);
+  for (int row = 0; row < kBlock; ++row) write(to(row), rows[row]);
 }
 
 /// A piece, which is a block of outputs. In canonical order each has a row, in which an input's
@@ -63,15 +67,25 @@ struct Piece {
   void pack(const float* canonical, float* packed) const {
     for (int64_t first = 0; first < row(); first += kBlock)
       transpose<kBlock>([=, this](int output) { return canonical + output * row() + first; },
-                        [=, this](int i) { return packed + place(first + i); });
+                        [=, this](int i) { return packed + place(first + i); },
+                        [](float* to, const auto& vector) { store(to, vector); });
   }
   void unpack(const float* packed, float* canonical) const {
-    for (int64_t first = 0; first < row(); first += kBlock)
-      transpose<kBlock>([=, this](int i) { return packed + place(first + i); },
-                        [=, this](int output) { return canonical + output * row() + first; });
+    unpack(packed, canonical, [](float* to, const auto& vector) { store(to, vector); });
+  }
+  void unpack_past_caches(const float* packed, float* canonical) const {
+    unpack(packed, canonical, [](float* to, const auto& vector) { stream(to, vector); });
+    finish_streaming();
   }
 
  private:
+  template <class Write>
+  void unpack(const float* packed, float* canonical, const Write& write) const {
+    for (int64_t first = 0; first < row(); first += kBlock)
+      transpose<kBlock>([=, this](int i) { return packed + place(first + i); },
+                        [=, this](int output) { return canonical + output * row() + first; },
+                        write);
+  }
   int64_t positions() const { return kArea > 0 ? kArea : area; }
   int64_t row() const { return inputs * positions(); }
   /// Where, packed, the outputs are of element `i` of a row.
@@ -124,7 +138,14 @@ void WeightOrder::Blocked::pack(const float* canonical, float* packed) const {
 }
 
 void WeightOrder::Blocked::unpack(const float* packed, float* canonical) const {
-  with_piece_of(block, inputs, area, [&](const auto& piece) { piece.unpack(packed, canonical); });
+  const bool past_caches =
+      static_cast<size_t>(pieces() * elements()) >= kLeavesTheCache && can_stream_to(canonical);
+  with_piece_of(block, inputs, area, [&](const auto& piece) {
+    if (past_caches)
+      piece.unpack_past_caches(packed, canonical);
+    else
+      piece.unpack(packed, canonical);
+  });
 }
 
 template <class Body>
