@@ -56,6 +56,9 @@ template <int kBlock, class From, class To, class Write>
   for (int row = 0; row < kBlock; ++row) write(to(row), rows[row]);
 }
 
+constexpr auto kIntoCaches = [](float* to, const auto& vector) { store(to, vector); };
+constexpr auto kPastCaches = [](float* to, const auto& vector) { stream(to, vector); };
+
 /// A piece, which is a block of outputs. In canonical order each has a row, in which an input's
 /// kernel positions are beside each other; packed, a position of a block of inputs is a plane. So
 /// kBlock elements of all rows are kBlock rows of planes. kArea: the kernel's positions; 0: as many
@@ -67,14 +70,13 @@ struct Piece {
   void pack(const float* canonical, float* packed) const {
     for (int64_t first = 0; first < row(); first += kBlock)
       transpose<kBlock>([=, this](int output) { return canonical + output * row() + first; },
-                        [=, this](int i) { return packed + place(first + i); },
-                        [](float* to, const auto& vector) { store(to, vector); });
+                        [=, this](int i) { return packed + place(first + i); }, kIntoCaches);
   }
   void unpack(const float* packed, float* canonical) const {
-    unpack(packed, canonical, [](float* to, const auto& vector) { store(to, vector); });
+    unpack(packed, canonical, kIntoCaches);
   }
   void unpack_past_caches(const float* packed, float* canonical) const {
-    unpack(packed, canonical, [](float* to, const auto& vector) { stream(to, vector); });
+    unpack(packed, canonical, kPastCaches);
     finish_streaming();
   }
 
