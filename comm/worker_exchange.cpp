@@ -57,8 +57,10 @@ void WorkerExchange::index_layers() {
   for (uint32_t i = 0; i < plan_.layers.size(); ++i) {
     const LayerPlan& layer = plan_.layers[i];
     pieces_of_.emplace_back(layer.traffic.tensors.size());
+    // Where there is one worker its tensors are sums as they come: pieces that go nowhere.
     layers_.push_back(
         {.step = options_.first_step,
+         .pieces = layer.scheme == Scheme::kLocal ? layer.traffic.tensors.size() : 0,
          .by_factors = layer.scheme == Scheme::kSfb,
          .pieces_due = std::vector<size_t>(static_cast<size_t>(plan_.staleness + 1))});
     if (!layers_[i].by_factors) continue;
@@ -102,6 +104,7 @@ size_t WorkerExchange::own_index(Part part) const {
 
 void WorkerExchange::contribute(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
                                 std::span<const float> values) {
+  if (plan_.layers[layer].scheme == Scheme::kLocal) return finish_piece(layer, step);
   const size_t own = own_index(part);
   for (const PieceOf& place : pieces_of_[layer][tensor]) {
     ChunkState& state = chunks_[place.chunk];
@@ -292,9 +295,13 @@ void WorkerExchange::finish_chunk_step(uint32_t index) {
     if (counts)
       bytes_of_layer_[piece.layer].received +=
           static_cast<uint64_t>(piece.count) * bytes_of(number_);
-    --layers_[piece.layer].due(step);
-    finish_if_complete(piece.layer);
+    finish_piece(piece.layer, step);
   }
+}
+
+void WorkerExchange::finish_piece(uint32_t layer, uint64_t step) {
+  --layers_[layer].due(step);
+  finish_if_complete(layer);
 }
 
 void WorkerExchange::unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step) {

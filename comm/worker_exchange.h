@@ -57,9 +57,9 @@ class WorkerExchange {
   WorkerExchange(const Plan& plan, uint32_t rank, const Options& options, ExchangeMemory& memory,
                  Outlet& outlet, Arrived arrived);
 
-  /// The sum of this worker's shards in `part` of one tensor that goes by the parameter server.
-  /// `values` must stay until the layer has arrived. Steps come in order, as many ahead of the sums
-  /// as the plan's staleness.
+  /// The sum of this worker's shards in `part` of one tensor that goes by the parameter server, or
+  /// of the only worker's, which is where ExchangeMemory::sum says. `values` must stay until the
+  /// layer has arrived. Steps come in order, as many ahead of the sums as the plan's staleness.
   void contribute(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
                   std::span<const float> values);
   /// This worker's rows of both factors of logical shard `shard`, which lie in their place in
@@ -103,7 +103,7 @@ class WorkerExchange {
   };
   struct LayerState {
     uint64_t step = 0;  ///< that is awaited
-    size_t pieces = 0;  ///< in all chunks
+    size_t pieces = 0;  ///< in all chunks; of the only worker: tensors
     bool by_factors = false;
     std::vector<size_t> pieces_due = {};   ///< of the steps in flight
     std::vector<FactorStep> factors = {};  ///< of more: peers may be ahead
@@ -137,6 +137,7 @@ class WorkerExchange {
   void received_factor(NodeId from, const FrameHeader& header);
   void unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step);
   void finish_chunk_step(uint32_t chunk);
+  void finish_piece(uint32_t layer, uint64_t step);
   void finish_if_complete(uint32_t layer);
   std::string awaiting(uint32_t layer, NodeId node) const;
   std::string awaited_factors(uint32_t layer, uint32_t worker) const;

@@ -50,11 +50,11 @@ class Cluster {
   }
 
   Program train(const std::string& output, const std::vector<std::string>& more = {},
-                const std::string& servers = "1") {
+                const std::string& servers = "1", const std::string& workers = "2") {
     std::filesystem::create_directories(job.folder / (output + "-words"));
     std::vector<std::string> words{(job.folder / "job.json").string(),
                                    "--workers",
-                                   "2",
+                                   workers,
                                    "--servers",
                                    servers,
                                    "--listen",

@@ -103,3 +103,26 @@ TEST_CASE("SIGINT ends a job after a step, which continues to the same bits") {
   CHECK(resumed.err.find("warning") == std::string::npos);
   CHECK(Json::parse(resumed.out)["weights_sha256"] == whole["weights_sha256"]);
 }
+
+TEST_CASE("one worker needs no sums of its servers: the bits of a run without them") {
+  Cluster cluster;
+  cluster.start("poseidon-worker", "worker");
+  cluster.start("poseidon-server", "server");
+  for (const std::vector<std::string>& job :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--set", "cluster.logical_shards=3"},
+                                             {"--set", "comm.staleness=2"},
+                                             {"--set", "comm.scheme=sfb"}}) {
+    std::vector<std::string> words{"--set", "data.global_batch=9"};
+    words.insert(words.end(), job.begin(), job.end());
+    const std::string name = job.empty() ? "plain" : job.back();
+    CAPTURE(name);
+    const Finished joined = cluster.train(name, words, "1", "1").wait();
+    CAPTURE(joined.err);
+    REQUIRE(joined.code == 0);
+    words.insert(words.end(), {(cluster.job.folder / "job.json").string(), "--json", "--output",
+                               (cluster.job.folder / (name + "-alone")).string()});
+    const Finished alone = Program("poseidon-train", words, cluster.job.folder).wait();
+    CHECK(Json::parse(joined.out)["weights_sha256"] == Json::parse(alone.out)["weights_sha256"]);
+  }
+}

@@ -116,3 +116,19 @@ TEST_CASE("a server that cannot listen ends the worker that has it") {
   CHECK(finished.code == 1);
   CHECK(finished.err.find("cannot listen at " + taken + ": ") != std::string::npos);
 }
+
+TEST_CASE("one worker with a server in its own process, trains, and is stopped in order") {
+  Cluster cluster;
+  Program& node =
+      cluster.start("poseidon-worker", "node", {"--once", "--server-listen", "127.0.0.1:0"});
+  Program train = cluster.train("run", {"--set", "train.steps=1000000"}, "1", "1");
+  REQUIRE(says(train, "step 2/"));
+  train.send(SIGTERM);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+  CHECK(node.wait().code == 0);
+  const Json summary = Json::parse(finished.out);
+  CHECK(summary["steps"].get<int64_t>() > 1);
+  CHECK(std::filesystem::exists(summary["checkpoint"].get<std::string>()));
+}

@@ -51,7 +51,7 @@ SimulatedJobOptions options_of(const PlanRequest& request) {
 
 TEST_CASE("every number of workers and servers comes to the values of one alone") {
   for (const char* scheme : {"ps", "sfb", "auto"})
-    for (int64_t workers = 2; workers <= 5; ++workers)
+    for (int64_t workers = 1; workers <= 5; ++workers)
       for (int64_t servers : {int64_t{1}, workers, int64_t{7}}) {
         const SimulatedJobOptions options = options_of(request_of(workers, servers, 12, scheme));
         const SimulatedJobResult result = run_job(options);
