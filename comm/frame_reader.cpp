@@ -71,7 +71,7 @@ void FrameReader::open_body(FrameSink& sink) {
     body_ = small_;
     return;
   }
-  body_ = header_.length == 0 ? std::span<std::byte>() : sink.place(header_);
+  body_ = sink.place(header_);
   if (body_.size() == header_.length) return;
   check(body_.empty(), "the place of a body has the length that its header says");
   state_ = State::kDropped;

@@ -16,7 +16,7 @@ class FrameSink {
   virtual ~FrameSink() = default;
   /// A good header was read. Returns why such a frame is refused now, or "".
   virtual std::string announced(const FrameHeader& header) = 0;
-  /// Where a bulk body of header.length > 0 bytes goes; empty: it is dropped.
+  /// Where a bulk body goes, header.length bytes, at least one; empty: it is dropped.
   virtual std::span<std::byte> place(const FrameHeader& header) = 0;
   /// A whole frame, its checksum right. Returns whether to read on.
   virtual bool take(const FrameHeader& header, std::span<const std::byte> body) = 0;
@@ -61,10 +61,5 @@ class FrameReader {
   std::array<std::byte, kBufferBytes> buffer_;
   size_t begin_ = 0, end_ = 0;  ///< what of the buffer is not read yet
 };
-
-/// Whether bodies of this kind are numbers that go to a place of their own.
-constexpr bool is_bulk(FrameKind kind) { return kind >= FrameKind::kContribution; }
-/// Whether frames of this kind are for the time before a connection is authenticated.
-constexpr bool is_handshake(FrameKind kind) { return kind <= FrameKind::kRefusal; }
 
 }  // namespace poseidon::comm

@@ -35,6 +35,7 @@ void SendBatch::add(OutFrame frame) {
   check(!full(), "a full batch of frames takes no more");
   check(frame.header.length == 0 || frame.header.length == body.size(),
         "a socket sends bytes, not the number of bytes");
+  check(!is_bulk(frame.header.kind) || !body.empty(), "a bulk frame has a body");
   frame.header.length = body.size();
   frame.header.body_crc = body_checksum(body);
   auto& header = headers_[frames_.size()];

@@ -143,6 +143,8 @@ DecodedHeader decode(std::span<const std::byte> bytes) {
   else if (out.header.length > *cap)
     out.error = text("a ", name_of(out.header.kind), " frame announces ", out.header.length,
                      " bytes, expected at most ", *cap);
+  else if (is_bulk(out.header.kind) && out.header.length == 0)
+    out.error = text("a ", name_of(out.header.kind), " frame announces no bytes");
   return out;
 }
 

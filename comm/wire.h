@@ -52,6 +52,12 @@ struct FrameHeader {
   bool operator==(const FrameHeader&) const = default;
 };
 
+/// Whether bodies of this kind are numbers that go to a place of their own. None is empty: its
+/// place is where a header is checked against the plan.
+constexpr bool is_bulk(FrameKind kind) { return kind >= FrameKind::kContribution; }
+/// Whether frames of this kind are for the time before a connection is authenticated.
+constexpr bool is_handshake(FrameKind kind) { return kind <= FrameKind::kRefusal; }
+
 /// The most bytes a body of this kind may have; nothing for a kind that is not known.
 std::optional<uint64_t> body_cap(FrameKind kind);
 /// "contribution", as messages name a kind; "kind 77" for one that is not known.
@@ -68,7 +74,7 @@ struct DecodedHeader {
   FrameHeader header;
   std::string error;  ///< "" when it is good: "magic is 0x..., expected ..."
 };
-/// `bytes` are kHeaderBytes. Checks magic, version, checksum, kind and the cap of the length.
+/// `bytes` are kHeaderBytes. Checks magic, version, checksum, kind and length.
 DecodedHeader decode(std::span<const std::byte> bytes);
 
 /// CRC-32C of a body, as it stands in a header.

@@ -79,6 +79,7 @@ void LocalChannel::send(const FrameHeader& header, Payload payload, Priority) {
   if (!open()) return;
   check(header.length == 0 || header.length == payload.bytes.size(),
         "a transport sends bytes, not the number of bytes");
+  check(!is_bulk(header.kind) || !payload.bytes.empty(), "a bulk frame has a body");
   if (!is_bulk(header.kind) && payload.owner == nullptr) payload = copy_of(payload.bytes);
   FrameHeader sent = header;
   sent.length = payload.bytes.size();
@@ -90,8 +91,7 @@ void LocalChannel::send(const FrameHeader& header, Payload payload, Priority) {
 void LocalChannel::arrived(const FrameHeader& header, const Payload& payload, SentMemory& memory) {
   if (!open()) return;
   Machine& machine = owner_.machine();
-  if (!is_bulk(header.kind) || header.length == 0)
-    return machine.received(id_, header, payload.bytes);
+  if (!is_bulk(header.kind)) return machine.received(id_, header, payload.bytes);
   const std::span<std::byte> place = machine.place(id_, header);
   if (place.size() != header.length || !open()) return;
   if (memory.copy(payload.bytes, place)) machine.received(id_, header, place);

@@ -96,13 +96,14 @@ TEST_CASE("frames are the same however the stream is cut") {
   const Bytes stream =
       joined({frame(FrameKind::kHeartbeat, {}), frame(FrameKind::kContribution, large),
               frame(FrameKind::kControl, text), frame(FrameKind::kSum, large, 99),
-              frame(FrameKind::kSum, small), frame(FrameKind::kSum, {}),
-              frame(FrameKind::kFactor, pattern(4096, 4)), frame(FrameKind::kHeartbeat, {})});
-  const std::vector<Collector::Taken> expected{
-      {FrameKind::kHeartbeat, {}}, {FrameKind::kContribution, large},
-      {FrameKind::kControl, text}, {FrameKind::kSum, small},
-      {FrameKind::kSum, {}},       {FrameKind::kFactor, pattern(4096, 4)},
-      {FrameKind::kHeartbeat, {}}};
+              frame(FrameKind::kSum, small), frame(FrameKind::kFactor, pattern(4096, 4)),
+              frame(FrameKind::kHeartbeat, {})});
+  const std::vector<Collector::Taken> expected{{FrameKind::kHeartbeat, {}},
+                                               {FrameKind::kContribution, large},
+                                               {FrameKind::kControl, text},
+                                               {FrameKind::kSum, small},
+                                               {FrameKind::kFactor, pattern(4096, 4)},
+                                               {FrameKind::kHeartbeat, {}}};
   for (size_t most : {1, 3, 63, 64, 65, 1000, 4096, 5000, 100000}) {
     CAPTURE(most);
     FrameReader reader;
@@ -136,6 +137,19 @@ TEST_CASE("a length beyond the cap is refused before anybody is asked for memory
         "a control frame announces 16777217 bytes, expected at most 16777216");
   CHECK(sink.announcements.empty());
   CHECK(reader.room()[1].empty());  // no body is open
+}
+
+TEST_CASE("a bulk frame without a body is refused, whatever its place would be") {
+  for (FrameKind kind : {FrameKind::kContribution, FrameKind::kSum, FrameKind::kFactor,
+                         FrameKind::kTensor, FrameKind::kProbe})
+    for (uint32_t chunk : {0u, ~0u}) {
+      FrameReader reader;
+      Collector sink;
+      CHECK(feed(reader, sink, frame(kind, {}, chunk), 64) ==
+            "a " + name_of(kind) + " frame announces no bytes");
+      CHECK(sink.announcements.empty());
+      CHECK(sink.taken.empty());
+    }
 }
 
 TEST_CASE("a sink refuses a frame at its header, or stops") {

@@ -128,6 +128,7 @@ TEST_CASE("each fault of a header has its words") {
   CHECK(error_with(6, uint16_t{77}) == "a frame is of unknown kind 77");
   CHECK(error_with(36, uint32_t{1}) == "expected 0 in a header's reserved field, got 1");
   CHECK(error_with(48, kSliceBytes) == "");
+  CHECK(error_with(48, uint64_t{0}) == "a contribution frame announces no bytes");
   CHECK(error_with(48, kSliceBytes + 1) ==
         "a contribution frame announces 262145 bytes, expected at most 262144");
   CHECK(error_with(48, ~uint64_t{0}) ==

@@ -1,5 +1,6 @@
 // A stream of any bytes, cut anywhere: the first byte says how. What is taken as a frame is encoded
-// to the bytes that were read, its body within its cap and place.
+// to the bytes that were read, its body within its cap and place; no bulk frame goes without a
+// place.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,10 +22,12 @@ class Sink final : public FrameSink {
  public:
   std::string announced(const FrameHeader& header) override {
     require(body_cap(header.kind) && header.length <= *body_cap(header.kind));
+    placed_ = false;
     return "";
   }
   std::span<std::byte> place(const FrameHeader& header) override {
     require(is_bulk(header.kind) && header.length > 0);
+    placed_ = true;
     if (header.chunk % 2 == 1) return {};
     place_.resize(header.length);
     return place_;
@@ -32,11 +35,13 @@ class Sink final : public FrameSink {
   bool take(const FrameHeader& header, std::span<const std::byte> body) override {
     require(body.size() == header.length && body_checksum(body) == header.body_crc);
     require(decode(encode(header)).header == header);
+    require(placed_ == is_bulk(header.kind));
     return header.step != 77;
   }
 
  private:
   std::vector<std::byte> place_;
+  bool placed_ = false;  ///< since a frame was announced
 };
 
 }  // namespace
