@@ -26,6 +26,7 @@ struct Words {
   MemberOptions options;
   std::string secret_file, device;
   std::string server_listen, server_advertise;
+  std::string data_root, run_directory;
   int64_t join_timeout = 0;
   bool once = false;
 };
@@ -81,7 +82,12 @@ void add_options(CLI::App& app, Words& words, bool computes) {
   if (!computes) return;
   app.add_option("--device", words.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
   app.add_option("--threads", options.threads, "computing threads; 0: all cores");
-  app.add_option("--data-root", options.data_root, "folder where relative paths of data begin");
+  app.add_option("--data-root", words.data_root,
+                 "folder that holds the data of jobs; no file outside of it is read")
+      ->envname("POSEIDON_DATA");
+  app.add_option("--run-directory", words.run_directory,
+                 "set by poseidon-train for its own processes: its run directory")
+      ->group("");
   CLI::Option* server = app.add_option("--server-listen", words.server_listen,
                                        "ADDR:PORT of a server in this same process; port 0: any");
   app.add_option("--server-advertise", words.server_advertise,
@@ -167,11 +173,8 @@ int run(const char* name, const char* description, bool computes, int count, cha
   }
   words.options.join_timeout = std::chrono::seconds(words.join_timeout);
   if (!words.secret_file.empty()) words.options.secret = comm::read_secret(words.secret_file);
-  words.options.lookup = [](std::string_view variable) -> std::optional<std::string> {
-    const char* value = std::getenv(std::string(variable).c_str());
-    if (value == nullptr) return std::nullopt;
-    return value;
-  };
+  words.options.run_directory = words.run_directory;
+  if (!words.data_root.empty()) words.options.data_root = trainer::DataRoot(words.data_root);
   if (!words.server_listen.empty()) {
     words.options.neighbours = comm::make_neighbours();
     return run_node(name, words, one_job);

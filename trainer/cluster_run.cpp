@@ -46,8 +46,6 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
                                       {options.resume.string(), "/choices"}, *job.network)
                        : choices_of(job));
   published_.trace = options.trace;
-  if (!cluster.external)
-    published_.run_directory = std::filesystem::absolute(directory_.path()).string();
   if (resumed_ != nullptr) {
     refuse_other_batch(resumed_->state(), job, options.resume);
     warn_of_changes(resumed_->state(), job, console);
@@ -81,7 +79,7 @@ void ClusterRun::start_children(const comm::Secret& secret) {
   const int64_t threads = job_.config.device.threads;
   children_.emplace(Children::Options{
       .programs = program_folder(),
-      .logs = directory_.path() / "logs",
+      .run = std::filesystem::absolute(directory_.path()),
       .coordinator = transport_->address(),
       .secret = secret,
       .threads = threads > 0 ? threads : std::max<int64_t>(1, cores / plan_.workers),

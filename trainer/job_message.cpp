@@ -5,8 +5,6 @@
 
 namespace poseidon::trainer {
 
-namespace fs = std::filesystem;
-
 void JobMessage::describe(Fields& fields) {
   fields.text("file", file, "of the job, for messages", Presence::kRequired);
   fields.raw("config", config, "the resolved job", Presence::kRequired);
@@ -30,25 +28,14 @@ JobMessage read_job_message(const Json& json) {
   return message;
 }
 
-namespace {
-
-/// A dataset's path as it is on this host.
-void localize(std::string& path, const MemberOptions& options) {
-  if (path.empty()) return;
-  path = data::expand_variables(path, options.lookup);
-  if (!options.data_root.empty()) path = (fs::path(options.data_root) / path).string();
-}
-
-}  // namespace
-
 Job open_job_message(const JobMessage& message, const MemberOptions& options) {
   Job job{.file = message.file,
           .config = read_job_config(message.config, message.file),
           .network = nullptr};
-  for (data::DatasetConfig* set : {&job.config.data.train, &job.config.data.test}) {
-    localize(set->path, options);
-    localize(set->transform.mean_image, options);
-  }
+  data::DatasetConfig &train = job.config.data.train, &test = job.config.data.test;
+  for (std::string* path :
+       {&train.path, &train.transform.mean_image, &test.path, &test.transform.mean_image})
+    if (!path->empty()) *path = options.data_root.resolve(*path).string();
   job.config.device.threads = options.threads;
   job.network = std::make_unique<net::Network>(message.network, message.network_file,
                                                job.config.shard_batch());
@@ -81,7 +68,6 @@ void PublishedPlan::describe(Fields& fields) {
   fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
   fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
-  fields.text("run_directory", run_directory, "of local children", Presence::kRequired);
   fields.boolean("trace", trace, "record what is done when");
 }
 

@@ -38,12 +38,11 @@ std::string fact(const std::vector<comm::Fact>& facts, const std::string& name);
 struct PublishedPlan {
   Json plan = Json::object();
   Json choices = Json::object();
-  int64_t steps = 0;          ///< of the whole job
-  int64_t first_step = 0;     ///< steps done already
-  int64_t last_step = 0;      ///< where this run ends
-  int64_t in_flight = 0;      ///< of the steps done, those whose sums the first values carry
-  std::string run_directory;  ///< of local children; "": the coordinator's host may be another
-  bool trace = false;         ///< all members record what they do
+  int64_t steps = 0;       ///< of the whole job
+  int64_t first_step = 0;  ///< steps done already
+  int64_t last_step = 0;   ///< where this run ends
+  int64_t in_flight = 0;   ///< of the steps done, those whose sums the first values carry
+  bool trace = false;      ///< all members record what they do
   void describe(Fields& fields);
 };
 

@@ -97,10 +97,10 @@ comm::Secret random_secret() {
 
 fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
-Children::Children(Options options) : options_(std::move(options)) {
+Children::Children(Options options) : options_(std::move(options)), logs_(options_.run / "logs") {
   std::error_code failure;
-  fs::create_directories(options_.logs, failure);
-  if (failure) throw RunError(options_.logs.string() + ": cannot be made: " + failure.message());
+  fs::create_directories(logs_, failure);
+  if (failure) throw RunError(logs_.string() + ": cannot be made: " + failure.message());
 }
 
 std::vector<std::string> Children::arguments(comm::NodeId node, int secret) const {
@@ -117,15 +117,18 @@ std::vector<std::string> Children::arguments(comm::NodeId node, int secret) cons
       "--join-timeout",
       std::to_string(options_.join_timeout.count())};
   if (worker) {
-    words.push_back("--threads");
-    words.push_back(std::to_string(options_.threads));
+    // The job names files as this process, which has checked them, may read them.
+    for (const std::string& word :
+         {std::string("--threads"), std::to_string(options_.threads), std::string("--data-root"),
+          std::string("/"), std::string("--run-directory"), options_.run.string()})
+      words.push_back(word);
   }
   return words;
 }
 
 void Children::start(comm::NodeId node) {
   const char* kind = node.role == comm::Role::kWorker ? "worker" : "server";
-  Child child{.node = node, .log = options_.logs / text(kind, "-", node.rank, ".log")};
+  Child child{.node = node, .log = logs_ / text(kind, "-", node.rank, ".log")};
   const Descriptor secret = secret_file(options_.secret);
   const Descriptor log(::open(child.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (log.number() < 0)

@@ -21,8 +21,8 @@ class Children {
  public:
   struct Options {
     std::filesystem::path programs;  ///< folder of poseidon-worker and poseidon-server
-    std::filesystem::path logs;
-    std::string coordinator;  ///< "127.0.0.1:port"
+    std::filesystem::path run;       ///< the run's directory; logs are in a folder of it
+    std::string coordinator;         ///< "127.0.0.1:port"
     comm::Secret secret;
     int64_t threads = 1;                    ///< of a worker
     std::chrono::seconds join_timeout{60};  ///< how long a child looks for the coordinator
@@ -59,6 +59,7 @@ class Children {
   std::vector<std::string> arguments(comm::NodeId node, int secret) const;
 
   const Options options_;
+  const std::filesystem::path logs_;
   std::vector<Child> running_;
   std::map<comm::NodeId, std::string> ends_;  ///< of those that nobody here has ended
 };

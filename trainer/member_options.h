@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,7 +11,7 @@
 #include "comm/member.h"
 #include "comm/messages.h"
 #include "core/log.h"
-#include "data/dataset_config.h"
+#include "trainer/data_root.h"
 #include "trainer/inbox.h"
 
 namespace poseidon::trainer {
@@ -29,8 +30,10 @@ struct MemberOptions {
   std::chrono::seconds join_timeout{0};  ///< 0: tries for ever
   // Of a worker.
   int64_t threads = 0;
-  std::string data_root = {};  ///< relative paths of datasets begin here; "": as the job has them
-  data::VariableLookup lookup = [](std::string_view) { return std::nullopt; };
+  DataRoot data_root = {};
+  /// Of the run whose coordinator has started this process: where it writes a checkpoint when the
+  /// coordinator is gone. "": nowhere.
+  std::filesystem::path run_directory = {};
 };
 
 /// How a process's part in a job ended; the values are exit codes.

@@ -426,10 +426,10 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
 /// The coordinator is gone. A child of it writes into its run directory what it would have written;
 /// all survivors of one step have the same bytes, so it does not matter who comes first.
 void WorkerRun::save_alone(int64_t step) {
-  if (computation_ == nullptr || published_.run_directory.empty() || step == 0) return;
+  if (computation_ == nullptr || options_.run_directory.empty() || step == 0) return;
   // A step before the first of this run: only sums that are given up would lead on from it.
   if (step < published_.first_step) return;
-  const auto folder = std::filesystem::path(published_.run_directory) / "checkpoints";
+  const auto folder = options_.run_directory / "checkpoints";
   try {
     const RunState state =
         run_state(job_, published_, computation_->schedule, step,

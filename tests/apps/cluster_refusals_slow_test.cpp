@@ -130,7 +130,7 @@ TEST_CASE("each worker reads its data under its own --data-root; poseidon-train 
   for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 0);
 }
 
-TEST_CASE("a worker without the data names the file, and the job ends before its first step") {
+TEST_CASE("a worker without the data names their path, and the job ends before its first step") {
   DataCluster cluster;
   Program train = cluster.train("run");
   Program& a = cluster.start_worker("a", 1, "0");
@@ -143,8 +143,30 @@ TEST_CASE("a worker without the data names the file, and the job ends before its
   CHECK(finished.code == 1);
   CHECK(has(finished.err, "worker 1 (127.0.0.1:"));
   CHECK(has(finished.err, " failed before the first step: "));
-  CHECK(has(finished.err, "data-b/digits/train-images-idx3-ubyte"));
+  CHECK(has(finished.err, "\"digits\" is not found under this node's data root"));
   for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 1);
+}
+
+TEST_CASE("what a job names outside of a worker's data root is not read, nor told of") {
+  for (const std::string path : {"/beside", "/nothing", "../beside", "link", "${HOME}/beside"}) {
+    CAPTURE(path);
+    DataCluster cluster;
+    make_data(cluster.job.folder / "beside", 1);
+    fs::create_directories(cluster.job.folder / "data-a");
+    fs::create_symlink(cluster.job.folder / "beside", cluster.job.folder / "data-a" / "link");
+    const std::string given =
+        path[0] == '/' ? (cluster.job.folder / path.substr(1)).string() : path;
+    cluster.start_worker("a", 1, "0");
+    cluster.start("poseidon-worker", "b", {"--once", "--rank", "1", "--data-root", ""});
+    cluster.start("poseidon-server", "server", {"--once"});
+    const Finished finished = cluster.train("run", {"--set", "data.train.path=" + given}).wait();
+    CAPTURE(finished.err);
+    CHECK(finished.code == 1);
+    const std::string why = path[0] == '$' ? " is not opened: of variables only ${POSEIDON_DATA}"
+                                           : " is not found under this node's data root";
+    const std::string none = " is not opened: this node has no data root";
+    CHECK((has(finished.err, why) || has(finished.err, none)));
+  }
 }
 
 TEST_CASE("workers with different training sets are told apart") {

@@ -1,0 +1,109 @@
+#include "trainer/data_root.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// A data root with a data set in it, beside a folder that is nobody's business.
+class Jail {
+ public:
+  Jail() {
+    for (const char* folder : {"root/mnist", "root/classes/cat", "outside/sets"})
+      fs::create_directories(job.folder / folder);
+    write_text(job.folder / "outside/sets/secret", "secret");
+    write_text(job.folder / "root/mnist/images", "images");
+  }
+  std::string folder(const std::string& inner) const {
+    return fs::canonical(job.folder / inner).string();
+  }
+  /// "" when it is refused.
+  std::string resolved(const std::string& path) const {
+    try {
+      return root().resolve(path).string();
+    } catch (const ConfigError&) {
+      return "";
+    }
+  }
+  std::string refusal(const std::string& path) const {
+    return error_of<ConfigError>([&] { root().resolve(path); });
+  }
+  void link(const std::string& name, const fs::path& target) const {
+    fs::create_symlink(target, job.folder / "root" / name);
+  }
+  DataRoot root() const { return DataRoot(job.folder / "root"); }
+
+  const TinyJob job;
+};
+
+}  // namespace
+
+TEST_CASE("paths of a job begin at the data root, under its name, or below it") {
+  const Jail jail;
+  const std::string mnist = jail.folder("root/mnist");
+  for (const std::string& path :
+       {std::string("mnist"), std::string("./mnist/"), std::string("${POSEIDON_DATA}/mnist"),
+        std::string("${POSEIDON_DATA}//mnist"), mnist, (jail.job.folder / "root/mnist").string()}) {
+    CAPTURE(path);
+    CHECK(jail.resolved(path) == mnist);
+  }
+  CHECK(jail.resolved("${POSEIDON_DATA}") == jail.folder("root"));
+  CHECK(jail.resolved("mnist/images") == mnist + "/images");
+  CHECK(DataRoot(jail.folder("root") + "/").resolve("mnist") == mnist);
+  CHECK(DataRoot("/").resolve(mnist) == mnist);
+}
+
+TEST_CASE("no path of a job leaves the data root") {
+  const Jail jail;
+  jail.link("absolute", jail.job.folder / "outside");
+  jail.link("relative", "../outside");
+  jail.link("dangling", jail.job.folder / "outside/nothing");
+  jail.link("circle", "circle");
+  for (const std::string& path :
+       {jail.folder("outside/sets"), std::string("/"), std::string("/etc/passwd"),
+        std::string("../outside/sets"), std::string("mnist/../../outside"),
+        std::string("${POSEIDON_DATA}/../outside"), std::string("absolute"),
+        std::string("absolute/sets"), std::string("relative/sets"), std::string("dangling"),
+        std::string("circle"), std::string("nothing"), jail.folder("root") + "/../outside",
+        jail.folder("root") + "-beside", std::string("mnist/") + std::string(5000, 'x')}) {
+    CAPTURE(path);
+    const std::string why = jail.refusal(path);
+    // The same words for all: they do not say what is there.
+    CHECK(why == "\"" + path +
+                     "\" is not found under this node's data root (which is not left by \"..\", by "
+                     "absolute paths or by symbolic links)");
+  }
+}
+
+TEST_CASE("links of a data set lead to its own root") {
+  const Jail jail;
+  jail.link("classes/cat/inside", jail.job.folder / "root/mnist/images");
+  CHECK(jail.resolved("classes") == jail.folder("root/classes"));
+  jail.link("classes/cat/outside", jail.job.folder / "outside/sets/secret");
+  CHECK(jail.resolved("classes") == "");
+  CHECK(DataRoot("/").resolve(jail.folder("root/classes")) == jail.folder("root/classes"));
+}
+
+TEST_CASE("no variable of this process is read for a job that comes from elsewhere") {
+  const Jail jail;
+  for (const char* path : {"${HOME}/mnist", "mnist/${HOME}", "${POSEIDON_DATA}${HOME}",
+                           "${POSEIDON_DATA}x/mnist", "${"}) {
+    CAPTURE(path);
+    CHECK(jail.refusal(path) ==
+          "\"" + std::string(path) +
+              "\" is not opened: of variables only ${POSEIDON_DATA} in front, this node's data "
+              "root, is known to a node that another sends a job to");
+  }
+}
+
+TEST_CASE("without a data root no file is opened") {
+  const Jail jail;
+  CHECK(error_of<ConfigError>([&] { DataRoot().resolve(jail.folder("root/mnist")); }) ==
+        "\"" + jail.folder("root/mnist") +
+            "\" is not opened: this node has no data root, so it takes part only in jobs with "
+            "generated data (start it with --data-root, or with POSEIDON_DATA set)");
+}
