@@ -18,6 +18,7 @@ struct DatasetDescription {
   /// SHA-256 over the number of samples, the classes, and the index (names, sizes, labels) or a
   /// record set's checksums; equal wherever the same data lie. 64 hexadecimal digits.
   std::string fingerprint;
+  std::vector<std::string> remarks;  ///< what a person should know of it, a sentence each
 };
 
 /// Labelled images with random access. All calls are thread-safe.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -35,15 +36,22 @@ std::string plain_path(const std::string& path) {
   return out;
 }
 
-/// The name below `prefix`, when the path is an image in a class folder there.
+/// The name below `prefix`; none for what lies elsewhere or in a hidden folder there.
 std::optional<std::string> name_below(const std::string& path, const std::string& prefix) {
   const std::string plain = plain_path(path);
   if (!prefix.empty() && !plain.starts_with(prefix + "/")) return std::nullopt;
   std::string name = prefix.empty() ? plain : plain.substr(prefix.size() + 1);
-  const size_t slash = name.rfind('/');
-  if (slash == std::string::npos || name.starts_with(".")) return std::nullopt;
-  if (!is_image_name(std::string_view(name).substr(slash + 1))) return std::nullopt;
+  if (name.empty() || name.starts_with(".")) return std::nullopt;
   return name;
+}
+
+/// The class folder of a name below the prefix.
+std::string class_of(const std::string& name) { return name.substr(0, name.find('/')); }
+
+/// Whether it is an image in or below a class folder.
+bool is_image(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  return slash != std::string::npos && is_image_name(std::string_view(name).substr(slash + 1));
 }
 
 void sort_by_name(std::vector<ImageSource::Entry>& entries) {
@@ -62,18 +70,14 @@ void check_not_empty(const std::vector<ImageSource::Entry>& entries, const fs::p
 class FolderSource final : public ImageSource {
  public:
   FolderSource(const fs::path& folder, const std::string& prefix) : folder_(folder / prefix) {
-    std::error_code failure;
-    for (fs::recursive_directory_iterator at(folder_, failure), end; at != end && !failure;
-         at.increment(failure)) {
-      const std::string relative = at->path().lexically_relative(folder_).generic_string();
-      const auto name = name_below(relative, "");
-      if (name && at->is_regular_file()) entries_.push_back({*name, at->file_size(), 0});
-    }
-    if (failure)
-      throw ConfigError(text(folder_.string(), ": cannot be listed: ", failure.message()));
+    ImageListing listing = list_images(folder_);
+    for (const ImageListing::File& file : listing.files)
+      entries_.push_back({file.name, file.bytes, 0});
     sort_by_name(entries_);
+    classes_ = std::move(listing.classes);
   }
   const std::vector<Entry>& entries() const override { return entries_; }
+  const std::vector<std::string>& classes() const override { return classes_; }
   void read(const Entry& entry, std::vector<std::byte>& out) const override {
     read_file(folder_ / entry.name, kMostEncodedBytes, out);
   }
@@ -81,6 +85,7 @@ class FolderSource final : public ImageSource {
  private:
   fs::path folder_;
   std::vector<Entry> entries_;
+  std::vector<std::string> classes_;
 };
 
 /// A file without a name that goes when it is closed.
@@ -123,12 +128,14 @@ class TarSource final : public ImageSource {
     const ReadAt read = [&](uint64_t offset, std::span<std::byte> out) {
       read_at(archive_, offset, out, path_);
     };
+    std::set<std::string> classes;
     for (const TarEntry& entry : list_tar(file_bytes(archive_, path), read, path.string()))
-      if (const auto name = name_below(entry.name, prefix))
-        entries_.push_back({*name, entry.bytes, entry.offset});
+      if (const auto name = name_below(entry.name, prefix)) take(entry, *name, classes);
+    classes_.assign(classes.begin(), classes.end());
     sort_by_name(entries_);
   }
   const std::vector<Entry>& entries() const override { return entries_; }
+  const std::vector<std::string>& classes() const override { return classes_; }
   void read(const Entry& entry, std::vector<std::byte>& out) const override {
     if (entry.bytes > kMostEncodedBytes)
       throw RunError(text(path_.string(), ": ", entry.name, ": expected an image of at most ",
@@ -138,9 +145,22 @@ class TarSource final : public ImageSource {
   }
 
  private:
+  /// `name` is the entry's, below the prefix.
+  void take(const TarEntry& entry, const std::string& name, std::set<std::string>& classes) {
+    const bool inside = name.find('/') != std::string::npos;
+    if (inside || entry.kind == TarKind::kFolder) classes.insert(class_of(name));
+    if (!is_image(name) || entry.kind == TarKind::kFolder) return;
+    if (entry.kind == TarKind::kLink)
+      throw ConfigError(text(path_.string(), ": ", entry.name,
+                             ": is a link, expected a file; tar --dereference --hard-dereference "
+                             "makes archives without links"));
+    entries_.push_back({name, entry.bytes, entry.offset});
+  }
+
   fs::path path_;
   Descriptor archive_;
   std::vector<Entry> entries_;
+  std::vector<std::string> classes_;
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ class ImageSource {
   virtual ~ImageSource() = default;
   /// Sorted by name, so that a folder and an archive of it give the same list.
   virtual const std::vector<Entry>& entries() const = 0;
+  /// The class folders, sorted; one without an image is a class, too.
+  virtual const std::vector<std::string>& classes() const = 0;
   virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
 };
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "data/image_decoder.h"
+#include "data/image_folder.h"
 #include "data/image_source.h"
 #include "data/jpeg.h"
 #include "data/order.h"
@@ -16,14 +18,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string> classes_of(const std::vector<ImageSource::Entry>& entries) {
-  std::vector<std::string> classes;  // entries are sorted, so a class's entries are neighbours
-  for (const ImageSource::Entry& entry : entries)
-    if (classes.empty() || classes.back() != entry.class_name())
-      classes.push_back(entry.class_name());
-  std::sort(classes.begin(), classes.end());
-  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  return classes;
+/// Classes without an image are named: they shift the labels of those behind them.
+void warn_of_empty_classes(const ImageSource& source, Log& log) {
+  std::set<std::string> filled;
+  for (const ImageSource::Entry& entry : source.entries()) filled.insert(entry.class_name());
+  for (const std::string& remark : remarks_on_classes(source.classes(), filled))
+    log.warning(remark);
 }
 
 /// Folders of splits look like classes to a program.
@@ -98,8 +98,9 @@ PackReport pack_images(const PackOptions& options, Log& log, const PackProgress&
   RecordWriter writer(options.output, options.shard_bytes);
   const auto source = open_image_source(options.input, options.prefix, writer.work_folder());
   const auto& entries = source->entries();
-  const std::vector<std::string> classes =
-      options.classes.empty() ? classes_of(entries) : options.classes;
+  const std::vector<std::string>& classes =
+      options.classes.empty() ? source->classes() : options.classes;
+  if (options.classes.empty()) warn_of_empty_classes(*source, log);
   warn_of_splits(classes, log);
   writer.set_classes(classes);
 

@@ -71,6 +71,14 @@ struct Override {
   std::optional<uint64_t> bytes;
 };
 
+/// What a header's type flag means; none for devices, pipes and what describes other entries.
+std::optional<TarKind> kind_of(char type, const std::string& name) {
+  if (type == '5') return TarKind::kFolder;
+  if (type == '1' || type == '2') return TarKind::kLink;
+  if (type != '0' && type != '\0' && type != '7') return std::nullopt;
+  return name.ends_with('/') ? TarKind::kFolder : TarKind::kFile;  // as before ustar
+}
+
 class TarLister {
  public:
   TarLister(uint64_t archive_bytes, const ReadAt& read, const std::string& name)
@@ -109,9 +117,8 @@ class TarLister {
                 ": it is cut"));
     if (type == 'L') override_.name = long_name(metadata(content, bytes));
     if (type == 'x') read_pax(metadata(content, bytes));
-    if (type == '0' || type == '\0' || type == '7')
-      entries_.push_back(
-          {override_.name.empty() ? own_name(block) : override_.name, content, bytes});
+    const std::string name = override_.name.empty() ? own_name(block) : override_.name;
+    if (const auto kind = kind_of(type, name)) entries_.push_back({name, content, bytes, *kind});
     if (!describes) override_ = {};
     // The last block may be cut short where an archive ends without end marks.
     at_ = std::min(archive_bytes_, content + (bytes + kBlock - 1) / kBlock * kBlock);

@@ -9,17 +9,21 @@
 
 namespace poseidon::data {
 
-/// A regular file in a tar archive.
+enum class TarKind : uint8_t { kFile, kFolder, kLink };
+
+/// A file, a folder, or a link to one in a tar archive.
 struct TarEntry {
   std::string name;  ///< as it stands there: may be absolute or hold ".."; nothing is unpacked
   uint64_t offset = 0, bytes = 0;
+  TarKind kind = TarKind::kFile;
 };
 
 /// Reads `out.size()` bytes at an offset of the archive.
 using ReadAt = std::function<void(uint64_t offset, std::span<std::byte> out)>;
 
-/// Lists the regular files of an archive of `archive_bytes` bytes: ustar, GNU (long names, binary
-/// sizes) and pax (path, size). Throws RunError, beginning with `name`, when it is cut or damaged.
+/// Lists the files, folders and links of an archive of `archive_bytes` bytes: ustar, GNU (long
+/// names, binary sizes) and pax (path, size). Throws RunError, beginning with `name`, when it is
+/// cut or damaged.
 std::vector<TarEntry> list_tar(uint64_t archive_bytes, const ReadAt& read, const std::string& name);
 
 }  // namespace poseidon::data

@@ -107,6 +107,8 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
     log.warning(text(place.file, ": ", place.pointer, ": ", known.source, " has ", classes,
                      " classes, network \"", job.network->name(), "\" tells ",
                      job.network->classes(), " apart"));
+  for (const std::string& remark : known.remarks)
+    log.warning(text(place.file, ": ", place.pointer, ": ", known.source, ": ", remark));
   const Shape& input = job.network->input();
   try {
     prepared.transform = std::make_unique<data::Transform>(
@@ -120,14 +122,48 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
   return prepared;
 }
 
+namespace {
+
+std::string class_text(const std::vector<std::string>& classes, size_t label) {
+  return label < classes.size() ? "\"" + classes[label] + "\"" : "no class";
+}
+
+}  // namespace
+
+void refuse_other_classes(const JsonPlace& place, const std::string& source,
+                          const std::vector<std::string>& expected,
+                          const std::vector<std::string>& got) {
+  if (expected == got) return;
+  const auto first = std::ranges::mismatch(expected, got).in1 - expected.begin();
+  const auto label = static_cast<size_t>(first);
+  fail_at(place, text(source, ": expected the ", expected.size(),
+                      " classes of the training set, got ", got.size(), " classes; label ", label,
+                      " is ", class_text(expected, label), " there and ", class_text(got, label),
+                      " here (a set is packed by another's list with --classes-from)"));
+}
+
+PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log) {
+  if (!job.config.data.has_test) return {};
+  PreparedData test = open_data(job, DataPart::kTest, log);
+  refuse_other_classes({job.file, "/data/test"}, test.dataset->description().source,
+                       train.dataset->classes(), test.dataset->classes());
+  return test;
+}
+
 void check_data(const Job& job, Log& log) {
   const data::DatasetConfig& train = job.config.data.train;
   const data::DatasetConfig& test = job.config.data.test;
   const auto there = [](const std::string& path) { return path.empty() || fs::exists(path); };
   const bool prepared = there(train.transform.mean_image);
-  if (there(train.path) && prepared) open_data(job, DataPart::kTrain, log);
-  if (job.config.data.has_test && there(test.path) && prepared && there(test.transform.mean_image))
-    open_data(job, DataPart::kTest, log);
+  const bool test_there =
+      job.config.data.has_test && there(test.path) && there(test.transform.mean_image);
+  if (!prepared) return;
+  if (!there(train.path)) {
+    if (test_there) open_data(job, DataPart::kTest, log);
+    return;
+  }
+  const PreparedData trained = open_data(job, DataPart::kTrain, log);
+  if (test_there) open_test_data(job, trained, log);
 }
 
 }  // namespace poseidon::trainer

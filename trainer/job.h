@@ -53,6 +53,16 @@ enum class DataPart : uint8_t { kTrain, kTest };
 /// ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
+/// Throws ConfigError, naming `place`, `source` and the first label that means another class in one
+/// list than in the other.
+void refuse_other_classes(const JsonPlace& place, const std::string& source,
+                          const std::vector<std::string>& expected,
+                          const std::vector<std::string>& got);
+
+/// The test set, opened so, or nothing when the job has none. Throws ConfigError when its classes
+/// are not those of `train`: labels are places in these lists.
+PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log);
+
 /// The same for all of the job's datasets whose files are there; of the others load_job has warned.
 void check_data(const Job& job, Log& log);
 

@@ -89,8 +89,7 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
       console_(console),
       resumed_(options.resume.empty() ? nullptr : open_checkpoint(options.resume, console)),
       train_data_(open_data(job, DataPart::kTrain, console)),
-      test_data_(job.config.data.has_test ? open_data(job, DataPart::kTest, console)
-                                          : PreparedData{}),
+      test_data_(open_test_data(job, train_data_, console)),
       steps_(steps_of(job.config.train, job.config.global_batch(), train_data_.dataset->size())),
       last_step_(std::min(steps_, options.max_steps.value_or(steps_))),
       schedule_(job.config.optimizer.schedule, job.config.optimizer.learning_rate, steps_,

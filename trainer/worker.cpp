@@ -238,7 +238,7 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   message_ = read_job_message(job);
   job_ = open_job_message(message_, options_);
   train_data_ = open_data(job_, DataPart::kTrain, log_);
-  if (job_.config.data.has_test) test_data_ = open_data(job_, DataPart::kTest, log_);
+  test_data_ = open_test_data(job_, train_data_, log_);
   // By the fixed rule: the choices are published with the plan.
   if (message_.times_layers) tell("times", 0, time_layers(job_, {}, kJoinRepeats, log_));
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);

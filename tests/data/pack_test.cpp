@@ -8,6 +8,7 @@
 #include "data/random_dataset.h"
 #include "data/record_set.h"
 #include "tests/data/made_files.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 using namespace poseidon::data;
@@ -159,4 +160,70 @@ TEST_CASE("image folder: classes are the sorted folders, samples the sorted imag
   std::filesystem::create_directories(folder / "empty/cat");
   CHECK_THROWS_WITH_AS(open_image_folder((folder / "empty").string()),
                        doctest::Contains("got 1 folders and no image"), ConfigError);
+}
+
+TEST_CASE("a class folder without an image is a class, read as it is or packed") {
+  const made::Folder folder;
+  const Bytes pixels = made::pnm(made::smooth_image(8, 8, 3));
+  made::write(folder / "in/cat/1.ppm", pixels);
+  made::write(folder / "in/emu/1.ppm", pixels);
+  std::filesystem::create_directories(folder / "in/dog");
+  Bytes tar;
+  made::append_tar(tar, "in/cat/1.ppm", pixels);
+  made::append_tar(tar, "in/dog/", {}, '5');
+  made::append_tar(tar, "in/emu/1.ppm", pixels);
+  made::write(folder / "in.tar", tar);
+  const auto whole = [](PackOptions& options) { options.prefix = ""; };
+  pack(folder / "in", folder / "1", whole);
+  pack(folder / "in.tar", folder / "2", [](PackOptions& options) { options.prefix = "in"; });
+  const auto read = open_image_folder((folder / "in").string());
+  CHECK(read->description().remarks ==
+        std::vector<std::string>{
+            "the class folder \"dog\" holds no image; it counts as a class without samples"});
+  Sample sample;
+  const auto packed = open_record_set((folder / "1").string());
+  const auto unpacked = open_record_set((folder / "2").string());
+  for (const Dataset* dataset : {read.get(), packed.get(), unpacked.get()}) {
+    CHECK(dataset->classes() == std::vector<std::string>{"cat", "dog", "emu"});
+    dataset->read(1, sample);
+    CHECK(sample.label == 2);
+  }
+}
+
+TEST_CASE("links in image folders are followed where they can be, and never left out in silence") {
+  namespace fs = std::filesystem;
+  const made::Folder folder;
+  const Bytes pixels = made::pnm(made::smooth_image(8, 8, 3));
+  made::write(folder / "elsewhere/1.ppm", pixels);
+  fs::create_directories(folder / "in/dog");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "in/cat");
+  fs::create_symlink(folder / "elsewhere/1.ppm", folder / "in/dog/2.ppm");
+  const auto whole = [](PackOptions& options) { options.prefix = ""; };
+  CHECK(pack(folder / "in", folder / "out", whole).samples == 2);
+  CHECK(open_image_folder((folder / "in").string())->size() == 2);
+
+  const std::string link = (folder / "in/dog/3.ppm").string();
+  const auto refusal = [&] {
+    return error_of<ConfigError>([&] { open_image_folder((folder / "in").string()); });
+  };
+  fs::create_symlink("/no/such.ppm", link);
+  CHECK(refusal() == link + ": is a link to \"/no/such.ppm\", which is not there");
+  CHECK(error_of<ConfigError>([&] { pack(folder / "in", folder / "out2", whole); }) == refusal());
+  fs::remove(link);
+  fs::create_directory_symlink(folder / "in", link);
+  CHECK(refusal() == link +
+                         ": is a link to a folder, expected files and folders; only a class "
+                         "folder itself may be a link");
+  fs::remove(link);
+  fs::create_symlink(link, link);
+  CHECK(refusal().find(link + ": ") == 0);
+
+  Bytes tar;
+  made::append_tar(tar, "cat/1.ppm", pixels);
+  made::append_tar(tar, "cat/2.ppm", {}, '2');
+  made::write(folder / "in.tar", tar);
+  CHECK(error_of<ConfigError>([&] { pack(folder / "in.tar", folder / "out3", whole); }) ==
+        (folder / "in.tar").string() +
+            ": cat/2.ppm: is a link, expected a file; tar --dereference --hard-dereference makes "
+            "archives without links");
 }

@@ -28,7 +28,7 @@ std::string content(const Bytes& archive, const TarEntry& entry) {
 
 }  // namespace
 
-TEST_CASE("tar: lists regular files with their places") {
+TEST_CASE("tar: lists files, folders and links with their places") {
   Bytes archive;
   made::append_tar(archive, "train/", {}, '5');
   made::append_tar(archive, "train/cat/1.jpg", made::bytes_of("one"));
@@ -36,10 +36,13 @@ TEST_CASE("tar: lists regular files with their places") {
   made::append_tar(archive, "train/dog/2.jpg", made::bytes_of(std::string(600, 'x')));
   archive.resize(archive.size() + 1024);
   const auto entries = list(archive);
-  REQUIRE(entries.size() == 2);
-  CHECK(entries[0].name == "train/cat/1.jpg");
-  CHECK(content(archive, entries[0]) == "one");
-  CHECK(content(archive, entries[1]) == std::string(600, 'x'));
+  REQUIRE(entries.size() == 4);
+  CHECK(entries[0].kind == TarKind::kFolder);
+  CHECK(entries[1].name == "train/cat/1.jpg");
+  CHECK(entries[1].kind == TarKind::kFile);
+  CHECK(content(archive, entries[1]) == "one");
+  CHECK(entries[2].kind == TarKind::kLink);
+  CHECK(content(archive, entries[3]) == std::string(600, 'x'));
 }
 
 TEST_CASE("tar: long names in GNU and pax form") {

@@ -192,3 +192,31 @@ TEST_CASE("data and network that do not go together are refused") {
   CHECK(refused({"data.train.height=7"})
             .starts_with(place + "for the input 2x6x6 of network \"tiny\": "));
 }
+
+TEST_CASE("a test set with other classes than the training set is refused") {
+  const TinyJob job;
+  for (const char* image : {"train/cat/1.pgm", "train/dog/1.pgm", "train/emu/1.pgm",
+                            "test/ape/1.pgm", "test/cat/1.pgm", "test/dog/1.pgm"}) {
+    fs::create_directories((job.folder / image).parent_path());
+    write_text(job.folder / image, "P5\n6 6\n255\n" + std::string(36, '.'));
+  }
+  const auto refused = [&](const std::string& test) {
+    Json json = read_json(job.folder / "job.json");
+    json["data"]["train"] = {{"type", "images"}, {"path", (job.folder / "train").string()}};
+    json["data"]["test"] = {{"type", "images"}, {"path", (job.folder / test).string()}};
+    write_text(job.folder / "job.json", json.dump());
+    SilentLog log;
+    return error_of<ConfigError>([&] { check_data(job.load(), log); });
+  };
+  const std::string place = (job.folder / "job.json").string() + ": /data/test: ";
+  CHECK(refused("train") == "");
+  CHECK(refused("test") ==
+        place + (job.folder / "test").string() +
+            ": expected the 3 classes of the training set, got 3 classes; label 0 is \"cat\" there "
+            "and \"ape\" here (a set is packed by another's list with --classes-from)");
+  fs::rename(job.folder / "test/ape", job.folder / "test/emu");
+  CHECK(refused("test") == "");
+  fs::remove_all(job.folder / "test/emu");
+  CHECK(refused("test").find("got 2 classes; label 2 is \"emu\" there and no class here") !=
+        std::string::npos);
+}
