@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/plan.h"
 #include "comm/words.h"
 #include "core/error.h"
 
@@ -12,6 +13,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr size_t kStepsRemembered = 32;
+/// Of one worker, of steps that others have not come to: all that can be in flight and some more.
+constexpr size_t kMostDigests = 2 * kMostStaleness;
 constexpr Time kLeastPatience = 60s;
 
 }  // namespace
@@ -86,15 +89,28 @@ void Coordinator::count_progress(MemberState& member, int64_t step) {
 // ---- running
 
 void Coordinator::compare(MemberState& member, const Digest& digest) {
-  if (state_ != State::kRunning) return;
+  if (state_ != State::kRunning || digest.step <= agreed_step_) return;
+  refuse_too_many(member, digest);
   auto& values = digests_[digest.step];
   values[member.node.rank] = digest.values;
   if (values.size() < options_.workers) return;
   const std::vector<int64_t> expected = values.at(0);
   for (const auto& [rank, got] : values)
     if (!same_digest(digest.step, members_.at({Role::kWorker, rank}), got, expected)) return;
-  digests_.erase(digest.step);
+  agreed_step_ = digest.step;
+  digests_.erase(digests_.begin(), digests_.upper_bound(digest.step));
   host_.agreed(digest.step);
+}
+
+/// What a worker tells ahead of the others is kept, so it must have an end. Its first digest, which
+/// all workers share, is of as many tensors as any later one without sums in flight.
+void Coordinator::refuse_too_many(const MemberState& member, const Digest& digest) const {
+  const size_t most = member.digest.size() * (kMostStaleness + 1);
+  if (digest.values.size() > most)
+    throw ConfigError(
+        text("a digest of ", digest.values.size(), " tensors, expected at most ", most));
+  if (digests_.size() >= kMostDigests && !digests_.contains(digest.step))
+    throw ConfigError(text("digests of ", kMostDigests, " steps that not all workers have done"));
 }
 
 bool Coordinator::same_digest(int64_t step, const MemberState& member,
@@ -123,6 +139,7 @@ void Coordinator::halt() {
 
 /// Each worker has promised not to go beyond its offer; the largest one can be reached by all.
 void Coordinator::settle_halt(MemberState& member, int64_t step) {
+  if (!halting_) return;
   halt_offers_[member.node.rank] = step;
   if (halt_offers_.size() < options_.workers) return;
   int64_t furthest = 0;

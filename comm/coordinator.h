@@ -159,6 +159,7 @@ class Coordinator final : public Machine {
   bool same_facts();
   void start_when_ready();
   void compare(MemberState& member, const Digest& digest);
+  void refuse_too_many(const MemberState& member, const Digest& digest) const;
   bool same_digest(int64_t step, const MemberState& member, const std::vector<int64_t>& values,
                    const std::vector<int64_t>& expected);
   void settle_halt(MemberState& member, int64_t step);
@@ -187,7 +188,9 @@ class Coordinator final : public Machine {
   Time gather_until_{0}, measure_until_{0};
   std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
   std::map<NodeId, MemberState> members_;
-  std::map<int64_t, std::map<uint16_t, std::vector<int64_t>>> digests_;  ///< by step and worker
+  /// By step and worker, after the last step that all have agreed on.
+  std::map<int64_t, std::map<uint16_t, std::vector<int64_t>>> digests_;
+  int64_t agreed_step_ = -1;
   std::map<uint16_t, int64_t> halt_offers_;
   bool halting_ = false;
   Loss loss_;

@@ -76,14 +76,18 @@ std::optional<uint16_t> Coordinator::free_rank(Role role, int64_t wanted) const 
   return std::nullopt;
 }
 
-/// "threads is 4 here, expected 2"; "" when nothing differs. A fact that only one side has is not
-/// compared: a server has no threads to compute with.
+/// "threads is 4, expected 2"; "" when nothing differs.
 std::string Coordinator::difference(const std::vector<Fact>& expected,
                                     const std::vector<Fact>& got) const {
-  for (const Fact& want : expected)
-    for (const Fact& have : got)
-      if (want.name == have.name && want.value != have.value)
-        return text(have.name, " is ", have.value, ", expected ", want.value);
+  for (const Fact& want : expected) {
+    const auto have = std::ranges::find(got, want.name, &Fact::name);
+    if (have == got.end()) return text(want.name, " is not told, expected ", want.value);
+    if (have->value != want.value)
+      return text(have->name, " is ", have->value, ", expected ", want.value);
+  }
+  for (const Fact& have : got)
+    if (std::ranges::find(expected, have.name, &Fact::name) == expected.end())
+      return text(have.name, " is ", have.value, ", expected nothing of that name");
   return "";
 }
 

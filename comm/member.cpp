@@ -97,7 +97,7 @@ void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
 }
 
 void Member::control(const ControlMessage& message) {
-  if (message.is<Refused>()) {
+  if (message.is<Refused>() && state_ == State::kJoining) {
     end();
     host_.refused(message.as<Refused>().why);
   } else if (message.is<Welcome>() && state_ == State::kJoining) {
@@ -135,7 +135,10 @@ void Member::control(const ControlMessage& message) {
   // Anything else is late: it was sent before the coordinator knew what this node knows now.
 }
 
-void Member::prepared(const std::vector<Fact>& facts) { tell(Prepared{facts}); }
+void Member::prepared(const std::vector<Fact>& facts) {
+  prepared_ = true;
+  tell(Prepared{facts});
+}
 void Member::note(const Note& note) { tell(note); }
 void Member::note_after_bulk(const Note& note) { tell(note, bulk_priority(0)); }
 void Member::digest(const Digest& digest) { tell(digest); }
@@ -176,6 +179,7 @@ void Member::say_met_when_complete() {
 }
 
 void Member::take_plan(const Planned& planned) {
+  if (!prepared_) return coordinator_lost("it published a plan before this node was prepared");
   state_ = State::kConnecting;
   become(planned.view, planned.roster);
   peers_until_ = transport_.now() + liveness_.timeout();

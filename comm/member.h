@@ -151,6 +151,7 @@ class Member final : public Machine, public Outlet {
   bool coordinator_there_ = false;
   Time seek_until_{0}, seek_at_{0}, seek_pause_{0};
   std::string sought_in_vain_;  ///< why
+  bool prepared_ = false;       ///< as the host has said
   uint16_t rank_ = 0;
   uint32_t view_ = 0;
   std::map<NodeId, std::string> roster_;

@@ -9,6 +9,8 @@ namespace {
 const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
 const std::vector<std::string> kKinds{"peer", "stall", "drift", "error"};
 constexpr Range kRanks{.minimum = -1, .maximum = 65535};
+/// So that it fits the nanoseconds of a clock.
+constexpr Range kSilence{.minimum = 0, .maximum = 1e9, .above_minimum = true};
 constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
 
 void describe_facts(Fields& fields, std::vector<Fact>& facts) {
@@ -49,6 +51,17 @@ void describe_loss(Fields& fields, Loss& loss) {
   fields.text("awaited", loss.awaited, "who waited for what");
 }
 
+template <class... Messages>
+bool is_one_of(const std::string& type) {
+  return ((type == Messages::kType) || ...);
+}
+
+bool is_known(const std::string& type) {
+  return is_one_of<Join, Welcome, Refused, Prepared, Measure, Met, Probe, Measured, Planned, Ready,
+                   Start, Note, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Stopped, Save,
+                   Saved, Finished, Conclude, Dismissed>(type);
+}
+
 }  // namespace
 
 void Join::describe(Fields& fields) {
@@ -60,7 +73,7 @@ void Join::describe(Fields& fields) {
 
 void Welcome::describe(Fields& fields) {
   fields.integer("rank", rank, between(0, 65535), "within the role", Presence::kRequired);
-  fields.number("timeout_s", timeout_s, kPositive, "silence that is death", Presence::kRequired);
+  fields.number("timeout_s", timeout_s, kSilence, "silence that is death", Presence::kRequired);
   fields.raw("job", job, "for the trainer", Presence::kRequired);
 }
 
@@ -130,6 +143,7 @@ ControlMessage::ControlMessage(std::span<const std::byte> body) {
   if (!json_.is_object() || !json_.contains("type") || !json_["type"].is_string())
     throw ConfigError("a control message is no object with a \"type\"");
   type_ = json_["type"].get<std::string>();
+  if (!is_known(type_)) throw ConfigError("a control message of the unknown type " + shown(type_));
   json_.erase("type");
 }
 

@@ -1,5 +1,8 @@
 #include "comm/chunks.h"
+#include "comm/counters.h"
+#include "comm/number_format.h"
 #include "comm/plan.h"
+#include "comm/slices.h"
 #include "core/error.h"
 #include "core/fields.h"
 
@@ -170,6 +173,10 @@ class ChunkChecker {
                                     chunk.pieces[0].layer, ", got ", chunk.key));
     for (size_t i = 0; i < chunk.pieces.size(); ++i)
       check_piece(chunk.pieces[i], place.at("pieces").at(i));
+    const int64_t bytes = chunk.elements() * static_cast<int64_t>(bytes_of(wire_number(plan_)));
+    constexpr auto kMost = static_cast<int64_t>(kMostSlices * kSliceBytes);
+    if (bytes > kMost)
+      fail_at(place.at("pieces"), text("expected at most ", kMost, " bytes, got ", bytes));
   }
 
   void check_piece(const Piece& piece, const JsonPlace& place) {

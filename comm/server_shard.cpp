@@ -76,7 +76,9 @@ Placement ServerShard::place(uint32_t worker, const FrameHeader& header) {
   return Placement::into(incoming.wire);
 }
 
-void ServerShard::forget(uint32_t worker) { incoming_[worker].values.reset(); }
+void ServerShard::forget(uint32_t worker) {
+  if (worker < incoming_.size()) incoming_[worker].values.reset();
+}
 
 void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   traffic_.bytes_received += header.length;

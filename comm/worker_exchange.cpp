@@ -74,7 +74,8 @@ void WorkerExchange::index_chunks() {
     const Chunk& chunk = plan_.chunks[i];
     ChunkState state{.bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_),
                      .direct = chunk.pieces.size() == 1 && number_ == WireNumber::kFp32,
-                     .step = options_.first_step};
+                     .step = options_.first_step,
+                     .sent = options_.first_step};
     state.slices = slices_of(state.bytes);
     check(state.slices <= kMostSlices, "a chunk has at most 64 slices");
     ChunkStep step{.pieces_due = std::vector<size_t>(parts_.size(), chunk.pieces.size())};
@@ -136,7 +137,11 @@ void WorkerExchange::stage(ChunkStep& state, size_t own, const PieceOf& place,
 void WorkerExchange::send_chunk(uint64_t step, uint32_t index, size_t own,
                                 std::span<const std::byte> bytes) {
   const Chunk& chunk = plan_.chunks[index];
-  const ChunkState& state = chunks_[index];
+  ChunkState& state = chunks_[index];
+  if (size_t& parts = state.at(step).parts_sent; ++parts == parts_.size()) {
+    parts = 0;
+    state.sent = step + 1;
+  }
   send_slices({Role::kServer, static_cast<uint16_t>(chunk.server)},
               {.kind = FrameKind::kContribution,
                .view = options_.view,
@@ -253,6 +258,8 @@ std::string WorkerExchange::fault_of_sum(NodeId from, const FrameHeader& header)
                 ", which has ", chunk.bytes);
   if (header.step >= chunk.step + chunk.window.size())
     return text("sent the sum of step ", header.step, ", but step ", chunk.step, " is awaited");
+  if (header.step >= chunk.sent)
+    return text("sent the sum of step ", header.step, " before this worker's part of it");
   return "";
 }
 

@@ -87,12 +87,14 @@ class WorkerExchange {
     std::vector<std::vector<std::byte>> staged = {};  ///< by own part, unless direct
     std::vector<std::byte> sum = {};                  ///< the same for what comes back
     SliceSet received = {};
+    size_t parts_sent = 0;
   };
   struct ChunkState {
     uint64_t bytes = 0;  ///< on the wire
     uint64_t slices = 0;
     bool direct = false;  ///< one piece as it lies in memory: neither put together nor converted
     uint64_t step = 0;    ///< whose sum is awaited
+    uint64_t sent = 0;    ///< the first step that this worker has not contributed to in full
     std::vector<ChunkStep> window = {};  ///< from that step on, by step modulo their number
     ChunkStep& at(uint64_t which) { return window[which % window.size()]; }
   };

@@ -1,0 +1,305 @@
+// What a coordinator or a member that is wrong, or an enemy's, can do to the other's state machine.
+
+#include <doctest/doctest.h>
+
+#include "comm/coordinator.h"
+#include "comm/member.h"
+#include "comm/server_shard.h"
+#include "comm/worker_exchange.h"
+#include "core/error.h"
+#include "tests/comm/small_plan.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A network where time stands still and nothing is delivered.
+class StillTransport final : public Transport {
+ public:
+  Time now() const override { return 1s; }
+  ConnectionId connect(const std::string&, const PeerIdentity&) override { return ++connections_; }
+  void send(ConnectionId, const FrameHeader& header, Payload payload, Priority) override {
+    if (header.kind == FrameKind::kControl)
+      said.emplace_back(reinterpret_cast<const char*>(payload.bytes.data()), payload.bytes.size());
+  }
+  void close(ConnectionId) override {}
+  void wake_at(Time) override {}
+
+  std::vector<std::string> said;  ///< bodies of control frames
+
+ private:
+  ConnectionId connections_ = 0;
+};
+
+template <class Message>
+void tell(Machine& machine, ConnectionId from, const Message& message) {
+  const std::string body = encode_message(message);
+  machine.received(from, {.kind = FrameKind::kControl}, std::as_bytes(std::span(body)));
+}
+
+class QuietMember final : public MemberHost {
+ public:
+  void welcomed(uint16_t, const Json&) override { happened += "welcomed "; }
+  void refused(const std::string&) override { happened += "refused "; }
+  void planned(const Planned&) override { happened += "planned "; }
+  void started(uint64_t) override { happened += "started "; }
+  Placement place(NodeId, const FrameHeader&) override { return Placement::dropped(); }
+  void received(NodeId, const FrameHeader&) override {}
+  void forgotten(NodeId) override {}
+  void noted(const Note&) override {}
+  int64_t offer_halt() override { return 0; }
+  void halt(int64_t) override {}
+  void concluded() override {}
+  std::string awaiting(NodeId) override { return ""; }
+  int64_t step_under_way() override { return 0; }
+  void failed(const Loss& loss, bool) override { happened += "failed: " + loss.why + " "; }
+  void save(int64_t) override { happened += "save "; }
+  void dismissed() override { happened += "dismissed "; }
+
+  std::string happened;
+};
+
+/// A worker that has found its coordinator, which is this test.
+struct LonelyMember {
+  LonelyMember()
+      : member({.role = Role::kWorker, .coordinator = "head:1", .address = "", .facts = {}},
+               transport, host) {
+    member.join();
+    member.opened(1, {.role = Role::kCoordinator, .rank = 0, .view = 1, .address = "head:1"});
+  }
+  template <class Message>
+  void hears(const Message& message) {
+    tell(member, 1, message);
+  }
+  StillTransport transport;
+  QuietMember host;
+  Member member;
+};
+
+class QuietCoordinator final : public CoordinatorHost {
+ public:
+  Json job() override { return Json::object(); }
+  void refused(const std::string&, const std::string& why) override { refusals.push_back(why); }
+  void joined(NodeId, const std::string&) override { ++members; }
+  Json plan(const std::vector<Fact>&) override { return Json::object(); }
+  void started() override { running = true; }
+  void noted(NodeId, const Note&) override {}
+  void agreed(int64_t step) override { agreed_steps.push_back(step); }
+  std::string tensor_name(size_t) override { return "tensor"; }
+  Placement place(uint16_t, const FrameHeader&) override { return Placement::dropped(); }
+  void received(uint16_t, const FrameHeader&) override {}
+  void failed(const Loss& loss) override { losses.push_back(loss.message()); }
+  bool wants_checkpoint(int64_t) override { return false; }
+  void saved(uint16_t, int64_t) override {}
+  void slow(NodeId, const std::string&) override {}
+  void ended(const Outcome&) override {}
+
+  int members = 0;
+  bool running = false;
+  std::vector<std::string> refusals, losses;
+  std::vector<int64_t> agreed_steps;
+};
+
+/// A coordinator of two workers, at connections 1 and 2, which are this test.
+struct Crowd {
+  Crowd()
+      : coordinator({.workers = 2, .servers = 0, .facts = {{"build", "ours"}}}, transport, host) {
+    coordinator.begin();
+    for (ConnectionId id : {1u, 2u}) coordinator.opened(id, {.role = Role::kWorker, .address = ""});
+  }
+  template <class Message>
+  void hears(ConnectionId from, const Message& message) {
+    tell(coordinator, from, message);
+  }
+  void join(ConnectionId from, const std::vector<Fact>& facts = {{"build", "ours"}}) {
+    hears(from, Join{.role = Role::kWorker, .address = "worker:1", .facts = facts});
+  }
+  void begin() {
+    for (ConnectionId id : {1u, 2u}) join(id);
+    for (ConnectionId id : {1u, 2u}) hears(id, Prepared{{{"samples", "10"}}});
+    for (ConnectionId id : {1u, 2u}) hears(id, Ready{{7, 8}});
+    REQUIRE(host.running);
+  }
+  StillTransport transport;
+  QuietCoordinator host;
+  Coordinator coordinator;
+};
+
+class Nowhere final : public Outlet {
+ public:
+  void send(NodeId, const FrameHeader&, Payload, Priority) override {}
+};
+
+Plan plan_of_two() {
+  PlanRequest request;
+  request.layers = small_network();
+  request.workers = 2;
+  request.servers = 1;
+  request.global_batch = 4;
+  request.scheme = "ps";
+  return make_plan(request);
+}
+
+}  // namespace
+
+TEST_CASE("a plan for a node that is not prepared is refused") {
+  LonelyMember lonely;
+  lonely.hears(Welcome{.rank = 0});
+  lonely.hears(Planned{.view = 1, .roster = {}});
+  CHECK(lonely.host.happened ==
+        "welcomed failed: it published a plan before this node was prepared ");
+}
+
+TEST_CASE("a member that was let in is not refused any more") {
+  LonelyMember lonely;
+  lonely.hears(Welcome{.rank = 0});
+  lonely.hears(Refused{"go away"});
+  CHECK(lonely.host.happened == "welcomed ");
+}
+
+TEST_CASE("what comes before its time changes nothing") {
+  LonelyMember lonely;
+  for (int round = 0; round < 2; ++round) {
+    lonely.hears(Start{0});
+    lonely.hears(Save{5});
+    lonely.hears(Probe{});
+    lonely.hears(HaltQuery{});
+    lonely.hears(Halt{3});
+    if (round == 0) lonely.hears(Welcome{.rank = 0});
+  }
+  lonely.hears(Welcome{.rank = 1});
+  CHECK(lonely.host.happened == "welcomed ");
+  CHECK(lonely.member.rank() == 0);
+}
+
+TEST_CASE("silence that no clock can count, and words that nobody knows, end the part in a job") {
+  LonelyMember lonely;
+  lonely.hears(Welcome{.rank = 0, .timeout_s = 1e300});
+  CHECK(lonely.host.happened.find("/timeout_s: expected") != std::string::npos);
+  LonelyMember other;
+  const std::string body = R"({"type": "plann"})";
+  other.member.received(1, {.kind = FrameKind::kControl}, std::as_bytes(std::span(body)));
+  CHECK(other.host.happened ==
+        "failed: it sent a message that cannot be read: a control message of the unknown type "
+        "\"plann\" ");
+}
+
+TEST_CASE("who does not tell its build, or tells of more, does not join") {
+  Crowd crowd;
+  crowd.join(1, {});
+  crowd.join(2, {{"build", "ours"}, {"mood", "bad"}});
+  CHECK(crowd.host.members == 0);
+  CHECK(crowd.host.refusals ==
+        std::vector<std::string>{"build is not told, expected ours",
+                                 "mood is bad, expected nothing of that name"});
+}
+
+TEST_CASE("a worker that does not tell a fact is none of the job") {
+  Crowd crowd;
+  for (ConnectionId id : {1u, 2u}) crowd.join(id);
+  crowd.hears(1, Prepared{{{"samples", "10"}}});
+  crowd.hears(2, Prepared{});
+  REQUIRE(crowd.host.losses.size() == 1);
+  CHECK(crowd.host.losses[0].find("its samples is not told, expected 10 as on worker 0") !=
+        std::string::npos);
+}
+
+TEST_CASE("digests of one worker that others do not follow have an end") {
+  Crowd crowd;
+  crowd.begin();
+  for (int64_t step = 1; step < 3000; ++step)
+    crowd.hears(1, Digest{.step = step, .values = {7, 8}});
+  // Its connection is lost by then, which counts as soon as the other one tells of it, too.
+  crowd.hears(2, Lost{{.who = {Role::kWorker, 0}, .address = "", .why = "it", .awaited = "a sum"}});
+  CHECK(crowd.host.losses.size() == 1);
+}
+
+TEST_CASE("a digest has as many tensors as a worker can have") {
+  Crowd crowd;
+  crowd.begin();
+  crowd.hears(1, Digest{.step = 1, .values = std::vector<int64_t>(100'000, 1)});
+  crowd.hears(2, Digest{.step = 1, .values = {7, 8}});
+  CHECK(crowd.host.agreed_steps.empty());
+  CHECK(crowd.host.losses.empty());  // a drift would be told of at once
+}
+
+TEST_CASE("digests agree once, also where a worker repeats its own") {
+  Crowd crowd;
+  crowd.begin();
+  for (int64_t step = 1; step <= 10'000; ++step)
+    for (const ConnectionId from : {1u, 1u, 2u, 2u})
+      crowd.hears(from, Digest{.step = step, .values = {step, 8}});
+  CHECK(crowd.host.agreed_steps.size() == 10'000);
+  CHECK(crowd.host.losses.empty());
+}
+
+TEST_CASE("an offer to halt that nobody asked for halts nobody") {
+  Crowd crowd;
+  crowd.begin();
+  const size_t before = crowd.transport.said.size();
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, HaltOffer{3});
+  CHECK(crowd.transport.said.size() == before);
+}
+
+TEST_CASE("a server forgets nodes that it never knew") {
+  const Plan plan = plan_of_two();
+  Nowhere nowhere;
+  ServerShard shard(plan, 0, {.view = 1}, nowhere);
+  for (const uint32_t worker : {0u, 1u, 2u, 60'000u}) shard.forget(worker);
+  CHECK_FALSE(
+      shard
+          .place(
+              60'000,
+              {.kind = FrameKind::kContribution, .view = 1, .part = {0, 1}, .length = kSliceBytes})
+          .accepted);
+  CHECK(shard.bytes_held() == 0);
+}
+
+TEST_CASE("a sum that comes before this worker's part of it is refused") {
+  class Memory final : public ExchangeMemory {
+   public:
+    std::span<float> sum(uint32_t, uint32_t, uint64_t) override { return values; }
+    std::span<float> factors(uint32_t, uint32_t, uint64_t) override { return {}; }
+    std::vector<float> values = std::vector<float>(1 << 20);
+  } memory;
+  const Plan plan = plan_of_two();
+  Nowhere nowhere;
+  WorkerExchange exchange(plan, 0, {.view = 1}, memory, nowhere, [](uint64_t, uint32_t) {});
+  const auto bytes = static_cast<uint64_t>(plan.chunks[0].elements()) * sizeof(float);
+  const FrameHeader sum{
+      .kind = FrameKind::kSum, .view = 1, .part = {0, 2}, .length = std::min(bytes, kSliceBytes)};
+  CHECK(exchange.place({Role::kServer, 0}, sum).fault ==
+        "sent the sum of step 0 before this worker's part of it");
+  for (const Piece& piece : plan.chunks[0].pieces)
+    exchange.contribute(0, piece.layer, piece.tensor, {0, 1}, memory.values);
+  CHECK(exchange.place({Role::kServer, 0}, sum).accepted);
+  FrameHeader next = sum;
+  next.step = 1;
+  CHECK_FALSE(exchange.place({Role::kServer, 0}, next).accepted);
+}
+
+TEST_CASE("a plan's chunk has no more slices than can be counted") {
+  PlanRequest request;
+  request.layers = {linear_traffic("fc", 4096, 4096)};
+  request.workers = 2;
+  request.servers = 1;
+  request.global_batch = 2;
+  request.scheme = "ps";
+  Json plan = to_json(make_plan(request));
+  const int64_t all = int64_t{4096} * 4096;
+  plan["chunks"] = Json::array(
+      {{{"server", 0},
+        {"key", 0},
+        {"pieces", Json::array({{{"layer", 0}, {"tensor", 0}, {"first", 0}, {"count", all}}})}}});
+  for (size_t i = 1; i < request.layers[0].tensors.size(); ++i)
+    plan["chunks"][0]["pieces"].push_back({{"layer", 0},
+                                           {"tensor", i},
+                                           {"first", 0},
+                                           {"count", request.layers[0].tensors[i].elements}});
+  CHECK(error_of<ConfigError>([&] {
+          read_plan(plan, {"plan.json", ""}, request.layers);
+        }).find("plan.json: /chunks/0/pieces: expected at most 16777216 bytes, got ") == 0);
+}
