@@ -1,8 +1,8 @@
 #include "trainer/cluster_run.h"
 
 #include <cmath>
-#include <thread>
 
+#include "core/cores.h"
 #include "core/counted.h"
 #include "trainer/cluster_run_parts.h"
 #include "trainer/engine.h"
@@ -75,7 +75,7 @@ std::chrono::seconds ClusterRun::join_timeout() const {
 
 /// Before the I/O thread runs: a process forks best while it has one thread.
 void ClusterRun::start_children(const comm::Secret& secret) {
-  const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  const int64_t cores = available_cores();
   const int64_t threads = job_.config.device.threads;
   children_.emplace(Children::Options{
       .programs = program_folder(),

@@ -10,7 +10,8 @@ namespace poseidon::cpu {
 /// compute thread's OpenMP team. All layers of a net share one. Used by the compute thread only.
 class CpuDevice {
  public:
-  /// `threads` 0: all cores this process may run on. Sets the calling thread's OpenMP team.
+  /// `threads` 0: all cores that the system allows (core/cores.h). Sets the calling thread's OpenMP
+  /// team.
   explicit CpuDevice(int threads);
 
   dnnl::engine& engine() { return engine_; }
