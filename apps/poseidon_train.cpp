@@ -7,6 +7,7 @@
 #include <new>
 
 #include "apps/stop_signals.h"
+#include "apps/team_waits.h"
 #include "apps/train_options.h"
 #include "apps/train_print.h"
 #include "core/error.h"
@@ -147,6 +148,7 @@ int fail(const char* message, int code) {
 
 int main(int count, char** words) {
   using poseidon::apps::fail;
+  poseidon::apps::wait_without_spinning(words);
   try {
     return poseidon::apps::run(count, words);
   } catch (const poseidon::ConfigError& error) {

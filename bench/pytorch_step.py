@@ -24,6 +24,12 @@ class Lrn(nn.Module):
         return F.local_response_norm(x, 5, 1e-4, 0.75, 1.0)
 
 
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 20, 5), nn.MaxPool2d(2, 2), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2, 2),
+        nn.Flatten(), nn.Linear(800, 500), relu(), nn.Linear(500, 10))
+
+
 def cifar10_quick():
     return nn.Sequential(
         nn.Conv2d(3, 32, 5, padding=2), nn.MaxPool2d(3, 2, ceil_mode=True), relu(),
@@ -84,8 +90,9 @@ def resnet50():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
-NETWORKS = {"cifar10_quick": (cifar10_quick, (3, 32, 32), 10), "alexnet": (alexnet, (3, 227, 227), 1000),
-            "vgg11": (vgg11, (3, 224, 224), 1000), "resnet50": (resnet50, (3, 224, 224), 1000)}
+NETWORKS = {"lenet": (lenet, (1, 28, 28), 10), "cifar10_quick": (cifar10_quick, (3, 32, 32), 10),
+            "alexnet": (alexnet, (3, 227, 227), 1000), "vgg11": (vgg11, (3, 224, 224), 1000),
+            "resnet50": (resnet50, (3, 224, 224), 1000)}
 
 
 def main():
