@@ -142,6 +142,8 @@ void Program::mark_backward() {
 
 /// Whether a call may write its output over the memory of one of its inputs.
 bool Program::may_overwrite(const Call& call, int input) const {
+  // An input that the call reads twice is still to be read after the first part is written.
+  if (std::ranges::count(call.inputs, call.inputs[at(input)]) > 1) return false;
   const int self = values_[at(call.output)].producer;
   const Value& value = values_[at(call.inputs[at(input)])];
   const Value& output = values_[at(call.output)];

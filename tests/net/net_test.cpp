@@ -110,6 +110,49 @@ TEST_CASE("reading an intermediate output hinders fusion and reuse, and changes 
   CHECK_THROWS_AS(watched.net.output("c2"), LogicError);
 }
 
+TEST_CASE("an input that is read several times is read as often by whatever is made of it") {
+  const std::string head = R"({"name": "n", "input": {"channels": 4}, "layers": [
+      {"name": "f", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
+      {"name": "a", "type": "tanh"},
+      {"name": "b", "type": "sigmoid", "input": "f"},
+      {"name": "joined", )";
+  const std::string tail = R"(},
+      {"name": "last", "type": "relu", "slope": 0.5},
+      {"name": "loss", "type": "softmax_loss"}]})";
+  for (const char* operation : {"sum", "product", "maximum"})
+    for (const char* inputs : {R"(["a", "a"])", R"(["a", "a", "a"])", R"(["a", "b", "a"])",
+                               R"(["b", "a", "a"])", R"(["a", "b", "a", "b"])"}) {
+      CAPTURE(inputs);
+      CAPTURE(operation);
+      const std::string json = head + R"("type": "eltwise", "operation": ")" + operation +
+                               R"(", "inputs": )" + inputs + tail;
+      // With all outputs kept, nothing is computed in the memory of something else.
+      Bench reused(json), kept(json, 3, {.keep = {"f", "a", "b", "joined", "last"}});
+      CHECK(reused.loss() == kept.loss());
+      reused.net.backward(reused.step);
+      kept.net.backward(kept.step);
+      for (size_t i = 0; i < kept.net.parameters().size(); ++i)
+        CHECK(reused.gradient(reused.net.parameters()[i]) ==
+              kept.gradient(kept.net.parameters()[i]));
+    }
+}
+
+TEST_CASE("the sum of a, b and a is 2 a + b") {
+  Bench bench(R"({"name": "n", "input": {"channels": 3}, "layers": [
+      {"name": "a", "type": "tanh"},
+      {"name": "b", "type": "sigmoid", "input": "input"},
+      {"name": "sum", "type": "eltwise", "inputs": ["a", "b", "a"]},
+      {"name": "loss", "type": "softmax_loss"}]})",
+              3, {.training = false, .keep = {"sum"}});
+  const std::vector<float> input(bench.net.input().data, bench.net.input().data + 9);
+  bench.net.forward(bench.step);
+  const std::vector<float> sum = bench.net.output("sum");
+  for (size_t i = 0; i < sum.size(); ++i) {
+    const auto x = static_cast<double>(input[i]);
+    CHECK(sum[i] == doctest::Approx(2 * std::tanh(x) + 1 / (1 + std::exp(-x))));
+  }
+}
+
 TEST_CASE(
     "gates open before their layer, and gradients are announced from the last layer to the first") {
   Bench bench(kBranches);
