@@ -405,6 +405,8 @@ Choices Net::choices() const {
   return out;
 }
 
+int Net::layer_count() const { return static_cast<int>(state_->network.nodes().size()); }
+
 const std::string& Net::layer_name(int layer) const {
   return state_->network.nodes()[at(layer)].definition->name;
 }

@@ -152,6 +152,8 @@ class Net {
   /// What the user should know of this network on this device, each with the layer's name.
   std::vector<std::string> warnings() const;
 
+  /// Layers are numbered from 0 to below this.
+  int layer_count() const;
   /// "conv1".
   const std::string& layer_name(int layer) const;
   /// From now on each layer's passes in training are recorded, on the track "compute"; null: none.

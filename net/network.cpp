@@ -177,6 +177,17 @@ Network::Network(const Json& json, const std::string& file, int64_t batch) : jso
     node_of[entry.name] = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
   }
+  mark_what_reaches_a_loss();
+}
+
+void Network::mark_what_reaches_a_loss() {
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    Node& node = nodes_[i];
+    node.reaches_loss = node.reaches_loss || node.definition->is_loss();
+    if (!node.reaches_loss) continue;
+    for (const int input : node.inputs)
+      if (input != kNetworkInput) nodes_[static_cast<size_t>(input)].reaches_loss = true;
+  }
 }
 
 int64_t Network::classes() const {

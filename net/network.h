@@ -16,7 +16,8 @@ struct Node {
   /// How its gradient is to be summed: "ps", "sfb", or "auto". For whoever runs the network on
   /// several machines; only linear layers have the key.
   std::string scheme = "auto";
-  std::vector<int> inputs;  ///< indices of nodes; kNetworkInput for the network's own input
+  std::vector<int> inputs;    ///< indices of nodes; kNetworkInput for the network's own input
+  bool reaches_loss = false;  ///< a loss depends on its output, or it is one
   Shape output;
 };
 
@@ -50,6 +51,8 @@ class Network {
   const Json& json() const { return json_; }
 
  private:
+  void mark_what_reaches_a_loss();
+
   Json json_;
   std::string name_;
   Shape input_;

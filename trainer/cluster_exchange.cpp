@@ -37,6 +37,8 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
       post_(std::move(post)),
       shards_(shards_of(plan, rank)),
       parts_(comm::parts_within(static_cast<uint32_t>(plan.logical_shards), shards_)),
+      announced_(std::ranges::count_if(net.summed_layers(),
+                                       [&](int layer) { return net.announces(layer); })),
       step_(first_step) {
   const auto ranges = data::cut_batch(plan.global_batch, plan.logical_shards);
   for (uint32_t shard = 0; shard < shards_.count; ++shard)
@@ -107,6 +109,11 @@ void ClusterExchange::forward_done(int64_t shard) {
   std::vector<Contribution> all;
   for (uint32_t layer = 0; layer < layers_.size(); ++layer)
     for (const Contribution& each : sum_up(layer, true, shard)) all.push_back(each);
+  contribute(std::move(all));
+  if (announced_ == 0 && shard + 1 == static_cast<int64_t>(shards_.count)) end_step();
+}
+
+void ClusterExchange::contribute(std::vector<Contribution> all) {
   if (all.empty()) return;
   hand_over([this, step = step_, all = std::move(all)] {
     for (const Contribution& each : all)
@@ -122,16 +129,14 @@ void ClusterExchange::contribute(int node, int64_t shard) {
     hand_over([this, step = step_, layer, shard = shards_.first + static_cast<uint32_t>(shard)] {
       numbers_->contribute_factors(step, layer, shard);
     });
-  } else if (std::vector<Contribution> all = sum_up(layer, false, shard); !all.empty()) {
-    hand_over([this, step = step_, all = std::move(all)] {
-      for (const Contribution& each : all)
-        numbers_->contribute(step, each.layer, each.tensor, each.part, each.values);
-    });
+  } else {
+    contribute(sum_up(layer, false, shard));
   }
-  if (!last_shard) return;
-  const auto announced = std::count_if(net_.summed_layers().begin(), net_.summed_layers().end(),
-                                       [&](int each) { return net_.announces(each); });
-  if (++contributed_ < announced) return;
+  if (last_shard && ++contributed_ == announced_) end_step();
+}
+
+/// All that this worker contributes to the step is handed over.
+void ClusterExchange::end_step() {
   contributed_ = 0;
   ++step_;
   for (auto& task : held_back_) post_(std::move(task));

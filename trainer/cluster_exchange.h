@@ -90,6 +90,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
 
   void find_tensors(Layer& layer, const comm::LayerTraffic& traffic, layers::Updater& updater);
   size_t part_of(int64_t shard) const;
+  void contribute(std::vector<Contribution> all);
+  void end_step();
   std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
   std::span<const float> finished_part(Tensor& tensor, size_t part);
   void copy_canonical(const Tensor& tensor, std::span<float> to) const;
@@ -105,11 +107,12 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   const Post post_;
   const comm::Part shards_;
   const std::vector<comm::Part> parts_;
+  const int64_t announced_;         ///< layers that the backward pass announces
   std::vector<int64_t> first_row_;  ///< of each own shard in the global batch
   std::vector<Layer> layers_;       ///< of the plan
   std::map<int, uint32_t> layer_of_node_;
   uint64_t step_;                                 ///< under way
-  int64_t contributed_ = 0;                       ///< layers of the last own shard
+  int64_t contributed_ = 0;                       ///< layers announced in the last own shard
   std::vector<std::function<void()>> held_back_;  ///< without overlap
   std::unique_ptr<comm::WorkerExchange> numbers_;
 

@@ -12,7 +12,10 @@ namespace poseidon::trainer {
 
 namespace {
 
-bool learns(const layers::ParameterSpec& spec) { return spec.learning_rate_multiplier != 0; }
+/// As net::Parameter::learned.
+bool learns(const net::Node& node, const layers::ParameterSpec& spec) {
+  return node.reaches_loss && spec.learning_rate_multiplier != 0;
+}
 
 comm::LayerTraffic traffic_of(const net::Node& node) {
   const layers::Definition& definition = *node.definition;
@@ -22,7 +25,7 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
                              .tensors = {},
                              .forced = node.scheme == "auto" ? "" : node.scheme};
   for (const layers::ParameterSpec& spec : parameters)
-    if (learns(spec))
+    if (learns(node, spec))
       traffic.tensors.push_back(
           {.name = definition.name + "." + spec.name, .elements = spec.shape.count()});
   for (const layers::StatisticSpec& spec : definition.statistics())
@@ -33,7 +36,7 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
   traffic.rows = parameters[0].shape[0];
   traffic.columns = parameters[0].shape.count() / traffic.rows;
   const bool is_linear = dynamic_cast<const layers::Linear*>(&definition) != nullptr;
-  traffic.linear = traffic.may_use_factors = is_linear && learns(parameters[0]);
+  traffic.linear = traffic.may_use_factors = is_linear && learns(node, parameters[0]);
   return traffic;
 }
 

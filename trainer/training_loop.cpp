@@ -67,8 +67,8 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       update_{.step =
                   options.steps_done - 1 - (options.sums != nullptr ? options.sums->steps() : 0)} {
   check(options.staleness == 0 || options.sums != nullptr, "late sums need a place");
-  for (const int layer : net.summed_layers())
-    under_way_.resize(std::max(under_way_.size(), at(layer) + 1));
+  // Of every layer, since the gates of those that do not learn are asked too.
+  under_way_.resize(at(net.layer_count()));
   place_of_.resize(under_way_.size());
   for (size_t place = 0; place < net.summed_layers().size(); ++place)
     place_of_[at(net.summed_layers()[place])] = place;
@@ -278,7 +278,10 @@ void TrainingLoop::update_parameters(int layer) {
   std::vector<layers::UpdateNumbers> numbers;
   for (const int index : parameters) numbers.push_back(optimizer_.numbers(at(index), update_));
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
-    optimizer_.update(at(parameters[at(place)]), numbers[at(place)], first, piece);
+    // Factors give the gradients of frozen parameters too.
+    const size_t index = at(parameters[at(place)]);
+    if (net_.parameters()[index].learned)
+      optimizer_.update(index, numbers[at(place)], first, piece);
   };
   exchange_.give(layer, update_.step, &update);
 }

@@ -60,6 +60,26 @@ TEST_CASE("any number of workers and servers comes to the same bits, and to the 
   }
 }
 
+TEST_CASE("layers that learn nothing hinder no cluster, wherever they stand") {
+  const auto network = [](const std::string& layers) {
+    return R"({"name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [)" +
+           layers + R"(, {"name": "loss", "type": "softmax_loss"}]})";
+  };
+  const std::string frozen = R"("type": "linear", "outputs": 3, "learning_rate_multipliers": [0, 0],
+                                "weight_filler": {"type": "xavier"}})";
+  const std::string norm = R"("type": "batch_norm", "learning_rate_multipliers": [0, 0]})";
+  const std::string learns = R"({"name": "f", "type": "linear", "outputs": 3})";
+  const std::string unread = R"({"name": "unread", "type": "linear", "outputs": 9})";
+  for (const std::string& layers :
+       {R"({"name": "first", )" + frozen + "," + learns, learns + R"(, {"name": "last", )" + frozen,
+        learns + "," + unread + R"(, {"name": "read", "type": "relu", "input": "f"})",
+        R"({"name": "norm", )" + norm + R"(, {"name": "only", )" + frozen}) {
+    CAPTURE(layers);
+    const TinyJob job(network(layers).c_str());
+    CHECK(run(job, {1, 0}, {})["weights_sha256"] == run(job, {2, 1}, {})["weights_sha256"]);
+  }
+}
+
 TEST_CASE("bytes are those of the plan, layer by layer") {
   const TinyJob job;
   run(job, {3, 2}, {});

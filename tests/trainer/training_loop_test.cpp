@@ -4,6 +4,7 @@
 #include "trainer/training_loop.h"
 
 #include <doctest/doctest.h>
+#include <malloc.h>
 
 #include <numeric>
 
@@ -168,6 +169,102 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
       CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
     }
     CHECK(failures == kSteps * 3);  // three layers with something to sum
+  }
+}
+
+namespace {
+
+/// New memory holds no zeros by chance while this lives.
+struct DirtyMemory {
+  DirtyMemory() { mallopt(M_PERTURB, 1); }
+  ~DirtyMemory() { mallopt(M_PERTURB, 0); }
+};
+
+/// A network of linear layers: "f", which learns, and others that learn nothing, around it.
+std::string with_idle_layers(const std::string& before, const std::string& after) {
+  return R"({"name": "idle", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [)" +
+         before + R"({"name": "f", "type": "linear", "outputs": 3})" + after +
+         R"(, {"name": "loss", "type": "softmax_loss"}]})";
+}
+
+}  // namespace
+
+TEST_CASE("layers that learn nothing may stand anywhere") {
+  const std::string frozen = R"("type": "linear", "outputs": 3, "learning_rate_multipliers": [0, 0],
+                                "weight_filler": {"type": "xavier"}})";
+  const std::string unread = R"("type": "linear", "outputs": 2, "input": "input"})";
+  const std::string norm = R"("type": "batch_norm", "learning_rate_multipliers": [0, 0]})";
+  const DirtyMemory dirty;
+  for (const std::string& network :
+       {with_idle_layers(R"({"name": "first", )" + frozen + ",", ""),
+        with_idle_layers("", R"(, {"name": "last", )" + frozen),
+        with_idle_layers(R"({"name": "first", )" + unread + ",", ""),
+        with_idle_layers("", R"(, {"name": "last", )" + unread +
+                                 R"(, {"name": "read", "type": "relu", "input": "f"})"),
+        with_idle_layers(R"({"name": "first", )" + norm + ",", R"(, {"name": "last", )" + norm)})
+    for (const char* rule : {"sgd", "adam"}) {
+      CAPTURE(network);
+      const TinyJob tiny(network.c_str());
+      const Job job = tiny.load({std::string("optimizer.type=") + rule});
+      Training training(job);
+      std::vector<std::vector<float>> before, after;
+      for (const net::Parameter& each : training.engine.net().parameters())
+        before.push_back(training.engine.net().canonical(each));
+      for (int step = 0; step < 3; ++step) training.loop.step();
+      training.loop.settle();
+      for (size_t i = 0; i < before.size(); ++i) {
+        const net::Parameter& each = training.engine.net().parameters()[i];
+        CAPTURE(each.name);
+        const bool changed = training.engine.net().canonical(each) != before[i];
+        CHECK(changed == each.name.starts_with("f."));
+      }
+    }
+}
+
+TEST_CASE("a frozen bias stays as it is where the weight's gradient comes from factors") {
+  const TinyJob tiny(R"({"name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [
+      {"name": "ip", "type": "linear", "outputs": 3, "learning_rate_multipliers": [1, 0]},
+      {"name": "loss", "type": "softmax_loss"}]})");
+  for (const char* rule : {"sgd", "adam", "rmsprop"}) {
+    const Job job = tiny.load({std::string("optimizer.type=") + rule});
+    Training training(job, {.factored = {"ip"}, .factor_rows = 8});
+    for (int step = 0; step < 2; ++step) training.loop.step();
+    training.loop.settle();
+    const std::span<net::Parameter> parameters = training.engine.net().parameters();
+    const std::vector<float> bias = training.engine.net().canonical(parameters[1]);
+    CHECK(parameters[1].name == "ip.bias");
+    CHECK(bias == std::vector<float>(3));
+  }
+}
+
+TEST_CASE("smoothing as near to 1 as is allowed moves every weight as the rule says") {
+  const TinyJob tiny;
+  const auto longest_step = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"optimizer.learning_rate=0.001", "optimizer.weight_decay=0",
+                                       "optimizer.epsilon=1e-30", "optimizer.schedule.warmup=0"});
+    const Job job = tiny.load(overrides);
+    Training training(job);
+    net::Net& net = training.engine.net();
+    const std::vector<float> before = net.canonical(net.parameters()[0]);
+    training.loop.step();
+    training.loop.settle();
+    const std::vector<float> after = net.canonical(net.parameters()[0]);
+    double longest = 0;
+    for (size_t i = 0; i < before.size(); ++i)
+      longest = std::max(longest, std::abs(static_cast<double>(after[i] - before[i])));
+    return longest;
+  };
+  // The first step of adam is the learning rate, that of rmsprop more by 1 / sqrt(1 - smoothing).
+  for (const char* beta : {"0.9", "0.999", "0.9999999", "0.99999999"}) {
+    CAPTURE(beta);
+    const std::string both[] = {std::string("optimizer.beta1=") + beta,
+                                std::string("optimizer.beta2=") + beta};
+    for (const char* rule : {"optimizer.type=adam", "optimizer.type=adamw"})
+      CHECK(longest_step({rule, both[0], both[1]}) == doctest::Approx(0.001).epsilon(1e-4));
+    CHECK(longest_step({"optimizer.type=rmsprop", std::string("optimizer.smoothing=") + beta}) ==
+          doctest::Approx(0.001 / std::sqrt(1 - std::stod(beta))).epsilon(1e-4));
+    CHECK(longest_step({"optimizer.type=adadelta", std::string("optimizer.smoothing=") + beta}) ==
+          doctest::Approx(0.001 * std::sqrt(1e-30 / (1 - std::stod(beta)))).epsilon(1e-4));
   }
 }
 
