@@ -30,6 +30,9 @@ struct UpdateNumbers {
   float momentum = 0;        ///< sgd, nesterov, lars, rmsprop
   float smoothing = 0;       ///< rmsprop, adadelta: of the squares
   float beta1 = 0, beta2 = 0;
+  /// 1 - smoothing and so on, of the numbers in double precision: near 1, a float holds little of
+  /// that difference.
+  float one_minus_smoothing = 1, one_minus_beta1 = 1, one_minus_beta2 = 1;
   float correction1 = 1, correction2 = 1;  ///< adam, adamw: 1 - beta^t
   float epsilon = 0;                       ///< greater than 0: padding stays zero
   float trust = 1;                         ///< lars: the layer's own factor

@@ -146,6 +146,8 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
       .momentum = real(config_.momentum),
       .beta1 = real(config_.beta1),
       .beta2 = real(config_.beta2),
+      .one_minus_beta1 = real(1 - config_.beta1),
+      .one_minus_beta2 = real(1 - config_.beta2),
       .correction1 = real(1 - std::pow(config_.beta1, updates)),
       .correction2 = real(1 - std::pow(config_.beta2, updates)),
       .epsilon = real(config_.adam_epsilon)};
@@ -153,11 +155,13 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
     case UpdateRule::kAdaGrad: numbers.epsilon = real(config_.adagrad_epsilon); break;
     case UpdateRule::kRmsProp:
       numbers.smoothing = real(config_.rmsprop_smoothing);
+      numbers.one_minus_smoothing = real(1 - config_.rmsprop_smoothing);
       numbers.momentum = real(config_.rmsprop_momentum);
       numbers.epsilon = real(config_.rmsprop_epsilon);
       break;
     case UpdateRule::kAdaDelta:
       numbers.smoothing = real(config_.adadelta_smoothing);
+      numbers.one_minus_smoothing = real(1 - config_.adadelta_smoothing);
       numbers.epsilon = real(config_.adadelta_epsilon);
       break;
     case UpdateRule::kLars: numbers.trust = real(trust_of(parameter, decay)); break;

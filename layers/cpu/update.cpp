@@ -105,11 +105,11 @@ template <class G>
 void rmsprop(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
   const OldAndNew value = value_of(memory);
   const OldAndNew squares = state_of(memory, 0), velocity = state_of(memory, 1);
-  const float rate = n.learning_rate, smoothing = n.smoothing, epsilon = n.epsilon;
-  const float momentum = n.momentum;
+  const float rate = n.learning_rate, epsilon = n.epsilon, momentum = n.momentum;
+  const float smoothing = n.smoothing, one_minus_smoothing = n.one_minus_smoothing;
   const auto direction = [=](int64_t i, float w) {
     const float g = gradient(i, w);
-    const float s = smoothing * squares.old[i] + (1 - smoothing) * g * g;
+    const float s = smoothing * squares.old[i] + one_minus_smoothing * g * g;
     squares.next[i] = s;
     return g / (std::sqrt(s) + epsilon);
   };
@@ -132,33 +132,35 @@ template <class G>
 void adadelta(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient) {
   const OldAndNew value = value_of(memory);
   const OldAndNew squares = state_of(memory, 0), squared_steps = state_of(memory, 1);
-  const float rate = n.learning_rate, smoothing = n.smoothing, epsilon = n.epsilon;
+  const float rate = n.learning_rate, epsilon = n.epsilon;
+  const float smoothing = n.smoothing, one_minus_smoothing = n.one_minus_smoothing;
   for_each_element(count_of(memory), [=](int64_t i) {
     const float w = value.old[i], g = gradient(i, w);
-    const float s = smoothing * squares.old[i] + (1 - smoothing) * g * g;
+    const float s = smoothing * squares.old[i] + one_minus_smoothing * g * g;
     const float before = squared_steps.old[i];
     const float step = std::sqrt(before + epsilon) / std::sqrt(s + epsilon) * g;
     squares.next[i] = s;
-    squared_steps.next[i] = smoothing * before + (1 - smoothing) * step * step;
+    squared_steps.next[i] = smoothing * before + one_minus_smoothing * step * step;
     value.next[i] = w - rate * step;
   });
 }
 
-/// `shrink` is adamw's decay, 1 for adam.
+/// `decay` is what adamw takes off for each unit of the value, 0 for adam.
 template <class G>
-void adam(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient, float shrink) {
+void adam(const UpdateNumbers& n, const UpdateMemory& memory, const G& gradient, float decay) {
   const OldAndNew value = value_of(memory);
   const OldAndNew first = state_of(memory, 0), second = state_of(memory, 1);
   const float beta1 = n.beta1, beta2 = n.beta2, epsilon = n.epsilon;
+  const float one_minus_beta1 = n.one_minus_beta1, one_minus_beta2 = n.one_minus_beta2;
   const float rate = n.learning_rate / n.correction1;
   const float root_scale = 1 / std::sqrt(n.correction2);
   for_each_element(count_of(memory), [=](int64_t i) {
     const float w = value.old[i], g = gradient(i, w);
-    const float m = beta1 * first.old[i] + (1 - beta1) * g;
-    const float v = beta2 * second.old[i] + (1 - beta2) * g * g;
+    const float m = beta1 * first.old[i] + one_minus_beta1 * g;
+    const float v = beta2 * second.old[i] + one_minus_beta2 * g * g;
     first.next[i] = m;
     second.next[i] = v;
-    value.next[i] = w * shrink - rate * m / (std::sqrt(v) * root_scale + epsilon);
+    value.next[i] = w - (decay * w + rate * m / (std::sqrt(v) * root_scale + epsilon));
   });
 }
 
@@ -171,8 +173,8 @@ void update_by(const UpdateNumbers& n, const UpdateMemory& memory, const G& grad
     case UpdateRule::kAdaGrad: return adagrad(n, memory, gradient);
     case UpdateRule::kRmsProp: return rmsprop(n, memory, gradient);
     case UpdateRule::kAdaDelta: return adadelta(n, memory, gradient);
-    case UpdateRule::kAdam: return adam(n, memory, gradient, 1);
-    case UpdateRule::kAdamW: return adam(n, memory, gradient, 1 - n.learning_rate * n.l2);
+    case UpdateRule::kAdam: return adam(n, memory, gradient, 0);
+    case UpdateRule::kAdamW: return adam(n, memory, gradient, n.learning_rate * n.l2);
   }
 }
 

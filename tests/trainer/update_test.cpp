@@ -81,6 +81,9 @@ UpdateNumbers numbers_of(UpdateRule rule) {
           .smoothing = 0.95f,
           .beta1 = 0.9f,
           .beta2 = 0.99f,
+          .one_minus_smoothing = 0.05f,
+          .one_minus_beta1 = 0.1f,
+          .one_minus_beta2 = 0.01f,
           .epsilon = 1e-6f};
 }
 
