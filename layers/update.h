@@ -49,6 +49,12 @@ struct UpdateMemory {
   std::array<std::span<float>, 2> new_state;
 };
 
+/// The numbers of one update of a tracked statistic (StatisticSpec).
+struct Tracking {
+  float momentum = 0;
+  float share = 1;  ///< 1 / logical shards
+};
+
 /// Element-wise arithmetic on parameters in a device's memory. Results do not depend on the number
 /// of threads. Called by the compute thread.
 class Updater {
@@ -57,6 +63,10 @@ class Updater {
   /// New value and state from the gradient, in one pass over memory; the same bits over the old
   /// ones as beside them. Elements whose value, gradient and state are zero (padding) become zero.
   virtual void update(const UpdateNumbers& numbers, const UpdateMemory& memory) = 0;
+  /// next = value + momentum * (share * sum - value): a tracked statistic, from the sum of the
+  /// shards' contributions and the share of one of them. `next` may be `value`.
+  virtual void track(const Tracking& numbers, std::span<const float> value,
+                     std::span<const float> sum, std::span<float> next) = 0;
   /// Sum of squares, in an order of addition that is fixed by the number of values alone.
   virtual double squared_norm(std::span<const float> values) = 0;
   /// sum = a + b; `sum` may be `a` or `b`.

@@ -126,6 +126,12 @@ void Optimizer::update(size_t index, const UpdateStep& step) {
   if (parameter.learned) update(index, numbers(index, step), 0, parameter.gradient);
 }
 
+void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
+  updater_.track({.momentum = static_cast<float>(statistic.spec.momentum),
+                  .share = 1 / static_cast<float>(shards)},
+                 statistic.value, statistic.contribution, statistic.next);
+}
+
 void Optimizer::flip(int layer) {
   for (const int index : net_.parameters_of(layer))
     for (State& state : states_of_parameter_[static_cast<size_t>(index)])

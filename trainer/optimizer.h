@@ -57,6 +57,8 @@ class Optimizer {
               std::span<const float> gradient);
   /// The whole update, from the gradient in the net's memory.
   void update(size_t index, const UpdateStep& step);
+  /// The next value of a statistic from its contribution, which holds the sum over all shards.
+  void track(const net::Statistic& statistic, int64_t shards);
   /// Makes the next state of a layer's parameters the current one, as Net::flip does with values.
   void flip(int layer);
 

@@ -18,16 +18,6 @@ double milliseconds_since(Clock::time_point start) {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-/// value + momentum * (mean of the shards' contributions - value).
-void update_statistic(const net::Statistic& statistic, int64_t shards) {
-  const float share = 1 / static_cast<float>(shards);
-  const auto momentum = static_cast<float>(statistic.spec.momentum);
-  for (size_t i = 0; i < statistic.value.size(); ++i) {
-    const float value = statistic.value[i];
-    statistic.next[i] = value + momentum * (statistic.contribution[i] * share - value);
-  }
-}
-
 }  // namespace
 
 StepTimes& StepTimes::operator+=(const StepTimes& other) {
@@ -261,7 +251,7 @@ void TrainingLoop::update_layer(int layer) {
   const TraceScope span(options_.trace, labels_[at(layer)].update);
   update_parameters(layer);
   for (const int index : net_.statistics_of(layer))
-    update_statistic(net_.statistics()[at(index)], options_.logical_shards);
+    optimizer_.track(net_.statistics()[at(index)], options_.logical_shards);
   flip(layer);
   updated_.push_back(layer);
   under_way_[at(layer)] = false;

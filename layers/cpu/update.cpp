@@ -201,6 +201,16 @@ class CpuUpdater final : public Updater {
       update_by(numbers, memory, Gradient<false>{gradient, numbers.gradient_scale, l2, 0});
   }
 
+  void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,
+             std::span<float> next) override {
+    const float *old = value.data(), *all = sum.data();
+    float* target = next.data();
+    for_each_element(static_cast<int64_t>(value.size()),
+                     [=, momentum = numbers.momentum, share = numbers.share](int64_t i) {
+                       target[i] = old[i] + momentum * (share * all[i] - old[i]);
+                     });
+  }
+
   double squared_norm(std::span<const float> values) override {
     constexpr size_t kBlock = 4096;
     const auto blocks = static_cast<int64_t>((values.size() + kBlock - 1) / kBlock);

@@ -254,6 +254,30 @@ TEST_CASE("beside the old values the bits are those over them, with every rule")
       }
 }
 
+TEST_CASE("a statistic moves towards the mean of its contributions, over itself or beside") {
+  const auto updater = layers::cpu::make_cpu_updater();
+  std::vector<float> value{1, -2, 0.5f}, sum{9, 3, 0}, next(3);
+  updater->track({.momentum = 0.25f, .share = 1.0f / 3}, value, sum, next);
+  CHECK(next == std::vector<float>{1.5f, -1.25f, 0.375f});
+  updater->track({.momentum = 0.25f, .share = 1.0f / 3}, value, sum, value);
+  CHECK(value == next);
+}
+
+TEST_CASE("the products of a statistic are rounded before they are added") {
+  // With one rounding fewer, as a compiler may like it, the last bit is another.
+  const auto updater = layers::cpu::make_cpu_updater();
+  const float value = 1.2345678f, momentum = 0.1f, share = 1.0f / 3;
+  std::vector<float> next(1), sum(1);
+  for (int i = 1; i < 100; ++i) {
+    sum[0] = static_cast<float>(i) * 0.7654321f;
+    updater->track({.momentum = momentum, .share = share}, std::span(&value, 1), sum, next);
+    const volatile float mean = share * sum[0];
+    const volatile float distance = mean - value;
+    const volatile float step = momentum * distance;
+    CHECK(next[0] == value + step);
+  }
+}
+
 TEST_CASE("the squared norm is exact where it can be") {
   const auto updater = layers::cpu::make_cpu_updater();
   std::vector<float> values(50000, 2.0f);
