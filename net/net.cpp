@@ -373,6 +373,8 @@ std::vector<float> Net::output(const std::string& layer) const {
 }
 
 std::string Net::first_non_finite(const layers::StepContext& step) {
+  // The rows that the last step's factors lie in may still be on their way to the peers.
+  for (Call& call : state_->program.calls()) call.factors = {};
   for (Call& call : state_->program.calls()) {
     if (call.node >= 0)
       for (int index : state_->parameters_of_layer[at(call.node)])

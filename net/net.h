@@ -146,7 +146,7 @@ class Net {
 
   /// The first layer, in order, whose output, parameters or gradients hold a value that is not
   /// finite; "" when there is none. Runs forward and backward again, so call it only when something
-  /// is wrong.
+  /// is wrong. From then on factors are put nowhere, until set_factor_memory() is called again.
   std::string first_non_finite(const layers::StepContext& step);
 
   /// What the user should know of this network on this device, each with the layer's name.

@@ -174,6 +174,19 @@ TEST_CASE("factors are announced before the layer's gradient goes on to those be
     REQUIRE(got[i] == doctest::Approx(static_cast<double>(expected[i])).epsilon(1e-5));
 }
 
+TEST_CASE("looking for a layer that is not finite leaves the last step's factors as they are") {
+  Bench bench({"hidden"});
+  bench.run_all();
+  bench.net.set_factor_memory(kHidden, bench.factors(0));
+  bench.run(0);
+  const std::vector<float> deltas = bench.deltas, activations = bench.activations;
+  std::ranges::fill(std::span(bench.net.input().data, kBatch * kInputs), 0.25F);
+  const std::vector<int32_t> labels{0, 0, 0};
+  CHECK(bench.net.first_non_finite({.labels = labels, .loss_scale = 0.5F}).empty());
+  CHECK(bench.deltas == deltas);
+  CHECK(bench.activations == activations);
+}
+
 TEST_CASE("shapes of factors are known of linear layers, those that give none included") {
   Bench bench({"hidden"});
   const auto shape = bench.net.factor_shape(kHidden);
