@@ -40,20 +40,31 @@ std::vector<ChannelGroup> groups_of(const Blocking& blocking) {
 using Lanes = std::array<double, kMaxLanes>;
 using FloatLanes = std::array<float, kMaxLanes>;
 
+/// The sums of one tile: of its values' distances from `center`, a rounded mean, and their squares.
+template <class Float>
+struct TileSums {
+  double count;
+  Float center{}, distances{}, squares{};
+};
+
 /// Mean and sum of squared deviations of a stream of tiles, merged pairwise (Chan, Golub and
-/// LeVeque 1979): one pass over memory, without the cancellation of E[x^2] - E[x]^2.
+/// LeVeque 1979): one pass over memory, without the cancellation of E[x^2] - E[x]^2. What the
+/// rounding of a tile's mean left over is added again, so the mean is exact to a small part of the
+/// deviation, however far from zero it is.
 struct Moments {
   double count = 0;
   Lanes mean{}, squares{};
 
   template <class Float>
-  void merge(double tile_count, const Float& tile_mean, const Float& tile_squares) {
-    const double total = count + tile_count;
+  void merge(const TileSums<Float>& tile) {
+    const double total = count + tile.count;
     for (size_t i = 0; i < sizeof(Float) / sizeof(float); ++i) {
-      const double delta = static_cast<double>(tile_mean[i]) - mean[i];
-      mean[i] += delta * tile_count / total;
-      squares[i] +=
-          static_cast<double>(tile_squares[i]) + delta * delta * count * tile_count / total;
+      const double distances = static_cast<double>(tile.distances[i]);
+      const double rest = distances / tile.count;
+      const double delta = static_cast<double>(tile.center[i]) + rest - mean[i];
+      mean[i] += delta * tile.count / total;
+      squares[i] += static_cast<double>(tile.squares[i]) - distances * rest +
+                    delta * delta * count * tile.count / total;
     }
     count = total;
   }
@@ -120,9 +131,10 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
  private:
-  /// What backward needs of forward, for one group.
+  /// What backward needs of forward, for one group. The mean is the sum of two: where it is many
+  /// deviations from zero, a float alone would be off by a part of the deviation.
   struct Saved {
-    FloatLanes mean, inverse_deviation;
+    FloatLanes mean, mean_rest, inverse_deviation;
   };
   struct GradientSums {
     Lanes gradient{}, gradient_times_centered{};
@@ -155,19 +167,21 @@ class CpuBatchNorm final : public CpuLayer {
 
   template <class Float, class Stride>
   static void merge_tile(const float* tile, int64_t positions, Stride stride, Moments& moments) {
-    Float mean{}, squares{};
-    for (int64_t p = 0; p < positions; ++p) mean += load<Float>(tile + p * stride);
-    mean *= 1 / static_cast<float>(positions);
+    Float center{}, distances{}, squares{};
+    for (int64_t p = 0; p < positions; ++p) center += load<Float>(tile + p * stride);
+    center *= 1 / static_cast<float>(positions);
     for (int64_t p = 0; p < positions; ++p) {
-      const Float centered = load<Float>(tile + p * stride) - mean;
-      squares += centered * centered;
+      const Float distance = load<Float>(tile + p * stride) - center;
+      distances += distance;
+      squares += distance * distance;
     }
-    moments.merge(static_cast<double>(positions), mean, squares);
+    moments.merge(TileSums<Float>{static_cast<double>(positions), center, distances, squares});
   }
 
   void save(double mean, double squares, const ChannelGroup& group, size_t lane,
             const Bindings& memory, Saved& saved) const {
     saved.mean[lane] = static_cast<float>(mean);
+    saved.mean_rest[lane] = static_cast<float>(mean - static_cast<double>(saved.mean[lane]));
     saved.inverse_deviation[lane] =
         static_cast<float>(1 / std::sqrt(squares / population() + definition_.epsilon));
     if (static_cast<int64_t>(lane) >= group.real) return;
@@ -179,6 +193,7 @@ class CpuBatchNorm final : public CpuLayer {
 
   /// Testing: the running statistics.
   void recall(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
+    saved = {};
     for (int64_t lane = 0; lane < group.real; ++lane) {
       const auto i = static_cast<size_t>(lane);
       saved.mean[i] = memory.statistics[0].value[group.first + lane];
@@ -188,13 +203,13 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  /// y = x * factor + term; both are zero in padding lanes, so padding stays zero.
+  /// y = (x - mean) * factor + term; the last two are zero in padding lanes, so padding stays zero.
   void normalize(const ChannelGroup& group, const Bindings& memory, const Saved& saved) const {
     FloatLanes factor{}, term{};
     for (int64_t lane = 0; lane < group.real; ++lane) {
       const auto i = static_cast<size_t>(lane);
       factor[i] = memory.parameters[0].value[group.first + lane] * saved.inverse_deviation[i];
-      term[i] = memory.parameters[1].value[group.first + lane] - saved.mean[i] * factor[i];
+      term[i] = memory.parameters[1].value[group.first + lane] - saved.mean_rest[i] * factor[i];
     }
     const float* source = memory.inputs[0].data;
     const float* residual = residual_ ? memory.inputs[1].data : nullptr;
@@ -204,10 +219,11 @@ class CpuBatchNorm final : public CpuLayer {
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
       const auto factors = load<Float>(&factor[lane]), terms = load<Float>(&term[lane]);
+      const auto mean = load<Float>(&saved.mean[lane]);
       for_each_tile(group, [&](int64_t offset, int64_t positions) {
         for (int64_t p = 0; p < positions; ++p) {
           const int64_t at = offset + p * stride + static_cast<int64_t>(lane);
-          Float y = load<Float>(source + at) * factors + terms;
+          Float y = (load<Float>(source + at) - mean) * factors + terms;
           if (residual != nullptr) y += load<Float>(residual + at);
           store(target + at, y > 0 ? y : y * slope);
         }
@@ -256,7 +272,9 @@ class CpuBatchNorm final : public CpuLayer {
         }
         for (size_t i = 0; i < sizeof(Float) / sizeof(float); ++i) {
           sums.gradient[lane + i] += static_cast<double>(sum[i]);
-          sums.gradient_times_centered[lane + i] += static_cast<double>(product[i]);
+          sums.gradient_times_centered[lane + i] +=
+              static_cast<double>(product[i]) -
+              static_cast<double>(sum[i]) * static_cast<double>(saved.mean_rest[lane + i]);
         }
       });
     });
@@ -283,8 +301,8 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  /// dx = a * g + b * x + c, which is the derivative of the normalization with the batch's own
-  /// statistics.
+  /// dx = a * g + b * (x - mean) + c, which is the derivative of the normalization with the batch's
+  /// own statistics.
   void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
                             const GradientSums& sums) const {
     FloatLanes a{}, b{}, c{};
@@ -298,7 +316,7 @@ class CpuBatchNorm final : public CpuLayer {
       a[i] = static_cast<float>(factor);
       b[i] = static_cast<float>(slope);
       c[i] = static_cast<float>(-factor * sums.gradient[i] / population() -
-                                slope * static_cast<double>(saved.mean[i]));
+                                slope * static_cast<double>(saved.mean_rest[i]));
     }
     const float* gradient = masked_gradient(memory);
     const float* source = memory.inputs[0].data;
@@ -306,10 +324,12 @@ class CpuBatchNorm final : public CpuLayer {
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
       const auto as = load<Float>(&a[lane]), bs = load<Float>(&b[lane]), cs = load<Float>(&c[lane]);
+      const auto mean = load<Float>(&saved.mean[lane]);
       for_each_tile(group, [&](int64_t offset, int64_t positions) {
         for (int64_t p = 0; p < positions; ++p) {
           const int64_t at = offset + p * stride + static_cast<int64_t>(lane);
-          store(target + at, as * load<Float>(gradient + at) + bs * load<Float>(source + at) + cs);
+          const Float centered = load<Float>(source + at) - mean;
+          store(target + at, as * load<Float>(gradient + at) + bs * centered + cs);
         }
       });
     });

@@ -62,6 +62,50 @@ TEST_CASE("batch_norm: uses the running statistics in testing") {
   }
 }
 
+namespace {
+
+/// Output and input gradient of one channel in double precision, with scale 1 and shift 0.
+struct Exact {
+  Values output, gradient;
+
+  Exact(const Values& input, const Values& output_gradient) {
+    const auto count = static_cast<double>(input.size());
+    const auto value = [](float x) { return static_cast<double>(x); };
+    double mean = 0, variance = 0, sum = 0, product = 0;
+    for (const float x : input) mean += value(x) / count;
+    for (const float x : input) variance += (value(x) - mean) * (value(x) - mean) / count;
+    const double inverse = 1 / std::sqrt(variance + 1e-5);
+    for (size_t i = 0; i < input.size(); ++i) {
+      sum += value(output_gradient[i]) / count;
+      product += value(output_gradient[i]) * (value(input[i]) - mean) * inverse / count;
+    }
+    for (size_t i = 0; i < input.size(); ++i) {
+      const double normal = (value(input[i]) - mean) * inverse;
+      output.push_back(static_cast<float>(normal));
+      gradient.push_back(
+          static_cast<float>(inverse * (value(output_gradient[i]) - sum - normal * product)));
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("batch_norm: a mean of thousands of deviations costs no digits") {
+  for (const Layout layout : {Layout::kPlain, Layout::kBlocked16})
+    for (const float mean : {0.0F, 100.0F, 2000.0F, -20000.0F}) {
+      CAPTURE(mean);
+      LayerCase layer{.json = kJson, .inputs = {{5, 1, 23, 17}}, .layout = layout};
+      LayerRunner runner(layer);
+      LayerInputs values = random_inputs(runner, layer, 1);
+      for (float& value : values.inputs[0]) value += mean;
+      values.parameters = {{1}, {0}};
+      const LayerResults got = runner.run(values);
+      const Exact exact(values.inputs[0], values.output_gradients[0]);
+      check_close(got.output, exact.output, 2e-6, "output");
+      check_close(got.input_gradients[0], exact.gradient, 2e-6, "input gradient");
+    }
+}
+
 TEST_CASE("batch_norm: a large mean costs no digits") {
   LayerCase layer{.json = kJson, .inputs = {{8, 3, 16, 16}}, .layout = Layout::kBlocked8};
   LayerRunner runner(layer);
