@@ -128,6 +128,22 @@ std::string class_text(const std::vector<std::string>& classes, size_t label) {
   return label < classes.size() ? "\"" + classes[label] + "\"" : "no class";
 }
 
+/// Has the first sample made ready, as a run begins: what the transform refuses of it, it refuses
+/// of all. A sample that is damaged is not the job's mistake.
+void check_first_sample(const PreparedData& data, const JsonPlace& place) {
+  std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
+  const auto scratch = data::make_transform_scratch();
+  data::Sample sample;
+  try {
+    data.dataset->read(0, sample);
+    data.transform->apply(
+        sample, {}, [&] { return data.dataset->name(0); }, pixels, *scratch);
+  } catch (const data::CorruptSample&) {
+  } catch (const ConfigError& error) {
+    fail_at(place, error.what());
+  }
+}
+
 }  // namespace
 
 void refuse_other_classes(const JsonPlace& place, const std::string& source,
@@ -158,12 +174,15 @@ void check_data(const Job& job, Log& log) {
   const bool test_there =
       job.config.data.has_test && there(test.path) && there(test.transform.mean_image);
   if (!prepared) return;
-  if (!there(train.path)) {
-    if (test_there) open_data(job, DataPart::kTest, log);
-    return;
+  PreparedData trained;
+  if (there(train.path)) {
+    trained = open_data(job, DataPart::kTrain, log);
+    check_first_sample(trained, {job.file, "/data/train"});
   }
-  const PreparedData trained = open_data(job, DataPart::kTrain, log);
-  if (test_there) open_test_data(job, trained, log);
+  if (!test_there) return;
+  const PreparedData tested = trained.dataset != nullptr ? open_test_data(job, trained, log)
+                                                         : open_data(job, DataPart::kTest, log);
+  check_first_sample(tested, {job.file, "/data/test"});
 }
 
 }  // namespace poseidon::trainer

@@ -70,6 +70,14 @@ TEST_CASE("--check prints the network; missing data is a warning there and an er
       has(refused.err, "/data/train/path: \"${NOWHERE}/mnist\": the variable NOWHERE is not set"));
 }
 
+TEST_CASE("--check refuses what the run would refuse of its first sample") {
+  const TinyJob job;
+  const Finished checked =
+      run(job, {"--check", "--set", "data.train.transform.random_resized_crop.size=6"});
+  CHECK(checked.code == 2);
+  CHECK(has(checked.err, "job.json: /data/train: random #0: samples of floats are not resized"));
+}
+
 TEST_CASE("--plan prints what a number of workers would move, --times feeds it") {
   const TinyJob job;
   const Finished plan = run(job, {"--plan", "--workers", "5", "--servers", "3", "--json"});
