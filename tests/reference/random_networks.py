@@ -1,0 +1,348 @@
+"""Random networks and jobs: a pure function of a seed. Every layer type and field that a network file
+knows occurs, with blocks, defaults, branches, repeated inputs, frozen and unread layers and several losses;
+every optimizer and schedule, clipping, decay, logical shards and late sums.
+
+A case is the two files as poseidon-train reads them, and the network's layers as they are when blocks and
+defaults are expanded, for whoever computes the same without Poseidon.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+STEPS = 5
+
+
+@dataclass
+class Case:
+    seed: int
+    network: dict = field(default_factory=dict)
+    job: dict = field(default_factory=dict)
+    layers: list = field(default_factory=list)  # expanded, every one with "inputs"
+
+
+def pooled(extent, kernel, stride, padding, ceil):
+    """Caffe's rule: no window begins beyond the input and its first padding."""
+    windows = (extent + 2 * padding - kernel + (stride - 1 if ceil else 0)) // stride + 1
+    return windows - 1 if (windows - 1) * stride >= extent + padding else windows
+
+
+class Maker:
+    """Adds layers one after another; knows the shape of each (channels, height, width) or (features,)."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.case = Case(seed)
+        self.shapes, self.alias = {}, {}
+        self.last = "input"
+        self.shard_batch = self.choice(2, 2, 3, 4)
+
+    def choice(self, *values):
+        return self.random.choice(values)
+
+    def sometimes(self, probability):
+        return self.random.random() < probability
+
+    def number(self, low, high):
+        return float("%.3g" % self.random.uniform(low, high))
+
+    def name(self):
+        return "l%d" % len(self.case.layers)
+
+    def add(self, fields, inputs, shape, name=None):
+        """The layer in the file and in the expanded list. Returns its name."""
+        name = name or self.name()
+        self.case.layers.append({"name": name, **fields, "inputs": list(inputs)})
+        written = {"name": name, **fields}
+        if inputs != [self.last] or self.sometimes(0.2):
+            key = self.choice("input", "inputs") if len(inputs) == 1 else "inputs"
+            written[key] = inputs[0] if key == "input" else list(inputs)
+        self.case.network["layers"].append(written)
+        self.shapes[name] = shape
+        self.last = name
+        return name
+
+    # ---- parts of layers
+
+    def filler(self):
+        return self.choice({"type": "xavier"}, {"type": "he"}, {"type": "gaussian", "deviation": 0.2},
+                           {"type": "uniform", "minimum": -0.3, "maximum": 0.3})
+
+    def parameters(self, weight, bias):
+        """Fillers and multipliers."""
+        fields = {weight: self.filler() if weight == "weight_filler" else
+                  {"type": "uniform", "minimum": 0.5, "maximum": 1.5}}
+        if self.sometimes(0.5):
+            fields[bias] = self.choice({"type": "constant", "value": self.number(-0.3, 0.3)},
+                                       {"type": "uniform", "minimum": -0.2, "maximum": 0.2})
+        if self.sometimes(0.35):
+            fields["learning_rate_multipliers"] = self.choice([1, 2], [0, 0], [1, 0], [0, 1], [0.5], [0])
+        if self.sometimes(0.3):
+            fields["decay_multipliers"] = self.choice([1, 0], [0, 0], [2], [0.5, 1])
+        return fields
+
+    def extent(self, low, high):
+        """A number for both directions, or one for each."""
+        return self.random.randint(low, high) if self.sometimes(0.7) else \
+            [self.random.randint(low, high), self.random.randint(low, high)]
+
+    def image(self, value):
+        return len(self.shapes[value]) == 3
+
+    def normalizable(self, value):
+        """Whether a channel has so many values that their mean and deviation are not nearly the values themselves:
+        else all digits of the gradient cancel, in any program."""
+        cells = 1
+        for extent in self.shapes[value][1:]:
+            cells *= extent
+        return cells * self.shard_batch >= 8
+
+    # ---- layers; each takes the name of its input and returns its own, or None where it does not fit
+
+    def convolution(self, value):
+        channels, height, width = self.shapes[value]
+        groups = self.choice(*[g for g in (1, 1, 1, 2, 3, 4, channels) if channels % g == 0])
+        outputs = groups * self.random.randint(1, max(1, self.choice(4, 8, 20, 33) // groups))
+        kernel, stride = self.extent(1, 4), self.extent(1, 2)
+        padding, dilation = self.extent(0, 2), self.choice(1, 1, 1, 2, [1, 2])
+        if self.sometimes(0.3):  # what Winograd's method takes
+            kernel, stride, padding, dilation, groups = 3, 1, 1, 1, 1
+            outputs = self.choice(16, 32)
+        shape = [outputs]
+        for axis, extent in enumerate((height, width)):
+            k, s, p, d = (v[axis] if isinstance(v, list) else v for v in (kernel, stride, padding, dilation))
+            room = extent + 2 * p - d * (k - 1) - 1
+            if room < 0:
+                return None
+            shape.append(room // s + 1)
+        fields = {"type": "convolution", "outputs": outputs, "kernel": kernel, **self.parameters("weight_filler", "bias_filler")}
+        fields.update({key: v for key, v, usual in (("stride", stride, 1), ("padding", padding, 0),
+                                                    ("dilation", dilation, 1), ("groups", groups, 1)) if v != usual})
+        if self.sometimes(0.3):
+            fields["bias"] = False
+        return self.add(fields, [value], tuple(shape))
+
+    def linear(self, value, outputs=None):
+        outputs = outputs or self.choice(1, 5, 16, 40)
+        fields = {"type": "linear", "outputs": outputs, **self.parameters("weight_filler", "bias_filler")}
+        if self.sometimes(0.25):
+            fields["bias"] = False
+        if self.sometimes(0.15):
+            fields["scheme"] = "ps"
+        return self.add(fields, [value], (outputs,))
+
+    def pooling(self, value):
+        channels, *extents = self.shapes[value]
+        fields = {"type": "pooling", "method": self.choice("max", "average")}
+        if self.sometimes(0.15):
+            return self.add({**fields, "global": True}, [value], (channels, 1, 1))
+        kernel = self.extent(1, 4)
+        least = min(kernel) if isinstance(kernel, list) else kernel
+        stride, padding = self.extent(1, 3), self.random.randint(0, min(2, least - 1))
+        rounding = self.choice("ceil", "floor", None)
+        shape = [channels]
+        for axis, extent in enumerate(extents):
+            k, s = (v[axis] if isinstance(v, list) else v for v in (kernel, stride))
+            if k > extent + 2 * padding:
+                return None
+            shape.append(pooled(extent, k, s, padding, rounding != "floor"))
+        fields.update({"kernel": kernel, "stride": stride})
+        if padding:
+            fields["padding"] = padding
+        if rounding:
+            fields["rounding"] = rounding
+        return self.add(fields, [value], tuple(shape))
+
+    def batch_norm(self, value):
+        if not self.normalizable(value):
+            return None
+        fields = {"type": "batch_norm", **self.parameters("scale_filler", "shift_filler")}
+        if self.sometimes(0.3):
+            fields["epsilon"] = self.choice(1e-3, 1e-4)
+        if self.sometimes(0.3):
+            fields["momentum"] = self.choice(0.01, 0.5, 1.0)
+        return self.add(fields, [value], self.shapes[value])
+
+    def relu(self, value):
+        return self.add({"type": "relu", **self.choice({}, {}, {"slope": 0.1})}, [value], self.shapes[value])
+
+    def activation(self, value):
+        return self.add({"type": self.choice("sigmoid", "tanh")}, [value], self.shapes[value])
+
+    def softmax(self, value):
+        return self.add({"type": "softmax"}, [value], self.shapes[value])
+
+    def flatten(self, value):
+        features = 1
+        for extent in self.shapes[value]:
+            features *= extent
+        return self.add({"type": "flatten"}, [value], (features,))
+
+    def dropout(self, value):
+        return self.add({"type": "dropout", "probability": self.choice(0.2, 0.5)}, [value], self.shapes[value])
+
+    def lrn(self, value):
+        fields = {"type": "lrn", "size": self.choice(3, 5), "alpha": self.number(0.1, 1.5),
+                  "beta": self.choice(0.75, 0.5), "k": self.choice(1.0, 2.0)}
+        if self.image(value) and self.sometimes(0.5):
+            fields["region"] = "within_channel"
+        return self.add(fields, [value], self.shapes[value])
+
+    def eltwise(self, value):
+        alike = [name for name, shape in self.shapes.items() if shape == self.shapes[value]]
+        inputs = [value] + [self.random.choice(alike) for _ in range(self.choice(1, 1, 2, 3))]
+        self.random.shuffle(inputs)
+        fields = {"type": "eltwise", **self.choice({}, {}, {"operation": "product"}, {"operation": "maximum"})}
+        return self.add(fields, inputs, self.shapes[value])
+
+    def concat(self, value):
+        alike = [name for name, shape in self.shapes.items() if shape[1:] == self.shapes[value][1:] and
+                 len(shape) == len(self.shapes[value])]
+        inputs = [value] + [self.random.choice(alike) for _ in range(self.choice(0, 1, 1, 2))]
+        self.random.shuffle(inputs)
+        channels = sum(self.shapes[name][0] for name in inputs)
+        return None if channels > 80 else self.add({"type": "concat"}, inputs, (channels, *self.shapes[value][1:]))
+
+    def residual(self, value):
+        """batch_norm(convolution(x)) + x, which is fused."""
+        if not self.normalizable(value):
+            return None
+        channels = self.shapes[value][0]
+        convolution = self.add({"type": "convolution", "outputs": channels, "kernel": 3, "padding": 1, "bias": False,
+                                "weight_filler": {"type": "he"}}, [value], self.shapes[value])
+        normalized = self.batch_norm(convolution)
+        total = self.add({"type": "eltwise"}, self.choice([normalized, value], [value, normalized]), self.shapes[value])
+        return self.relu(total) if self.sometimes(0.7) else total
+
+    def block(self, value):
+        """A use of the block "cell", which keeps the height and width."""
+        if not self.normalizable(value):
+            return None
+        planes, repeat = self.choice(4, 8), self.choice(None, 1, 2)
+        self.case.network.setdefault("blocks", {})["cell"] = {"parameters": {"planes": None, "slope": 0.0}, "layers": [
+            {"name": "c", "type": "convolution", "outputs": "$planes * 2", "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
+            {"name": "n", "type": "batch_norm"},
+            {"name": "r", "type": "relu", "slope": "$slope"},
+            {"name": "s", "type": "convolution", "input": "input", "outputs": "$planes * 2", "kernel": 1, "weight_filler": {"type": "xavier"}},
+            {"name": "sum", "type": "eltwise", "inputs": ["r", "s", "r"]}]}
+        slope, name, outputs = self.choice(None, 0.2), self.name(), planes * 2
+        written = {"name": name, "type": "block", "block": "cell", "with": {"planes": planes}, "input": value}
+        if slope is not None:
+            written["with"]["slope"] = slope
+        if repeat is not None:
+            written["repeat"] = repeat
+        self.case.network["layers"].append(written)
+        for number in range(repeat or 1):
+            prefix = name + (".%d." % number if repeat is not None else ".")
+            for layer in ({"name": "c", "type": "convolution", "outputs": outputs, "kernel": 3, "padding": 1,
+                           "weight_filler": {"type": "he"}, "inputs": [value]},
+                          {"name": "n", "type": "batch_norm", "inputs": [prefix + "c"]},
+                          {"name": "r", "type": "relu", "slope": slope or 0.0, "inputs": [prefix + "n"]},
+                          {"name": "s", "type": "convolution", "outputs": outputs, "kernel": 1,
+                           "weight_filler": {"type": "xavier"}, "inputs": [value]},
+                          {"name": "sum", "type": "eltwise", "inputs": [prefix + n for n in ("r", "s", "r")]}):
+                self.case.layers.append({**layer, "name": prefix + layer["name"]})
+            value = prefix + "sum"
+        self.shapes[name] = (outputs, *self.shapes[written["input"]][1:])
+        self.alias[name] = value
+        self.last = name
+        return name
+
+    # ---- a whole network
+
+    def network(self):
+        rand = self.random.randint
+        shape = (rand(1, 6), rand(4, 12), rand(4, 12)) if self.sometimes(0.85) else (rand(2, 30), 1, 1)
+        self.case.network = {"name": "random%d" % self.case.seed, "layers": [],
+                             "input": dict(zip(("channels", "height", "width"), shape))}
+        self.shapes = {"input": shape}
+        value = "input"
+        images = [self.convolution, self.convolution, self.pooling, self.batch_norm, self.relu, self.relu, self.activation,
+                  self.lrn, self.eltwise, self.concat, self.dropout, self.softmax, self.residual, self.block, self.flatten, self.linear]
+        features = [self.linear, self.linear, self.batch_norm, self.relu, self.activation, self.lrn, self.eltwise,
+                    self.concat, self.dropout, self.softmax]
+        for _ in range(rand(1, 12)):
+            if self.sometimes(0.2):  # another branch
+                value = self.random.choice(list(self.shapes))
+            made = self.random.choice(images if self.image(value) else features)(value)
+            value = made or value
+        classes = rand(2, 7)
+        self.loss(value, classes, {})
+        if self.sometimes(0.25):
+            self.loss(self.random.choice(list(self.shapes)), classes, {"weight": self.choice(0.3, 1.0)})
+        if self.sometimes(0.3):  # nobody reads these
+            value = self.random.choice(list(self.shapes))
+            made = self.random.choice(images if self.image(value) else features)(value)
+            if made and self.sometimes(0.5):
+                self.linear(made)
+        for layer in self.case.layers:
+            layer["inputs"] = [self.alias.get(name, name) for name in layer["inputs"]]
+        if self.sometimes(0.15):
+            self.shuffle_layers()
+        return classes
+
+    def loss(self, value, classes, fields):
+        scores = self.linear(value, classes)
+        if self.sometimes(0.3):
+            fields = {**fields, "label_smoothing": self.choice(0.1, 0.3)}
+        shapes = dict(self.shapes)
+        self.add({"type": "softmax_loss", **fields}, [scores], ())
+        self.shapes = shapes  # nobody reads a loss
+
+    def shuffle_layers(self):
+        """Any order will do where inputs are named."""
+        previous = "input"
+        for layer in self.case.network["layers"]:
+            if "input" not in layer and "inputs" not in layer:
+                layer["input"] = previous
+            previous = layer["name"]
+        self.random.shuffle(self.case.network["layers"])
+
+    # ---- a job
+
+    def optimizer(self):
+        rule = self.choice("sgd", "sgd", "nesterov", "adagrad", "rmsprop", "adadelta", "adam", "adamw", "lars")
+        rate = {"sgd": 0.02, "nesterov": 0.02, "adagrad": 0.01, "rmsprop": 0.001, "adadelta": 0.5, "adam": 0.002,
+                "adamw": 0.002, "lars": 2.0}[rule]
+        fields = {"type": rule, "learning_rate": float("%.3g" % (rate * self.random.uniform(0.3, 1.5)))}
+        if rule in ("sgd", "nesterov", "lars") and self.sometimes(0.7):
+            fields["momentum"] = self.choice(0.0, 0.5, 0.95) if rule == "sgd" else self.choice(0.5, 0.95)
+        if rule == "rmsprop":
+            fields.update(self.choice({}, {"momentum": 0.9}, {"smoothing": 0.9, "epsilon": 1e-4}))
+        if rule == "adadelta":
+            fields.update(self.choice({}, {"smoothing": 0.99}, {"epsilon": 1e-4}))
+        if rule in ("adam", "adamw"):
+            fields.update(self.choice({}, {"beta2": 0.99999}, {"beta1": 0.5, "beta2": 0.99, "epsilon": 1e-4}))
+        for key, values in (("weight_decay", (0.01, 0.1)), ("l1_decay", (0.001,)), ("clip_norm", (0.5, 2.0, 100.0))):
+            if self.sometimes(0.3):
+                fields[key] = self.choice(*values)
+        if self.sometimes(0.6):
+            fields["schedule"] = self.choice(
+                {"type": "step", "step_size": 2, "gamma": 0.5}, {"type": "multistep", "milestones": [1, 3], "gamma": 0.3},
+                {"type": "exp", "gamma": 0.8}, {"type": "inv", "gamma": 0.3, "power": 0.75}, {"type": "poly", "power": 2, "minimum": 0.1},
+                {"type": "sigmoid", "gamma": -1.5, "step_size": 3}, {"type": "cosine"}, {"type": "fixed"})
+            if self.sometimes(0.4):
+                fields["schedule"].update({"warmup": self.choice(1, 2.5, 4), "warmup_start": self.choice(0.0, 0.2)})
+        return fields
+
+    def make(self):
+        classes = self.network()
+        shards = self.choice(1, 2, 3, 3, 4, 6)
+        batch = shards * self.shard_batch
+        samples = self.random.randint(batch, 4 * batch)
+        staleness = self.choice(0, 0, 0, 0, 0, 1, 2)
+        transform = self.choice({}, {}, {"scale": 0.5}, {"mean": 0.25, "std": 2})
+        self.case.job = {
+            "name": "random%d" % self.case.seed, "network": "network.json",
+            "data": {"train": {"type": "random", **self.case.network["input"], "classes": classes, "samples": samples,
+                               "seed": self.random.randint(0, 99), "shuffle": False, "transform": transform},
+                     "global_batch": batch},
+            "optimizer": self.optimizer(), "train": {"steps": STEPS, "seed": self.random.randint(1, 1000), "log_every": 1},
+            "device": {"threads": 1},
+            "comm": {"scheme": self.choice("ps", "sfb"), "staleness": staleness,
+                     "overlap": "priority" if staleness else self.choice("priority", "barrier", "none")},
+            "cluster": {"logical_shards": shards}}
+        return self.case
+
+
+def make_case(seed):
+    return Maker(seed).make()

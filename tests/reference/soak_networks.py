@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Trains random networks (random_networks.py) with poseidon-train and holds them against PyTorch.
+
+    soak_networks.py --bin build/release/bin --seed 1 --count 500      # needs PyTorch (2.15 was used)
+    soak_networks.py --golden 20                                       # writes golden/networks.json
+
+For each seed: the losses of five steps are those of PyTorch in double precision, to 1e-4 of them or twice
+the distance of PyTorch in single precision, whichever is more; and 1, 2 and 3 workers, and a run that is
+stopped twice and goes on with other numbers of workers, come to the same losses and tensors, bit for bit.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+from random_networks import STEPS, make_case
+from torch_trainer import train
+
+HERE = pathlib.Path(__file__).parent
+RELATIVE = 1e-4
+
+
+class Disagreement(Exception):
+    pass
+
+
+def run(options, words, folder):
+    """poseidon-train with these words."""
+    command = [str(options.bin / "poseidon-train"), *words, "--threads", "1", "--json"]
+    finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=options.timeout)
+    if finished.returncode != 0:
+        raise Disagreement("%s: exit code %d: %s" % (" ".join(command[1:]), finished.returncode,
+                                                     finished.stderr.strip().split("\n")[-1]))
+
+
+def losses_of(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if line["type"] == "train"]
+
+
+def tensors_of(folder):
+    """What the last checkpoint's safetensors file holds behind its header."""
+    data = (folder / "checkpoints" / ("step-%d.safetensors" % STEPS)).read_bytes()
+    return data[8 + int.from_bytes(data[:8], "little"):]
+
+
+def reference(case):
+    """The losses in double precision, and how far off each may be."""
+    exact, single = train(case, torch.float64), train(case, torch.float32)
+    return exact, [max(RELATIVE * abs(e), 2 * abs(s - e)) for e, s in zip(exact, single)]
+
+
+def write(case, folder):
+    (folder / "network.json").write_text(json.dumps(case.network, indent=1))
+    (folder / "job.json").write_text(json.dumps(case.job, indent=1))
+
+
+def check_losses(case, losses):
+    exact, tolerance = reference(case)
+    if len(losses) != STEPS or any(not abs(l - e) <= t for l, e, t in zip(losses, exact, tolerance)):
+        raise Disagreement("losses %s, PyTorch has %s" % (losses, exact))
+    return max(abs(l - e) / (abs(e) or 1) for l, e in zip(losses, exact))
+
+
+def cluster(workers):
+    """Words for so many workers, and servers in other numbers."""
+    return ["--workers", str(workers)] + (["--servers", str(3 - workers % 2 - workers // 3)] if workers > 1 else [])
+
+
+def check_bits(case, options, folder):
+    """Other numbers of workers, and a run in three parts."""
+    expected = losses_of(folder / "one"), tensors_of(folder / "one")
+    most = min(3, case.job["cluster"]["logical_shards"])
+    runs = {} if options.few else {"%d-workers" % n: [["job.json", *cluster(n)]] for n in range(2, most + 1)}
+    runs["resumed"] = [["job.json", "--max-steps", "2", *cluster(min(2, most))],
+                       ["--max-steps", "4", *cluster(most)], cluster(1)]
+    for name, parts in runs.items():
+        for number, words in enumerate(parts):
+            run(options, words + ["--output" if number == 0 else "--resume", name], folder)
+        if (losses_of(folder / name), tensors_of(folder / name)) != expected:
+            raise Disagreement("%s: other bits than one worker: losses %s, %s" %
+                               (name, losses_of(folder / name), expected[0]))
+
+
+def check_seed(seed, options):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="network-%d-" % seed, dir=options.folder))
+    case = make_case(seed)
+    write(case, folder)
+    try:
+        run(options, ["job.json", "--output", "one"], folder)
+        distance = check_losses(case, losses_of(folder / "one"))
+        check_bits(case, options, folder)
+    except (Disagreement, subprocess.TimeoutExpired) as error:
+        print("seed %d: %s\n    files: %s" % (seed, error, folder), flush=True)
+        return None
+    shutil.rmtree(folder)
+    return distance
+
+
+def soak(options):
+    wrong, worst, kinds = [], 0.0, set()
+    for seed in range(options.seed, options.seed + options.count):
+        kinds |= {layer["type"] for layer in make_case(seed).layers}
+        distance = check_seed(seed, options)
+        if distance is None:
+            wrong.append(seed)
+        else:
+            worst = max(worst, distance)
+        if (seed + 1 - options.seed) % 50 == 0:
+            print("%d networks, %d disagree" % (seed + 1 - options.seed, len(wrong)), flush=True)
+    print("seeds %d to %d: %d networks of %d types of layers, %d disagree%s; largest distance of a loss %.1e" %
+          (options.seed, options.seed + options.count - 1, options.count, len(kinds), len(wrong),
+           " (%s)" % ", ".join(map(str, wrong)) if wrong else "", worst))
+    return 1 if wrong else 0
+
+
+def write_golden(count):
+    """Networks, jobs and losses for the tests, which need no PyTorch."""
+    cases = []
+    for seed in range(1, count + 1):
+        case = make_case(seed)
+        exact, tolerance = reference(case)
+        cases.append({"seed": seed, "network": case.network, "job": case.job, "losses": exact, "tolerance": tolerance})
+    text = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    (HERE / "golden" / "networks.json").write_text("[\n" + text + "\n]\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=lambda path: pathlib.Path(path).resolve(), default=pathlib.Path("build/release/bin").resolve())
+    parser.add_argument("--seed", type=int, default=1, help="the first")
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--few", action="store_true", help="several workers only in the run that is stopped twice")
+    parser.add_argument("--timeout", type=float, default=120, help="of one run, in seconds")
+    parser.add_argument("--folder", default=None, help="where files go; those of seeds that disagree stay")
+    parser.add_argument("--golden", type=int, default=0, help="write so many cases with their losses instead")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.golden:
+        return write_golden(options.golden)
+    return soak(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""Trains a case of random_networks.py with PyTorch, in any precision, from the words of docs/config.md and
+the comments of layers/*.h alone: what poseidon-train must agree with."""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import philox
+from make_golden import LAYERS
+from random_networks import STEPS
+
+
+def pair(value):
+    return value if isinstance(value, list) else [value, value]
+
+
+def pooling(inputs, p, f):
+    """Any padding below the kernel's size, which PyTorch's own does not take."""
+    x = inputs[0]
+    if f.get("global"):
+        return x.amax((2, 3), keepdim=True) if f["method"] == "max" else x.mean((2, 3), keepdim=True)
+    kernel, stride, padding = pair(f["kernel"]), pair(f["stride"]), f.get("padding", 0)
+    ceil = f.get("rounding", "ceil") == "ceil"
+    best = f["method"] == "max"
+    total, area = [], []
+    for axis in range(2):
+        extent, k, s = x.shape[2 + axis], kernel[axis], stride[axis]
+        count = (extent + 2 * padding - k + (s - 1 if ceil else 0)) // s + 1
+        if (count - 1) * s >= extent + padding:
+            count -= 1
+        total.append((count, max(0, (count - 1) * s + k - extent - padding)))
+        # A mean is over the window as far as it lies in the padded input.
+        area.append([min(i * s + k, extent + 2 * padding) - i * s for i in range(count)])
+    (rows, below), (columns, right) = total
+    x = F.pad(x, (padding, right, padding, below), value=-math.inf if best else 0.0)
+    windows = x.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])[:, :, :rows, :columns]
+    windows = windows.flatten(4)
+    if best:
+        return windows.max(-1).values
+    cells = torch.tensor(area[0]).to(x)[:, None] * torch.tensor(area[1]).to(x)[None, :]
+    return windows.sum(-1) / cells
+
+
+def lrn(inputs, p, f):
+    x, size, k = inputs[0], f["size"], f["k"]
+    if f.get("region") == "within_channel":
+        return LAYERS["lrn"](inputs, p, f)
+    squares = F.pad((x * x).movedim(1, -1), (size // 2, size // 2)).unfold(-1, size, 1).sum(-1).movedim(-1, 1)
+    return x / (k + f["alpha"] * squares / size) ** f["beta"]
+
+
+def batch_norm(inputs, p, f):
+    x = inputs[0]
+    axes = [0] + list(range(2, x.dim()))
+    mean, variance = x.mean(axes, keepdim=True), x.var(axes, unbiased=False, keepdim=True)
+    shape = [1, -1] + [1] * (x.dim() - 2)
+    return (x - mean) / torch.sqrt(variance + f.get("epsilon", 1e-5)) * p[0].view(shape) + p[1].view(shape)
+
+
+OWN_LAYERS = {**LAYERS, "pooling": pooling, "lrn": lrn, "batch_norm": batch_norm}
+
+
+class Model:
+    def __init__(self, case, dtype):
+        self.case, self.dtype = case, dtype
+        self.seed = case.job["train"]["seed"]
+        self.parameters = {}  # by name, made on first use
+        self.rates, self.decays = {}, {}
+
+    def parameter(self, layer, index, name, shape, fan_in, usual):
+        full = layer["name"] + "." + name
+        if full not in self.parameters:
+            filler = layer.get(("weight_filler", "bias_filler", "scale_filler", "shift_filler")[usual[0]], usual[1])
+            values = fill(filler, int(np.prod(shape)), fan_in, self.seed, full).reshape(shape)
+            self.parameters[full] = torch.from_numpy(values).to(self.dtype).requires_grad_()
+            self.rates[full] = float((layer.get("learning_rate_multipliers", []) + [1, 1])[index]
+                                     if index < len(layer.get("learning_rate_multipliers", [])) else 1)
+            self.decays[full] = float(layer["decay_multipliers"][index]
+                                      if index < len(layer.get("decay_multipliers", [])) else 1)
+        return self.parameters[full]
+
+    def parameters_of(self, layer, x):
+        kind, zero, one = layer["type"], {"type": "constant", "value": 0.0}, {"type": "constant", "value": 1.0}
+        if kind == "batch_norm":
+            return [self.parameter(layer, 0, "scale", (x.shape[1],), 1, (2, one)),
+                    self.parameter(layer, 1, "shift", (x.shape[1],), 1, (3, zero))]
+        if kind not in ("convolution", "linear"):
+            return []
+        shape = (layer["outputs"], x[0].numel()) if kind == "linear" else \
+            (layer["outputs"], x.shape[1] // layer.get("groups", 1), *pair(layer["kernel"]))
+        fan_in = int(np.prod(shape[1:]))
+        tensors = [self.parameter(layer, 0, "weight", shape, fan_in, (0, zero))]
+        if layer.get("bias", True):
+            tensors.append(self.parameter(layer, 1, "bias", (layer["outputs"],), fan_in, (1, zero)))
+        return tensors
+
+    def dropout(self, layer, x, step, first):
+        stream = philox.name_hash(layer["name"]) ^ ((step * 0x9E3779B97F4A7C15) & philox.MASK64)
+        words = np.stack([philox.words(self.seed, philox.DROPOUT, stream, first + n, x[0].numel()) for n in range(len(x))])
+        kept = torch.from_numpy(words >= int(layer["probability"] * 2.0 ** 32)).reshape(x.shape)
+        return x * kept.to(x.dtype) / (1 - layer["probability"])
+
+    def loss_sum(self, x, labels, step, first):
+        """Of a shard whose first sample is `first`: the samples' losses, times their weights."""
+        values, total = {"input": x}, 0.0
+        waiting = list(self.case.layers)
+        while waiting:
+            layer = next(l for l in waiting if all(name in values for name in l["inputs"]))
+            waiting.remove(layer)
+            inputs = [values[name] for name in layer["inputs"]]
+            if layer["type"] == "softmax_loss":
+                total = total + layer.get("weight", 1.0) * F.cross_entropy(
+                    inputs[0].flatten(1), labels, reduction="sum", label_smoothing=layer.get("label_smoothing", 0.0))
+            elif layer["type"] == "dropout":
+                values[layer["name"]] = self.dropout(layer, inputs[0], step, first)
+            else:
+                values[layer["name"]] = OWN_LAYERS[layer["type"]](inputs, self.parameters_of(layer, inputs[0]), layer)
+        return total
+
+
+def fill(filler, count, fan_in, seed, name):
+    """First values (layers/filler.h)."""
+    kind = filler["type"]
+    if kind == "constant":
+        return np.full(count, filler.get("value", 0.0), np.float32)
+    bound = math.sqrt(3 / fan_in)
+    low, high = {"uniform": (filler.get("minimum", -1), filler.get("maximum", 1)), "xavier": (-bound, bound)}.get(kind, (0, 1))
+    uniform = philox.uniform(seed, philox.INITIALIZATION, philox.name_hash(name), 0, count + 1, low, high)
+    if kind in ("uniform", "xavier"):
+        return uniform[:count]
+    uniform = uniform[:count + count % 2].astype(np.float64)
+    mean, deviation = (0, math.sqrt(2 / fan_in)) if kind == "he" else (filler.get("mean", 0), filler.get("deviation", 0.01))
+    radius, angle = np.sqrt(-2 * np.log(1 - uniform[0::2])), 2 * np.pi * uniform[1::2]
+    pairs = mean + deviation * np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1)
+    return pairs.reshape(-1)[:count].astype(np.float32)
+
+
+def sample(data, index):
+    """A sample of the dataset "random": its values, which are generated pixel by pixel, and its label."""
+    shape = (data["height"], data["width"], data["channels"])
+    count = int(np.prod(shape))
+    words = philox.words(data["seed"], philox.GENERATION, 0, index, 4 + (count + 7) // 8 * 4)
+    halves = np.stack([words[4:] & 0xFFFF, words[4:] >> 16], 1).reshape(-1)[:count].astype(np.float32)
+    values = (halves - np.float32(32767.5)) * (np.sqrt(np.float32(12)) / np.float32(65536))
+    transform = data["transform"]
+    factor = np.float32(transform.get("scale", 1.0)) / np.float32(transform.get("std", 1.0))
+    values = (values - np.float32(transform.get("mean", 0.0))) * factor
+    return values.reshape(shape).transpose(2, 0, 1), int(words[0]) * data["classes"] >> 32
+
+
+def factor_of(schedule, step, steps):
+    """What a schedule multiplies the learning rate by."""
+    kind, gamma = schedule.get("type", "fixed"), schedule.get("gamma", 0.1)
+    warmup, least = schedule.get("warmup", 0), schedule.get("minimum", 0.0)
+    progress = 0.0 if steps <= warmup else min(max((step - warmup) / (steps - warmup), 0.0), 1.0)
+    factor = {
+        "fixed": lambda: 1.0, "step": lambda: gamma ** (step // schedule["step_size"]),
+        "multistep": lambda: gamma ** sum(step >= place for place in schedule["milestones"]),
+        "exp": lambda: gamma ** step, "inv": lambda: (1 + gamma * step) ** -schedule.get("power", 1.0),
+        "poly": lambda: least + (1 - least) * (1 - progress) ** schedule.get("power", 1.0),
+        "sigmoid": lambda: 1 / (1 + math.exp(-gamma * (step - schedule["step_size"]))),
+        "cosine": lambda: least + (1 - least) * 0.5 * (1 + math.cos(math.pi * progress))}[kind]()
+    warmed = (step + 1) / warmup if warmup > 0 else 1
+    start = schedule.get("warmup_start", 0.0)
+    return factor * (start + (1 - start) * warmed if warmed < 1 else 1)
+
+
+class Optimizer:
+    def __init__(self, fields, model):
+        self.fields, self.model, self.state = fields, model, {}
+
+    def update(self, gradients, step):
+        fields = self.fields
+        rate = fields["learning_rate"] * factor_of(fields.get("schedule", {}), step, STEPS)
+        learned = {name: g for name, g in gradients.items() if g is not None and self.model.rates[name] != 0}
+        norm = math.sqrt(sum(float((g.double() ** 2).sum()) for g in learned.values()))
+        clip = fields.get("clip_norm", 0)
+        scale = clip / norm if 0 < clip < norm else 1.0
+        for name, gradient in learned.items():
+            self.update_one(name, gradient, scale, rate * self.model.rates[name], step + 1)
+
+    def update_one(self, name, raw, scale, rate, t):
+        f, w = self.fields, self.model.parameters[name].data
+        rule = f["type"]
+        decay = f.get("weight_decay", 0.0) * self.model.decays[name]
+        g = raw * scale + f.get("l1_decay", 0.0) * self.model.decays[name] * torch.sign(w)
+        if rule != "adamw":
+            g = g + decay * w
+        first, second = self.state.setdefault(name, [torch.zeros_like(w), torch.zeros_like(w)])
+        momentum = f.get("momentum", 0.0 if rule == "rmsprop" else 0.9)
+        smoothing = f.get("smoothing", 0.99 if rule == "rmsprop" else 0.9)
+        epsilon = f.get("epsilon", {"adagrad": 1e-10, "adadelta": 1e-6}.get(rule, 1e-8))
+        if rule == "lars" and w.dim() > 1:
+            value, length = float(w.double().norm()), float(raw.double().norm())
+            if value != 0 and length != 0:
+                g = g * (f.get("trust", 0.001) * value / (length + decay * value))
+        if rule in ("sgd", "lars", "nesterov"):
+            first.mul_(momentum).add_(g)
+            w.sub_(rate * (g + momentum * first if rule == "nesterov" else first))
+        elif rule == "adagrad":
+            first.add_(g * g)
+            w.sub_(rate * g / (first.sqrt() + epsilon))
+        elif rule == "rmsprop":
+            first.mul_(smoothing).add_(g * g * (1 - smoothing))
+            second.mul_(momentum).add_(g / (first.sqrt() + epsilon))
+            w.sub_(rate * second)
+        elif rule == "adadelta":
+            first.mul_(smoothing).add_(g * g * (1 - smoothing))
+            moved = (second + epsilon).sqrt() / (first + epsilon).sqrt() * g
+            second.mul_(smoothing).add_(moved * moved * (1 - smoothing))
+            w.sub_(rate * moved)
+        else:
+            beta1, beta2 = f.get("beta1", 0.9), f.get("beta2", 0.999)
+            first.mul_(beta1).add_(g * (1 - beta1))
+            second.mul_(beta2).add_(g * g * (1 - beta2))
+            if rule == "adamw":
+                w.mul_(1 - rate * decay)
+            w.sub_(rate * (first / (1 - beta1 ** t)) / ((second / (1 - beta2 ** t)).sqrt() + epsilon))
+
+
+def train(case, dtype):
+    """The loss of each step, before its update."""
+    job, data = case.job, case.job["data"]["train"]
+    batch, shards = job["data"]["global_batch"], job["cluster"]["logical_shards"]
+    staleness = job["comm"]["staleness"]
+    model = Model(case, dtype)
+    optimizer, sums, losses = Optimizer(job["optimizer"], model), [], []
+    for step in range(STEPS):
+        if step > staleness:  # the sums of the steps up to step - 1 - staleness
+            optimizer.update(sums[step - 1 - staleness], step - 1 - staleness)
+        total = 0.0
+        for shard in range(shards):
+            first, count = shard * batch // shards, batch // shards
+            samples = [sample(data, (step * batch + first + n) % data["samples"]) for n in range(count)]
+            x = torch.from_numpy(np.stack([values for values, _ in samples])).to(dtype)
+            labels = torch.tensor([label for _, label in samples])
+            total = total + model.loss_sum(x, labels, step, first) / batch
+        names = list(model.parameters)
+        gradients = torch.autograd.grad(total, [model.parameters[name] for name in names], allow_unused=True)
+        sums.append(dict(zip(names, gradients)))
+        losses.append(total.item())
+    return losses

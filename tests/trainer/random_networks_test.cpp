@@ -1,0 +1,45 @@
+// Random networks and jobs beside PyTorch: the losses of five steps. Cases and losses were written
+// by tests/reference/soak_networks.py, which trains any number of others.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+std::vector<double> losses_of(const fs::path& run) {
+  std::vector<double> losses;
+  std::istringstream in(read_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(in, line);)
+    if (const Json json = Json::parse(line); json["type"] == "train")
+      losses.push_back(json["loss"].get<double>());
+  return losses;
+}
+
+}  // namespace
+
+TEST_CASE("random networks lose what PyTorch's lose in double precision") {
+  const Json cases = Json::parse(
+      read_text(fs::path(POSEIDON_SOURCE_DIR) / "tests/reference/golden/networks.json"));
+  REQUIRE(cases.size() == 20);
+  for (const Json& one : cases) {
+    CAPTURE(one["seed"].get<int>());
+    const TinyJob job;
+    write_text(job.folder / "network.json", one["network"].dump());
+    write_text(job.folder / "job.json", one["job"].dump());
+    job.run("run");
+    const std::vector<double> losses = losses_of(job.folder / "run");
+    REQUIRE(losses.size() == one["losses"].size());
+    for (size_t step = 0; step < losses.size(); ++step) {
+      const auto expected = one["losses"][step].get<double>();
+      CAPTURE(expected);
+      CHECK(std::abs(losses[step] - expected) <= one["tolerance"][step].get<double>());
+    }
+  }
+}
