@@ -5,7 +5,9 @@
     soak_networks.py --golden 20                                       # writes golden/networks.json
 
 For each seed: the losses of five steps are those of PyTorch in double precision, to 1e-4 of them or twice
-the distance of PyTorch in single precision, whichever is more; and 1, 2 and 3 workers, and a run that is
+the distance of PyTorch in single precision, whichever is more. Where a value lies at a relu's or a maximum's
+edge, rounding decides on which side, in any program: a seed that is further off is held against sixteen runs of
+PyTorch in single precision whose first values differ in their last bits, and counted. And 1, 2 and 3 workers, and a run that is
 stopped twice and goes on with other numbers of workers, come to the same losses and tensors, bit for bit.
 """
 
@@ -24,6 +26,7 @@ from torch_trainer import train
 
 HERE = pathlib.Path(__file__).parent
 RELATIVE = 1e-4
+NOISES = range(1, 17)
 
 
 class Disagreement(Exception):
@@ -61,10 +64,19 @@ def write(case, folder):
     (folder / "job.json").write_text(json.dumps(case.job, indent=1))
 
 
+def within(losses, exact, tolerance):
+    return len(losses) == STEPS and all(abs(l - e) <= t for l, e, t in zip(losses, exact, tolerance))
+
+
 def check_losses(case, losses):
+    """The largest relative distance; None where only the spread of PyTorch's own runs allows it."""
     exact, tolerance = reference(case)
-    if len(losses) != STEPS or any(not abs(l - e) <= t for l, e, t in zip(losses, exact, tolerance)):
-        raise Disagreement("losses %s, PyTorch has %s" % (losses, exact))
+    if not within(losses, exact, tolerance):
+        spread = [train(case, torch.float32, noise) for noise in NOISES]
+        wider = [max(t, *(2 * abs(run[step] - exact[step]) for run in spread)) for step, t in enumerate(tolerance)]
+        if not within(losses, exact, wider):
+            raise Disagreement("losses %s, PyTorch has %s, give or take %s" % (losses, exact, wider))
+        return None
     return max(abs(l - e) / (abs(e) or 1) for l, e in zip(losses, exact))
 
 
@@ -89,6 +101,7 @@ def check_bits(case, options, folder):
 
 
 def check_seed(seed, options):
+    """Whether all agrees, and the distance of the losses."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="network-%d-" % seed, dir=options.folder))
     case = make_case(seed)
     write(case, folder)
@@ -98,25 +111,27 @@ def check_seed(seed, options):
         check_bits(case, options, folder)
     except (Disagreement, subprocess.TimeoutExpired) as error:
         print("seed %d: %s\n    files: %s" % (seed, error, folder), flush=True)
-        return None
+        return False, None
     shutil.rmtree(folder)
-    return distance
+    return True, distance
 
 
 def soak(options):
-    wrong, worst, kinds = [], 0.0, set()
+    wrong, edges, worst, kinds = [], [], 0.0, set()
     for seed in range(options.seed, options.seed + options.count):
         kinds |= {layer["type"] for layer in make_case(seed).layers}
-        distance = check_seed(seed, options)
-        if distance is None:
+        agrees, distance = check_seed(seed, options)
+        if not agrees:
             wrong.append(seed)
+        elif distance is None:
+            edges.append(seed)
         else:
             worst = max(worst, distance)
         if (seed + 1 - options.seed) % 50 == 0:
             print("%d networks, %d disagree" % (seed + 1 - options.seed, len(wrong)), flush=True)
-    print("seeds %d to %d: %d networks of %d types of layers, %d disagree%s; largest distance of a loss %.1e" %
-          (options.seed, options.seed + options.count - 1, options.count, len(kinds), len(wrong),
-           " (%s)" % ", ".join(map(str, wrong)) if wrong else "", worst))
+    print("seeds %d to %d: %d networks of %d types of layers; disagree: %s; at an edge: %s; largest distance of a loss "
+          "elsewhere: %.1e" % (options.seed, options.seed + options.count - 1, options.count, len(kinds),
+                               wrong or "none", edges or "none", worst))
     return 1 if wrong else 0
 
 

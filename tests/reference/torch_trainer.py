@@ -63,8 +63,9 @@ OWN_LAYERS = {**LAYERS, "pooling": pooling, "lrn": lrn, "batch_norm": batch_norm
 
 
 class Model:
-    def __init__(self, case, dtype):
+    def __init__(self, case, dtype, noise):
         self.case, self.dtype = case, dtype
+        self.noise = np.random.default_rng(noise) if noise else None
         self.seed = case.job["train"]["seed"]
         self.parameters = {}  # by name, made on first use
         self.rates, self.decays = {}, {}
@@ -74,6 +75,8 @@ class Model:
         if full not in self.parameters:
             filler = layer.get(("weight_filler", "bias_filler", "scale_filler", "shift_filler")[usual[0]], usual[1])
             values = fill(filler, int(np.prod(shape)), fan_in, self.seed, full).reshape(shape)
+            if self.noise is not None:
+                values = values * (1 + self.noise.integers(-1, 2, values.shape).astype(np.float32) * np.float32(2.0 ** -23))
             self.parameters[full] = torch.from_numpy(values).to(self.dtype).requires_grad_()
             self.rates[full] = float((layer.get("learning_rate_multipliers", []) + [1, 1])[index]
                                      if index < len(layer.get("learning_rate_multipliers", [])) else 1)
@@ -220,12 +223,13 @@ class Optimizer:
             w.sub_(rate * (first / (1 - beta1 ** t)) / ((second / (1 - beta2 ** t)).sqrt() + epsilon))
 
 
-def train(case, dtype):
-    """The loss of each step, before its update."""
+def train(case, dtype, noise=0):
+    """The loss of each step, before its update. With noise, a number above 0, the first values' last bits are
+    random, by that number."""
     job, data = case.job, case.job["data"]["train"]
     batch, shards = job["data"]["global_batch"], job["cluster"]["logical_shards"]
     staleness = job["comm"]["staleness"]
-    model = Model(case, dtype)
+    model = Model(case, dtype, noise)
     optimizer, sums, losses = Optimizer(job["optimizer"], model), [], []
     for step in range(STEPS):
         if step > staleness:  # the sums of the steps up to step - 1 - staleness
