@@ -8,6 +8,10 @@
 
 namespace poseidon::comm {
 
+/// Bounds of a job's timeout, in seconds: threads on a busy machine get their
+/// turn late, and a shorter silence is no sign of anything.
+inline constexpr double kLeastTimeoutSeconds = 0.5, kMostTimeoutSeconds = 1e6;
+
 /// Who has been heard of when. Every node beats on every connection four times in `timeout`; who is
 /// silent for `timeout` is dead.
 class Liveness {
@@ -20,7 +24,12 @@ class Liveness {
     const auto found = heard_.find(connection);
     if (found != heard_.end()) found->second = now;
   }
-  void set_timeout(Time timeout) { timeout_ = timeout; }
+  /// Beats at the next wake: the others may have been counting by this timeout all along, which may
+  /// be much shorter than what this node has gone by.
+  void set_timeout(Time timeout) {
+    timeout_ = timeout;
+    next_beat_ = Time{0};
+  }
   Time timeout() const { return timeout_; }
 
   /// Sends beats that are due, asks for the next wake, and returns who has been silent for too

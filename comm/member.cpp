@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kFirstPause = 100ms, kLongestPause = 2s, kPeerPause = 200ms;
+/// Until the coordinator has told what the job's is.
 constexpr Time kDefaultTimeout = 10s;
 
 /// In a planning run bodies have lengths only: a place that is there, and is never written to.
@@ -24,7 +25,10 @@ std::span<std::byte> nowhere(uint64_t bytes) {
 }  // namespace
 
 Member::Member(const Options& options, Transport& transport, MemberHost& host)
-    : options_(options), transport_(transport), host_(host), liveness_(kDefaultTimeout) {}
+    : options_(options),
+      transport_(transport),
+      host_(host),
+      liveness_(std::max(kDefaultTimeout, options.join_timeout)) {}
 
 template <class Message>
 void Member::tell(const Message& message, Priority priority) {
@@ -106,6 +110,7 @@ void Member::control(const ControlMessage& message) {
     rank_ = static_cast<uint16_t>(welcome.rank);
     liveness_.set_timeout(
         std::chrono::duration_cast<Time>(std::chrono::duration<double>(welcome.timeout_s)));
+    transport_.wake_at(transport_.now());
     host_.welcomed(rank_, welcome.job);
   } else if (message.is<Measure>() && state_ == State::kPreparing && !probe_) {
     measure(message.as<Measure>());
@@ -310,7 +315,10 @@ void Member::wake() {
     if (connection == coordinator_) {
       coordinator_there_ = false;
       transport_.close(connection);
-      coordinator_lost(why);
+      if (state_ == State::kJoining)
+        seek_again(why);
+      else
+        coordinator_lost(why);
     } else if (node) {
       suspect(*node, why);
     }
@@ -382,7 +390,8 @@ void Member::fail(const Loss& loss) {
 }
 
 void Member::finished(int64_t step) {
-  if (state_ != State::kRunning) return;
+  // A server may suspect a worker that ended when all of them were done.
+  if (state_ != State::kRunning && state_ != State::kSuspecting) return;
   state_ = State::kFinished;
   // Behind the last checkpoint: whoever is done may be let go.
   tell(Finished{step}, bulk_priority(0));

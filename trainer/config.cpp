@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "comm/liveness.h"
 #include "comm/plan.h"
 #include "core/digest.h"
 #include "core/error.h"
@@ -99,9 +100,12 @@ void ClusterConfig::describe(Fields& fields) {
                  "parts of the global batch, summed by a fixed tree; 0: as many as workers; more: "
                  "gradient accumulation");
   fields.boolean("servers_apart", servers_apart, "servers have hosts of their own");
-  fields.number("timeout_s", timeout_s, kPositive, "silence after which a peer is lost");
-  fields.number("stall_timeout_s", stall_timeout_s, kPositive,
-                "time without progress after which the job fails");
+  fields.number("timeout_s", timeout_s,
+                between(comm::kLeastTimeoutSeconds, comm::kMostTimeoutSeconds),
+                "silence after which a peer is lost; below 2, a busy machine or a full link may "
+                "already look like one");
+  fields.number("stall_timeout_s", stall_timeout_s, between(1, 1e8),
+                "time without a sign of progress after which the job fails");
 }
 
 void JobConfig::describe(Fields& fields) {

@@ -1,5 +1,6 @@
 #include "comm/simulation/coordinator.h"
 
+#include <algorithm>
 #include <span>
 
 #include "comm/slices.h"
@@ -15,7 +16,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
                     .facts = {{"build", "simulated"}},
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
-                    .gather_timeout = 30s},
+                    .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout)},
                    world.network.transport(node), *this) {}
 
 Placement SimulatedCoordinator::place(uint16_t, const FrameHeader& header) {

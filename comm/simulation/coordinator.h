@@ -33,7 +33,10 @@ class SimulatedCoordinator final : public CoordinatorHost {
   bool wants_checkpoint(int64_t) override { return true; }
   void saved(uint16_t, int64_t) override;
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
-  void ended(const Outcome& outcome) override { world_.result.outcome = outcome; }
+  void ended(const Outcome& outcome) override {
+    world_.result.outcome = outcome;
+    world_.result.duration = world_.network.now();
+  }
 
  private:
   SimulatedWorld& world_;

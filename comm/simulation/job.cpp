@@ -54,9 +54,17 @@ class Job {
  private:
   int add(NodeId id) { return node_of_[id] = network_.add_node(SimulatedWorld::address_of(id)); }
 
+  /// Whether a fault is due at this event.
+  bool is_due(const Fault& fault, uint64_t event) {
+    if (!fault.in) return fault.at_event == event;
+    const auto found = entered_.find(*fault.in);
+    return found != entered_.end() && event == found->second + fault.at_event;
+  }
+
   void inject(uint64_t event) {
+    entered_.try_emplace(coordinator_->coordinator().state(), event);
     for (const Fault& fault : options_.faults) {
-      if (fault.at_event != event) continue;
+      if (!is_due(fault, event)) continue;
       const int node = node_of_.at(fault.a);
       switch (fault.kind) {
         case Fault::Kind::kCrash: network_.crash(node); break;
@@ -87,7 +95,7 @@ class Job {
   void report() {
     result_.events = network_.events();
     result_.frames = network_.frames();
-    result_.duration = network_.now();
+    if (!result_.outcome) result_.duration = network_.now();
     if (survives({}) && !result_.outcome) note_idle({});
     result_.bytes_of_layers.resize(options_.plan.layers.size());
     for (uint16_t rank = 0; rank < workers_.size(); ++rank) report_worker(rank, *workers_[rank]);
@@ -126,6 +134,7 @@ class Job {
   SimulatedJobResult& result_;
   std::map<NodeId, int> node_of_;
   std::map<NodeId, bool> stands_still_;
+  std::map<Coordinator::State, uint64_t> entered_;  ///< at which event
   std::unique_ptr<SimulatedCoordinator> coordinator_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::vector<std::unique_ptr<SimulatedServer>> servers_;

@@ -20,7 +20,9 @@ namespace poseidon::comm {
 struct Fault {
   enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt };
   Kind kind = Kind::kCrash;
-  uint64_t at_event = 0;
+  uint64_t at_event = 0;  ///< counted from the beginning, or from `in`
+  /// The first event that finds the coordinator in this state.
+  std::optional<Coordinator::State> in = {};
   NodeId a = {}, b = {};  ///< b: the other end of a cut
   Time pause_for{0};      ///< of a pause; 0: for ever
 };
@@ -61,7 +63,7 @@ struct SimulatedJobResult {
   std::vector<std::string> warnings;          ///< of the coordinator
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
-  Time duration{0};
+  Time duration{0};                         ///< until the coordinator's end, or everybody's
   std::vector<Time> step_ends;              ///< of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< that was measured

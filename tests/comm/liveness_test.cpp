@@ -1,0 +1,53 @@
+// Any timeout that a job may have works, and so does a node that stands still for half of it.
+
+#include <doctest/doctest.h>
+
+#include "comm/liveness.h"
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+/// Its steps are so long that beats alone are a sign of life.
+SimulatedJobOptions job_with_timeout(Time timeout) {
+  PlanRequest request;
+  request.workers = request.servers = 2;
+  request.global_batch = 2;
+  request.layers = {
+      {.name = "conv", .type = "convolution", .tensors = {{"conv.weight", 100, false}}}};
+  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
+  options.timeout = timeout;
+  options.forward = options.backward = timeout;
+  options.steps = 2;
+  return options;
+}
+
+Time time_of(double seconds) {
+  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+TEST_CASE("a job with any timeout runs undisturbed") {
+  for (const double seconds : {kLeastTimeoutSeconds, 1.0, 2.4, 3.0, 10.0, 60.0}) {
+    const SimulatedJobOptions options = job_with_timeout(time_of(seconds));
+    CAPTURE(seconds);
+    CHECK(fault_in(options, run_job(options)) == "");
+  }
+}
+
+TEST_CASE("a node may stand still for half a timeout, from the first moment on") {
+  for (const double seconds : {kLeastTimeoutSeconds, 3.0, 10.0, 60.0}) {
+    SimulatedJobOptions options = job_with_timeout(time_of(seconds));
+    for (const NodeId node : {NodeId{}, NodeId{Role::kWorker, 0}, NodeId{Role::kServer, 1}})
+      for (uint64_t event = 0; event < 100; event += 3) {
+        options.faults = {{.kind = Fault::Kind::kPause,
+                           .at_event = event,
+                           .a = node,
+                           .pause_for = options.timeout / 2}};
+        CAPTURE(description(options));
+        CHECK(fault_in(options, run_job(options)) == "");
+      }
+  }
+}
