@@ -89,16 +89,14 @@ void Coordinator::count_progress(MemberState& member, int64_t step) {
 // ---- running
 
 void Coordinator::compare(MemberState& member, const Digest& digest) {
+  // Where a checkpoint and a test are due after the same step, its digest may come twice.
   if (state_ != State::kRunning || digest.step <= agreed_step_) return;
   refuse_too_many(member, digest);
-  auto& values = digests_[digest.step];
-  values[member.node.rank] = digest.values;
-  if (values.size() < options_.workers) return;
-  const std::vector<int64_t> expected = values.at(0);
-  for (const auto& [rank, got] : values)
-    if (!same_digest(digest.step, members_.at({Role::kWorker, rank}), got, expected)) return;
-  agreed_step_ = digest.step;
+  Digests& digests = digests_[digest.step];
+  digests[member.node.rank] = digest.values;
+  if (digests.size() < options_.workers || !replicas_are_equal(digest.step, digests)) return;
   digests_.erase(digests_.begin(), digests_.upper_bound(digest.step));
+  agreed_step_ = digest.step;
   host_.agreed(digest.step);
 }
 
@@ -113,24 +111,28 @@ void Coordinator::refuse_too_many(const MemberState& member, const Digest& diges
     throw ConfigError(text("digests of ", kMostDigests, " steps that not all workers have done"));
 }
 
-bool Coordinator::same_digest(int64_t step, const MemberState& member,
-                              const std::vector<int64_t>& values,
-                              const std::vector<int64_t>& expected) {
-  if (values == expected) return true;
-  std::string what = "its number of tensors";
-  for (size_t i = 0; i < std::min(values.size(), expected.size()); ++i)
-    if (values[i] != expected[i]) {
-      what = text("\"", host_.tensor_name(i), "\"");
-      break;
-    }
-  Loss loss = loss_of(member, Loss::Kind::kDrift,
-                      text(what, " differs from worker 0's after ", step, " steps"));
-  loss.step = step;
+/// What most workers have is right. Where there is no most, nobody knows who is wrong.
+bool Coordinator::replicas_are_equal(int64_t step, const Digests& digests) {
+  const std::optional<Drift> drift =
+      find_drift(digests, step, [this](size_t index) { return host_.tensor_name(index); });
+  if (!drift) return true;
+  Loss loss{.kind = Loss::Kind::kDrift,
+            .who = {},
+            .address = "",
+            .why = drift->why,
+            .step = step,
+            .awaited = ""};
+  if (drift->who) {
+    loss.who = {Role::kWorker, *drift->who};
+    loss.address = members_.at(loss.who).address;
+  }
   accuse(loss);
   return false;
 }
 
 void Coordinator::halt() {
+  if (state_ < State::kRunning) return report_error("stopped before the first step");
+  // Whatever comes after that is the job's end already.
   if (halting_ || state_ != State::kRunning) return;
   halting_ = true;
   for (const auto& [node, member] : members_)
@@ -247,6 +249,8 @@ void Coordinator::member_lost(MemberState& member, const std::string& why, Time 
   members_.erase(node);
   if (state_ == State::kGathering && options_.replaces_members)
     return host_.refused(loss.address, "it left before the job began: " + why);
+  // All that the job is for is there.
+  if (state_ == State::kConcluding) return finish_when_all_have();
   if (state_ < State::kFailing) return suspect(loss, patience);
   // One loss is told; what is lost after it must only not be waited for.
   if (state_ == State::kSaving && saving_ == node.rank && node.role == Role::kWorker) {
@@ -277,9 +281,17 @@ void Coordinator::suspect(const Loss& loss, Time patience) {
 }
 
 void Coordinator::hear(const Loss& accusation) {
+  if (state_ == State::kConcluding) return;
   const bool tells_more = accusation.kind != Loss::Kind::kPeer || !accusation.awaited.empty();
   if (state_ == State::kSuspecting) {
-    if (accusation.who == loss_.who && tells_more) accuse(accusation);
+    if (accusation.who != loss_.who || !tells_more) return;
+    if (accusation.kind != Loss::Kind::kPeer) return accuse(accusation);
+    // What was seen first is the cause: who is given up for its silence is cut off then, and others
+    // see just that.
+    Loss loss = loss_;
+    loss.step = accusation.step;
+    loss.awaited = accusation.awaited;
+    accuse(loss);
   } else if (tells_more) {
     accuse(accusation);
   } else {
@@ -339,12 +351,14 @@ void Coordinator::dismiss(const Outcome& outcome) {
 void Coordinator::wake() {
   if (state_ == State::kEnded) return;
   for (ConnectionId connection : liveness_.wake(transport_)) {
-    transport_.close(connection);
     strangers_.erase(connection);
+    MemberState* member = member_of(connection);
+    const std::string why = text("no sign of life for ", seconds_text(liveness_.timeout()));
+    // If it wakes up again it shall hear why it was left alone.
+    if (member != nullptr) tell(connection, Failed{loss_of(*member, Loss::Kind::kPeer, why)});
+    transport_.close(connection);
     // Others have heard of it up to a beat later.
-    if (MemberState* member = member_of(connection))
-      member_lost(*member, text("no sign of life for ", seconds_text(liveness_.timeout())),
-                  2 * options_.timeout / 5);
+    if (member != nullptr) member_lost(*member, why, 2 * options_.timeout / 5);
     if (state_ == State::kEnded) return;
   }
   if (state_ == State::kGathering) watch_gathering();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/drift.h"
 #include "comm/liveness.h"
 #include "comm/messages.h"
 #include "comm/outlet.h"
@@ -64,6 +65,18 @@ class CoordinatorHost {
 /// state machine: all calls in one thread.
 class Coordinator final : public Machine {
  public:
+  enum class State : uint8_t {
+    kGathering,
+    kMeasuring,  ///< the link between the workers
+    kConnecting,
+    kRunning,
+    kConcluding,  ///< all workers are done
+    kSuspecting,  ///< one is lost; who awaited what from it is about to be heard
+    kFailing,
+    kSaving,
+    kEnded,
+  };
+
   struct Options {
     uint16_t workers = 1, servers = 0;
     uint32_t view = 1;
@@ -80,7 +93,8 @@ class Coordinator final : public Machine {
   Coordinator(const Options& options, Transport& transport, CoordinatorHost& host);
 
   void begin();
-  /// Ends the job after a step that all can reach: as a signal does.
+  /// Ends the job after a step that all can reach: as a signal does. Before the first step it
+  /// fails.
   void halt();
   /// Says something to all workers.
   void note(const Note& note);
@@ -94,7 +108,7 @@ class Coordinator final : public Machine {
   /// is a member, or was one, is told of by its connection.
   void report_absent(NodeId node, const std::string& why);
 
-  bool running() const { return state_ == State::kRunning; }
+  State state() const { return state_; }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
   std::string missing() const;
 
@@ -107,18 +121,6 @@ class Coordinator final : public Machine {
   void wake() override;
 
  private:
-  enum class State : uint8_t {
-    kGathering,
-    kMeasuring,  ///< the link between the workers
-    kConnecting,
-    kRunning,
-    kConcluding,  ///< all workers are done
-    kSuspecting,  ///< one is lost; who awaited what from it is about to be heard
-    kFailing,
-    kSaving,
-    kEnded,
-  };
-
   struct MemberState {
     NodeId node;
     ConnectionId connection = 0;
@@ -160,8 +162,7 @@ class Coordinator final : public Machine {
   void start_when_ready();
   void compare(MemberState& member, const Digest& digest);
   void refuse_too_many(const MemberState& member, const Digest& digest) const;
-  bool same_digest(int64_t step, const MemberState& member, const std::vector<int64_t>& values,
-                   const std::vector<int64_t>& expected);
+  bool replicas_are_equal(int64_t step, const Digests& digests);
   void settle_halt(MemberState& member, int64_t step);
   void finish_when_all_have();
   /// `patience`: how much later others may notice.
@@ -188,8 +189,7 @@ class Coordinator final : public Machine {
   Time gather_until_{0}, measure_until_{0};
   std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
   std::map<NodeId, MemberState> members_;
-  /// By step and worker, after the last step that all have agreed on.
-  std::map<int64_t, std::map<uint16_t, std::vector<int64_t>>> digests_;
+  std::map<int64_t, Digests> digests_;  ///< by step, after the last one that all have agreed on
   int64_t agreed_step_ = -1;
   std::map<uint16_t, int64_t> halt_offers_;
   bool halting_ = false;

@@ -184,11 +184,10 @@ void Coordinator::start_when_ready() {
   if (state_ != State::kConnecting || !all(Role::kWorker, &MemberState::ready) ||
       !all(Role::kServer, &MemberState::ready))
     return;
-  const MemberState& first = members_.at({Role::kWorker, 0});
+  Digests digests;
   for (const auto& [node, member] : members_)
-    if (node.role == Role::kWorker &&
-        !same_digest(options_.first_step, member, member.digest, first.digest))
-      return;
+    if (node.role == Role::kWorker) digests[node.rank] = member.digest;
+  if (!replicas_are_equal(options_.first_step, digests)) return;
   state_ = State::kRunning;
   last_step_at_ = transport_.now();
   last_step_ = options_.first_step;

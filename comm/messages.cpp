@@ -1,5 +1,6 @@
 #include "comm/messages.h"
 
+#include "comm/liveness.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -10,7 +11,6 @@ const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
 const std::vector<std::string> kKinds{"peer", "stall", "drift", "error"};
 constexpr Range kRanks{.minimum = -1, .maximum = 65535};
 /// So that it fits the nanoseconds of a clock.
-constexpr Range kSilence{.minimum = 0, .maximum = 1e9, .above_minimum = true};
 constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
 
 void describe_facts(Fields& fields, std::vector<Fact>& facts) {
@@ -73,7 +73,8 @@ void Join::describe(Fields& fields) {
 
 void Welcome::describe(Fields& fields) {
   fields.integer("rank", rank, between(0, 65535), "within the role", Presence::kRequired);
-  fields.number("timeout_s", timeout_s, kSilence, "silence that is death", Presence::kRequired);
+  fields.number("timeout_s", timeout_s, between(kLeastTimeoutSeconds, kMostTimeoutSeconds),
+                "silence that is death", Presence::kRequired);
   fields.raw("job", job, "for the trainer", Presence::kRequired);
 }
 
@@ -131,7 +132,10 @@ std::string Loss::message() const {
   switch (kind) {
     case Kind::kPeer: return node + " was lost" + when + ": " + why + waiting;
     case Kind::kStall: return node + " made no progress" + when + ": " + why + waiting;
-    case Kind::kDrift: return node + " has drifted from the others" + when + ": " + why;
+    case Kind::kDrift:
+      return (who.role == Role::kCoordinator ? "the workers have drifted apart"
+                                             : node + " has drifted from the others") +
+             when + ": " + why;
     case Kind::kError: return node + " failed" + when + ": " + why;
   }
   return why;

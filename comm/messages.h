@@ -148,7 +148,7 @@ struct Loss {
   enum class Kind : uint8_t {
     kPeer,   ///< a node is gone: broken connection, silence, a frame against the protocol
     kStall,  ///< a node answers but makes no progress
-    kDrift,  ///< replicas differ
+    kDrift,  ///< replicas differ; `who` is the coordinator where nobody knows which is right
     kError,  ///< a node met an error of its own: a loss that is not finite, a disk that is full
   };
   Kind kind = Kind::kPeer;

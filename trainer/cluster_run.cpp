@@ -129,12 +129,7 @@ void ClusterRun::loop() {
     if (children_ && !loss_) watch_children();
     if (!halted_ && options_.stop != nullptr && *options_.stop) {
       halted_ = true;
-      transport_->post([this] {
-        if (coordinator_->running())
-          coordinator_->halt();
-        else
-          coordinator_->report_error("stopped before the first step");
-      });
+      transport_->post([this] { coordinator_->halt(); });
     }
   }
   // What was said before the end still counts.

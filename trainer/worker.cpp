@@ -95,7 +95,7 @@ class WorkerRun final : public comm::MemberHost {
   bool values_expected_ = false;  ///< in the I/O thread
   SchemeBytes told_bytes_;        ///< in the I/O thread
   bool began_ = false;            ///< the first step
-  int64_t tested_step_ = -1, saved_step_ = -1;
+  int64_t agreed_step_ = -1, tested_step_ = -1, saved_step_ = -1;
 };
 
 WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
@@ -184,9 +184,11 @@ void WorkerRun::noted(const comm::Note& note) {
     fields.integers("tensors", places, at_least(0), "", Presence::kRequired);
   });
   uint64_t bytes = 0;
-  for (int64_t place : places)
-    if (static_cast<size_t>(place) < values_->entries().size())
-      bytes += values_->entries()[static_cast<size_t>(place)].values.size() * sizeof(float);
+  for (int64_t place : places) {
+    if (values_ == nullptr || static_cast<size_t>(place) >= values_->entries().size())
+      throw ConfigError(text("first values of tensor ", place, ", which the job has not"));
+    bytes += values_->entries()[static_cast<size_t>(place)].values.size() * sizeof(float);
+  }
   values_wanted_ = places;
   value_bytes_due_ = bytes;
   values_expected_ = true;
@@ -318,6 +320,8 @@ void WorkerRun::train_to_the_end() {
 /// Brings all updates of the step to an end, those of the job at its end, and has the replicas
 /// compared, with the sums that stay in flight.
 void WorkerRun::agree(int64_t step) {
+  if (agreed_step_ == step) return;
+  agreed_step_ = step;
   if (step == published_.steps) computation_->loop->finish();
   computation_->loop->settle_for_checkpoint();
   comm::Digest digest{.step = step,

@@ -1,0 +1,65 @@
+// Who has drifted, and when nobody knows.
+
+#include <doctest/doctest.h>
+
+#include "comm/drift.h"
+#include "comm/simulation/job.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+std::string name(size_t index) { return "t" + std::to_string(index); }
+
+SimulatedJobOptions job_that_drifts(int64_t workers, uint16_t who) {
+  PlanRequest request;
+  request.workers = workers;
+  request.servers = 2;
+  request.global_batch = workers;
+  request.layers = {
+      {.name = "conv", .type = "convolution", .tensors = {{"conv.weight", 100, false}}}};
+  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
+  options.drifts = {who, 5};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("who differs from more than half of all has drifted, whatever its rank") {
+  CHECK_FALSE(find_drift({{0, {1, 2}}, {1, {1, 2}}}, 4, name).has_value());
+  const auto first = find_drift({{0, {1, 3}}, {1, {1, 2}}, {2, {1, 2}}}, 4, name);
+  REQUIRE(first.has_value());
+  CHECK(first->who == 0);
+  CHECK(first->why == "\"t1\" differs from that of 2 other workers after 4 steps");
+  const auto second = find_drift({{0, {1}}, {1, {1}}, {2, {1}}, {3, {2}}, {4, {3}}}, 4, name);
+  REQUIRE(second.has_value());
+  CHECK(second->who == 3);
+  CHECK(find_drift({{0, {1, 2}}, {1, {1, 2}}, {2, {1}}}, 4, name)
+            ->why.starts_with("the number of tensors differs"));
+}
+
+TEST_CASE("without a majority nobody is named alone") {
+  const auto two = find_drift({{0, {1, 2}}, {1, {4, 2}}}, 4, name);
+  REQUIRE(two.has_value());
+  CHECK_FALSE(two->who.has_value());
+  CHECK(two->why == "\"t0\" of worker 0 differs from that of worker 1 after 4 steps");
+  const auto four = find_drift({{0, {1}}, {1, {2}}, {2, {2}}, {3, {1}}}, 4, name);
+  CHECK_FALSE(four->who.has_value());
+}
+
+TEST_CASE("a job whose worker 0 drifts names worker 0") {
+  const SimulatedJobResult result = run_job(job_that_drifts(3, 0));
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->loss.message() ==
+        "worker 0 (w0) has drifted from the others in step 8: \"all values\" differs from that of "
+        "2 other workers after 8 steps");
+}
+
+TEST_CASE("a job of two workers that differ names both") {
+  const SimulatedJobResult result = run_job(job_that_drifts(2, 1));
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->loss.message() ==
+        "the workers have drifted apart in step 8: \"all values\" of worker 0 differs from that of "
+        "worker 1 after 8 steps");
+  CHECK(result.ended);
+}

@@ -1,0 +1,91 @@
+// How a job ends when something happens while it ends, and what is told of it.
+
+#include <doctest/doctest.h>
+
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+using State = Coordinator::State;
+
+namespace {
+
+SimulatedJobOptions small_job() {
+  PlanRequest request;
+  request.workers = 3;
+  request.servers = 2;
+  request.global_batch = 3;
+  request.layers = {
+      {.name = "conv1", .type = "convolution", .tensors = {{"conv1.weight", 30'000, false}}},
+      {.name = "conv2", .type = "convolution", .tensors = {{"conv2.weight", 40'000, false}}}};
+  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
+  options.timeout = 3s;
+  return options;
+}
+
+SimulatedJobResult run_with(SimulatedJobOptions options, std::vector<Fault> faults) {
+  options.faults = std::move(faults);
+  return run_job(options);
+}
+
+}  // namespace
+
+TEST_CASE("whoever is lost when all steps are done, the job is finished") {
+  for (const Fault::Kind kind : {Fault::Kind::kCrash, Fault::Kind::kPause})
+    for (const NodeId who : {NodeId{Role::kServer, 0}, NodeId{Role::kServer, 1},
+                             NodeId{Role::kWorker, 0}, NodeId{Role::kWorker, 2}})
+      for (uint64_t event = 0; event < 6; ++event) {
+        const SimulatedJobResult result = run_with(
+            small_job(), {{.kind = kind, .at_event = event, .in = State::kConcluding, .a = who}});
+        CAPTURE(name_of(who));
+        CHECK(result.ended);
+        REQUIRE(result.outcome.has_value());
+        CHECK(result.outcome->finished);
+      }
+}
+
+TEST_CASE("told to halt when all steps are done, the job is finished") {
+  const SimulatedJobResult result =
+      run_with(small_job(), {{.kind = Fault::Kind::kHalt, .in = State::kConcluding}});
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->finished);
+}
+
+TEST_CASE("told to halt while a loss is looked into, the job ends with the loss") {
+  const SimulatedJobResult result = run_with(
+      small_job(), {{.kind = Fault::Kind::kPause, .at_event = 400, .a = {Role::kWorker, 1}},
+                    {.kind = Fault::Kind::kHalt, .in = State::kSuspecting}});
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 1});
+  CHECK(result.outcome->saved_step.has_value());
+}
+
+TEST_CASE("told to halt before the first step, the job ends and says so") {
+  for (const State state : {State::kGathering, State::kConnecting}) {
+    const SimulatedJobResult result =
+        run_with(small_job(), {{.kind = Fault::Kind::kHalt, .at_event = 3, .in = state}});
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.outcome->loss.why == "stopped before the first step");
+  }
+}
+
+TEST_CASE("of a node that is silent and comes back cut off, everybody says that it was silent") {
+  size_t lost = 0;
+  for (const auto pause_for : {3100ms, 3600ms, 6000ms})
+    for (uint64_t event = 300; event < 330; event += 3) {
+      const SimulatedJobResult result = run_with(small_job(), {{.kind = Fault::Kind::kPause,
+                                                                .at_event = event,
+                                                                .a = {Role::kWorker, 1},
+                                                                .pause_for = pause_for}});
+      CAPTURE(event);
+      CAPTURE(pause_for.count());
+      REQUIRE(result.outcome.has_value());
+      if (result.outcome->finished) continue;
+      ++lost;
+      CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 1});
+      CHECK(result.outcome->loss.why == "no sign of life for 3 s");
+      for (const auto& [rank, loss] : result.losses)
+        CHECK(loss.message().starts_with("worker 1 (w1) was lost"));
+    }
+  CHECK(lost >= 20);
+}
