@@ -10,7 +10,6 @@ namespace {
 const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
 const std::vector<std::string> kKinds{"peer", "stall", "drift", "error"};
 constexpr Range kRanks{.minimum = -1, .maximum = 65535};
-/// So that it fits the nanoseconds of a clock.
 constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
 
 void describe_facts(Fields& fields, std::vector<Fact>& facts) {
