@@ -106,8 +106,9 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
         "8 samples");
   CHECK(refusal({"cluster.workers=4", "cluster.logical_shards=2"}) ==
         "job.json: /cluster/logical_shards: expected at least \"workers\" (4), got 2");
-  CHECK(refusal({"cluster.timeout_s=0.1"}).starts_with(
-      "job.json: /cluster/timeout_s: expected a number in [0.5, 1000000], got 0.1"));
+  CHECK(refusal({"cluster.timeout_s=0.1"})
+            .starts_with(
+                "job.json: /cluster/timeout_s: expected a number in [0.5, 1000000], got 0.1"));
   CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
 }
 
