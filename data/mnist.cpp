@@ -1,6 +1,7 @@
 #include "data/mnist.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "core/file.h"
 #include "data/gzip.h"
@@ -43,10 +44,61 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
            ": no such file, and none with \".gz\"; the MNIST files are expected there"));
 }
 
-std::vector<std::byte> read_unpacked(const fs::path& path) {
+size_t header_bytes(int dimensions) { return 4 + 4 * static_cast<size_t>(dimensions); }
+
+/// The extents that a header tells, checked; `bytes` may end anywhere.
+std::vector<int64_t> read_header(std::span<const std::byte> bytes, int dimensions,
+                                 const std::string& name) {
+  const size_t header = header_bytes(dimensions);
+  if (bytes.size() < header)
+    throw RunError(text(name, ": expected a header of ", header, " bytes, got ", bytes.size()));
+  const uint32_t expected = 0x0800u | static_cast<uint32_t>(dimensions);
+  if (big_endian(bytes, 0) != expected)
+    throw RunError(text(name, ": byte 0: expected the magic number ", hex(expected),
+                        " (unsigned bytes, ", dimensions,
+                        dimensions == 1 ? " dimension" : " dimensions", "), got ",
+                        hex(big_endian(bytes, 0))));
+  std::vector<int64_t> extents;
+  uint64_t count = 1;
+  for (size_t i = 0; i < static_cast<size_t>(dimensions); ++i) {
+    const uint32_t extent = big_endian(bytes, 4 + 4 * i);
+    if (extent == 0 || count * extent > kMostBytes)
+      throw RunError(text(name, ": byte ", 4 + 4 * i,
+                          ": expected an extent of at least 1 and at most ", kMostBytes,
+                          " values in all, got ", extent));
+    extents.push_back(extent);
+    count *= extent;
+  }
+  return extents;
+}
+
+uint64_t product(const std::vector<int64_t>& extents) {
+  uint64_t count = 1;
+  for (int64_t extent : extents) count *= static_cast<uint64_t>(extent);
+  return count;
+}
+
+/// Inflates no more than the header in it announces.
+std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimensions,
+                                   const std::string& name) {
+  std::vector<std::byte> out;
+  std::optional<uint64_t> announced;
+  inflate(packed, kMostBytes, name, [&](std::span<const std::byte> piece) {
+    out.insert(out.end(), piece.begin(), piece.end());
+    const size_t header = header_bytes(dimensions);
+    if (!announced && out.size() >= header)
+      announced = header + product(read_header(out, dimensions, name));
+    if (announced && out.size() > *announced)
+      throw RunError(text(name, ": expected ", *announced,
+                          " bytes when decompressed, as its header says, got more"));
+  });
+  return out;
+}
+
+std::vector<std::byte> read_unpacked(const fs::path& path, int dimensions) {
   std::vector<std::byte> bytes;
   read_file(path, kMostBytes, bytes);
-  return is_gzip(bytes) ? inflate(bytes, kMostBytes, path.string()) : bytes;
+  return is_gzip(bytes) ? inflate_idx(bytes, dimensions, path.string()) : bytes;
 }
 
 void check_labels(const IdxFile& labels, const std::string& name) {
@@ -59,27 +111,10 @@ void check_labels(const IdxFile& labels, const std::string& name) {
 }  // namespace
 
 IdxFile parse_idx(std::span<const std::byte> bytes, int dimensions, const std::string& name) {
-  const size_t header = 4 + 4 * static_cast<size_t>(dimensions);
-  if (bytes.size() < header)
-    throw RunError(text(name, ": expected a header of ", header, " bytes, got ", bytes.size()));
-  const uint32_t expected = 0x0800u | static_cast<uint32_t>(dimensions);
-  if (big_endian(bytes, 0) != expected)
-    throw RunError(text(name, ": byte 0: expected the magic number ", hex(expected),
-                        " (unsigned bytes, ", dimensions,
-                        dimensions == 1 ? " dimension" : " dimensions", "), got ",
-                        hex(big_endian(bytes, 0))));
   IdxFile file;
-  uint64_t count = 1;
-  for (size_t i = 0; i < static_cast<size_t>(dimensions); ++i) {
-    const uint32_t extent = big_endian(bytes, 4 + 4 * i);
-    if (extent == 0 || count * extent > kMostBytes)
-      throw RunError(text(name, ": byte ", 4 + 4 * i,
-                          ": expected an extent of at least 1 and at most ", kMostBytes,
-                          " values in all, got ", extent));
-    file.extents.push_back(extent);
-    count *= extent;
-  }
-  file.values = bytes.subspan(header);
+  file.extents = read_header(bytes, dimensions, name);
+  const uint64_t count = product(file.extents);
+  file.values = bytes.subspan(header_bytes(dimensions));
   if (file.values.size() != count)
     throw RunError(text(name, ": expected ", count, " values after the header, got ",
                         file.values.size(), file.values.size() < count ? ": the file is cut" : ""));
@@ -90,8 +125,8 @@ std::unique_ptr<Dataset> open_mnist(const std::string& folder, const std::string
   const std::string prefix = split == "test" ? "t10k" : "train";
   const fs::path image_path = find_file(folder, prefix + "-images", "idx3-ubyte");
   const fs::path label_path = find_file(folder, prefix + "-labels", "idx1-ubyte");
-  const std::vector<std::byte> image_bytes = read_unpacked(image_path);
-  const std::vector<std::byte> label_bytes = read_unpacked(label_path);
+  const std::vector<std::byte> image_bytes = read_unpacked(image_path, 3);
+  const std::vector<std::byte> label_bytes = read_unpacked(label_path, 1);
   const IdxFile images = parse_idx(image_bytes, 3, image_path.string());
   const IdxFile labels = parse_idx(label_bytes, 1, label_path.string());
   if (images.extents[0] != labels.extents[0])

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "data/sample.h"
 
@@ -50,7 +51,39 @@ const stbi_uc* stb_bytes(std::span<const std::byte> bytes) {
   return reinterpret_cast<const stbi_uc*>(bytes.data());
 }
 
-[[noreturn]] void fail(const std::string& name) {
+constexpr std::string_view kPngBegin = "\x89PNG\r\n\x1a\n";
+constexpr size_t kPngHeader = 33;  ///< up to the end of its first chunk, IHDR
+
+uint32_t big_endian(std::span<const std::byte> bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value = (value << 8) | std::to_integer<uint32_t>(bytes[at + i]);
+  return value;
+}
+
+std::string_view words_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// What is wrong with a PNG; stb_image tries it as a BMP, too, and tells of that: "unknown image
+/// type". Empty where it is no PNG, or stb_image knows better.
+std::string png_fault(std::span<const std::byte> bytes) {
+  if (!words_of(bytes).starts_with(kPngBegin.substr(0, bytes.size()))) return "";
+  if (bytes.size() < kPngHeader)
+    return text("expected a PNG header of ", kPngHeader, " bytes, got ", bytes.size(),
+                ": the file is cut");
+  const int64_t width = big_endian(bytes, 16), height = big_endian(bytes, 20);
+  if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
+      width * height > kMostImagePixels)
+    return text("expected a PNG of at most ", kMostImagePixels, " pixels and ", STBI_MAX_DIMENSIONS,
+                " rows and columns, got ", height, "x", width);
+  if (words_of(bytes).find("IEND", kPngHeader) == std::string_view::npos)
+    return "the PNG has no end: the file is cut";
+  return "";
+}
+
+[[noreturn]] void fail(std::span<const std::byte> bytes, const std::string& name) {
+  const std::string fault = png_fault(bytes);
+  if (!fault.empty()) throw CorruptSample(text(name, ": ", fault));
   const char* reason = stbi_failure_reason();
   throw CorruptSample(
       text(name, ": cannot be decoded: ", reason != nullptr ? reason : "unknown reason"));
@@ -62,7 +95,7 @@ std::array<int64_t, 3> stb_image_size(std::span<const std::byte> bytes, const st
   int width = 0, height = 0, channels = 0;
   if (stbi_info_from_memory(stb_bytes(bytes), static_cast<int>(bytes.size()), &width, &height,
                             &channels) == 0)
-    fail(name);
+    fail(bytes, name);
   return {height, width, channels >= 3 ? 3 : 1};
 }
 
@@ -73,7 +106,7 @@ void stb_decode(std::span<const std::byte> bytes, const std::string& name, int c
       stbi_load_from_memory(stb_bytes(bytes), static_cast<int>(bytes.size()), &width, &height,
                             &own_channels, channels),
       &std::free);
-  if (pixels == nullptr) fail(name);
+  if (pixels == nullptr) fail(bytes, name);
   out.reshape(height, width, channels);
   std::memcpy(out.pixels.data(), pixels.get(), out.pixels.size());
 }

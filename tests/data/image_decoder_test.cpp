@@ -149,8 +149,18 @@ TEST_CASE("pnm, png and bmp") {
   Bytes bytes;
   for (unsigned char byte : png) bytes.push_back(static_cast<std::byte>(byte));
   CHECK(decoded(bytes, 3).pixels == std::vector<uint8_t>{255, 0, 0, 0, 0, 255});
+  Bytes large = bytes;
+  large[16] = std::byte{1};  // a width of 2^24 + 2
+  CHECK_THROWS_WITH_AS(decoded(large, 3),
+                       "f: expected a PNG of at most 67108864 pixels and 1048576 rows and columns, "
+                       "got 1x16777218",
+                       CorruptSample);
   bytes.resize(45);
-  CHECK_THROWS_AS(decoded(bytes, 3), CorruptSample);
+  CHECK_THROWS_WITH_AS(decoded(bytes, 3), "f: the PNG has no end: the file is cut", CorruptSample);
+  bytes.resize(20);
+  CHECK_THROWS_WITH_AS(decoded(bytes, 3),
+                       "f: expected a PNG header of 33 bytes, got 20: the file is cut",
+                       CorruptSample);
   Bytes bmp = made::bytes_of("BM");
   CHECK_THROWS_AS(decoded(bmp, 3), CorruptSample);
 }

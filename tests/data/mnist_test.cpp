@@ -91,3 +91,14 @@ TEST_CASE("mnist: missing files, other counts and labels out of range are refuse
   CHECK_THROWS_WITH(open_mnist(folder.text(), "train"),
                     doctest::Contains("the gzip data end too early: the file is cut"));
 }
+
+TEST_CASE("mnist: a gzipped file is inflated no further than its header says") {
+  const MnistFolder folder;
+  std::filesystem::remove(folder / "train-images-idx3-ubyte");
+  const std::string bomb = (folder / "train-images-idx3-ubyte.gz").string();
+  made::write(bomb, made::gzipped(idx(0x803, {3, 2, 4}, 1 << 20)));
+  CHECK_THROWS_WITH_AS(
+      open_mnist(folder.text(), "train"),
+      (bomb + ": expected 40 bytes when decompressed, as its header says, got more").c_str(),
+      RunError);
+}

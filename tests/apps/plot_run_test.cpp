@@ -1,0 +1,73 @@
+// scripts/plot-run on what a run may leave behind.
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/program.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::read_text;
+using trainer::TinyJob;
+using trainer::write_text;
+
+namespace {
+
+Finished plot(const TinyJob& job) {
+  const std::string script = std::string(POSEIDON_SOURCE_DIR) + "/scripts/plot-run";
+  return Program(script, {job.folder.string()}, job.folder).wait();
+}
+
+std::string train_line(int step, double loss) {
+  return "{\"type\":\"train\",\"step\":" + std::to_string(step) +
+         ",\"loss\":" + std::to_string(loss) + "}\n";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("plot-run: a name with & and <, a torn line, a config that is not there") {
+  const TinyJob job;
+  write_text(job.folder / "config.json", "{\"name\": \"cats & <dogs>\"}");
+  write_text(job.folder / "metrics.jsonl", train_line(1, 2) + train_line(2, 1) + "{\"type\":\"tr");
+  const Finished drawn = plot(job);
+  CHECK(drawn.code == 0);
+  CHECK(has(drawn.err, "a line that is no record is left out"));
+  CHECK(has(read_text(job.folder / "loss.svg"), ">cats &amp; &lt;dogs&gt;</text>"));
+  for (const char* config : {"{\"name\"", "[1]"}) {
+    write_text(job.folder / "config.json", config);
+    CHECK(plot(job).code == 0);
+  }
+  trainer::fs::remove(job.folder / "config.json");
+  CHECK(plot(job).code == 0);
+  CHECK(has(read_text(job.folder / "loss.svg"), ">" + job.folder.filename().string() + "</text>"));
+}
+
+TEST_CASE("plot-run: what cannot be drawn is said in one line") {
+  const TinyJob job;
+  const auto refused = [&] {
+    const Finished finished = plot(job);
+    CHECK(finished.code == 1);
+    CHECK(std::count(finished.err.begin(), finished.err.end(), '\n') == 1);
+    return finished.err;
+  };
+  const std::string metrics = (job.folder / "metrics.jsonl").string();
+  CHECK(refused() == "plot-run: " + metrics + ": cannot be read: No such file or directory\n");
+  write_text(metrics, "");
+  CHECK(refused() == "plot-run: " + metrics + ": no training steps in it\n");
+}
+
+TEST_CASE("plot-run: the smoothed line begins and ends at the data") {
+  const TinyJob job;
+  std::string lines;
+  for (int step = 1; step <= 100; ++step) lines += train_line(step, step < 100 ? 4 : 0);
+  write_text(job.folder / "metrics.jsonl", lines);
+  CHECK(plot(job).code == 0);
+  const std::string svg = read_text(job.folder / "loss.svg");
+  const size_t smooth = svg.find("stroke-width=\"2\"");
+  const size_t begin = svg.rfind("points=\"", smooth), end = svg.find('"', begin + 8);
+  const std::string points = svg.substr(begin + 8, end - begin - 8);
+  CHECK(points.ends_with(",332.0"));  // a loss of 0 lies on the axis
+}
