@@ -124,6 +124,16 @@ void Save::describe(Fields& fields) { describe_step(fields, step); }
 void Saved::describe(Fields& fields) { describe_step(fields, step); }
 void Finished::describe(Fields& fields) { describe_step(fields, step); }
 
+namespace {
+
+/// An error of the training loop begins with the step, which is said already.
+std::string without_step(const std::string& why, int64_t step) {
+  const std::string known = text("step ", step, ": ");
+  return why.starts_with(known) ? why.substr(known.size()) : why;
+}
+
+}  // namespace
+
 std::string Loss::message() const {
   const std::string node = name_of(who) + (address.empty() ? "" : " (" + address + ")");
   const std::string when = step == 0 ? " before the first step" : text(" in step ", step);
@@ -135,7 +145,7 @@ std::string Loss::message() const {
       return (who.role == Role::kCoordinator ? "the workers have drifted apart"
                                              : node + " has drifted from the others") +
              when + ": " + why;
-    case Kind::kError: return node + " failed" + when + ": " + why;
+    case Kind::kError: return node + " failed" + when + ": " + without_step(why, step);
   }
   return why;
 }

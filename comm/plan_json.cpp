@@ -3,6 +3,7 @@
 #include "comm/number_format.h"
 #include "comm/plan.h"
 #include "comm/slices.h"
+#include "core/counted.h"
 #include "core/error.h"
 #include "core/fields.h"
 
@@ -144,7 +145,7 @@ void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const Jso
     match_layer(plan.layers[i], layers[i], at);
     if (plan.layers[i].scheme == wrong)
       fail_at(at.at("scheme"),
-              text("got \"", name_of(wrong), "\" in a plan for ", plan.workers, " workers"));
+              text("got \"", name_of(wrong), "\" in a plan for ", counted(plan.workers, "worker")));
   }
 }
 

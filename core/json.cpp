@@ -1,6 +1,8 @@
 #include "core/json.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <vector>
@@ -53,7 +55,15 @@ class StrictCallback {
 std::string reason(const std::string& what) {
   const size_t end = what.find("syntax error");
   const size_t start = end == std::string::npos ? what.rfind("] ") : end;
-  return start == std::string::npos ? what : what.substr(start);
+  if (start == std::string::npos) return what;
+  return what.substr(end == std::string::npos ? start + 2 : start);
+}
+
+/// Where the number stands that "number overflow parsing '1e999'" speaks of.
+size_t place_of_number(std::string_view json_text, const std::string& what) {
+  const size_t begin = what.find('\''), end = what.rfind('\'');
+  if (begin == end) return 0;
+  return json_text.find(what.substr(begin + 1, end - begin - 1));
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -88,7 +98,9 @@ Json parse_json(std::string_view json_text, const std::string& file_name) {
     throw ConfigError(
         text(file_name, ":", at.line, ":", at.column, ": not valid JSON: ", reason(error.what())));
   } catch (const Json::exception& error) {
-    throw ConfigError(text(file_name, ": not valid JSON: ", reason(error.what())));
+    const LineColumn at = line_column(json_text, place_of_number(json_text, error.what()));
+    throw ConfigError(
+        text(file_name, ":", at.line, ":", at.column, ": not valid JSON: ", reason(error.what())));
   }
 }
 
@@ -97,8 +109,7 @@ Json read_json(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, failure))
     throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw ConfigError(text(path.string(), ": cannot be read: no such file or no permission"));
+  if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
   std::string content(kMaxBytes + 1, '\0');
   file.read(content.data(), static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<size_t>(file.gcount()));

@@ -1,5 +1,7 @@
 #include "layers/layer.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace poseidon::layers {
@@ -21,17 +23,43 @@ void Multipliers::describe(Fields& fields) {
 }
 
 void Multipliers::apply(std::vector<ParameterSpec>& parameters) const {
+  for (const auto& [key, factors] : {std::pair{"learning_rate_multipliers", &learning_rate},
+                                     std::pair{"decay_multipliers", &decay}})
+    if (factors->size() > parameters.size())
+      throw ConfigError(text("\"", key, "\": expected at most ", parameters.size(),
+                             parameters.size() == 1 ? " number" : " numbers",
+                             ", one for each parameter of the layer, got ", factors->size()));
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (i < learning_rate.size()) parameters[i].learning_rate_multiplier = learning_rate[i];
     if (i < decay.size()) parameters[i].decay_multiplier = decay[i];
   }
 }
 
+namespace {
+
+/// A text that is "" or one of `names`.
+void describe_name(Fields& fields, std::string_view key, std::string& value,
+                   std::vector<std::string> names, std::string_view doc) {
+  names.insert(names.begin(), "");
+  int index = static_cast<int>(std::find(names.begin(), names.end(), value) - names.begin());
+  fields.choice(key, index, names, doc);
+  value = names[static_cast<size_t>(index)];
+}
+
+}  // namespace
+
 void Choice::describe(Fields& fields) {
-  fields.text("layout", layout, "layout of the activations");
-  fields.text("forward", forward, "algorithm of the forward pass");
-  fields.text("backward_data", backward_data, "algorithm of the gradient of the input");
-  fields.text("backward_weights", backward_weights, "algorithm of the gradient of the weight");
+  std::vector<std::string> layouts;
+  for (const Layout each :
+       {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16})
+    layouts.push_back(layout_name(each));
+  const std::vector<std::string> algorithms{"direct", "winograd"};
+  describe_name(fields, "layout", layout, layouts, "layout of the activations");
+  describe_name(fields, "forward", forward, algorithms, "algorithm of the forward pass");
+  describe_name(fields, "backward_data", backward_data, algorithms,
+                "algorithm of the gradient of the input");
+  describe_name(fields, "backward_weights", backward_weights, algorithms,
+                "algorithm of the gradient of the weight");
 }
 
 void Layer::write_factors(const Bindings&, const FactorMemory&) {

@@ -41,6 +41,30 @@ void describe_layer(Fields& fields, Node& node) {
   fields.variant("type", type, layer_variants(node), "what the layer computes");
 }
 
+/// A key that no layer of its type has is named where it stands, not at a layer that takes it over.
+void check_defaults(const Json& network, const JsonPlace& top) {
+  if (!network.contains("defaults") || !network["defaults"].is_object()) return;
+  const JsonPlace place = top.at("defaults");
+  Node node;
+  std::map<std::string, std::vector<std::string>> keys_of_type;
+  std::vector<std::string> types;
+  for (const Variant& variant : layer_variants(node)) {
+    types.push_back(variant.name);
+    const Json schema = schema_of(variant.describe);
+    for (const auto& [key, unused] : schema["properties"].items())
+      keys_of_type[variant.name].push_back(key);
+  }
+  for (const auto& [type, values] : network["defaults"].items()) {
+    if (std::ranges::find(types, type) == types.end())
+      fail_at(place.at(type), "no layer type has this name" + suggestion(type, types));
+    if (!values.is_object()) continue;  // expand_layers refuses it
+    const std::vector<std::string>& keys = keys_of_type[type];
+    for (const auto& [key, value] : values.items())
+      if (std::ranges::find(keys, key) == keys.end())
+        fail_at(place.at(type).at(key), "unknown key" + suggestion(key, keys));
+  }
+}
+
 /// Topological order, stable: among the layers that are ready, the one that stands first in the
 /// file.
 std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
@@ -75,13 +99,23 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
   return order;
 }
 
+void check_fillers(const layers::Definition& definition, const JsonPlace& place) {
+  for (const layers::ParameterSpec& spec : definition.parameters())
+    if (const layers::Filler& filler = spec.filler;
+        filler.type == layers::FillerType::kUniform && filler.minimum > filler.maximum)
+      fail_at(place.at(spec.name + "_filler"), text("expected \"minimum\" <= \"maximum\", got ",
+                                                    filler.minimum, " and ", filler.maximum));
+}
+
 Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const JsonPlace& place) {
   Shape output;
   try {
     output = definition.infer(inputs);
+    static_cast<void>(definition.parameters());  // refuses too many multipliers
   } catch (const ConfigError& error) {
     fail_at(place, error.what());
   }
+  check_fillers(definition, place);
   int64_t count = 1;
   for (int64_t extent : output.extents())
     if (__builtin_mul_overflow(count, extent, &count) || count >= kMostElements)
@@ -154,6 +188,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch) : jso
   if (input_.count() >= kMostElements)
     fail_at(top.at("input"), text("the input ", input_.text(), " has 2^31 elements or more"));
 
+  check_defaults(json, top);
   std::vector<LayerEntry> entries = expand_layers(json, file);
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < entries.size(); ++i) index[entries[i].name] = i;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 
@@ -67,7 +68,7 @@ TEST_CASE("a text over the limit is refused before it is read") {
 
 TEST_CASE("files that cannot be read are named") {
   CHECK_THROWS_WITH_AS(read_json("no/such/file.json"),
-                       "no/such/file.json: cannot be read: no such file or no permission",
+                       "no/such/file.json: cannot be read: No such file or directory",
                        ConfigError);
   const std::string folder = std::filesystem::temp_directory_path().string();
   CHECK_THROWS_WITH_AS(read_json(folder), (folder + ": is a folder, expected a JSON file").c_str(),
@@ -91,4 +92,9 @@ TEST_CASE("the nearest name is offered when it is near") {
   CHECK(suggestion("strides", names) == "; did you mean \"stride\"?");
   CHECK(suggestion("momentum", names) == "");
   CHECK(nearest(std::string(10000, 'x'), names) == "");
+}
+
+TEST_CASE("json: a number that is too large is named with its line") {
+  CHECK(error_of<ConfigError>([] { parse_json("{\"a\": 1,\n \"b\": 1e999}", "f.json"); }) ==
+        "f.json:2:7: not valid JSON: number overflow parsing '1e999'");
 }

@@ -138,6 +138,31 @@ TEST_CASE("mistakes are named with their place") {
           .find("cannot be the input of a layer") != std::string::npos);
 }
 
+TEST_CASE("what is wrong under defaults is named there, not at a layer") {
+  const std::string layer = R"({"name": "r", "type": "relu"})";
+  const auto refused = [&](const std::string& defaults) {
+    return error_of(with_layers(layer, "\"defaults\": " + defaults + ", "));
+  };
+  CHECK(refused(R"({"rellu": {}})") ==
+        "n.json: /defaults/rellu: no layer type has this name; did you mean \"relu\"?");
+  CHECK(refused(R"({"relu": {"slop": 1}})") ==
+        "n.json: /defaults/relu/slop: unknown key; did you mean \"slope\"?");
+}
+
+TEST_CASE("more multipliers than parameters, and a filler upside down, are refused") {
+  CHECK(error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 2, "bias": false,
+                                 "learning_rate_multipliers": [1, 2]})")) ==
+        "n.json: /layers/0: \"learning_rate_multipliers\": expected at most 1 number, one for each "
+        "parameter of the layer, got 2");
+  CHECK(error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 2,
+                                 "decay_multipliers": [1, 0, 0]})")) ==
+        "n.json: /layers/0: \"decay_multipliers\": expected at most 2 numbers, one for each "
+        "parameter of the layer, got 3");
+  CHECK(error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 2, "bias_filler":
+                                 {"type": "uniform", "minimum": 1, "maximum": 0}})")) ==
+        "n.json: /layers/0/bias_filler: expected \"minimum\" <= \"maximum\", got 1 and 0");
+}
+
 TEST_CASE("a block that holds itself is refused") {
   const std::string error = error_of(with_layers(R"({"name": "b", "type": "block", "block": "x"})",
                                                  R"("blocks": {"x": {"layers": [
