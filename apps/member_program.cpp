@@ -1,13 +1,13 @@
 #include "apps/member_program.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
 #include <future>
 #include <iostream>
-#include <new>
 #include <thread>
 
+#include "apps/flag_checks.h"
+#include "apps/run_program.h"
 #include "apps/tls_options.h"
 #include "comm/address.h"
 #include "core/error.h"
@@ -66,22 +66,29 @@ int64_t rank_of_launcher() {
 
 void add_options(CLI::App& app, Words& words, bool computes) {
   MemberOptions& options = words.options;
-  app.add_option("--coordinator", options.coordinator, "HOST:PORT of poseidon-train")->required();
-  app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any that is free");
+  app.add_option("--coordinator", options.coordinator, "HOST:PORT of poseidon-train")
+      ->required()
+      ->check(address(1));
+  app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any that is free")
+      ->check(address());
   app.add_option("--advertise", options.advertise,
-                 "HOST:PORT where peers reach this one; port 0: as --listen");
+                 "HOST:PORT where peers reach this one; port 0: as --listen")
+      ->check(address());
   app.add_option("--secret-file", words.secret_file, "file with the cluster's secret");
-  add_tls_options(app, options.tls);
+  add_tls_options(app, options.tls, "Options");
   app.add_flag("--insecure", options.insecure,
                "allow to listen beyond loopback without a secret or TLS");
   app.add_option("--rank", options.wanted_rank,
-                 "rank to ask for; default: what srun or mpirun say, else any");
+                 "rank to ask for; default: what srun or mpirun say, else any")
+      ->check(whole_number(0, 4095));
   app.add_option("--join-timeout", words.join_timeout,
-                 "seconds to look for the coordinator; 0: for ever");
+                 "seconds to look for the coordinator; 0: for ever")
+      ->check(whole_number(0, 1000000000));
   app.add_flag("--once", words.once, "end after one job");
   if (!computes) return;
   app.add_option("--device", words.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
-  app.add_option("--threads", options.threads, "computing threads; 0: all cores");
+  app.add_option("--threads", options.threads, "computing threads; 0: all cores")
+      ->check(whole_number(0, 1024));
   app.add_option("--data-root", words.data_root,
                  "folder that holds the data of jobs; no file outside of it is read")
       ->envname("POSEIDON_DATA");
@@ -89,9 +96,11 @@ void add_options(CLI::App& app, Words& words, bool computes) {
                  "set by poseidon-train for its own processes: its run directory")
       ->group("");
   CLI::Option* server = app.add_option("--server-listen", words.server_listen,
-                                       "ADDR:PORT of a server in this same process; port 0: any");
+                                       "ADDR:PORT of a server in this same process; port 0: any")
+                            ->check(address());
   app.add_option("--server-advertise", words.server_advertise,
                  "HOST:PORT where workers reach that server; default: host of --advertise")
+      ->check(address())
       ->needs(server);
 }
 
@@ -103,25 +112,6 @@ int take_part_in_jobs(const Words& words, const MemberOptions& options, OneJob o
     if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))
       return static_cast<int>(end);
     std::this_thread::sleep_for(kBetweenJobs);
-  }
-}
-
-/// One line for what was thrown. Returns the exit code.
-int report(const char* name, const std::exception_ptr& thrown) {
-  const auto fail = [name](const std::string& message, int code) {
-    std::fprintf(stderr, "%s: %s\n", name, message.c_str());
-    return code;
-  };
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const ConfigError& error) {
-    return fail(error.what(), 2);
-  } catch (const RunError& error) {
-    return fail(error.what(), 1);
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory", 1);
-  } catch (const std::exception& error) {
-    return fail(std::string("internal error: ") + error.what(), 1);
   }
 }
 
@@ -160,6 +150,9 @@ int run_node(const char* name, const Words& words, OneJob one_job) {
 int run(const char* name, const char* description, bool computes, int count, char** arguments,
         OneJob one_job) {
   CLI::App app(description, name);
+  app.footer(
+      "docs/cluster.md: several machines, from the first daemon to losses. docs/security.md: whom "
+      "nodes trust.");
   app.set_version_flag("--version", std::string(name) + " " + POSEIDON_VERSION);
   Words words;
   add_options(app, words, computes);
@@ -188,11 +181,8 @@ int run(const char* name, const char* description, bool computes, int count, cha
 
 int run_member_program(const char* name, const char* description, bool computes, int count,
                        char** words, MemberEnd (*one_job)(const MemberOptions&, Log&)) {
-  try {
-    return run(name, description, computes, count, words, one_job);
-  } catch (...) {
-    return report(name, std::current_exception());
-  }
+  return run_program(name, count, words,
+                     [=] { return run(name, description, computes, count, words, one_job); });
 }
 
 }  // namespace poseidon::apps

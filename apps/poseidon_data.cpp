@@ -8,10 +8,14 @@
 #include <iostream>
 #include <string>
 
+#include "apps/flag_checks.h"
+#include "apps/run_program.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/opened_for_user.h"
+#include "core/printable.h"
 #include "data/dataset_config.h"
 #include "data/digits.h"
 #include "data/inspect.h"
@@ -55,7 +59,8 @@ void print_report(const PackReport& report, const std::string& output, bool json
     std::cout << result.dump(2) << "\n";
     return;
   }
-  std::cout << output << ": " << report.samples << " samples of " << report.classes << " classes";
+  std::cout << printable(output) << ": " << report.samples << " samples of " << report.classes
+            << " classes";
   if (report.skipped > 0) std::cout << ", " << report.skipped << " corrupt ones left out";
   std::cout << "\n";
 }
@@ -67,7 +72,9 @@ void pack(PackFlags& flags, Log& log) {
   options.shard_bytes = static_cast<uint64_t>(flags.shard_mb) << 20;
   options.on_error = flags.on_error == "skip" ? OnError::kSkip : OnError::kStop;
   if (flags.shuffle_seed >= 0) options.shuffle_seed = static_cast<uint64_t>(flags.shuffle_seed);
-  if (!flags.classes_from.empty()) options.classes = open_record_set(flags.classes_from)->classes();
+  if (!flags.classes_from.empty())
+    options.classes =
+        opened_for_user([&] { return open_record_set(flags.classes_from)->classes(); });
   print_report(pack_images(options, log, live_line("packed")), flags.output, flags.json);
 }
 
@@ -81,21 +88,21 @@ void add_pack(CLI::App& program, PackFlags& flags) {
   command->add_option("--prefix,--split", flags.options.prefix,
                       "path inside the input that holds the class folders, such as train");
   command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(apps::whole_number(1, 1 << 20))
       ->capture_default_str();
   command
       ->add_option("--resize", flags.options.resize_short,
                    "shrink larger images so that the shorter side has this length")
-      ->check(CLI::Range(1, 16384));
+      ->check(apps::whole_number(1, 16384));
   command->add_option("--quality", flags.options.quality, "JPEG quality of images shrunk")
-      ->check(CLI::Range(1, 100))
+      ->check(apps::whole_number(1, 100))
       ->capture_default_str();
   command->add_flag("--decode", flags.options.decode,
                     "keep pixels instead of image files: for small images");
   command->add_flag("--check-images", flags.options.check_images,
                     "decode every image once, to find damaged ones now");
   command->add_option("--shuffle-seed", flags.shuffle_seed, "pack in a random order of this seed")
-      ->check(CLI::NonNegativeNumber);
+      ->check(apps::whole_number(0));
   command->add_option("--classes-from", flags.classes_from,
                       "record set whose class list is used: for a test set with fewer classes");
   command->add_option("--on-error", flags.on_error, "what a corrupt image does")
@@ -113,13 +120,13 @@ struct InfoFlags {
 void print_description(const Json& result) {
   for (const auto& [key, value] : result.items()) {
     if (key == "classes") continue;
-    std::cout << key << ": " << (value.is_string() ? value.get<std::string>() : value.dump())
-              << "\n";
+    std::cout << key << ": "
+              << printable(value.is_string() ? value.get<std::string>() : value.dump()) << "\n";
   }
   const Json& classes = result["classes"];
   std::cout << "classes: " << classes.size();
   for (size_t i = 0; i < classes.size() && i < 10; ++i)
-    std::cout << (i == 0 ? ": " : ", ") << classes[i].get<std::string>();
+    std::cout << (i == 0 ? ": " : ", ") << printable(classes[i].get<std::string>());
   std::cout << (classes.size() > 10 ? ", ...\n" : "\n");
 }
 
@@ -131,7 +138,7 @@ Json shape_json(const Shape& shape) {
 void info(InfoFlags& flags, Log& log) {
   DatasetConfig& config = flags.config;
   config.type = flags.type.empty() ? guess_type(config.path) : flags.type;
-  const auto dataset = open_dataset(config);
+  const auto dataset = opened_for_user([&] { return open_dataset(config); });
   const DatasetDescription& about = dataset->description();
   Json result{{"type", config.type},
               {"source", about.source},
@@ -201,20 +208,20 @@ void add_make(CLI::App& program, MakeFlags& flags) {
   command->add_option("--output,-o", flags.output, "folder of the record set, new or empty")
       ->required();
   command->add_option("--samples", flags.samples, "number of samples")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->check(apps::whole_number(1, int64_t{1} << 32))
       ->capture_default_str();
   command->add_option("--seed", flags.seed, "which samples are generated")
-      ->check(CLI::NonNegativeNumber)
+      ->check(apps::whole_number(0))
       ->capture_default_str();
   command->add_option("--split", flags.split, "digits: train and test differ")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
-  command->add_option("--channels", flags.channels, "random")->check(CLI::Range(1, 255));
-  command->add_option("--height", flags.height, "random")->check(CLI::Range(1, 4096));
-  command->add_option("--width", flags.width, "random")->check(CLI::Range(1, 4096));
-  command->add_option("--classes", flags.classes, "random")->check(CLI::Range(1, 1000000));
+  command->add_option("--channels", flags.channels, "random")->check(apps::whole_number(1, 255));
+  command->add_option("--height", flags.height, "random")->check(apps::whole_number(1, 4096));
+  command->add_option("--width", flags.width, "random")->check(apps::whole_number(1, 4096));
+  command->add_option("--classes", flags.classes, "random")->check(apps::whole_number(1, 1000000));
   command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(apps::whole_number(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--json", flags.json, "the result as one JSON object");
 }
@@ -222,6 +229,8 @@ void add_make(CLI::App& program, MakeFlags& flags) {
 int run(int count, char** arguments) {
   CLI::App program{"Packs images into record sets, describes datasets, generates them."};
   program.require_subcommand(1);
+  program.set_version_flag("--version", std::string("poseidon-data ") + POSEIDON_VERSION);
+  program.footer("docs/record-format.md describes record sets byte by byte.");
   PackFlags pack_flags;
   InfoFlags info_flags;
   MakeFlags make_flags;
@@ -230,8 +239,10 @@ int run(int count, char** arguments) {
   add_make(program, make_flags);
   try {
     program.parse(count, arguments);
+  } catch (const CLI::Success& success) {
+    return program.exit(success, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : 2;
+    throw ConfigError(std::string(error.what()) + " (see poseidon-data --help)");
   }
   StandardErrorLog log;
   if (program.got_subcommand("pack")) pack(pack_flags, log);
@@ -243,13 +254,6 @@ int run(int count, char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  try {
-    return run(count, arguments);
-  } catch (const poseidon::ConfigError& error) {
-    std::cerr << "poseidon-data: " << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "poseidon-data: " << error.what() << "\n";
-    return 1;
-  }
+  return poseidon::apps::run_program("poseidon-data", count, arguments,
+                                     [=] { return run(count, arguments); });
 }

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 
+#include "apps/run_program.h"
 #include "apps/stop_signals.h"
 #include "apps/team_waits.h"
 #include "apps/train_options.h"
@@ -137,29 +137,12 @@ int run(int count, char** words) {
   return perform(*options, console);
 }
 
-int fail(const char* message, int code) {
-  std::fprintf(stderr, "poseidon-train: %s\n", message);
-  return code;
-}
-
 }  // namespace
 
 }  // namespace poseidon::apps
 
 int main(int count, char** words) {
-  using poseidon::apps::fail;
-  poseidon::apps::wait_without_spinning(words);
-  try {
-    return poseidon::apps::run(count, words);
-  } catch (const poseidon::ConfigError& error) {
-    return fail(error.what(), 2);
-  } catch (const poseidon::PeerLost& error) {
-    return fail(error.what(), 3);
-  } catch (const poseidon::RunError& error) {
-    return fail(error.what(), 1);
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory", 1);
-  } catch (const std::exception& error) {
-    return fail((std::string("internal error: ") + error.what()).c_str(), 1);
-  }
+  using namespace poseidon::apps;
+  wait_without_spinning(words);
+  return run_program("poseidon-train", count, words, [=] { return run(count, words); });
 }

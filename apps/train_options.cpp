@@ -4,8 +4,10 @@
 #include <array>
 #include <iostream>
 
+#include "apps/flag_checks.h"
 #include "apps/tls_options.h"
 #include "core/error.h"
+#include "trainer/run_directory.h"
 
 namespace poseidon::apps {
 
@@ -20,42 +22,81 @@ struct Words {
   std::array<bool, 6> actions{};  ///< check, plan, time, test, tune, reference
 };
 
+/// The groups of --help, by what one wants to do.
+constexpr const char* kTrainGroup = "Train";
+constexpr const char* kOtherGroup = "Do something else with the job (one of)";
+constexpr const char* kClusterGroup = "Several workers";
+constexpr const char* kOutputGroup = "What is printed";
+
+constexpr const char* kFooter =
+    "\nExamples:\n"
+    "  poseidon-train configs/lenet-digits.json --output runs/digits --set train.steps=200\n"
+    "  poseidon-train --resume runs/digits\n"
+    "  poseidon-train --resume runs/digits --test\n"
+    "  poseidon-train configs/lenet-digits.json --workers 2 --check --json\n"
+    "\nFurther: README.md (recipes), docs/config.md (every key of job and network files),\n"
+    "docs/cluster.md (several machines), docs/plan.md, docs/security.md, docs/trace.md";
+
+void add_train_options(CLI::App& app, Words& words) {
+  const auto option = [&](const char* name, auto& value, const char* doc) {
+    return app.add_option(name, value, doc)->group(kTrainGroup);
+  };
+  option("CONFIG", words.config, "job file; --resume has its own");
+  option("--set", words.options.overrides, "PATH=VALUE: override a value of the job")
+      ->take_all()
+      ->allow_extra_args(false);
+  option("--output", words.output, "run directory; default: runs/<name>-<date>-<time>");
+  option("--resume", words.resume, "go on: a run directory, or a checkpoint in one");
+  option("--weights", words.weights, "begin with the weights of a safetensors file");
+  option("--max-steps", words.options.max_steps, "stop after this step of the job")
+      ->check(whole_number(0));
+  option("--threads", words.threads, "computing threads; 0: all cores")->check(whole_number(0));
+  option("--device", words.device, "what computes: cpu");
+}
+
 void add_actions(CLI::App& app, Words& words) {
-  app.add_flag("--check", words.actions[0], "check job and network, print layers and memory");
-  app.add_flag("--plan", words.actions[1], "print the communication plan");
-  app.add_flag("--time", words.actions[2], "time each layer");
-  app.add_flag("--test", words.actions[3], "test the weights of --resume or --weights");
-  app.add_flag("--tune", words.actions[4], "time the choices of each layer");
+  const auto flag = [&](const char* name, bool& value, const char* doc) {
+    app.add_flag(name, value, doc)->group(kOtherGroup);
+  };
+  flag("--check", words.actions[0], "check job and network, print layers and memory");
+  flag("--plan", words.actions[1], "print the communication plan");
+  flag("--time", words.actions[2], "time each layer");
+  flag("--test", words.actions[3], "test the weights of --resume or --weights");
+  flag("--tune", words.actions[4], "time the choices of each layer");
   app.add_option("--schema", words.options.schema, "print a JSON Schema: job or network")
-      ->check(CLI::IsMember({"job", "network"}));
+      ->check(CLI::IsMember({"job", "network"}))
+      ->group(kOtherGroup);
+  app.add_option("--times", words.times, "with --plan: the output of --time --json")
+      ->group(kOtherGroup);
   app.add_flag("--reference", words.actions[5], "print docs/config.md")->group("");
 }
 
-void add_options(CLI::App& app, Words& words) {
-  app.add_option("CONFIG", words.config, "job file");
-  app.add_option("--set", words.options.overrides, "PATH=VALUE: override a value of the job")
-      ->take_all()
-      ->allow_extra_args(false);
-  app.add_option("--output", words.output, "run directory; default: runs/<name>-<date>-<time>");
-  app.add_option("--resume", words.resume, "go on: a run directory or a checkpoint");
-  app.add_flag("--replan", words.options.replan, "with --resume: choose anew (may change bits)");
-  app.add_option("--weights", words.weights, "begin with the weights of a safetensors file");
-  app.add_option("--max-steps", words.options.max_steps, "stop after this step of the job")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--threads", words.threads, "computing threads; 0: all cores");
-  app.add_option("--device", words.device, "what computes: cpu");
-  app.add_option("--workers", words.workers, "processes that compute");
-  app.add_option("--servers", words.servers, "processes that add gradients");
-  app.add_option("--listen", words.listen, "ADDR:PORT for daemons to join");
-  app.add_flag("--external", words.external, "wait for daemons");
-  app.add_option("--secret-file", words.secret_file, "with --external: the cluster's secret");
-  add_tls_options(app, words.options.tls);
-  app.add_flag("--insecure", words.options.insecure,
-               "with --external: allow to listen beyond loopback without a secret or TLS");
-  app.add_option("--times", words.times, "with --plan: the output of --time --json");
-  app.add_flag("--trace", words.options.trace,
-               "write trace.json: who did what when in the last steps, for ui.perfetto.dev");
-  app.add_flag("--json", words.options.json, "the result as one JSON object on standard output");
+void add_cluster_options(CLI::App& app, Words& words) {
+  const auto option = [&](const char* name, auto& value, const char* doc) {
+    return app.add_option(name, value, doc)->group(kClusterGroup);
+  };
+  const auto flag = [&](const char* name, bool& value, const char* doc) {
+    app.add_flag(name, value, doc)->group(kClusterGroup);
+  };
+  option("--workers", words.workers, "processes that compute")->check(whole_number(1));
+  option("--servers", words.servers, "processes that add gradients")->check(whole_number(0));
+  flag("--replan", words.options.replan, "with --resume: choose anew (may change bits)");
+  flag("--external", words.external, "wait for daemons on this and other machines");
+  option("--listen", words.listen, "with --external: ADDR:PORT for daemons to join")
+      ->check(address());
+  option("--secret-file", words.secret_file, "with --external: the cluster's secret");
+  add_tls_options(app, words.options.tls, kClusterGroup);
+  flag("--insecure", words.options.insecure,
+       "with --external: allow to listen beyond loopback without a secret or TLS");
+}
+
+void add_output_options(CLI::App& app, Words& words) {
+  const auto flag = [&](const char* name, bool& value, const char* doc) {
+    app.add_flag(name, value, doc)->group(kOutputGroup);
+  };
+  flag("--json", words.options.json, "the result as one JSON object on standard output");
+  flag("--trace", words.options.trace,
+       "write trace.json: who did what when in the last steps, for ui.perfetto.dev");
 }
 
 Action action_of(const Words& words) {
@@ -97,6 +138,14 @@ void check_cluster_words(const Words& words) {
   if (!words.external && !words.listen.empty())
     throw ConfigError("--listen " + words.listen +
                       ": expected --external beside it; local processes need no address");
+  if (!words.external && !words.secret_file.empty())
+    throw ConfigError("--secret-file " + words.secret_file +
+                      ": expected --external beside it; local processes have a secret of their "
+                      "own");
+  if (!words.external && words.options.insecure)
+    throw ConfigError(
+        "--insecure: expected --external beside it; local processes talk over "
+        "loopback");
   if (!words.external && words.options.tls.given())
     throw ConfigError(
         "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; local "
@@ -105,8 +154,7 @@ void check_cluster_words(const Words& words) {
 
 std::filesystem::path config_of(const Words& words) {
   if (!words.config.empty()) return words.config;
-  const std::filesystem::path own = std::filesystem::path(words.resume) / "config.json";
-  if (!words.resume.empty() && std::filesystem::exists(own)) return own;
+  if (!words.resume.empty()) return trainer::job_file_of(words.resume);
   throw ConfigError("a job file is missing: poseidon-train CONFIG.json (see --help)");
 }
 
@@ -116,8 +164,12 @@ std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
   CLI::App app("Trains a convolutional network from a JSON job file.", "poseidon-train");
   app.set_version_flag("--version", std::string("poseidon-train ") + POSEIDON_VERSION);
   Words words;
-  add_options(app, words);
+  app.footer(kFooter);
+  app.get_formatter()->column_width(28);
+  add_train_options(app, words);
   add_actions(app, words);
+  add_cluster_options(app, words);
+  add_output_options(app, words);
   try {
     app.parse(count, words_in);
   } catch (const CLI::Success& success) {

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/counted.h"
+#include "core/printable.h"
+
 namespace poseidon::apps {
 
 namespace {
@@ -34,7 +37,11 @@ std::string megabytes_text(const Json& bytes) {
   return words.data();
 }
 
-std::string name_of(const Json& object) { return object["name"].get<std::string>(); }
+/// A text of the result, which may hold the name of anything.
+std::string text_of(const Json& object, const char* key) {
+  return printable(object[key].get<std::string>());
+}
+std::string name_of(const Json& object) { return text_of(object, "name"); }
 
 constexpr size_t kWaitsShown = 4, kLayersShown = 16, kWorkersShown = 16;
 
@@ -48,7 +55,7 @@ std::string waits_text(const Json& waits) {
   for (size_t i = 0; i < std::min(waits.size(), kWaitsShown); ++i) {
     std::array<char, 32> seconds{};
     std::snprintf(seconds.data(), seconds.size(), " %.2f", waits[i]["s"].get<double>());
-    out += (i > 0 ? ", " : "") + waits[i]["layer"].get<std::string>() + seconds.data();
+    out += (i > 0 ? ", " : "") + text_of(waits[i], "layer") + seconds.data();
   }
   return out + (waits.size() > kWaitsShown ? ", ..." : "");
 }
@@ -81,8 +88,7 @@ void print_layers(const Json& all) {
   std::printf("\n");
   std::printf(kRow, "layer", "scheme", "MB moved", "MB planned");
   for (size_t i = 0; i < std::min(layers.size(), kLayersShown); ++i)
-    std::printf(kRow, name_of(*layers[i]).c_str(),
-                (*layers[i])["scheme"].get<std::string>().c_str(),
+    std::printf(kRow, name_of(*layers[i]).c_str(), text_of(*layers[i], "scheme").c_str(),
                 megabytes_text((*layers[i])["bytes"]).c_str(),
                 megabytes_text((*layers[i])["planned_bytes"]).c_str());
   print_rest(layers.size(), kLayersShown, "layers");
@@ -97,7 +103,7 @@ void print_check(const Json& check) {
   std::printf("%-28s %-14s %-20s %12s\n", "layer", "type", "output", "parameters");
   for (const Json& layer : check["layers"])
     std::printf("%-28s %-14s %-20s %12lld\n", name_of(layer).c_str(),
-                layer["type"].get<std::string>().c_str(), shape_text(layer["output_shape"]).c_str(),
+                text_of(layer, "type").c_str(), shape_text(layer["output_shape"]).c_str(),
                 layer["parameters"].get<long long>());
   std::printf(
       "%s: %lld parameters (%.1f MiB), activations %.1f MiB for a batch of %lld\n",
@@ -110,20 +116,21 @@ void print_plan(const Json& plan) {
   constexpr const char* kRow = "%-28s %-12s %15s %12s %12s %12s  %s\n";
   std::printf(kRow, "layer", "type", "M x N", "PS MB", "SFB MB", "MB", "scheme");
   for (const Json& layer : plan["layers"])
-    std::printf(kRow, name_of(layer).c_str(), layer["type"].get<std::string>().c_str(),
+    std::printf(kRow, name_of(layer).c_str(), text_of(layer, "type").c_str(),
                 size_text(layer["rows"].get<int64_t>(), layer["columns"].get<int64_t>()).c_str(),
                 megabytes_text(layer["ps_bytes"]).c_str(),
                 megabytes_text(layer["sfb_bytes"]).c_str(), megabytes_text(layer["bytes"]).c_str(),
-                layer["scheme"].get<std::string>().c_str());
-  std::printf(
-      "%lld workers, %lld servers, %g samples a worker: %s MB a node and step, sent and received\n",
-      plan["workers"].get<long long>(), plan["servers"].get<long long>(),
-      plan["batch_per_worker"].get<double>(), megabytes_text(plan["bytes_per_node"]).c_str());
+                text_of(layer, "scheme").c_str());
+  std::printf("%s, %s, %g samples a worker: %s MB a node and step, sent and received\n",
+              counted(plan["workers"].get<int64_t>(), "worker").c_str(),
+              counted(plan["servers"].get<int64_t>(), "server").c_str(),
+              plan["batch_per_worker"].get<double>(),
+              megabytes_text(plan["bytes_per_node"]).c_str());
   std::printf("%zu chunks; the fullest server holds %.3f times the mean\n", plan["chunks"].size(),
               plan["hottest_shard_over_mean"].get<double>());
   if (const double step_ms = plan["predicted_step_ms"].get<double>(); step_ms > 0)
     std::printf("a step is predicted to take %.2f ms, overlap: %s\n", step_ms,
-                plan["overlap"].get<std::string>().c_str());
+                text_of(plan, "overlap").c_str());
 }
 
 void print_timing(const Json& timing) {
@@ -133,7 +140,7 @@ void print_timing(const Json& timing) {
               "Gflop/s");
   for (const Json& layer : timing["layers"])
     std::printf("%-28s %-14s %10.3f %10.3f %7.1f %10.1f %10.1f\n", name_of(layer).c_str(),
-                layer["type"].get<std::string>().c_str(), layer["forward_ms"].get<double>(),
+                text_of(layer, "type").c_str(), layer["forward_ms"].get<double>(),
                 layer["backward_ms"].get<double>(), 100 * layer["share"].get<double>(),
                 layer["forward_gflops"].get<double>(), layer["backward_gflops"].get<double>());
   const double forward = timing["forward_ms"].get<double>();
@@ -150,7 +157,7 @@ void print_timing(const Json& timing) {
 
 void print_test(const Json& test) {
   std::printf("%s: loss %.4f, accuracy %.2f %% (top 5: %.2f %%) of %lld samples\n",
-              test["weights"].get<std::string>().c_str(), test["loss"].get<double>(),
+              text_of(test, "weights").c_str(), test["loss"].get<double>(),
               100 * test["top1"].get<double>(), 100 * test["top5"].get<double>(),
               test["samples"].get<long long>());
 }
@@ -166,7 +173,7 @@ void print_summary(const Json& summary) {
     print_times(summary["time"]);
     print_layers(summary["layers"]);
   }
-  std::printf("results in %s\n", summary["output"].get<std::string>().c_str());
+  std::printf("results in %s\n", text_of(summary, "output").c_str());
 }
 
 }  // namespace poseidon::apps

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/opened_for_user.h"
 #include "data/image_decoder.h"
 #include "data/image_folder.h"
 #include "data/image_source.h"
@@ -96,7 +97,8 @@ class Packer {
 PackReport pack_images(const PackOptions& options, Log& log, const PackProgress& progress) {
   // The writer comes first: it sees that the output is free before an archive is unpacked.
   RecordWriter writer(options.output, options.shard_bytes);
-  const auto source = open_image_source(options.input, options.prefix, writer.work_folder());
+  const auto source = opened_for_user(
+      [&] { return open_image_source(options.input, options.prefix, writer.work_folder()); });
   const auto& entries = source->entries();
   const std::vector<std::string>& classes =
       options.classes.empty() ? source->classes() : options.classes;

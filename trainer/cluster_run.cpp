@@ -28,7 +28,7 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
       options_(options),
       cluster_(cluster),
       console_(console),
-      resumed_(options.resume.empty() ? nullptr : open_checkpoint(options.resume, console)),
+      resumed_(resumed_checkpoint(job, options.resume, console)),
       measured_(MeasuredPlan::wanted(job, resumed_.get(), options.replan)
                     ? std::optional<MeasuredPlan>(job)
                     : std::nullopt),

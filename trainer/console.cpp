@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/printable.h"
+
 namespace poseidon::trainer {
 
 namespace {
@@ -29,7 +31,7 @@ void Console::write(std::string_view line) {
   MutexLock lock(mutex_);
   std::string out;
   if (!shown_.empty()) out += kClear;
-  out += line;
+  out += printable(line);
   out += '\n';
   put(out + shown_);
 }
@@ -37,7 +39,7 @@ void Console::write(std::string_view line) {
 void Console::show(std::string_view line) {
   if (!live()) return;
   MutexLock lock(mutex_);
-  shown_ = cut_to_row(line);
+  shown_ = cut_to_row(printable(line));
   put(std::string(kClear) + shown_);
 }
 

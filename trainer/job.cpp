@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/opened_for_user.h"
 #include "trainer/overrides.h"
 
 namespace poseidon::trainer {
@@ -97,7 +98,7 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
   if (!train && !config.has_transform) config.transform = job.config.data.train.transform;
   const JsonPlace place{job.file, train ? "/data/train" : "/data/test"};
   PreparedData prepared;
-  prepared.dataset = data::open_dataset(config);
+  prepared.dataset = opened_for_user([&] { return data::open_dataset(config); });
   const data::DatasetDescription& known = prepared.dataset->description();
   const auto classes = static_cast<int64_t>(known.classes.size());
   if (classes > job.network->classes())
@@ -111,10 +112,12 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
     log.warning(text(place.file, ": ", place.pointer, ": ", known.source, ": ", remark));
   const Shape& input = job.network->input();
   try {
-    prepared.transform = std::make_unique<data::Transform>(
-        config.transform, Shape{input.channels(), input.height(), input.width()},
-        train ? data::Phase::kTrain : data::Phase::kTest,
-        static_cast<uint64_t>(job.config.train.seed), known.shape);
+    prepared.transform = opened_for_user([&] {
+      return std::make_unique<data::Transform>(
+          config.transform, Shape{input.channels(), input.height(), input.width()},
+          train ? data::Phase::kTrain : data::Phase::kTest,
+          static_cast<uint64_t>(job.config.train.seed), known.shape);
+    });
   } catch (const ConfigError& error) {
     fail_at(place, text("for the input ", input.channels(), "x", input.height(), "x", input.width(),
                         " of network \"", job.network->name(), "\": ", error.what()));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "core/log.h"
@@ -9,6 +10,11 @@
 
 /// Whether a job goes on with what a checkpoint holds.
 namespace poseidon::trainer {
+
+/// The checkpoint that "--resume" names, opened; null for an empty path. Throws ConfigError when
+/// there is none, none is whole, or it is that of another network.
+std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
+                                               Log& log);
 
 /// Throws ConfigError when the samples used so far are not those of whole steps of this job;
 /// `named` is what the user gave.

@@ -87,7 +87,7 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
     : job_(job),
       options_(options),
       console_(console),
-      resumed_(options.resume.empty() ? nullptr : open_checkpoint(options.resume, console)),
+      resumed_(resumed_checkpoint(job, options.resume, console)),
       train_data_(open_data(job, DataPart::kTrain, console)),
       test_data_(open_test_data(job, train_data_, console)),
       steps_(steps_of(job.config.train, job.config.global_batch(), train_data_.dataset->size())),
@@ -275,8 +275,7 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
   if (options.resume.empty() && options.weights.empty())
     throw ConfigError("--test needs weights: --resume RUN_DIR|FILE, or --weights FILE");
   const PreparedData data = open_data(job, DataPart::kTest, console);
-  const auto checkpoint =
-      options.resume.empty() ? nullptr : open_checkpoint(options.resume, console);
+  const auto checkpoint = resumed_checkpoint(job, options.resume, console);
   Engine engine(job, {.training = false, .choices = choices_of(job)}, console);
   engine.net().initialize(static_cast<uint64_t>(job.config.train.seed));
   const fs::path weights = checkpoint ? checkpoint->weights_file() : options.weights;

@@ -43,6 +43,19 @@ fs::path run_directory_of(const fs::path& run_or_file) {
   return fs::exists(run / "config.json") ? run : fs::path();
 }
 
+fs::path job_file_of(const fs::path& run_or_file) {
+  const std::string named = "--resume " + run_or_file.string();
+  if (!fs::exists(run_or_file)) throw ConfigError(named + ": no such run directory or file");
+  const fs::path run = run_directory_of(run_or_file);
+  if (run.empty())
+    throw ConfigError(named +
+                      ": lies in no run directory, which has the job in config.json; expected the "
+                      "job file before it: poseidon-train CONFIG.json --resume ...");
+  if (!fs::exists(run / "config.json"))
+    throw ConfigError(named + ": expected a run directory, but there is no config.json in it");
+  return run / "config.json";
+}
+
 RunDirectory open_run_directory(const fs::path& output, const fs::path& resume,
                                 const std::string& name) {
   const fs::path resumed = resume.empty() ? fs::path() : run_directory_of(resume);

@@ -30,6 +30,10 @@ class RunDirectory {
 /// checkpoint that lies in none.
 std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file);
 
+/// The job file of the run that "--resume" names, itself or by one of its checkpoints. Throws
+/// ConfigError that says what is missing.
+std::filesystem::path job_file_of(const std::filesystem::path& run_or_file);
+
 /// The run directory that is asked for, made: `output`, else the one that `resume` names, which is
 /// gone on with, else a new one for a job called `name`.
 RunDirectory open_run_directory(const std::filesystem::path& output,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/opened_for_user.h"
 
 namespace poseidon::trainer {
 
@@ -96,7 +97,7 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
 MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors) {
   if (!std::filesystem::exists(path))
     throw ConfigError("--weights " + path.string() + ": no such file");
-  const SafetensorsFile file(path);
+  const SafetensorsFile file = opened_for_user([&] { return SafetensorsFile(path); });
   MatchReport match;
   for (const NamedTensor& tensor : tensors.weights) {
     const auto* entry = file.find(tensor.name);

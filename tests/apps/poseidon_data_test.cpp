@@ -67,7 +67,7 @@ TEST_CASE("poseidon-data makes record sets and mean images") {
         "poseidon-data: " + out + ": exists already; expected a new or empty folder\n");
 }
 
-TEST_CASE("poseidon-data: mistakes end with 2, damage with 1, and leave nothing") {
+TEST_CASE("poseidon-data: mistakes end with 2, damaged samples with 1, and leave nothing") {
   const made::Folder folder;
   write_images(folder);
   const std::string in = (folder / "in").string(), out = (folder / "out").string();
@@ -76,6 +76,13 @@ TEST_CASE("poseidon-data: mistakes end with 2, damage with 1, and leave nothing"
   CHECK(run(folder, {"pack", in}).code == 2);
   CHECK(run(folder, {"pack", in, "--output", out, "--quality", "101"}).code == 2);
   CHECK(run(folder, {"pack", in, "--prefix", "valid", "--output", out}).code == 2);
+  made::write(folder / "torn.tar", made::bytes_of("torn"));
+  CHECK(run(folder, {"pack", (folder / "torn.tar").string(), "--output", out}).code == 2);
+  made::write(folder / "set/records.json", made::bytes_of("torn"));
+  CHECK(run(folder, {"info", (folder / "set").string()}).code == 2);
+  CHECK(
+      run(folder, {"make", "digits", "--output", out, "--samples", "99999999999999999999"}).code ==
+      2);
   made::write(folder / "in/train/cat/x.jpg", made::bytes_of("torn"));
   const Finished torn = run(folder, {"pack", in, "--prefix", "train", "--output", out});
   CHECK(torn.code == 1);

@@ -122,6 +122,13 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan beside it"));
   CHECK(has(refused({"--external"}), "--external: expected --listen ADDR:PORT beside it"));
   CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external beside it"));
+  CHECK(has(refused({"--secret-file", "s"}), "--secret-file s: expected --external beside it"));
+  CHECK(has(refused({"--insecure"}), "--insecure: expected --external beside it"));
+  CHECK(has(refused({"--external", "--listen", "nonsense"}), "\"nonsense\" is no address"));
+  for (const char* number : {"-1", "99999999999999999999", "3.5", "x", ""})
+    CHECK(has(refused({"--max-steps", number}),
+              std::string("--max-steps: expected a whole number >= 0, got ") + number + " (see"));
+  CHECK(has(refused({"--workers", "99999999999999999999"}), "expected a whole number >= 1"));
   CHECK(has(refused({"--device", "cpu:2"}), "distributed training, which is not in this build"));
   CHECK(has(refused({"--device", "cuda"}), "this build computes on \"cpu\" only"));
   CHECK(has(refused({"--check", "--time"}), "expected at most one of"));
@@ -130,6 +137,139 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(none.code == 2);
   CHECK(has(none.err, "/no/job.json: cannot be read"));
   CHECK(Program("poseidon-train", {}, job.folder).wait().code == 2);
+}
+
+TEST_CASE("--resume names what is missing, and takes a checkpoint of a run") {
+  const TinyJob job;
+  const auto resumed = [&](const fs::path& what) {
+    return Program("poseidon-train", {"--resume", what.string(), "--json"}, job.folder).wait();
+  };
+  const Finished typo = resumed(job.folder / "no-run");
+  CHECK(typo.code == 2);
+  CHECK(typo.err == "poseidon-train: --resume " + (job.folder / "no-run").string() +
+                        ": no such run directory or file\n");
+  const Finished empty = resumed(job.folder);
+  CHECK(empty.code == 2);
+  CHECK(has(empty.err, "expected a run directory, but there is no config.json in it"));
+
+  const std::string output = (job.folder / "run").string();
+  CHECK(run(job, {"--output", output, "--max-steps", "4"}).code == 0);
+  fs::copy(output + "/checkpoints/step-4.state", job.folder / "step-4.state");
+  const Finished lone = resumed(job.folder / "step-4.state");
+  CHECK(lone.code == 2);
+  CHECK(has(lone.err, "lies in no run directory"));
+  fs::copy(output, output + "2", fs::copy_options::recursive);
+  for (const char* file : {"run/checkpoints/step-4.safetensors", "run2/checkpoints/step-4.state"}) {
+    const Finished finished = resumed(job.folder / file);
+    CHECK(finished.code == 0);
+    CHECK(Json::parse(finished.out)["steps"] == 9);
+  }
+}
+
+TEST_CASE("a checkpoint of another network is refused as that") {
+  const TinyJob job;
+  const std::string output = (job.folder / "run").string();
+  CHECK(run(job, {"--output", output, "--max-steps", "2"}).code == 0);
+  std::string network = trainer::kTinyNetwork;
+  network.replace(network.find("\"outputs\": 5"), 12, "\"outputs\": 7");
+  trainer::write_text(job.folder / "tiny_network.json", network);
+  const Finished refused = run(job, {"--resume", output, "--output", output + "2"});
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err,
+            "a checkpoint of another network, \"tiny\" (6 layers): its "
+            "\"conv.weight\" has another shape, expected 7x2x3x3"));
+}
+
+TEST_CASE("exit code 2: what the user named cannot be used, if only that it is damaged") {
+  const TinyJob job;
+  const auto code = [&](std::vector<std::string> words) { return run(job, std::move(words)).code; };
+  const auto file = [&](const char* name, const std::string& content) {
+    trainer::write_text(job.folder / name, content);
+    return (job.folder / name).string();
+  };
+  const std::string junk = file("junk.safetensors", "junk");
+  CHECK(code({"--weights", "/no/such.safetensors"}) == 2);
+  CHECK(code({"--weights", junk}) == 2);
+  CHECK(code({"--test", "--weights", junk}) == 2);
+  CHECK(code({"--set", "device.choices=" + file("c.json", "{\"conv\": {\"layout\": \"wide\"}}")}) ==
+        2);
+  CHECK(code({"--set", "comm.plan=" + file("p.json", "{}")}) == 2);
+  const std::string mnist = job.folder / "mnist";
+  fs::create_directories(mnist);
+  const std::vector<std::string> data{"--set", "data.train.type=mnist", "--set",
+                                      "data.train.path=" + mnist};
+  CHECK(code(data) == 2);
+  file("mnist/train-images-idx3-ubyte", "torn");
+  file("mnist/train-labels-idx1-ubyte", "torn");
+  CHECK(code(data) == 2);
+  std::vector<std::string> workers = data;
+  workers.insert(workers.end(), {"--workers", "2"});
+  CHECK(code(workers) == 2);
+  CHECK(code({"--set", "data.train.transform.mean_image=" + file("m.pfm", "torn")}) == 2);
+  file("job.json", "{\"name\": 1e999");
+  CHECK(code({}) == 2);
+}
+
+TEST_CASE("exit code 2: paths that cannot be looked at, and words that are no UTF-8") {
+  const TinyJob job;
+  fs::create_symlink("loop", job.folder / "loop");
+  const std::string loop = (job.folder / "loop").string(), overlong(5000, 'x');
+  const auto refused = [&](const std::vector<std::string>& words) {
+    const Finished finished = run(job, words);
+    CHECK(finished.code == 2);
+    CHECK_FALSE(has(finished.err, "internal error"));
+    return finished.err;
+  };
+  for (const std::string& path : {loop, overlong, loop + "/inside"}) {
+    refused({"--resume", path});
+    refused({"--weights", path});
+    refused({"--output", path});
+    refused({"--set", "network=" + path});
+    refused({"--set", "data.train.type=images", "--set", "data.train.path=" + path});
+    CHECK(Program("poseidon-train", {path}, job.folder).wait().code == 2);
+  }
+  CHECK(has(refused({"--output", "r\xffn"}),
+            "word 3 of the command line, \"r\\xffn\": expected UTF-8, got other bytes"));
+}
+
+TEST_CASE("output that cannot be written is an error") {
+  const TinyJob job;
+  const Finished full = Program("poseidon-train", {(job.folder / "job.json").string(), "--check"},
+                                job.folder, "/dev/full")
+                            .wait();
+  CHECK(full.code == 1);
+  CHECK(full.err ==
+        "poseidon-train: standard output: cannot be written: No space left on device\n");
+  const Finished data = Program("poseidon-data", {"--help"}, job.folder, "/dev/full").wait();
+  CHECK(data.code == 1);
+}
+
+TEST_CASE("no control character of a name reaches the terminal") {
+  const TinyJob job;
+  std::string network = trainer::kTinyNetwork;
+  network.replace(network.find("\"conv\""), 6, "\"c\\u001b[2Jnv\"");
+  trainer::write_text(job.folder / "tiny_network.json", network);
+  const Finished checked = run(job, {"--check"});
+  CHECK(checked.code == 0);
+  CHECK(has(checked.out, "c\\x1b[2Jnv"));
+  CHECK_FALSE(has(checked.out + run(job, {"--set", "data.test.x\x1b=1"}).err, "\x1b"));
+}
+
+TEST_CASE("daemons refuse words that would let them try for ever") {
+  const TinyJob job;
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--coordinator", "localhost:1"});
+    const Finished finished = Program("poseidon-worker", words, job.folder).wait();
+    CHECK(finished.code == 2);
+    return finished.err;
+  };
+  CHECK(has(refused({"--rank", "-5"}), "--rank: expected a whole number from 0 to 4095, got -5"));
+  CHECK(has(refused({"--join-timeout", "-1"}), "--join-timeout: expected a whole number"));
+  CHECK(has(refused({"--listen", "here"}), "--listen: \"here\" is no address"));
+  const Finished nowhere =
+      Program("poseidon-server", {"--coordinator", "nonsense"}, job.folder).wait();
+  CHECK(nowhere.code == 2);
+  CHECK(has(nowhere.err, "--coordinator: \"nonsense\" is no address, expected HOST:PORT"));
 }
 
 TEST_CASE("a run that fails ends with 1") {
@@ -171,5 +311,9 @@ TEST_CASE("--schema prints what editors need, --version and --help answer") {
   };
   CHECK(Json::parse(answer({"--schema", "job"}))["title"] == "Poseidon job");
   CHECK(has(answer({"--version"}), "poseidon-train "));
-  CHECK(has(answer({"--help"}), "--resume"));
+  const std::string help = answer({"--help"});
+  for (const char* part : {"--resume", "Several workers:", "Examples:", "docs/config.md"})
+    CHECK(has(help, part));
+  CHECK(
+      Program("poseidon-data", {"--version"}, job.folder).wait().out.starts_with("poseidon-data "));
 }

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "comm/address.h"
+#include "core/error.h"
+
+/// What the words of a command line must be; each gives CLI11 the sentence that refuses a word.
+namespace poseidon::apps {
+
+/// Lets whole numbers from `least` to `most` pass. CLI11's own conversion takes the largest number
+/// for one that is too large, and its ranges print 309 digits.
+inline CLI::Validator whole_number(int64_t least,
+                                   int64_t most = std::numeric_limits<int64_t>::max()) {
+  const std::string range = most == std::numeric_limits<int64_t>::max()
+                                ? ">= " + std::to_string(least)
+                                : "from " + std::to_string(least) + " to " + std::to_string(most);
+  const auto refusal = [=](const std::string& word) -> std::string {
+    int64_t value = 0;
+    const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const bool whole = fault == std::errc() && end == word.data() + word.size();
+    if (whole && value >= least && value <= most) return "";
+    return "expected a whole number " + range + ", got " + word;
+  };
+  return CLI::Validator(refusal, "", "whole number");
+}
+
+/// Lets HOST:PORT pass. `least_port` is 1 where somebody is looked for.
+inline CLI::Validator address(uint16_t least_port = 0) {
+  const auto refusal = [=](const std::string& word) -> std::string {
+    try {
+      if (comm::parse_address(word).port >= least_port) return "";
+      return "expected a port of 1 to 65535, got " + word;
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  };
+  return CLI::Validator(refusal, "", "address");
+}
+
+}  // namespace poseidon::apps

@@ -1,0 +1,70 @@
+#include "apps/run_program.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <new>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/printable.h"
+
+namespace poseidon::apps {
+
+namespace {
+
+void refuse_other_encodings(int count, char** words) {
+  for (int i = 1; i < count; ++i)
+    if (!is_utf8(words[i]))
+      throw ConfigError(text("word ", i, " of the command line, \"", words[i],
+                             "\": expected UTF-8, got other bytes"));
+}
+
+/// A full disk is seen when buffers are emptied, at the latest.
+void write_out_standard_output() {
+  errno = 0;
+  std::cout.flush();
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!failed || errno == EPIPE) return;  // who reads a pipe may have seen enough
+  throw RunError(text("standard output: cannot be written: ",
+                      errno != 0 ? std::strerror(errno) : "an earlier write failed"));
+}
+
+}  // namespace
+
+int report(const char* program, const std::exception_ptr& thrown) {
+  const auto fail = [program](const std::string& message, int code) {
+    StandardErrorLog().info(text(program, ": ", message));
+    return code;
+  };
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const ConfigError& error) {
+    return fail(error.what(), 2);
+  } catch (const PeerLost& error) {
+    return fail(error.what(), 3);
+  } catch (const RunError& error) {
+    return fail(error.what(), 1);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(text(error.path1().string(), ": ", error.code().message()), 2);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory", 1);
+  } catch (const std::exception& error) {
+    return fail(text("internal error: ", error.what()), 1);
+  }
+}
+
+int run_program(const char* program, int count, char** words, const std::function<int()>& body) {
+  try {
+    refuse_other_encodings(count, words);
+    const int code = body();
+    write_out_standard_output();
+    return code;
+  } catch (...) {
+    return report(program, std::current_exception());
+  }
+}
+
+}  // namespace poseidon::apps

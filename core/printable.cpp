@@ -1,0 +1,76 @@
+#include "core/printable.h"
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+
+namespace poseidon {
+
+namespace {
+
+/// A character at the begin of `words`: its code and its bytes; 0 bytes where it is no UTF-8.
+struct Character {
+  uint32_t code = 0;
+  size_t bytes = 0;
+};
+
+Character first_character(std::string_view words) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(words[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  constexpr std::array<uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  if (lead < 0xC2 || lead > 0xF4 || words.size() < bytes) return {};
+  uint32_t code = lead & (0x7Fu >> bytes);
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3Fu);
+  }
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  return code < kLeast[bytes] || code > 0x10FFFF || surrogate ? Character{}
+                                                              : Character{code, bytes};
+}
+
+bool is_control(uint32_t code) {
+  const bool turns = (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  const bool ends_line = code == 0x2028 || code == 0x2029;
+  return code < 0x20 || (code >= 0x7F && code <= 0x9F) || turns || ends_line;
+}
+
+std::string escaped(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) {
+    std::array<char, 5> code{};
+    std::snprintf(code.data(), code.size(), "\\x%02x", static_cast<uint8_t>(byte));
+    out += code.data();
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view words) {
+  while (!words.empty()) {
+    const Character next = first_character(words);
+    if (next.bytes == 0) return false;
+    words.remove_prefix(next.bytes);
+  }
+  return true;
+}
+
+std::string printable(std::string_view words) {
+  std::string out;
+  out.reserve(words.size());
+  while (!words.empty()) {
+    const Character next = first_character(words);
+    const std::string_view bytes = words.substr(0, next.bytes == 0 ? 1 : next.bytes);
+    if (next.bytes == 0 || is_control(next.code))
+      out += escaped(bytes);
+    else
+      out += bytes;
+    words.remove_prefix(bytes.size());
+  }
+  return out;
+}
+
+}  // namespace poseidon

@@ -1,0 +1,47 @@
+#include "core/printable.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "core/log.h"
+
+using namespace poseidon;
+
+TEST_CASE("printable: words stay, what steers a terminal does not") {
+  CHECK(printable("layer \"conv1\": 3 of 5, ü, 猫, 😀") == "layer \"conv1\": 3 of 5, ü, 猫, 😀");
+  CHECK(printable("\x1b[2J\x1b]0;title\x07") == "\\x1b[2J\\x1b]0;title\\x07");
+  CHECK(printable("a\nwarning: b\r\t\x7f") == "a\\x0awarning: b\\x0d\\x09\\x7f");
+  CHECK(printable("\xc2\x9b"
+                  "2J") == "\\xc2\\x9b2J");  // CSI as one character
+  CHECK(printable("\xe2\x80\xae"
+                  "gnp.exe") == "\\xe2\\x80\\xaegnp.exe");  // right to left
+  CHECK(printable(std::string_view("\0", 1)) == "\\x00");
+}
+
+TEST_CASE("printable: bytes that are no UTF-8 are shown as numbers") {
+  for (const char* wrong :
+       {"\xff", "\xc3", "\xc0\xaf", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"}) {
+    CHECK_FALSE(is_utf8(wrong));
+    CHECK(printable(wrong).starts_with("\\x"));
+  }
+  CHECK(printable("a\xff"
+                  "b") == "a\\xffb");
+  CHECK(is_utf8("ü猫😀"));
+  CHECK(is_utf8(""));
+}
+
+TEST_CASE("log: no control character of a name reaches standard error") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const int before = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  StandardErrorLog().warning("a job named \x1b[31mred\nwarning: faked");
+  dup2(before, STDERR_FILENO);
+  close(before);
+  close(ends[1]);
+  char words[256];
+  const ssize_t count = read(ends[0], words, sizeof words);
+  close(ends[0]);
+  CHECK(std::string(words, static_cast<size_t>(count)) ==
+        "warning: a job named \\x1b[31mred\\x0awarning: faked\n");
+}
