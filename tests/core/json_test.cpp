@@ -68,8 +68,7 @@ TEST_CASE("a text over the limit is refused before it is read") {
 
 TEST_CASE("files that cannot be read are named") {
   CHECK_THROWS_WITH_AS(read_json("no/such/file.json"),
-                       "no/such/file.json: cannot be read: No such file or directory",
-                       ConfigError);
+                       "no/such/file.json: cannot be read: No such file or directory", ConfigError);
   const std::string folder = std::filesystem::temp_directory_path().string();
   CHECK_THROWS_WITH_AS(read_json(folder), (folder + ": is a folder, expected a JSON file").c_str(),
                        ConfigError);
