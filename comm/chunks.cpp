@@ -1,6 +1,7 @@
 #include "comm/chunks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -34,6 +35,20 @@ int64_t Chunk::elements() const {
   for (const Piece& piece : pieces) sum += piece.count;
   return sum;
 }
+
+WireNumber number_of(std::string_view wire, const TensorTraffic& tensor) {
+  return wire == "bf16" && !tensor.exact ? WireNumber::kBf16 : WireNumber::kFp32;
+}
+
+WireNumber number_of(const Plan& plan, const Piece& piece) {
+  return number_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
+}
+
+WireNumber number_of(const Plan& plan, const Chunk& chunk) {
+  return number_of(plan, chunk.pieces[0]);
+}
+
+WireNumber number_of_factors(const Plan& plan) { return number_of(plan.wire, TensorTraffic{}); }
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;
@@ -74,6 +89,20 @@ std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t most_bytes
     }
     chunks.back().pieces.push_back(tensor);
     shared_bytes += bytes;
+  }
+  return chunks;
+}
+
+std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors,
+                              int64_t most_bytes) {
+  std::vector<Chunk> chunks;
+  while (!tensors.empty()) {
+    const WireNumber number = number_of(plan, tensors[0]);
+    const auto end = std::ranges::find_if(
+        tensors, [&](const Piece& tensor) { return number_of(plan, tensor) != number; });
+    const auto alike = static_cast<size_t>(end - tensors.begin());
+    std::ranges::move(cut_chunks(tensors.first(alike), most_bytes), std::back_inserter(chunks));
+    tensors = tensors.subspan(alike);
   }
   return chunks;
 }

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "comm/number_format.h"
 #include "comm/plan.h"
 
 namespace poseidon::comm {
@@ -23,10 +22,6 @@ struct LayerBytes {
 /// Whether a worker and a server share a host, so that what they exchange does not count.
 inline bool on_one_node(const Plan& plan, uint32_t worker, uint32_t server) {
   return !plan.servers_apart && server % static_cast<uint32_t>(plan.workers) == worker;
-}
-
-inline WireNumber wire_number(const Plan& plan) {
-  return plan.wire == "bf16" ? WireNumber::kBf16 : WireNumber::kFp32;
 }
 
 }  // namespace poseidon::comm

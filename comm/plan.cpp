@@ -68,7 +68,7 @@ void add_chunks(Plan& plan, int64_t chunk_bytes) {
   // Smaller chunks where those of the usual size cannot be dealt evenly.
   for (int64_t most = cut_bytes(bytes, plan.servers, chunk_bytes);;
        most = cut_bytes(bytes, plan.servers, most / 2)) {
-    plan.chunks = cut_chunks(tensors, most);
+    plan.chunks = cut_chunks(plan, tensors, most);
     deal(plan.chunks, plan.servers);
     if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers) <= kEvenEnough) return;
   }
@@ -82,6 +82,15 @@ void add_prediction(Plan& plan, const PlanRequest& request) {
     bytes.push_back(layer.bytes);
   }
   plan.predicted_step_ms = predicted_step_ms(request, schemes, bytes);
+}
+
+/// Whether the tensors of each chunk travel alike.
+bool chunks_are_alike(const Plan& plan) {
+  return std::ranges::all_of(plan.chunks, [&](const Chunk& chunk) {
+    return std::ranges::all_of(chunk.pieces, [&](const Piece& piece) {
+      return number_of(plan, piece) == number_of(plan, chunk);
+    });
+  });
 }
 
 /// A layer's earlier scheme, for this number of workers.
@@ -139,10 +148,9 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   plan.policy = earlier.policy;
   if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
   const bool both_have_servers = plan.workers > 1 && earlier.workers > 1;
-  if (both_have_servers && plan.servers == earlier.servers)
-    plan.chunks = earlier.chunks;
-  else
-    add_chunks(plan, request.chunk_bytes);
+  if (both_have_servers && plan.servers == earlier.servers) plan.chunks = earlier.chunks;
+  // Those of another wire may not do.
+  if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
   complete(plan);
   add_prediction(plan, request);
   return plan;

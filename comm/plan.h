@@ -26,7 +26,14 @@ struct TensorTraffic {
   std::string name;
   int64_t elements = 0;
   bool statistic = false;  ///< running statistics: always by PS, sent after the forward pass
-  bool operator==(const TensorTraffic&) const = default;
+  /// Travels as fp32 whatever the wire: statistics, biases, scales and shifts, of which rounding
+  /// harms much and saves little. It follows from the network, so files do not hold it.
+  bool exact = false;
+
+  /// As files hold them.
+  bool operator==(const TensorTraffic& other) const {
+    return name == other.name && elements == other.elements && statistic == other.statistic;
+  }
 };
 
 /// One layer with something to sum, as numbers. In order of the forward pass.

@@ -1,6 +1,4 @@
 #include "comm/chunks.h"
-#include "comm/counters.h"
-#include "comm/number_format.h"
 #include "comm/plan.h"
 #include "comm/slices.h"
 #include "core/counted.h"
@@ -173,20 +171,24 @@ class ChunkChecker {
       fail_at(place.at("key"), text("expected the layer of its first piece, ",
                                     chunk.pieces[0].layer, ", got ", chunk.key));
     for (size_t i = 0; i < chunk.pieces.size(); ++i)
-      check_piece(chunk.pieces[i], place.at("pieces").at(i));
-    const int64_t bytes = chunk.elements() * static_cast<int64_t>(bytes_of(wire_number(plan_)));
-    constexpr auto kMost = static_cast<int64_t>(kMostSlices * kSliceBytes);
-    if (bytes > kMost)
-      fail_at(place.at("pieces"), text("expected at most ", kMost, " bytes, got ", bytes));
+      check_piece(chunk.pieces[i], chunk, place.at("pieces").at(i));
+    const auto bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_of(plan_, chunk));
+    if (bytes > kMostChunkBytes)
+      fail_at(place.at("pieces"),
+              text("expected at most ", kMostChunkBytes, " bytes, got ", bytes));
   }
 
-  void check_piece(const Piece& piece, const JsonPlace& place) {
+  void check_piece(const Piece& piece, const Chunk& chunk, const JsonPlace& place) {
     if (tensor_ == tensors_.size())
       fail_at(place, "every element that servers sum has stood in a piece before this one");
     const Piece& tensor = tensors_[tensor_];
     if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
       fail_at(place, text("expected element ", done_, " of ", words(tensor), ", got element ",
                           piece.first, " of ", words(piece)));
+    if (number_of(plan_, piece) != number_of(plan_, chunk))
+      fail_at(place, text("expected a tensor that travels as the first of its chunk does, got ",
+                          words(piece), ": with \"wire\": \"", plan_.wire,
+                          "\" only one of the two is rounded"));
     if (piece.first % kCutElements != 0)
       fail_at(place.at("first"),
               text("expected a multiple of ", kCutElements, ", got ", piece.first));

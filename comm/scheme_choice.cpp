@@ -37,12 +37,6 @@ Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
              : Scheme::kPs;
 }
 
-int64_t elements_of(const LayerTraffic& layer) {
-  int64_t sum = 0;
-  for (const TensorTraffic& tensor : layer.tensors) sum += tensor.elements;
-  return sum;
-}
-
 /// One direction of a node's link. Megabits a second are kilobits, 125 bytes, a millisecond.
 double link_ms(const PlanRequest& request, double bytes_both_ways) {
   return bytes_both_ways / 2 / (request.link_mbps * 125);
@@ -118,7 +112,7 @@ class TimeSearch {
     for (size_t i = 0; i < schemes.size(); ++i) {
       const LayerTraffic& layer = request_.layers[i];
       bytes.push_back(schemes[i] == Scheme::kSfb ? traffic_.factor_bytes(layer.rows, layer.columns)
-                                                 : traffic_.ps_bytes(elements_of(layer)));
+                                                 : traffic_.ps_bytes(layer.tensors));
       cost.bytes += bytes.back();
     }
     cost.step_ms = predicted_step_ms(request_, schemes, bytes);

@@ -1,5 +1,6 @@
 #include "comm/server_shard.h"
 
+#include "comm/chunks.h"
 #include "comm/mutation.h"
 #include "comm/slices.h"
 #include "core/error.h"
@@ -12,7 +13,6 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
       options_(options),
       outlet_(outlet),
       tree_(static_cast<uint32_t>(plan.logical_shards), static_cast<uint32_t>(plan.workers)),
-      number_(wire_number(plan)),
       own_index_(plan.chunks.size(), -1),
       incoming_(static_cast<size_t>(plan.workers)),
       bytes_of_layer_(plan.layers.size()) {
@@ -20,9 +20,11 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
     const Chunk& chunk = plan.chunks[i];
     if (chunk.server != rank) continue;
     own_index_[i] = static_cast<int32_t>(own_.size());
-    const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_);
+    const WireNumber number = number_of(plan, chunk);
+    const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
     check(slices_of(bytes) <= kMostSlices, "a chunk has at most 64 slices");
-    own_.push_back({.key = chunk.key, .bytes = bytes, .step = options.first_step});
+    own_.push_back(
+        {.key = chunk.key, .number = number, .bytes = bytes, .step = options.first_step});
     const SliceSum empty{.complete = std::vector<bool>(tree_.nodes().size()),
                          .values = std::vector<Values>(tree_.nodes().size())};
     own_.back().window.assign(static_cast<size_t>(plan.staleness + 1),
@@ -69,8 +71,8 @@ Placement ServerShard::place(uint32_t worker, const FrameHeader& header) {
   }
   if (!options_.carries_payload) return Placement::into({});
   Incoming& incoming = incoming_[worker];
-  incoming.values = pool_.take(header.length / bytes_of(number_));
-  if (number_ == WireNumber::kFp32)
+  incoming.values = pool_.take(header.length / bytes_of(chunk.number));
+  if (chunk.number == WireNumber::kFp32)
     return Placement::into(std::as_writable_bytes(incoming.values->values()));
   incoming.wire.resize(header.length);
   return Placement::into(incoming.wire);
@@ -84,8 +86,9 @@ void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   traffic_.bytes_received += header.length;
   Incoming& incoming = incoming_[worker];
   Values values = std::move(incoming.values);
-  if (values != nullptr && number_ == WireNumber::kBf16)
-    from_wire(number_, incoming.wire.data(), values->values());
+  const WireNumber number = own_chunk(header.chunk)->number;
+  if (values != nullptr && number == WireNumber::kBf16)
+    from_wire(number, incoming.wire.data(), values->values());
   complete(header, std::move(values));
 }
 
@@ -126,8 +129,8 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
                            .length = of.length};
   Payload payload;
   if (values != nullptr) {
-    if (number_ == WireNumber::kBf16)  // in place: it only shrinks
-      to_wire(number_, values->values(), std::as_writable_bytes(values->values()).data());
+    if (own.number == WireNumber::kBf16)  // in place: it only shrinks
+      to_wire(own.number, values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }
   for (int64_t worker = 0; worker < plan_.workers; ++worker) {
@@ -148,14 +151,14 @@ void ServerShard::finish_slice(const FrameHeader& of) {
     StepSum& done = chunk.at(chunk.step++);
     done.slices_done = 0;
     for (SliceSum& each : done.slices) std::fill(each.complete.begin(), each.complete.end(), false);
-    count_bytes(plan_.chunks[of.chunk]);
+    count_bytes(of.chunk);
   }
 }
 
-void ServerShard::count_bytes(const Chunk& chunk) {
-  for (const Piece& piece : chunk.pieces) {
+void ServerShard::count_bytes(uint32_t chunk) {
+  for (const Piece& piece : plan_.chunks[chunk].pieces) {
     LayerBytes& bytes = bytes_of_layer_[piece.layer];
-    const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(number_);
+    const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(own_chunk(chunk)->number);
     for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
       if (!on_one_node(plan_, tree_.worker_of(leaf), rank_)) bytes.received += size;
     for (uint32_t worker = 0; worker < plan_.workers; ++worker)

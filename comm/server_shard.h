@@ -58,6 +58,7 @@ class ServerShard {
   };
   struct OwnChunk {
     uint32_t key = 0;
+    WireNumber number = WireNumber::kFp32;
     uint64_t bytes = 0;                ///< on the wire
     uint64_t step = 0;                 ///< the first that is not summed yet
     std::vector<StepSum> window = {};  ///< from that step on, by step modulo their number
@@ -74,14 +75,13 @@ class ServerShard {
   void complete(const FrameHeader& header, Values values);
   void send_sum(const FrameHeader& of, const Values& values);
   void finish_slice(const FrameHeader& of);
-  void count_bytes(const Chunk& chunk);
+  void count_bytes(uint32_t chunk);
 
   const Plan& plan_;
   const uint32_t rank_;
   const Options options_;
   Outlet& outlet_;
   const PartTree tree_;
-  const WireNumber number_;
   SlabPool pool_;
   std::vector<int32_t> own_index_;  ///< by chunk of the plan; -1: another server's
   std::vector<OwnChunk> own_;

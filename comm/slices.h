@@ -23,6 +23,7 @@ inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
 
 /// The most slices of one chunk: they are counted in the bits of one word.
 inline constexpr uint64_t kMostSlices = 64;
+inline constexpr uint64_t kMostChunkBytes = kMostSlices * kSliceBytes;
 
 /// Which slices of one thing have come.
 class SliceSet {

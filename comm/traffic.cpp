@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "comm/chunks.h"
 #include "comm/shard_parts.h"
 
 namespace poseidon::comm {
 
 namespace {
 
-int64_t element_bytes_of(const std::string& wire) { return wire == "bf16" ? 2 : 4; }
+int64_t bytes_of_element(const std::string& wire, const TensorTraffic& tensor) {
+  return static_cast<int64_t>(bytes_of(number_of(wire, tensor)));
+}
 
 Part shards_of(const Layout& layout, int64_t worker) {
   return shards_of_worker(static_cast<uint32_t>(layout.logical_shards),
@@ -53,7 +56,7 @@ std::vector<HeldBytes> held_bytes(const Layout& layout, const Plan& plan) {
   for (const Chunk& chunk : plan.chunks)
     for (const Piece& piece : chunk.pieces)
       held[piece.layer][static_cast<size_t>(layout.node_of_server(chunk.server))] +=
-          piece.count * layout.element_bytes;
+          piece.count * static_cast<int64_t>(bytes_of(number_of(plan, chunk)));
   return held;
 }
 
@@ -88,10 +91,12 @@ Layout layout_from(const Source& source) {
           .servers_apart = source.servers_apart,
           .logical_shards = source.logical_shards == 0 ? source.workers : source.logical_shards,
           .global_batch = source.global_batch,
-          .element_bytes = element_bytes_of(source.wire)};
+          .wire = source.wire};
 }
 
 }  // namespace
+
+int64_t Layout::factor_bytes() const { return bytes_of_element(wire, {}); }
 
 Layout layout_of(const PlanRequest& request) { return layout_from(request); }
 Layout layout_of(const Plan& plan) { return layout_from(plan); }
@@ -107,7 +112,7 @@ std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan) {
     const LayerPlan& planned = plan.layers[layer];
     if (planned.scheme == Scheme::kSfb)
       add_factors(layout, samples,
-                  (planned.traffic.rows + planned.traffic.columns) * layout.element_bytes,
+                  (planned.traffic.rows + planned.traffic.columns) * layout.factor_bytes(),
                   traffic[layer]);
   }
   return traffic;
@@ -130,15 +135,18 @@ EvenTraffic::EvenTraffic(const Layout& layout) : layout_(layout) {
   crossings_per_element_ = static_cast<double>(crossings) / static_cast<double>(layout.servers);
 }
 
-double EvenTraffic::ps_bytes(int64_t elements) const {
-  return 2 * crossings_per_element_ * static_cast<double>(elements * layout_.element_bytes) /
+double EvenTraffic::ps_bytes(std::span<const TensorTraffic> tensors) const {
+  int64_t bytes = 0;
+  for (const TensorTraffic& tensor : tensors)
+    bytes += tensor.elements * bytes_of_element(layout_.wire, tensor);
+  return 2 * crossings_per_element_ * static_cast<double>(bytes) /
          static_cast<double>(layout_.nodes());
 }
 
 double EvenTraffic::factor_bytes(int64_t rows, int64_t columns) const {
   return 2 *
          static_cast<double>(layout_.global_batch * (rows + columns) * (layout_.workers - 1) *
-                             layout_.element_bytes) /
+                             layout_.factor_bytes()) /
          static_cast<double>(layout_.nodes());
 }
 

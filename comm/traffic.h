@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "comm/plan.h"
@@ -14,9 +16,10 @@ struct Layout {
   int64_t workers = 1, servers = 1;
   bool servers_apart = false;
   int64_t logical_shards = 1, global_batch = 1;
-  int64_t element_bytes = 4;  ///< on the wire
+  std::string wire = "fp32";
 
   int64_t nodes() const { return servers_apart ? workers + servers : workers; }
+  int64_t factor_bytes() const;  ///< of one number
   int64_t node_of_server(int64_t server) const {
     return servers_apart ? workers + server : server % workers;
   }
@@ -45,7 +48,7 @@ class EvenTraffic {
   explicit EvenTraffic(const Layout& layout);
 
   /// Bytes per node, sent plus received.
-  double ps_bytes(int64_t elements) const;
+  double ps_bytes(std::span<const TensorTraffic> tensors) const;
   double factor_bytes(int64_t rows, int64_t columns) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "comm/worker_exchange.h"
 
+#include "comm/chunks.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -43,7 +44,7 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
       memory_(memory),
       outlet_(outlet),
       arrived_(std::move(arrived)),
-      number_(wire_number(plan)),
+      number_(number_of_factors(plan)),
       parts_(parts_of_worker(plan, rank)),
       first_row_(first_rows(plan)),
       worker_of_shard_(workers_of_shards(plan)),
@@ -72,8 +73,10 @@ void WorkerExchange::index_layers() {
 void WorkerExchange::index_chunks() {
   for (uint32_t i = 0; i < plan_.chunks.size(); ++i) {
     const Chunk& chunk = plan_.chunks[i];
-    ChunkState state{.bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_),
-                     .direct = chunk.pieces.size() == 1 && number_ == WireNumber::kFp32,
+    const WireNumber number = number_of(plan_, chunk);
+    ChunkState state{.number = number,
+                     .bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number),
+                     .direct = chunk.pieces.size() == 1 && number == WireNumber::kFp32,
                      .step = options_.first_step,
                      .sent = options_.first_step};
     state.slices = slices_of(state.bytes);
@@ -131,7 +134,8 @@ void WorkerExchange::stage(ChunkStep& state, size_t own, const PieceOf& place,
   size_t before = 0;
   for (uint32_t p = 0; p < place.piece; ++p)
     before += static_cast<size_t>(plan_.chunks[place.chunk].pieces[p].count);
-  to_wire(number_, values, state.staged[own].data() + before * bytes_of(number_));
+  const WireNumber number = chunks_[place.chunk].number;
+  to_wire(number, values, state.staged[own].data() + before * bytes_of(number));
 }
 
 void WorkerExchange::send_chunk(uint64_t step, uint32_t index, size_t own,
@@ -152,7 +156,8 @@ void WorkerExchange::send_chunk(uint64_t step, uint32_t index, size_t own,
               {bytes, nullptr}, state.bytes);
   if (on_one_node(plan_, rank_, chunk.server)) return;
   for (const Piece& piece : chunk.pieces)
-    bytes_of_layer_[piece.layer].sent += static_cast<uint64_t>(piece.count) * bytes_of(number_);
+    bytes_of_layer_[piece.layer].sent +=
+        static_cast<uint64_t>(piece.count) * bytes_of(state.number);
 }
 
 void WorkerExchange::send_slices(NodeId to, FrameHeader header, const Payload& whole,
@@ -286,8 +291,7 @@ void WorkerExchange::received_sum(const FrameHeader& header) {
   ChunkStep& of_step = state.at(header.step);
   of_step.received.add(header.offset / kSliceBytes);
   if (!of_step.received.complete(state.slices)) return;
-  if (!state.direct && options_.carries_payload)
-    unpack_sum(plan_.chunks[header.chunk], of_step, header.step);
+  if (!state.direct && options_.carries_payload) unpack_sum(header.chunk, header.step);
   // A later step's may come first; it counts in its turn.
   while (state.at(state.step).received.complete(state.slices)) finish_chunk_step(header.chunk);
 }
@@ -301,7 +305,7 @@ void WorkerExchange::finish_chunk_step(uint32_t index) {
   for (const Piece& piece : chunk.pieces) {
     if (counts)
       bytes_of_layer_[piece.layer].received +=
-          static_cast<uint64_t>(piece.count) * bytes_of(number_);
+          static_cast<uint64_t>(piece.count) * bytes_of(state.number);
     finish_piece(piece.layer, step);
   }
 }
@@ -311,14 +315,15 @@ void WorkerExchange::finish_piece(uint32_t layer, uint64_t step) {
   finish_if_complete(layer);
 }
 
-void WorkerExchange::unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step) {
-  const std::byte* wire = state.sum.data();
-  for (const Piece& piece : chunk.pieces) {
+void WorkerExchange::unpack_sum(uint32_t chunk, uint64_t step) {
+  ChunkState& state = chunks_[chunk];
+  const std::byte* wire = state.at(step).sum.data();
+  for (const Piece& piece : plan_.chunks[chunk].pieces) {
     const std::span<float> target =
         memory_.sum(piece.layer, piece.tensor, step)
             .subspan(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count));
-    from_wire(number_, wire, target);
-    wire += target.size() * bytes_of(number_);
+    from_wire(state.number, wire, target);
+    wire += target.size() * bytes_of(state.number);
   }
 }
 

@@ -90,6 +90,7 @@ class WorkerExchange {
     size_t parts_sent = 0;
   };
   struct ChunkState {
+    WireNumber number = WireNumber::kFp32;
     uint64_t bytes = 0;  ///< on the wire
     uint64_t slices = 0;
     bool direct = false;  ///< one piece as it lies in memory: neither put together nor converted
@@ -137,7 +138,7 @@ class WorkerExchange {
   Placement place_factor(NodeId from, const FrameHeader& header);
   void received_sum(const FrameHeader& header);
   void received_factor(NodeId from, const FrameHeader& header);
-  void unpack_sum(const Chunk& chunk, const ChunkStep& state, uint64_t step);
+  void unpack_sum(uint32_t chunk, uint64_t step);
   void finish_chunk_step(uint32_t chunk);
   void finish_piece(uint32_t layer, uint64_t step);
   void finish_if_complete(uint32_t layer);
@@ -151,7 +152,7 @@ class WorkerExchange {
   ExchangeMemory& memory_;
   Outlet& outlet_;
   const Arrived arrived_;
-  const WireNumber number_;
+  const WireNumber number_;  ///< of factors
   const std::vector<Part> parts_;
   std::vector<uint64_t>
       first_row_;  ///< of each logical shard in the global batch; one more: its end

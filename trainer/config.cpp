@@ -77,8 +77,10 @@ void CommConfig::describe(Fields& fields) {
         "how gradients are summed: chosen for each layer, parameter server, sufficient factors");
   named(fields, "policy", policy, {"bytes", "time"}, "what \"auto\" makes small");
   fields.text("plan", plan, "a plan.json that is taken as it is");
-  named(fields, "wire", wire, {"fp32", "bf16"}, "what gradients are sent as");
-  fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, 1 << 30),
+  named(fields, "wire", wire, {"fp32", "bf16"},
+        "what gradients of weights and factors are sent as; biases, scales, shifts and running "
+        "statistics are always sent as fp32");
+  fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMostChunkBytes),
                  "largest piece of a gradient that goes to one server");
   fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
                  "steps that sums are late: step t is computed with those of the steps up to t - 1 "

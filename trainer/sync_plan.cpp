@@ -26,12 +26,14 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
                              .forced = node.scheme == "auto" ? "" : node.scheme};
   for (const layers::ParameterSpec& spec : parameters)
     if (learns(node, spec))
-      traffic.tensors.push_back(
-          {.name = definition.name + "." + spec.name, .elements = spec.shape.count()});
+      traffic.tensors.push_back({.name = definition.name + "." + spec.name,
+                                 .elements = spec.shape.count(),
+                                 .exact = spec.shape.rank() < 2});
   for (const layers::StatisticSpec& spec : definition.statistics())
     traffic.tensors.push_back({.name = definition.name + "." + spec.name,
                                .elements = spec.shape.count(),
-                               .statistic = true});
+                               .statistic = true,
+                               .exact = true});
   if (parameters.empty()) return traffic;
   traffic.rows = parameters[0].shape[0];
   traffic.columns = parameters[0].shape.count() / traffic.rows;

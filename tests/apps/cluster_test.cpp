@@ -80,14 +80,37 @@ TEST_CASE("layers that learn nothing hinder no cluster, wherever they stand") {
   }
 }
 
+TEST_CASE("a wire of bf16 does not round running statistics") {
+  const TinyJob job;
+  // Far from zero, rounding would move a mean by a large part of the deviation. Nothing is learned,
+  // so a test differs by the statistics alone.
+  const auto test_loss = [&](const std::string& wire) {
+    return run(job, {2, 1},
+               {"--set", "comm.wire=" + wire, "--set", "data.train.transform.mean=-100", "--set",
+                "data.train.transform.scale=1", "--set", "data.test.transform.mean=-100", "--set",
+                "network=mean.json", "--set", "optimizer.learning_rate=0"})["test_loss"]
+        .get<double>();
+  };
+  trainer::write_text(
+      job.folder / "mean.json",
+      R"({"name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [
+                          {"name": "bn", "type": "batch_norm"},
+                          {"name": "f", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
+                          {"name": "loss", "type": "softmax_loss"}]})");
+  CHECK(test_loss("bf16") == test_loss("fp32"));
+}
+
 TEST_CASE("bytes are those of the plan, layer by layer") {
   const TinyJob job;
-  run(job, {3, 2}, {});
-  const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
-  REQUIRE(traffic["layers"].size() > 1);
-  for (const Json& layer : traffic["layers"])
-    CHECK(layer["bytes_sent"].get<double>() + layer["bytes_received"].get<double>() ==
-          layer["planned_bytes"].get<double>());
+  for (const char* wire : {"fp32", "bf16"}) {
+    CAPTURE(wire);
+    run(job, {3, 2}, {"--set", std::string("comm.wire=") + wire});
+    const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
+    REQUIRE(traffic["layers"].size() > 1);
+    for (const Json& layer : traffic["layers"])
+      CHECK(layer["bytes_sent"].get<double>() + layer["bytes_received"].get<double>() ==
+            layer["planned_bytes"].get<double>());
+  }
 }
 
 TEST_CASE("a trace shows all processes, and how steps went in each") {

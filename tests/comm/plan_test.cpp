@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/chunks.h"
 #include "comm/cost_model.h"
 #include "comm/scheme_choice.h"
 #include "comm/traffic.h"
@@ -29,11 +30,13 @@ int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vect
   for (const Chunk& chunk : plan.chunks)
     for (const Piece& piece : chunk.pieces) {
       if (plan.layers[piece.layer].traffic.name != name) continue;
+      const TensorTraffic& tensor = plan.layers[piece.layer].traffic.tensors[piece.tensor];
       const int64_t host =
           plan.servers_apart ? plan.workers + chunk.server : chunk.server % plan.workers;
       for (int64_t worker = 0; worker < plan.workers; ++worker)
         if (worker != host)  // each part once, and one sum
-          total += 2 * (parts[static_cast<size_t>(worker)] + 1) * piece.count * element_bytes;
+          total += 2 * (parts[static_cast<size_t>(worker)] + 1) * piece.count *
+                   (tensor.exact ? 4 : element_bytes);
     }
   const LayerPlan& layer = layer_of(plan, name);
   if (layer.scheme == Scheme::kSfb)
@@ -247,13 +250,55 @@ TEST_CASE("what each node sends and receives, by hand") {
         LayerTrafficBytes{{6 * 8 * 4, 4 * 8 * 4}, {4 * 8 * 4, 6 * 8 * 4}});
 }
 
+TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what is rounded") {
+  PlanRequest request = on_nodes(small_network(), 3);
+  const auto mixed = [](const Plan& plan) {
+    return std::ranges::any_of(plan.chunks, [&](const Chunk& chunk) {
+      return std::ranges::any_of(chunk.pieces, [&](const Piece& piece) {
+        return plan.layers[piece.layer].traffic.tensors[piece.tensor].exact !=
+               plan.layers[chunk.pieces[0].layer].traffic.tensors[chunk.pieces[0].tensor].exact;
+      });
+    });
+  };
+  request.scheme = "ps";
+  const Plan fp32 = make_plan(request);
+  CHECK(mixed(fp32));
+  request.wire = "bf16";
+  const Plan bf16 = make_plan(request);
+  CHECK_FALSE(mixed(bf16));
+  for (const Chunk& chunk : bf16.chunks) {
+    const Piece& first = chunk.pieces[0];
+    const bool exact = bf16.layers[first.layer].traffic.tensors[first.tensor].exact;
+    CHECK(number_of(bf16, chunk) == (exact ? WireNumber::kFp32 : WireNumber::kBf16));
+  }
+  CHECK(layer_of(bf16, "bn").bytes == layer_of(fp32, "bn").bytes);
+  CHECK(layer_of(bf16, "conv").bytes < layer_of(fp32, "conv").bytes);
+  // A job that goes on with another wire keeps its chunks where they do.
+  CHECK_FALSE(mixed(follow_plan(request, fp32)));
+  CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
+  request.wire = "fp32";
+  CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
+
+  Json json = to_json(fp32);
+  json["wire"] = "bf16";
+  const std::string error = error_of<ConfigError>([&] {
+    read_plan(json, {"plan.json", ""}, request.layers);
+  });
+  CHECK(error.starts_with("plan.json: /chunks/"));
+  CHECK(
+      error.ends_with("/pieces/1: expected a tensor that travels as the first of its chunk does, "
+                      "got tensor 0 of layer 3: with \"wire\": \"bf16\" only one of the two is "
+                      "rounded"));
+}
+
 TEST_CASE("even traffic is what a plan moves on average") {
   PlanRequest request = on_nodes(vgg19(1000), 6);
   request.scheme = "ps";
   for (const bool apart : {false, true}) {
     request.servers_apart = apart;
     const EvenTraffic even(layout_of(request));
-    CHECK(even.ps_bytes(143667240) == doctest::Approx(make_plan(request).bytes_per_node));
+    const std::vector<TensorTraffic> all{{.name = "all", .elements = 143667240}};
+    CHECK(even.ps_bytes(all) == doctest::Approx(make_plan(request).bytes_per_node));
   }
   request.scheme = "sfb";
   CHECK(EvenTraffic(layout_of(request)).factor_bytes(4096, 25088) ==

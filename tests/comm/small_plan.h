@@ -11,17 +11,18 @@ namespace poseidon::comm {
 
 /// A normalized convolution, a linear layer that is large and one that is small.
 inline std::vector<LayerTraffic> small_network() {
-  return {convolution_traffic("conv", 64, 576),
-          {.name = "bn",
-           .type = "batch_norm",
-           .rows = 64,
-           .columns = 1,
-           .tensors = {{.name = "scale", .elements = 64},
-                       {.name = "shift", .elements = 64},
-                       {.name = "running_mean", .elements = 64, .statistic = true},
-                       {.name = "running_variance", .elements = 64, .statistic = true}}},
-          linear_traffic("fc1", 512, 1024),
-          linear_traffic("fc2", 10, 512)};
+  return {
+      convolution_traffic("conv", 64, 576),
+      {.name = "bn",
+       .type = "batch_norm",
+       .rows = 64,
+       .columns = 1,
+       .tensors = {{.name = "scale", .elements = 64, .exact = true},
+                   {.name = "shift", .elements = 64, .exact = true},
+                   {.name = "running_mean", .elements = 64, .statistic = true, .exact = true},
+                   {.name = "running_variance", .elements = 64, .statistic = true, .exact = true}}},
+      linear_traffic("fc1", 512, 1024),
+      linear_traffic("fc2", 10, 512)};
 }
 
 /// "PPSPS": the scheme of each layer.

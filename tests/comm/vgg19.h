@@ -15,7 +15,7 @@ inline LayerTraffic convolution_traffic(const std::string& name, int64_t outputs
           .rows = outputs,
           .columns = inputs,
           .tensors = {{.name = "weight", .elements = outputs * inputs},
-                      {.name = "bias", .elements = outputs}}};
+                      {.name = "bias", .elements = outputs, .exact = true}}};
 }
 
 inline LayerTraffic linear_traffic(const std::string& name, int64_t outputs, int64_t inputs) {

@@ -19,7 +19,7 @@ std::vector<LayerTraffic> layers() {
                   {.name = "conv.bias", .elements = 64}};
   LayerTraffic norm{.name = "bn", .type = "batch_norm", .rows = 64, .columns = 1};
   norm.tensors = {{.name = "bn.scale", .elements = 64},
-                  {.name = "bn.running_mean", .elements = 64, .statistic = true}};
+                  {.name = "bn.running_mean", .elements = 64, .statistic = true, .exact = true}};
   LayerTraffic linear{.name = "ip", .type = "linear", .rows = 10, .columns = 64, .linear = true};
   linear.tensors = {{.name = "ip.weight", .elements = 640}, {.name = "ip.bias", .elements = 10}};
   linear.may_use_factors = true;
