@@ -4,6 +4,7 @@
 
 #include "comm/liveness.h"
 #include "comm/plan.h"
+#include "comm/slices.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "net/network.h"

@@ -109,6 +109,8 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
   CHECK(refusal({"cluster.timeout_s=0.1"})
             .starts_with(
                 "job.json: /cluster/timeout_s: expected a number in [0.5, 1000000], got 0.1"));
+  CHECK(refusal({"comm.chunk_bytes=16777217"}) ==
+        "job.json: /comm/chunk_bytes: expected an integer in [65536, 16777216], got 16777217");
   CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
 }
 
