@@ -50,7 +50,10 @@ void OptimizerConfig::describe(Fields& fields) {
         }},
        {"adam", "smoothed gradient over the root of its smoothed square", adam_fields},
        {"adamw", "adam with a decay that is not part of the gradient", adam_fields},
-       {"lars", "sgd with a rate for each tensor, trust |w| / (|g| + decay |w|)",
+       {"lars",
+        "sgd whose gradient of each weight (not of biases, scales and shifts) is taken times trust "
+        "|w| / (|g| + decay |w|), with the roots of the sums of squares of the weight and of its "
+        "gradient over the whole batch, before clipping and decay",
         [=, this](Fields& f) {
           momentum_field(f);
           f.number("trust", trust, kPositive, "factor on the ratio of norms");
