@@ -4,6 +4,7 @@
 #include <random>
 
 #include "comm/simulation/model.h"
+#include "comm/states.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -82,18 +83,85 @@ Fault any_fault(Random& random, const Plan& plan, uint64_t events) {
   return fault;
 }
 
-bool may_be_lost(const Fault& fault) {
-  return fault.kind != Fault::Kind::kHalt &&
-         !(fault.kind == Fault::Kind::kPause && fault.pause_for.count() > 0);
+/// One that comes when the job is in some state, also in those that follow a loss.
+Fault fault_in_a_state(Random& random, const Plan& plan) {
+  Fault fault = any_fault(random, plan, 30);
+  fault.in = static_cast<Coordinator::State>(
+      pick(random, 0, static_cast<int64_t>(Coordinator::State::kSaving)));
+  return fault;
 }
 
-bool names_rightly(const Fault& fault, NodeId named) {
-  return named == fault.a || (fault.kind == Fault::Kind::kCut && named == fault.b);
+Hang any_hang(Random& random, const Plan& plan) {
+  const auto in = static_cast<Work>(pick(random, 0, static_cast<int64_t>(Work::kConcluding)));
+  if (in == Work::kConcluding)
+    return {{Role::kServer, static_cast<uint16_t>(pick(random, 0, plan.servers - 1))}, in};
+  return {{Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers - 1))}, in};
+}
+
+/// Whether a job may fail of it: a pause is shorter than the timeout, but two are not.
+bool is_harmless(const SimulatedJobOptions& options) {
+  int64_t pauses = 0;
+  for (const Fault& fault : options.faults) {
+    const bool pause = fault.kind == Fault::Kind::kPause && fault.pause_for.count() > 0;
+    if (!pause && fault.kind != Fault::Kind::kHalt) return false;
+    pauses += pause ? 1 : 0;
+  }
+  return pauses <= 1 && std::ranges::all_of(options.hangs, [](const Hang& hang) {
+           return hang.in >= Work::kStopping;
+         });
+}
+
+/// Whether something happens to a node.
+bool is_struck(const SimulatedJobOptions& options, NodeId node) {
+  return std::ranges::any_of(options.faults,
+                             [&](const Fault& fault) {
+                               if (fault.kind == Fault::Kind::kHalt) return false;
+                               return node == fault.a ||
+                                      (fault.kind == Fault::Kind::kCut && node == fault.b);
+                             }) ||
+         std::ranges::any_of(options.hangs, [&](const Hang& hang) { return node == hang.who; });
 }
 
 std::string name_of(Fault::Kind kind) {
   constexpr std::array kNames{"crashes", "stands still", "is cut off", "is told to halt"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+std::string name_of(Work work) {
+  constexpr std::array kNames{"preparing", "building", "testing",
+                              "stopping",  "saving",   "concluding"};
+  return kNames[static_cast<size_t>(work)];
+}
+
+/// From the first sign of a loss to the end: of each that is struck the silence may have to be
+/// waited for, and the end of its work.
+Time longest_end(const SimulatedJobOptions& options) {
+  const auto struck = static_cast<int64_t>(options.faults.size() + options.hangs.size());
+  return options.timeout / 2 + struck * (options.timeout * 11 / 10 + 6s);
+}
+
+Time time_to_end(const SimulatedJobResult& result) {
+  using State = Coordinator::State;
+  const auto first = std::ranges::find_if(result.states, [](const auto& entry) {
+    return entry.first >= State::kSuspecting && entry.first < State::kEnded;
+  });
+  return first == result.states.end() ? Time{0} : result.duration - first->second;
+}
+
+/// What is wrong with the checkpoint after a loss.
+std::string fault_in_checkpoint(const SimulatedJobOptions& options,
+                                const SimulatedJobResult& result) {
+  std::optional<int64_t> furthest;  // of those to whom nothing has happened
+  for (const auto& [rank, step] : result.steps)
+    if (!is_struck(options, {Role::kWorker, rank})) furthest = std::max(furthest.value_or(0), step);
+  if (is_struck(options, {})) furthest.reset();
+  const std::optional<int64_t> saved = result.outcome->saved_step;
+  if (!saved) return furthest ? "no checkpoint was saved" : "";
+  if (furthest && *saved < *furthest)
+    return text("saved step ", *saved, ", but step ", *furthest, " was complete somewhere");
+  if (result.checkpoint_digest != reference_digest(options.plan, options.seed, *saved))
+    return text("the checkpoint of step ", *saved, " is not that of an undisturbed run");
+  return "";
 }
 
 }  // namespace
@@ -109,8 +177,13 @@ SimulatedJobOptions scenario(uint64_t seed) {
   options.compute_jitter = static_cast<double>(pick(random, 0, 20)) * 0.1;
   options.measures_link = seed % 64 == 7;  // few: it moves more than all the rest of the job
   if (pick(random, 0, 5) == 0) return options;
+  options.stall_timeout = 60s;
   const uint64_t events = run_job(options).events;
   options.faults.push_back(any_fault(random, options.plan, events));
+  if (pick(random, 0, 1) == 0) options.faults.push_back(fault_in_a_state(random, options.plan));
+  if (pick(random, 0, 3) == 0) options.hangs.push_back(any_hang(random, options.plan));
+  options.test_batches = options.hangs.empty() ? 0 : 2;
+  options.test_batch = 1ms;
   return options;
 }
 
@@ -120,12 +193,15 @@ std::string description(const SimulatedJobOptions& options) {
                          " logical shards, staleness ", options.plan.staleness);
   if (options.measures_link) out += ", the link is measured";
   for (const Fault& fault : options.faults) {
-    out +=
-        text("; at event ", fault.at_event, " ", comm::name_of(fault.a), " ", name_of(fault.kind));
+    out += text("; at event ", fault.at_event);
+    if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);
+    out += text(" ", comm::name_of(fault.a), " ", name_of(fault.kind));
     if (fault.kind == Fault::Kind::kCut) out += " from " + comm::name_of(fault.b);
     if (fault.pause_for.count() > 0)
       out += text(" for ", std::chrono::duration<double>(fault.pause_for).count(), " s");
   }
+  for (const Hang& hang : options.hangs)
+    out += text("; ", comm::name_of(hang.who), " hangs when it is ", name_of(hang.in));
   return out;
 }
 
@@ -134,40 +210,31 @@ std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResul
   for (const auto& [rank, step] : result.steps)
     if (result.digests.at(rank) != reference_digest(options.plan, options.seed, step))
       return text("worker ", rank, " has other values after ", step, " steps than one alone");
-  const bool lossless = options.faults.empty() || !may_be_lost(options.faults[0]);
-  const bool stopped_early = result.outcome && result.step_ends.empty() &&
-                             result.outcome->loss.why == "stopped before the first step";
-  if (stopped_early && !options.faults.empty() && options.faults[0].kind == Fault::Kind::kHalt)
-    return "";
-  if (lossless && (!result.outcome || !result.outcome->finished))
-    return "did not finish: " + (result.outcome ? result.outcome->loss.message() : "no outcome");
+  if (time_to_end(result) > longest_end(options))
+    return text("took ", std::chrono::duration<double>(time_to_end(result)).count(), " s to end");
   if (result.outcome && result.outcome->finished) {
     for (const auto& [rank, step] : result.steps)
-      if (step != result.steps.begin()->second) return "finished with different numbers of steps";
+      if (!is_struck(options, {Role::kWorker, rank}) && step != result.steps.begin()->second)
+        return "finished with different numbers of steps";
     return "";
   }
-  const Fault& fault = options.faults[0];
-  // Before the first step nobody has anything to lose: any named error will do.
   const bool had_begun = !result.step_ends.empty();
+  const bool halts = std::ranges::any_of(
+      options.faults, [](const Fault& fault) { return fault.kind == Fault::Kind::kHalt; });
+  if (!had_begun && halts && result.outcome &&
+      result.outcome->loss.why == "stopped before the first step")
+    return "";
+  if (is_harmless(options))
+    return "did not finish: " + (result.outcome ? result.outcome->loss.message() : "no outcome");
+  // Before the first step nobody has anything to lose: any named error will do.
+  if (!had_begun) return "";
   for (const auto& [rank, loss] : result.losses)
-    if (had_begun && !names_rightly(fault, loss.who))
+    if (!is_struck(options, loss.who))
       return text("worker ", rank, " names the wrong node: ", loss.message());
   if (!result.outcome) return "";
-  if (had_begun && !names_rightly(fault, result.outcome->loss.who))
+  if (!is_struck(options, result.outcome->loss.who))
     return "the coordinator names the wrong node: " + result.outcome->loss.message();
-  if (!result.outcome->saved_step) return had_begun ? "no checkpoint was saved" : "";
-  int64_t furthest = 0;
-  for (const auto& [rank, step] : result.steps)
-    if (result.outcome->loss.who != NodeId{Role::kWorker, rank})
-      furthest = std::max(furthest, step);
-  if (*result.outcome->saved_step != furthest && !names_rightly(fault, {}))
-    return text("saved step ", *result.outcome->saved_step, ", but step ", furthest,
-                " was complete somewhere");
-  if (result.checkpoint_digest !=
-      reference_digest(options.plan, options.seed, *result.outcome->saved_step))
-    return text("the checkpoint of step ", *result.outcome->saved_step,
-                " is not that of an undisturbed run");
-  return "";
+  return fault_in_checkpoint(options, result);
 }
 
 }  // namespace poseidon::comm

@@ -6,8 +6,8 @@
 
 namespace poseidon::comm {
 
-/// A small job on a bad network with at most one fault, all of it a function of the seed: 2 to 5
-/// workers, 10 steps.
+/// A small job on a bad network, with up to two faults, the second one also while the job comes to
+/// its end, and work that hangs, all of it a function of the seed: 2 to 5 workers, 10 steps.
 SimulatedJobOptions scenario(uint64_t seed);
 
 /// "seed 17: 3 workers, 2 servers, ..., worker 1 crashes at event 4711".
