@@ -15,7 +15,6 @@ namespace {
 constexpr size_t kStepsRemembered = 32;
 /// Of one worker, of steps that others have not come to: all that can be in flight and some more.
 constexpr size_t kMostDigests = 2 * kMostStaleness;
-constexpr Time kLeastPatience = 60s;
 
 }  // namespace
 
@@ -39,7 +38,10 @@ bool Coordinator::all(Role role, bool MemberState::*flag) const {
 }
 
 void Coordinator::control(MemberState& member, const ControlMessage& message) {
-  if (message.is<Prepared>()) {
+  if (message.is<Progress>()) {
+    member.doing = message.as<Progress>();
+    if (!member.doing.waits) sign(member);
+  } else if (message.is<Prepared>()) {
     member.facts = message.as<Prepared>().facts;
     member.prepared = true;
     publish_when_prepared();
@@ -55,9 +57,10 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
     start_when_ready();
   } else if (message.is<Note>()) {
     const auto note = message.as<Note>();
-    if (member.node.role == Role::kWorker) count_progress(member, note.step);
+    if (member.node.role == Role::kWorker) count_steps(member, note.step);
     host_.noted(member.node, note);
   } else if (message.is<Digest>()) {
+    sign(member);
     compare(member, message.as<Digest>());
   } else if (message.is<HaltOffer>()) {
     settle_halt(member, message.as<HaltOffer>().step);
@@ -76,10 +79,12 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
   }
 }
 
-void Coordinator::count_progress(MemberState& member, int64_t step) {
-  member.progress = transport_.now();
+void Coordinator::count_steps(MemberState& member, int64_t step) {
+  if (step <= member.step) return;
   member.step = step;
-  if (step <= last_step_) return;
+  member.doing.waits = false;
+  sign(member);
+  if (state_ < State::kRunning || step <= last_step_) return;
   step_times_.push_back(transport_.now() - last_step_at_);
   if (step_times_.size() > kStepsRemembered) step_times_.erase(step_times_.begin());
   last_step_at_ = transport_.now();
@@ -171,7 +176,7 @@ void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload paylo
 /// Servers are asked when the workers are done: before, there may be one more step.
 void Coordinator::finish_when_all_have() {
   if (state_ == State::kRunning && all(Role::kWorker, &MemberState::finished)) {
-    state_ = State::kConcluding;
+    enter(State::kConcluding);
     for (const auto& [node, member] : members_)
       if (node.role == Role::kServer) tell(member.connection, Conclude{});
   }
@@ -197,8 +202,9 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
   if (header.kind == FrameKind::kHeartbeat || state_ == State::kEnded) return;
   MemberState* member = member_of(from);
   if (header.kind != FrameKind::kControl) {
-    if (member != nullptr) host_.received(member->node.rank, header);
-    return;
+    if (member == nullptr) return;
+    sign(*member);
+    return host_.received(member->node.rank, header);
   }
   try {
     const ControlMessage message(body);
@@ -247,17 +253,12 @@ void Coordinator::member_lost(MemberState& member, const std::string& why, Time 
   const Loss loss = loss_of(member, Loss::Kind::kPeer, why);
   const NodeId node = member.node;
   members_.erase(node);
-  if (state_ == State::kGathering && options_.replaces_members)
+  if (state_ <= State::kPreparing && options_.replaces_members) {
+    enter(State::kGathering);
     return host_.refused(loss.address, "it left before the job began: " + why);
-  // All that the job is for is there.
-  if (state_ == State::kConcluding) return finish_when_all_have();
-  if (state_ < State::kFailing) return suspect(loss, patience);
-  // One loss is told; what is lost after it must only not be waited for.
-  if (state_ == State::kSaving && saving_ == node.rank && node.role == Role::kWorker) {
-    saving_.reset();
-    state_ = State::kFailing;
   }
-  if (state_ == State::kFailing) save_when_all_stopped();
+  if (state_ < State::kFailing && state_ != State::kConcluding) return suspect(loss, patience);
+  lose_survivor(node);
 }
 
 void Coordinator::report_error(const std::string& why) {
@@ -274,10 +275,10 @@ void Coordinator::report_error(const std::string& why) {
 void Coordinator::suspect(const Loss& loss, Time patience) {
   if (state_ >= State::kSuspecting) return;
   if (state_ < State::kRunning) return accuse(loss);
-  state_ = State::kSuspecting;
+  enter(State::kSuspecting);
   loss_ = loss;
-  verdict_at_ = transport_.now() + patience;
-  transport_.wake_at(verdict_at_);
+  suspicion_ = patience;
+  transport_.wake_at(transport_.now() + suspicion_);
 }
 
 void Coordinator::hear(const Loss& accusation) {
@@ -305,7 +306,7 @@ void Coordinator::accuse(const Loss& loss) {
   // The coordinator knows the step best; an accuser knows what it waited for.
   if (loss_.step == 0) loss_.step = step_under_way();
   const bool had_begun = state_ >= State::kRunning;
-  state_ = State::kFailing;
+  enter(State::kFailing);
   host_.failed(loss_);
   tell_all(Failed{loss_});
   if (const auto found = members_.find(loss_.who);
@@ -330,13 +331,13 @@ void Coordinator::save_when_all_stopped() {
   }
   if (best == nullptr || !host_.wants_checkpoint(*best->stopped))
     return dismiss({.finished = false, .loss = loss_, .saved_step = {}});
-  state_ = State::kSaving;
+  enter(State::kSaving);
   saving_ = best->node.rank;
   tell(best->connection, Save{*best->stopped});
 }
 
 void Coordinator::dismiss(const Outcome& outcome) {
-  state_ = State::kEnded;
+  enter(State::kEnded);
   tell_all(Dismissed{});
   for (const auto& [node, member] : members_) transport_.close(member.connection);
   for (const auto& [connection, address] : strangers_) {
@@ -361,40 +362,7 @@ void Coordinator::wake() {
     if (member != nullptr) member_lost(*member, why, 2 * options_.timeout / 5);
     if (state_ == State::kEnded) return;
   }
-  if (state_ == State::kGathering) watch_gathering();
-  if (state_ == State::kMeasuring) watch_measurement();
-  if (state_ == State::kConnecting) watch_preparations();
-  if (state_ == State::kRunning) watch_progress();
-  if (state_ == State::kSuspecting && transport_.now() >= verdict_at_) accuse(Loss(loss_));
-}
-
-/// Who answers but does not come forward is told of after a while, and lost after a long while.
-void Coordinator::watch_progress() {
-  const Time now = transport_.now();
-  const MemberState* slowest = nullptr;
-  for (const auto& [node, member] : members_)
-    if (node.role == Role::kWorker && !member.finished &&
-        (slowest == nullptr || member.step < slowest->step ||
-         (member.step == slowest->step && member.progress < slowest->progress)))
-      slowest = &member;
-  if (slowest == nullptr) return;
-  const Time waited = now - last_step_at_;
-  if (waited >= options_.stall_timeout)
-    return accuse(
-        loss_of(*slowest, Loss::Kind::kStall,
-                text("its last word came ", seconds_text(now - slowest->progress), " ago")));
-  Time median{0};
-  if (!step_times_.empty()) {
-    std::vector<Time> times = step_times_;
-    std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2),
-                     times.end());
-    median = times[times.size() / 2];
-  }
-  const Time patience = std::max(kLeastPatience, 10 * median);
-  if (waited < patience || now - warned_at_ < patience) return;
-  warned_at_ = now;
-  host_.slow(slowest->node, text("no step was completed for ", seconds_text(waited), "; ",
-                                 name_of(slowest->node), " has done ", slowest->step, " steps"));
+  watch();
 }
 
 }  // namespace poseidon::comm

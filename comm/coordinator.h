@@ -55,7 +55,8 @@ class CoordinatorHost {
   virtual bool wants_checkpoint(int64_t step) = 0;
   /// All its tensors are in.
   virtual void saved(uint16_t worker, int64_t step) = 0;
-  /// A node makes no progress; once in a while, before it counts as stalled.
+  /// A node makes no progress, once in a while before it counts as stalled; or the end of the job
+  /// does not wait for it any longer.
   virtual void slow(NodeId node, const std::string& what) = 0;
   virtual void ended(const Outcome& outcome) = 0;
 };
@@ -66,7 +67,8 @@ class CoordinatorHost {
 class Coordinator final : public Machine {
  public:
   enum class State : uint8_t {
-    kGathering,
+    kGathering,  ///< who takes part
+    kPreparing,  ///< all are there, and open job and data
     kMeasuring,  ///< the link between the workers
     kConnecting,
     kRunning,
@@ -130,7 +132,8 @@ class Coordinator final : public Machine {
     double link_mbps = 0;  ///< that it has measured
     std::vector<int64_t> digest;
     int64_t step = 0;                ///< steps done, as far as it has told
-    Time progress{0};                ///< when it last told
+    Progress doing;                  ///< what it last told that it computes
+    Time sign_at{0};                 ///< when its computing last gave a sign
     std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
   };
 
@@ -150,7 +153,8 @@ class Coordinator final : public Machine {
   std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
   std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got) const;
   bool all(Role role, bool MemberState::*flag) const;
-  void count_progress(MemberState& member, int64_t step);
+  void count_steps(MemberState& member, int64_t step);
+  void sign(MemberState& member) { member.sign_at = transport_.now(); }
   void publish_when_prepared();
   std::vector<RosterEntry> roster() const;
   std::vector<std::string> worker_hosts() const;
@@ -173,10 +177,21 @@ class Coordinator final : public Machine {
   void save_when_all_stopped();
   void dismiss(const Outcome& outcome);
   int64_t step_under_way() const;
-  void watch_gathering();
-  void watch_measurement();
-  void watch_preparations();
-  void watch_progress();
+
+  // What a state waits for, and for how long.
+  void enter(State state);
+  Time patience() const;
+  bool is_awaited(const MemberState& member) const;
+  const MemberState* slowest() const;
+  Time quiet_since(const MemberState* member) const;
+  void watch();
+  void expire(const MemberState* member);
+  void give_up_gathering();
+  void give_up(NodeId node, const std::string& why);
+  void lose_survivor(NodeId node);
+  std::string what_it_did(const MemberState& member) const;
+  Time median_step() const;
+
   MemberState* member_of(ConnectionId connection);
   std::optional<size_t> count_missing(Role role) const;
   Loss loss_of(const MemberState& member, Loss::Kind kind, const std::string& why) const;
@@ -186,7 +201,7 @@ class Coordinator final : public Machine {
   CoordinatorHost& host_;
   Liveness liveness_;
   State state_ = State::kGathering;
-  Time gather_until_{0}, measure_until_{0};
+  Time entered_at_{0};                             ///< that state
   std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
   std::map<NodeId, MemberState> members_;
   std::map<int64_t, Digests> digests_;  ///< by step, after the last one that all have agreed on
@@ -194,10 +209,9 @@ class Coordinator final : public Machine {
   std::map<uint16_t, int64_t> halt_offers_;
   bool halting_ = false;
   Loss loss_;
-  Time verdict_at_{0};              ///< while suspecting
+  Time suspicion_{0};               ///< how long others are listened to
   std::optional<uint16_t> saving_;  ///< the worker whose state counts
   std::vector<Time> step_times_;    ///< of the latest steps, for what is slow
-  Time published_at_{0};
   Time last_step_at_{0};
   int64_t last_step_ = 0;
   Time warned_at_{0};

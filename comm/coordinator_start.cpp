@@ -9,18 +9,8 @@
 
 namespace poseidon::comm {
 
-using namespace std::chrono_literals;
-
-namespace {
-
-/// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
-constexpr Time kMeasurement = 60s;
-
-}  // namespace
-
 void Coordinator::begin() {
-  if (options_.gather_timeout.count() > 0)
-    gather_until_ = transport_.now() + options_.gather_timeout;
+  enter(State::kGathering);
   wake();
 }
 
@@ -50,11 +40,13 @@ void Coordinator::let_in(ConnectionId connection, const Join& join) {
                     .address = join.address,
                     .facts = {},
                     .digest = {},
-                    .progress = transport_.now(),
+                    .doing = {},
+                    .sign_at = transport_.now(),
                     .stopped = {}};
   tell(connection, Welcome{.rank = *rank,
                            .timeout_s = std::chrono::duration<double>(options_.timeout).count(),
                            .job = host_.job()});
+  if (missing().empty()) enter(State::kPreparing);
   host_.joined(node, join.address);
 }
 
@@ -103,8 +95,8 @@ std::string Coordinator::missing() const {
 }
 
 void Coordinator::publish_when_prepared() {
-  if (state_ != State::kGathering || !missing().empty() ||
-      !all(Role::kWorker, &MemberState::prepared) || !all(Role::kServer, &MemberState::prepared))
+  if (state_ != State::kPreparing || !all(Role::kWorker, &MemberState::prepared) ||
+      !all(Role::kServer, &MemberState::prepared))
     return;
   if (!same_facts()) return;
   if (options_.workers > 1 && host_.wants_link())
@@ -128,8 +120,7 @@ std::vector<std::string> Coordinator::worker_hosts() const {
 }
 
 void Coordinator::measure_link() {
-  state_ = State::kMeasuring;
-  measure_until_ = transport_.now() + options_.timeout + kMeasurement;
+  enter(State::kMeasuring);
   const std::vector<uint16_t> to = probe_ring(worker_hosts());
   for (uint16_t rank = 0; rank < to.size(); ++rank) {
     const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
@@ -160,8 +151,7 @@ void Coordinator::publish_when_measured() {
 }
 
 void Coordinator::publish() {
-  state_ = State::kConnecting;
-  published_at_ = transport_.now();
+  enter(State::kConnecting);
   tell_all(Planned{.view = options_.view,
                    .roster = roster(),
                    .plan = host_.plan(members_.at({Role::kWorker, 0}).facts)});
@@ -188,13 +178,10 @@ void Coordinator::start_when_ready() {
   for (const auto& [node, member] : members_)
     if (node.role == Role::kWorker) digests[node.rank] = member.digest;
   if (!replicas_are_equal(options_.first_step, digests)) return;
-  state_ = State::kRunning;
+  enter(State::kRunning);
   last_step_at_ = transport_.now();
   last_step_ = options_.first_step;
-  for (auto& [node, member] : members_) {
-    member.progress = transport_.now();
-    member.step = options_.first_step;
-  }
+  for (auto& [node, member] : members_) member.step = options_.first_step;
   host_.started();
   tell_all(Start{options_.first_step});
 }
@@ -210,8 +197,7 @@ void Coordinator::report_absent(NodeId node, const std::string& why) {
 }
 
 /// Who has not joined in time is lost, the first of them by name.
-void Coordinator::watch_gathering() {
-  if (gather_until_.count() == 0 || transport_.now() < gather_until_ || missing().empty()) return;
+void Coordinator::give_up_gathering() {
   for (const auto& [role, count] :
        {std::pair(Role::kWorker, options_.workers), {Role::kServer, options_.servers}})
     for (uint16_t rank = 0; rank < count; ++rank)
@@ -219,25 +205,6 @@ void Coordinator::watch_gathering() {
         return report_absent({role, rank},
                              text("it did not join within ", seconds_text(options_.gather_timeout),
                                   "; missing: ", missing()));
-}
-
-void Coordinator::watch_measurement() {
-  if (transport_.now() < measure_until_) return;
-  for (const auto& [node, member] : members_)
-    if (node.role == Role::kWorker && member.link_mbps <= 0)
-      return accuse(loss_of(member, Loss::Kind::kStall,
-                            text("its link was not measured within ",
-                                 seconds_text(options_.timeout + kMeasurement))));
-}
-
-/// A large net takes its time to be made, but not for ever.
-void Coordinator::watch_preparations() {
-  if (transport_.now() - published_at_ < options_.stall_timeout) return;
-  for (const auto& [node, member] : members_)
-    if (!member.ready)
-      return accuse(loss_of(member, Loss::Kind::kStall,
-                            text("it was not ready ", seconds_text(options_.stall_timeout),
-                                 " after the plan was made")));
 }
 
 }  // namespace poseidon::comm

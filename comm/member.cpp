@@ -147,6 +147,7 @@ void Member::prepared(const std::vector<Fact>& facts) {
 void Member::note(const Note& note) { tell(note); }
 void Member::note_after_bulk(const Note& note) { tell(note, bulk_priority(0)); }
 void Member::digest(const Digest& digest) { tell(digest); }
+void Member::progress(const Progress& progress) { tell(progress); }
 void Member::stopped(int64_t step) { tell(Stopped{step}); }
 void Member::saved(int64_t step) { tell(Saved{step}, bulk_priority(0)); }
 

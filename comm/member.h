@@ -82,6 +82,8 @@ class Member final : public Machine, public Outlet {
   /// The same, but behind all bulk frames sent so far.
   void note_after_bulk(const Note& note);
   void digest(const Digest& digest);
+  /// The computing thread is at work.
+  void progress(const Progress& progress);
   /// All steps are done; only the coordinator matters from here on.
   void finished(int64_t step);
   /// An error of this node's own: the job fails.

@@ -57,8 +57,8 @@ bool is_one_of(const std::string& type) {
 
 bool is_known(const std::string& type) {
   return is_one_of<Join, Welcome, Refused, Prepared, Measure, Met, Probe, Measured, Planned, Ready,
-                   Start, Note, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Stopped, Save,
-                   Saved, Finished, Conclude, Dismissed>(type);
+                   Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Stopped,
+                   Save, Saved, Finished, Conclude, Dismissed>(type);
 }
 
 }  // namespace
@@ -108,6 +108,14 @@ void Note::describe(Fields& fields) {
   fields.text("about", about, "of what it tells", Presence::kRequired);
   describe_step(fields, step);
   fields.raw("content", content, "for the trainer", Presence::kRequired);
+}
+
+void Progress::describe(Fields& fields) {
+  fields.text("doing", doing, "what it computes", Presence::kRequired);
+  fields.integer("done", done, at_least(0), "parts of it");
+  fields.integer("of", of, at_least(0), "all parts; 0: not counted");
+  fields.text("unit", unit, "what the parts are");
+  fields.boolean("waits", waits, "for others");
 }
 
 void Digest::describe(Fields& fields) {

@@ -118,6 +118,17 @@ struct Note {
   void describe(Fields& fields);
 };
 
+/// Worker to coordinator: what its computing thread does, told about once a second by that thread
+/// alone, and when it turns to something else. Beats say that a process lives, this that it works.
+struct Progress {
+  static constexpr const char* kType = "progress";
+  std::string doing;         ///< "testing"
+  int64_t done = 0, of = 0;  ///< "120 of 500"; of 0: not counted
+  std::string unit;          ///< "batches"
+  bool waits = false;        ///< for others, so it is not to be waited for
+  void describe(Fields& fields);
+};
+
 /// Worker to coordinator: checksums of its parameters and optimizer state after `step` steps.
 struct Digest {
   static constexpr const char* kType = "digest";

@@ -11,6 +11,8 @@ enum class Mutation : int {
   kDoubleContribution = 2,   ///< a server adds a repeated contribution again
   kOldView = 3,              ///< frames of an older view are taken
   kTornStep = 4,             ///< a checkpoint after a loss holds layers of two steps
+  kNoDeadline = 5,           ///< who hangs is waited for, for ever
+  kNoNextBest = 6,           ///< when the survivor that is asked is lost too, no other is asked
 };
 
 #ifndef POSEIDON_MUTATION

@@ -18,7 +18,9 @@ class SimulatedCoordinator final : public CoordinatorHost {
   Coordinator& coordinator() { return coordinator_; }
 
   Json job() override { return Json::object(); }
-  void refused(const std::string&, const std::string&) override {}
+  void refused(const std::string&, const std::string& why) override {
+    world_.result.warnings.push_back(why);
+  }
   void joined(NodeId, const std::string&) override {}
   bool wants_link() override { return world_.options.measures_link; }
   void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }

@@ -62,7 +62,10 @@ class Job {
   }
 
   void inject(uint64_t event) {
-    entered_.try_emplace(coordinator_->coordinator().state(), event);
+    const Coordinator::State state = coordinator_->coordinator().state();
+    entered_.try_emplace(state, event);
+    if (result_.states.empty() || result_.states.back().first != state)
+      result_.states.emplace_back(state, network_.now());
     for (const Fault& fault : options_.faults) {
       if (!is_due(fault, event)) continue;
       const int node = node_of_.at(fault.a);

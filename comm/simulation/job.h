@@ -27,6 +27,16 @@ struct Fault {
   Time pause_for{0};      ///< of a pause; 0: for ever
 };
 
+/// What a node computes, or does for the protocol's sake.
+enum class Work : uint8_t { kPreparing, kBuilding, kTesting, kStopping, kSaving, kConcluding };
+
+/// A node whose work never comes to an end, while its protocol goes on.
+struct Hang {
+  NodeId who;
+  Work in = Work::kPreparing;
+  bool operator==(const Hang&) const = default;
+};
+
 struct SimulatedJobOptions {
   Plan plan;
   NetworkModel network;
@@ -45,6 +55,9 @@ struct SimulatedJobOptions {
   std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
   /// A worker that answers but computes no further from this step on.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
+  std::vector<Hang> hangs = {};
+  int64_t test_batches = 0;                   ///< of the test behind each comparison of digests
+  Time test_batch = std::chrono::seconds(1);  ///< of one of them
   Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from the plan to being ready
   Time stall_timeout = std::chrono::seconds(600);
   bool measures_link = false;
@@ -67,6 +80,8 @@ struct SimulatedJobResult {
   std::vector<Time> step_ends;              ///< of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< that was measured
+  /// The coordinator's states in the order in which events found it in them, and since when.
+  std::vector<std::pair<Coordinator::State, Time>> states;
 };
 
 SimulatedJobResult run_job(const SimulatedJobOptions& options);

@@ -33,7 +33,9 @@ class SimulatedServer final : public MemberHost {
   void noted(const Note&) override {}
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
-  void concluded() override { member_.finished(0); }
+  void concluded() override {
+    if (!world_.hangs({Role::kServer, member_.rank()}, Work::kConcluding)) member_.finished(0);
+  }
   std::string awaiting(NodeId node) override;
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override;

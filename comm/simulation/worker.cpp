@@ -31,7 +31,13 @@ void SimulatedWorker::after(Time wait, std::function<void()> action) {
   });
 }
 
+void SimulatedWorker::sign(const char* doing, int64_t done, int64_t of, const char* unit) {
+  member_.progress({.doing = doing, .done = done, .of = of, .unit = unit});
+}
+
 void SimulatedWorker::welcomed(uint16_t, const Json&) {
+  sign("opening data");
+  if (hangs(Work::kPreparing)) return;
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
 
@@ -46,8 +52,13 @@ void SimulatedWorker::planned(const Planned& planned) {
   const bool meets_workers =
       std::any_of(world_.options.plan.layers.begin(), world_.options.plan.layers.end(),
                   [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
+  sign("building the net");
+  if (hangs(Work::kBuilding)) return;
   const Time preparation = member_.rank() == 0 ? world_.options.preparation : 1ms;
-  after(preparation, [this, meets_workers] { member_.ready({digest()}, meets_workers); });
+  after(preparation, [this, meets_workers] {
+    member_.progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
+    member_.ready({digest()}, meets_workers);
+  });
 }
 
 void SimulatedWorker::make_memory() {
@@ -69,7 +80,10 @@ void SimulatedWorker::make_memory() {
   }
 }
 
-void SimulatedWorker::started(uint64_t) { begin_step(); }
+void SimulatedWorker::started(uint64_t) {
+  sign("training");
+  begin_step();
+}
 
 Time SimulatedWorker::compute_time(uint32_t layer, bool forward) {
   const SimulatedJobOptions& options = world_.options;
@@ -180,6 +194,18 @@ void SimulatedWorker::sync() {
     compared.values.push_back(world_.options.carries_payload ? ComputeModel::digest(sums_of(step))
                                                              : 0);
   member_.digest(compared);
+  test(0);
+}
+
+void SimulatedWorker::test(int64_t batch) {
+  const int64_t batches = world_.options.test_batches;
+  if (batch == batches) return go_on();
+  sign("testing", batch, batches, "batches");
+  if (batch > 0 && hangs(Work::kTesting)) return;
+  after(world_.options.test_batch, [this, batch] { test(batch + 1); });
+}
+
+void SimulatedWorker::go_on() {
   if (static_cast<int64_t>(step_) == last_step_)
     member_.finished(last_step_);
   else
@@ -249,6 +275,7 @@ void SimulatedWorker::revert_incomplete() {
 void SimulatedWorker::failed(const Loss& loss, bool alone) {
   failed_ = true;
   loss_ = loss;
+  if (hangs(Work::kStopping)) return;
   world_.network.after(node_, 1ms, [this, alone] {
     revert_incomplete();
     if (over_) return;
@@ -259,6 +286,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 }
 
 void SimulatedWorker::save(int64_t step) {
+  if (hangs(Work::kSaving)) return;
   for (uint32_t layer = 0; layer < layers(); ++layer)
     for (uint32_t tensor = 0; world_.options.carries_payload && tensor < replica_[layer].size();
          ++tensor) {

@@ -74,6 +74,10 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void contribute_own_factors(uint32_t layer);
   void end_of_step();
   void sync();
+  void test(int64_t batch);
+  void go_on();
+  bool hangs(Work in) const { return world_.hangs({Role::kWorker, member_.rank()}, in); }
+  void sign(const char* doing, int64_t done = 0, int64_t of = 0, const char* unit = "");
   bool all_arrived() const;
   void arrived(uint64_t step, uint32_t layer);
   bool bring(uint32_t layer, uint64_t steps);

@@ -1,5 +1,7 @@
 #include "comm/simulation/world.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -8,6 +10,10 @@ using namespace std::chrono_literals;
 
 std::string SimulatedWorld::address_of(NodeId node) {
   return text(node.role == Role::kWorker ? "w" : node.role == Role::kServer ? "s" : "c", node.rank);
+}
+
+bool SimulatedWorld::hangs(NodeId who, Work in) const {
+  return std::ranges::find(options.hangs, Hang{who, in}) != options.hangs.end();
 }
 
 Member::Options SimulatedWorld::member_options(NodeId node) const {

@@ -18,6 +18,7 @@ struct SimulatedWorld {
 
   /// Where the other nodes reach `node`.
   static std::string address_of(NodeId node);
+  bool hangs(NodeId who, Work in) const;
   /// How a worker or a server takes part.
   Member::Options member_options(NodeId node) const;
 };

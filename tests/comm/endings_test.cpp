@@ -2,33 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/comm/seeds/scenario.h"
+#include "tests/comm/small_job.h"
 
 using namespace poseidon::comm;
 using namespace std::chrono_literals;
 using State = Coordinator::State;
-
-namespace {
-
-SimulatedJobOptions small_job() {
-  PlanRequest request;
-  request.workers = 3;
-  request.servers = 2;
-  request.global_batch = 3;
-  request.layers = {
-      {.name = "conv1", .type = "convolution", .tensors = {{"conv1.weight", 30'000, false}}},
-      {.name = "conv2", .type = "convolution", .tensors = {{"conv2.weight", 40'000, false}}}};
-  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
-  options.timeout = 3s;
-  return options;
-}
-
-SimulatedJobResult run_with(SimulatedJobOptions options, std::vector<Fault> faults) {
-  options.faults = std::move(faults);
-  return run_job(options);
-}
-
-}  // namespace
 
 TEST_CASE("whoever is lost when all steps are done, the job is finished") {
   for (const Fault::Kind kind : {Fault::Kind::kCrash, Fault::Kind::kPause})

@@ -21,8 +21,9 @@ void read_as(const ControlMessage& message) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     read_as<Join, Welcome, Refused, Prepared, Planned, Ready, Start, Note, Digest, HaltQuery,
-            HaltOffer, Halt, Lost, Failed, Stopped, Save, Saved, Finished, Conclude, Dismissed,
-            Measure, Met, Probe, Measured>(ControlMessage(std::as_bytes(std::span(data, size))));
+            Progress, HaltOffer, Halt, Lost, Failed, Stopped, Save, Saved, Finished, Conclude,
+            Dismissed, Measure, Met, Probe, Measured>(
+        ControlMessage(std::as_bytes(std::span(data, size))));
   } catch (const poseidon::ConfigError&) {
     // Refused with a reason: as it should be.
   }

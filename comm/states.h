@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+/// The states of the protocol's machines: what ends each, after how long it ends anyway, and how.
+/// docs/cluster.md shows these tables, and a test stalls each state in turn.
+namespace poseidon::comm {
+
+struct StateRow {
+  std::string_view state;
+  std::string_view ends_with;
+  std::string_view deadline;  ///< when it ends by itself
+  std::string_view then;      ///< what comes of that, and who is named
+};
+
+inline constexpr std::array<StateRow, 9> kCoordinatorStates{{
+    {"gathering", "the last member joins", "3 x `timeout_s`, 15 s at least; with `--external` none",
+     "the first who has not joined is lost"},
+    {"preparing", "all have opened job and data", "`stall_timeout_s` without a sign of progress",
+     "the quietest is lost"},
+    {"measuring", "all have told what the link takes", "`timeout_s` + 60 s",
+     "the first who has not told is lost"},
+    {"connecting", "all have their net and their peers",
+     "`stall_timeout_s` without a sign of progress", "the quietest is lost"},
+    {"running", "all workers have done all steps",
+     "`stall_timeout_s` without a sign of progress of the slowest worker", "that worker is lost"},
+    {"concluding", "all servers have told their traffic", "`timeout_s`",
+     "the job is finished without them, with a warning that names them"},
+    {"suspecting", "a peer says what it awaited from the lost node",
+     "`timeout_s` / 10 behind a broken connection, 2 `timeout_s` / 5 behind a silence",
+     "the lost node is named without it"},
+    {"failing", "all survivors have ceased to compute",
+     "`timeout_s`, 5 s at most; four times a step where that is more",
+     "who has not is given up, with a warning that names it"},
+    {"saving", "the survivor that was asked has sent its checkpoint",
+     "the same, without a tensor of it", "it is given up, with a warning; the next best is asked"},
+}};
+
+inline constexpr std::array<StateRow, 9> kMemberStates{{
+    {"seeking", "the coordinator answers", "`--join-timeout`; without it none",
+     "the process says why it cannot be reached, and ends"},
+    {"joining", "the coordinator lets it in, or refuses it", "`--join-timeout`, 10 s at least",
+     "the coordinator is looked for again"},
+    {"preparing", "the plan comes", "`timeout_s` of the coordinator's silence",
+     "the coordinator is lost"},
+    {"connecting", "it has its first values and all its peers",
+     "`timeout_s` from its first values on", "the peer that cannot be reached is lost"},
+    {"ready", "the coordinator begins", "`timeout_s` of a node's silence", "that node is lost"},
+    {"running", "all steps are done", "`timeout_s` of a node's silence", "that node is lost"},
+    {"finished", "the coordinator dismisses it", "`timeout_s` of the coordinator's silence",
+     "the coordinator is lost"},
+    {"suspecting", "the coordinator decides who is lost", "`timeout_s`",
+     "the node that it suspects is lost"},
+    {"failing", "the coordinator dismisses it", "`timeout_s` of the coordinator's silence",
+     "it ends"},
+}};
+
+}  // namespace poseidon::comm

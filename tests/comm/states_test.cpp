@@ -1,0 +1,198 @@
+// Every state of the coordinator and of a member ends: each is stalled in turn. The table that says
+// how (comm/states.h) is the one of docs/cluster.md.
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "comm/states.h"
+#include "tests/comm/small_job.h"
+
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+using State = Coordinator::State;
+
+namespace {
+
+constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
+constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
+
+/// A job that comes to a standstill in a state, what ends it, and when.
+struct Stall {
+  State state;
+  SimulatedJobOptions options;
+  Time lasts;        ///< the state
+  std::string says;  ///< the loss, or else a warning
+  bool finishes = false;
+  std::optional<int64_t> saved = {};
+};
+
+SimulatedJobOptions with(std::vector<Hang> hangs, std::vector<Fault> faults = {}) {
+  SimulatedJobOptions options = small_job();
+  options.stall_timeout = 20s;
+  options.hangs = std::move(hangs);
+  options.faults = std::move(faults);
+  return options;
+}
+
+/// No slice gets through in time, while signs of life do.
+SimulatedJobOptions on_a_slow_link() {
+  SimulatedJobOptions options = small_job();
+  options.measures_link = true;
+  options.timeout = 1000s;
+  options.network.bytes_per_second = 262'144.0 / 900;
+  return options;
+}
+
+/// A server that holds nothing is lost: nobody awaits anything from it.
+SimulatedJobOptions with_an_idle_server() {
+  PlanRequest request;
+  request.workers = 2;
+  request.servers = 3;
+  request.global_batch = 2;
+  request.layers = {
+      {.name = "conv", .type = "convolution", .tensors = {{"conv.weight", 100, false}}}};
+  SimulatedJobOptions options = small_job();
+  options.plan = make_plan(request);
+  const auto idle = static_cast<uint16_t>(options.plan.chunks.at(0).server == 2 ? 1 : 2);
+  options.faults = {{.at_event = 5, .in = State::kRunning, .a = server(idle)}};
+  return options;
+}
+
+const Fault kWorker0Crashes{.at_event = 150, .in = State::kRunning, .a = worker(0)};
+
+std::vector<Stall> stalls() {
+  SimulatedJobOptions never_joins = with({}, {{.a = server(1)}});
+  SimulatedJobOptions hangs_in_a_step = with({});
+  hangs_in_a_step.stalls = {1, 4};
+  return {
+      {State::kGathering, never_joins, 30s,
+       "server 1 was lost before the first step: it did not "
+       "join within 30 s; missing: 1 server"},
+      {State::kPreparing, with({{worker(1), Work::kPreparing}}), 20s,
+       "worker 1 (w1) made no progress before the first step: no sign of progress for 20 s; it was "
+       "opening data"},
+      {State::kMeasuring, on_a_slow_link(), 1060s,
+       "worker 0 (w0) made no progress before the first step: its link was not measured within "
+       "1060 s"},
+      {State::kConnecting, with({{worker(2), Work::kBuilding}}), 20s,
+       "worker 2 (w2) made no progress before the first step: no sign of progress for 20 s; it was "
+       "building the net"},
+      {State::kRunning, hangs_in_a_step, 20s,
+       "worker 1 (w1) made no progress in step 5: no sign of progress for 20 s; it was "
+       "training, and has done 4 steps",
+       false, 4},
+      {State::kConcluding, with({{server(0), Work::kConcluding}}), 3s,
+       "server 0 is not waited for any longer: it did not tell its traffic within 3 s", true},
+      {State::kSuspecting, with_an_idle_server(), 300ms, "connection reset by peer", false, 0},
+      {State::kFailing, with({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
+       "worker 1 is not waited for any longer: it did not cease to compute within 3 s", false, 0},
+      {State::kSaving, with({{worker(1), Work::kSaving}}, {kWorker0Crashes}), 3s,
+       "worker 1 is not waited for any longer: it sent nothing of its checkpoint for 3 s", false,
+       0},
+  };
+}
+
+/// How long the coordinator was in a state for the first time.
+Time time_in(State state, const SimulatedJobResult& result) {
+  for (size_t i = 0; i + 1 < result.states.size(); ++i)
+    if (result.states[i].first == state)
+      return result.states[i + 1].second - result.states[i].second;
+  return Time{0};
+}
+
+std::string all_words(const SimulatedJobResult& result) {
+  std::string words = result.outcome->finished ? "" : result.outcome->loss.message();
+  for (const std::string& warning : result.warnings) words += "\n" + warning;
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("each state of the coordinator ends in time when what it waits for does not come") {
+  const std::vector<Stall> all = stalls();
+  REQUIRE(all.size() == kCoordinatorStates.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Stall& stall = all[i];
+    CAPTURE(kCoordinatorStates[i].state);
+    REQUIRE(stall.state == static_cast<State>(i));
+    const SimulatedJobResult result = run_job(stall.options);
+    CHECK(result.idle == "");
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.outcome->finished == stall.finishes);
+    const std::string words = all_words(result);
+    CAPTURE(words);
+    CHECK(words.find(stall.says) != std::string::npos);
+    const Time lasted = time_in(stall.state, result);
+    CHECK(lasted >= stall.lasts);
+    CHECK(lasted <= stall.lasts + stall.options.timeout / 10);
+    if (!stall.saved) continue;
+    REQUIRE(result.outcome->saved_step.has_value());
+    CHECK(*result.outcome->saved_step >= *stall.saved);
+  }
+}
+
+TEST_CASE("whatever the coordinator is at when it stands still or dies, all members end in time") {
+  for (const Fault::Kind kind : {Fault::Kind::kPause, Fault::Kind::kCrash})
+    for (uint8_t state = 0; state < kCoordinatorStates.size(); ++state)
+      for (uint64_t event = 0; event < 40; event += 4) {
+        const Fault end{.kind = kind, .at_event = event, .in = static_cast<State>(state)};
+        SimulatedJobOptions options = with({});
+        options.measures_link = state == static_cast<uint8_t>(State::kMeasuring);
+        // So that it comes to all that follows a loss.
+        if (static_cast<State>(state) >= State::kSuspecting)
+          options.faults.push_back(kWorker0Crashes);
+        options.faults.push_back(end);
+        const SimulatedJobResult result = run_job(options);
+        CAPTURE(kCoordinatorStates[state].state);
+        CAPTURE(event);
+        CHECK(result.idle == "");
+      }
+}
+
+TEST_CASE("two survivors that hang are given up one behind the other, and the third is saved") {
+  SimulatedJobOptions options = with({{worker(1), Work::kStopping}}, {kWorker0Crashes});
+  options.hangs.push_back({server(0), Work::kConcluding});
+  const SimulatedJobResult result = run_job(options);
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->loss.who == worker(0));
+  CHECK(result.outcome->saved_step.has_value());
+  CHECK(result.losses.at(2).who == worker(0));
+}
+
+TEST_CASE("a test may take longer than the stall timeout") {
+  SimulatedJobOptions options = with({});
+  options.stall_timeout = 2s;
+  options.test_batches = 10;
+  CHECK(run_job(options).outcome->finished);
+}
+
+TEST_CASE("who hangs in a test is named with what it did") {
+  SimulatedJobOptions options = with({{worker(2), Work::kTesting}});
+  options.stall_timeout = 100s;
+  options.test_batches = 10;
+  const SimulatedJobResult result = run_job(options);
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->loss.message() ==
+        "worker 2 (w2) made no progress in step 5: no sign of progress for 100 s; it was testing, "
+        "1 of 10 batches, and has done 4 steps");
+  REQUIRE(result.warnings.size() == 1);
+  CHECK(result.warnings[0].starts_with("no sign of progress from worker 2 for 6"));
+  CHECK(result.warnings[0].ends_with("; it was testing, 1 of 10 batches, and has done 4 steps"));
+}
+
+TEST_CASE("docs/cluster.md shows the states as they are") {
+  std::ifstream file(std::string(POSEIDON_SOURCE_DIR) + "/docs/cluster.md");
+  std::ostringstream page;
+  page << file.rdbuf();
+  const auto shows = [&](const StateRow& row) {
+    const std::string line = "| " + std::string(row.state) + " | " + std::string(row.ends_with) +
+                             " | " + std::string(row.deadline) + " | " + std::string(row.then) +
+                             " |\n";
+    CAPTURE(line);
+    CHECK(page.str().find(line) != std::string::npos);
+  };
+  for (const StateRow& row : kCoordinatorStates) shows(row);
+  for (const StateRow& row : kMemberStates) shows(row);
+}
