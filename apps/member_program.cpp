@@ -165,6 +165,10 @@ int run(const char* name, const char* description, bool computes, int count, cha
     throw ConfigError(std::string(error.what()) + " (see " + name + " --help)");
   }
   words.options.join_timeout = std::chrono::seconds(words.join_timeout);
+  words.options.abandon = [name](const std::string& why) {
+    std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());
+    std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
+  };
   if (!words.secret_file.empty()) words.options.secret = comm::read_secret(words.secret_file);
   words.options.run_directory = words.run_directory;
   if (!words.data_root.empty()) words.options.data_root = trainer::DataRoot(words.data_root);

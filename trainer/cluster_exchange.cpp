@@ -9,6 +9,8 @@ namespace poseidon::trainer {
 
 namespace {
 
+constexpr auto kLongWait = std::chrono::seconds(1);
+
 comm::Part shards_of(const comm::Plan& plan, uint32_t rank) {
   return comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
                                 static_cast<uint32_t>(plan.workers), rank);
@@ -203,16 +205,26 @@ std::optional<int> ClusterExchange::arrived() {
   return layers_[layer].node;
 }
 
+/// Who waits for long says so, once.
+void ClusterExchange::wait_for_change(std::optional<Clock::time_point>& patience) {
+  if (!patience) return changed_.wait(mutex_);
+  if (changed_.wait_until(mutex_, *patience)) return;
+  patience.reset();
+  on_long_wait_();
+}
+
 void ClusterExchange::wait() {
+  std::optional patience = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
-  while (!lost_ && !has_arrivals()) changed_.wait(mutex_);
+  while (!lost_ && !has_arrivals()) wait_for_change(patience);
   if (lost_) throw JobLost(*lost_);
 }
 
 void ClusterExchange::await_sum(int node, int64_t step) {
   const uint32_t layer = layer_of_node_.at(node);
+  std::optional patience = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
-  while (!lost_ && steps_arrived_[layer] <= static_cast<uint64_t>(step)) changed_.wait(mutex_);
+  while (!lost_ && steps_arrived_[layer] <= static_cast<uint64_t>(step)) wait_for_change(patience);
   if (lost_) throw JobLost(*lost_);
 }
 

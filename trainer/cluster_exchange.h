@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -46,6 +47,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void await_sum(int layer, int64_t step) override;
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
+  /// Called in the compute thread when it has waited for sums for a second.
+  void on_long_wait(std::function<void()> told) { on_long_wait_ = std::move(told); }
+
   /// Numbers by place in Net::summed_layers(), by layer of the plan.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
 
@@ -82,6 +86,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     std::vector<StackedFactors> factors;  ///< of an SFB layer: by step modulo steps_of_factors()
     StackedFactors& factors_of(uint64_t step) { return factors[step % factors.size()]; }
   };
+  using Clock = std::chrono::steady_clock;
   struct Contribution {
     uint32_t layer = 0, tensor = 0;
     comm::Part part;
@@ -99,12 +104,14 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void hand_over(std::function<void()> task);
   void check_alive();
   bool has_arrivals() REQUIRES(mutex_);
+  void wait_for_change(std::optional<Clock::time_point>& patience) REQUIRES(mutex_);
 
   net::Net& net_;
   const comm::Plan& plan_;
   const uint32_t rank_;
   const uint64_t first_step_;
   const Post post_;
+  std::function<void()> on_long_wait_ = [] {};
   const comm::Part shards_;
   const std::vector<comm::Part> parts_;
   const int64_t announced_;         ///< layers that the backward pass announces

@@ -59,6 +59,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
   TestSums sums;
   for (int64_t step = 0; step < loader.steps_per_pass(); ++step) {
     if (options.stop && options.stop()) return std::nullopt;
+    if (options.progress) options.progress(step, loader.steps_per_pass());
     const data::Batch& batch = loader.next();
     if (batch.valid == 0) continue;
     std::ranges::copy(batch.pixels, net.input().data);

@@ -32,6 +32,8 @@ struct TestOptions {
   int loader_threads = 1;
   data::OnError on_error = data::OnError::kStop;
   std::function<bool()> stop = nullptr;  ///< asked between batches; may be null
+  /// Told between batches how many are done, of how many; may be null.
+  std::function<void(int64_t done, int64_t of)> progress = nullptr;
   /// Of several workers, each tests its part of every batch.
   int64_t workers = 1, rank = 0;
 };

@@ -24,6 +24,7 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
 constexpr auto kGrace = std::chrono::milliseconds(200);
+constexpr auto kAfterKilling = std::chrono::seconds(2);
 constexpr size_t kSecretBytes = 32;
 
 std::string how_it_ended(int status) {
@@ -185,8 +186,17 @@ void Children::wait(std::chrono::milliseconds patience) {
     ended();
     std::this_thread::sleep_for(kPoll);
   }
-  for (const Child& child : running_) ::kill(child.process, SIGKILL);
-  for (const Child& child : running_) ::waitpid(child.process, nullptr, 0);
+  for (Child& child : running_) {
+    child.killed = true;
+    ::kill(child.process, SIGKILL);
+  }
+  // A process that waits for a disk or a file server in the kernel does not end before it has its
+  // answer: it is left behind, and takes no further part.
+  const auto given_up = std::chrono::steady_clock::now() + kAfterKilling;
+  while (!running_.empty() && std::chrono::steady_clock::now() < given_up) {
+    ended();
+    std::this_thread::sleep_for(kPoll);
+  }
   running_.clear();
 }
 

@@ -28,6 +28,9 @@ struct MemberOptions {
   bool insecure = false;
   int64_t wanted_rank = -1;
   std::chrono::seconds join_timeout{0};  ///< 0: tries for ever
+  /// Ends the process, from any thread: its part in a job is over, but the thread that computes
+  /// hangs. Null: that thread is waited for.
+  std::function<void(const std::string& why)> abandon = nullptr;
   // Of a worker.
   int64_t threads = 0;
   DataRoot data_root = {};

@@ -3,11 +3,13 @@
 #include "comm/member.h"
 #include "core/error.h"
 #include "trainer/computation.h"
+#include "trainer/end_watch.h"
 #include "trainer/evaluation.h"
 #include "trainer/flow_trace.h"
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
+#include "trainer/progress.h"
 #include "trainer/run.h"
 #include "trainer/run_tensors.h"
 #include "trainer/step_message.h"
@@ -21,6 +23,9 @@ namespace poseidon::trainer {
 namespace {
 
 constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
+/// With the computing thread when the job has failed or is over; more where steps are long.
+constexpr auto kPatienceWithComputing = std::chrono::milliseconds(5000);
+constexpr auto kPatienceWithDisk = std::chrono::seconds(120);
 /// Of each layer's timing at the join: others wait for it.
 constexpr int kJoinRepeats = 5;
 
@@ -67,12 +72,16 @@ class WorkerRun final : public comm::MemberHost {
   void end_after(const comm::Loss& loss, bool alone);
   void save_alone(int64_t step);
   void fail(const std::string& why);
+  void must_end_soon(const char* why);
   template <class Action>
   void guarded(Action action);
   void over(MemberEnd end);
 
   const MemberOptions& options_;
   Log& log_;
+  EndWatch end_watch_;  ///< over when all else is
+  std::atomic<int64_t> longest_step_ms_ = 0;
+  ProgressReporter progress_;
   Inbox inbox_;
   std::unique_ptr<TraceRecorder> compute_trace_;  ///< both only with --trace
   std::unique_ptr<FlowTrace> flow_trace_;
@@ -101,6 +110,10 @@ class WorkerRun final : public comm::MemberHost {
 WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
     : options_(options),
       log_(log),
+      end_watch_(options.abandon),
+      progress_([this](const comm::Progress& progress) {
+        transport_->post([this, progress] { member_->progress(progress); });
+      }),
       transport_(
           make_transport(options, comm::Role::kWorker, log, [this](std::exception_ptr failure) {
             inbox_.post([failure] { std::rethrow_exception(failure); });
@@ -113,6 +126,13 @@ MemberEnd WorkerRun::go() { return take_part(*transport_, *member_, inbox_, end_
 
 void WorkerRun::over(MemberEnd end) {
   if (!end_) end_ = end;
+  must_end_soon("the threads of the job did not end");
+}
+
+/// From any thread. A step cannot be interrupted, and may be long.
+void WorkerRun::must_end_soon(const char* why) {
+  end_watch_.expect(
+      std::max(kPatienceWithComputing, std::chrono::milliseconds(4 * longest_step_ms_)), why);
 }
 
 /// What goes wrong here is this worker's own error: all others are told of it.
@@ -219,6 +239,7 @@ void WorkerRun::failed(const comm::Loss& loss, bool alone) {
     live->exchange.lose(loss.message());
     live->limit.end();
   }
+  must_end_soon("the job has failed, and its computing did not cease");
   inbox_.post([this, loss, alone] { end_after(loss, alone); });
 }
 
@@ -239,15 +260,20 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   rank_ = rank;
   message_ = read_job_message(job);
   job_ = open_job_message(message_, options_);
+  progress_.sign("opening the training set");
   train_data_ = open_data(job_, DataPart::kTrain, log_);
+  progress_.sign("opening the test set");
   test_data_ = open_test_data(job_, train_data_, log_);
+  progress_.sign("timing layers");
   // By the fixed rule: the choices are published with the plan.
   if (message_.times_layers) tell("times", 0, time_layers(job_, {}, kJoinRepeats, log_));
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
+  progress_.waits("the others to be prepared");
   transport_->post([this, facts] { member_->prepared(facts); });
 }
 
 void WorkerRun::build(const comm::Planned& planned) {
+  progress_.sign("building the net");
   published_ = read_published_plan(planned.plan);
   plan_ = comm::read_plan(published_.plan, {"the plan", ""}, layer_traffic(*job_.network));
   if (published_.trace) {
@@ -256,8 +282,12 @@ void WorkerRun::build(const comm::Planned& planned) {
   }
   computation_ = std::make_unique<Computation>(
       job_, published_, plan_, rank_, train_data_,
-      [this](std::function<void()> task) { transport_->post(std::move(task)); },
+      [this](std::function<void()> task) {
+        progress_.sign("training");
+        transport_->post(std::move(task));
+      },
       compute_trace_.get(), log_);
+  computation_->exchange.on_long_wait([this] { progress_.waits("sums"); });
   live_ = computation_.get();
   const Json list = tensor_list(computation_->tensors);
   values_ = std::make_unique<TensorStore>(list);
@@ -268,12 +298,14 @@ void WorkerRun::build(const comm::Planned& planned) {
 }
 
 void WorkerRun::take_values() {
+  progress_.sign("taking first values");
   const int64_t in_flight = published_.in_flight;
   const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors, in_flight);
   for (int64_t place : values_wanted_)
     tensors[static_cast<size_t>(place)]->set(values_->entries()[static_cast<size_t>(place)].values);
   const std::vector<int64_t> digests = tensor_digests(computation_->tensors, in_flight);
   const bool meets_workers = !factored_layers(plan_).empty();
+  progress_.waits("its peers");
   transport_->post([this, digests, meets_workers] {
     values_expected_ = false;
     values_.reset();
@@ -297,6 +329,7 @@ void WorkerRun::train_to_the_end() {
   const TrainConfig& train = job_.config.train;
   const auto due = [&](int64_t every) { return every > 0 && loop.steps_done() % every == 0; };
   while (computation_->limit.begin(loop.steps_done())) {
+    progress_.sign("training");
     tell_step(loop.step());
     if (due(train.checkpoint_every)) {
       agree(loop.steps_done());
@@ -322,6 +355,7 @@ void WorkerRun::train_to_the_end() {
 void WorkerRun::agree(int64_t step) {
   if (agreed_step_ == step) return;
   agreed_step_ = step;
+  progress_.sign("comparing replicas");
   if (step == published_.steps) computation_->loop->finish();
   computation_->loop->settle_for_checkpoint();
   comm::Digest digest{.step = step,
@@ -332,15 +366,17 @@ void WorkerRun::agree(int64_t step) {
 void WorkerRun::test(int64_t step) {
   if (test_data_.dataset == nullptr || tested_step_ == step) return;
   tested_step_ = step;
-  const std::optional<TestSums> sums =
-      evaluate_part(computation_->engine.net(), test_data_,
-                    {.seed = static_cast<uint64_t>(job_.config.train.seed),
-                     .loader_threads = static_cast<int>(job_.config.data.loader_threads),
-                     .on_error = job_.config.data.test.on_error,
-                     .stop = [this] { return computation_->limit.ended(); },
-                     .workers = plan_.workers,
-                     .rank = rank_},
-                    log_);
+  const std::optional<TestSums> sums = evaluate_part(
+      computation_->engine.net(), test_data_,
+      {.seed = static_cast<uint64_t>(job_.config.train.seed),
+       .loader_threads = static_cast<int>(job_.config.data.loader_threads),
+       .on_error = job_.config.data.test.on_error,
+       .stop = [this] { return computation_->limit.ended(); },
+       .progress = [this](int64_t done,
+                          int64_t of) { progress_.sign("testing", done, of, "batches"); },
+       .workers = plan_.workers,
+       .rank = rank_},
+      log_);
   if (!sums) throw JobLost("the job has failed");
   tell("test", step,
        {{"samples", sums->samples},
@@ -359,6 +395,7 @@ void WorkerRun::send_checkpoint(int64_t step) {
   for (uint32_t place = 0; place < tensors.size(); ++place) {
     auto values = std::make_shared<std::vector<float>>(tensors[place]->count());
     tensors[place]->get(*values);
+    progress_.sign("sending a checkpoint", place, static_cast<int64_t>(tensors.size()), "tensors");
     transport_->post([this, place, step, values = std::move(values)] {
       send_tensor(place, static_cast<uint64_t>(step), member_->view(), values,
                   [this](const comm::FrameHeader& header, comm::Payload payload) {
@@ -379,6 +416,8 @@ void WorkerRun::tell(const std::string& about, int64_t step, Json content) {
 }
 
 void WorkerRun::tell_step(StepReport report) {
+  longest_step_ms_ =
+      std::max<int64_t>(longest_step_ms_, static_cast<int64_t>(report.times.all_ms()));
   report.layer_wait_ms = computation_->exchange.by_layer_of_plan(report.layer_wait_ms);
   transport_->post([this, report = std::move(report)] {
     const SchemeBytes all =
@@ -410,6 +449,7 @@ void WorkerRun::tell_trace() {
 
 void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
   loss_ = loss;
+  end_watch_.rest();
   log_.warning(loss.message());
   int64_t step = published_.first_step;
   if (computation_ != nullptr) {
@@ -422,6 +462,7 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
     transport_->post([this, step] { member_->stopped(step); });
     return;
   }
+  end_watch_.expect(kPatienceWithDisk, "its checkpoint could not be written");
   save_alone(step);
   transport_->post([this] { member_->leave(); });
   over(end_of(loss));

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/mutex.h"
+
+namespace poseidon::trainer {
+
+/// Sees to it that a process ends when its job does. A thread may hang where nobody can interrupt
+/// it, reading from a file server that is gone: then only the whole process can be ended.
+class EndWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Called in a thread of its own. Without it nothing is watched.
+  using GiveUp = std::function<void(const std::string& why)>;
+
+  explicit EndWatch(GiveUp give_up);
+  /// All has come to its end in time.
+  ~EndWatch();
+  EndWatch(const EndWatch&) = delete;
+  EndWatch& operator=(const EndWatch&) = delete;
+
+  /// Gives up when neither the destructor nor another call comes within `patience`; `why` says what
+  /// did not happen. From any thread.
+  void expect(Clock::duration patience, std::string why);
+  /// Nothing is expected any more for now.
+  void rest();
+
+ private:
+  void watch();
+
+  const GiveUp give_up_;
+  Mutex mutex_;
+  Condition changed_;
+  std::optional<Clock::time_point> deadline_ GUARDED_BY(mutex_);
+  std::string why_ GUARDED_BY(mutex_);
+  bool over_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace poseidon::trainer
