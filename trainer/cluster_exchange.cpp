@@ -205,16 +205,15 @@ std::optional<int> ClusterExchange::arrived() {
   return layers_[layer].node;
 }
 
-/// Who waits for long says so, once.
-void ClusterExchange::wait_for_change(std::optional<Clock::time_point>& patience) {
-  if (!patience) return changed_.wait(mutex_);
-  if (changed_.wait_until(mutex_, *patience)) return;
-  patience.reset();
+/// Who waits for long says so: once, or once a day.
+void ClusterExchange::wait_for_change(Clock::time_point& patience) {
+  if (changed_.wait_until(mutex_, patience)) return;
+  patience += std::chrono::hours(24);
   on_long_wait_();
 }
 
 void ClusterExchange::wait() {
-  std::optional patience = Clock::now() + kLongWait;
+  Clock::time_point patience = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
   while (!lost_ && !has_arrivals()) wait_for_change(patience);
   if (lost_) throw JobLost(*lost_);
@@ -222,7 +221,7 @@ void ClusterExchange::wait() {
 
 void ClusterExchange::await_sum(int node, int64_t step) {
   const uint32_t layer = layer_of_node_.at(node);
-  std::optional patience = Clock::now() + kLongWait;
+  Clock::time_point patience = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
   while (!lost_ && steps_arrived_[layer] <= static_cast<uint64_t>(step)) wait_for_change(patience);
   if (lost_) throw JobLost(*lost_);

@@ -104,7 +104,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void hand_over(std::function<void()> task);
   void check_alive();
   bool has_arrivals() REQUIRES(mutex_);
-  void wait_for_change(std::optional<Clock::time_point>& patience) REQUIRES(mutex_);
+  void wait_for_change(Clock::time_point& patience) REQUIRES(mutex_);
 
   net::Net& net_;
   const comm::Plan& plan_;

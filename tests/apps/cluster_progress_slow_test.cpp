@@ -1,0 +1,136 @@
+// A worker that is slow and one that hangs: the one may take its time, the other is named with what
+// it did, and its process ends.
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+
+#include "core/json.h"
+#include "tests/apps/cluster.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::TinyJob;
+using trainer::write_text;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kColourNetwork = R"({
+  "name": "tiny", "input": {"channels": 3, "height": 6, "width": 6},
+  "layers": [
+    {"name": "ip", "type": "linear", "outputs": 2, "weight_filler": {"type": "xavier"}},
+    {"name": "loss", "type": "softmax_loss"}]})";
+
+/// Two classes of images of one colour each.
+std::string images(const fs::path& folder) {
+  for (const char* kind : {"a", "b"}) {
+    fs::create_directories(folder / kind);
+    for (char number = '0'; number < '8'; ++number)
+      write_text(folder / kind / (std::string(1, number) + ".ppm"),
+                 "P6\n6 6\n255\n" + std::string(108, *kind));
+  }
+  return R"({"type": "images", "path": ")" + folder.string() + "\"}";
+}
+
+std::vector<std::string> words_of(const TinyJob& job, std::vector<std::string> more) {
+  std::vector<std::string> words{(job.folder / "job.json").string(),
+                                 "--threads",
+                                 "1",
+                                 "--output",
+                                 (job.folder / "run").string(),
+                                 "--set",
+                                 "cluster.timeout_s=3",
+                                 "--set",
+                                 "cluster.stall_timeout_s=2",
+                                 "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// From now on whoever opens the file waits for ever, as on a file server that is gone.
+void make_endless(const fs::path& file) {
+  fs::remove(file);
+  mkfifo(file.c_str(), 0600);
+}
+
+}  // namespace
+
+TEST_CASE("a test may take longer than the stall timeout") {
+  const TinyJob job;
+  Program train(
+      "poseidon-train",
+      words_of(job, {"--workers", "2", "--servers", "1", "--set", "data.test.samples=2000000"}),
+      job.folder);
+  REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
+  const auto begun = std::chrono::steady_clock::now();
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+  CHECK(std::chrono::steady_clock::now() - begun > std::chrono::milliseconds(2500));
+}
+
+TEST_CASE("a worker that hangs in a test is named with what it did, and ended") {
+  const TinyJob job(kColourNetwork);
+  const std::string train_images = images(job.folder / "train");
+  const std::string test_images = images(job.folder / "test");
+  Program train("poseidon-train",
+                words_of(job, {"--workers", "2", "--servers", "1", "--set",
+                               "data.train=" + train_images, "--set", "data.test=" + test_images,
+                               "--set", "data.batch_per_worker=1", "--set", "train.steps=3000"}),
+                job.folder);
+  REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
+  const std::vector<Process> members = members_of(train.process(), job.folder / "run");
+  // The first of the samples is worker 0's.
+  make_endless(job.folder / "test" / "a" / "0.ppm");
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(finished.err.find("worker 0 (127.0.0.1:") != std::string::npos);
+  CHECK(finished.err.find("made no progress in step 3001: no sign of progress for 2 s; it was "
+                          "testing, 0 of 8 batches, and has done 3000 steps") != std::string::npos);
+  for (const Process& each : members) {
+    CAPTURE(each.name);
+    CHECK(within(10, [&] { return has_ended(each.pid); }));
+  }
+}
+
+TEST_CASE("a daemon whose computing hangs when its job is over ends") {
+  const TinyJob job(kColourNetwork);
+  const std::string address = free_address();
+  write_text(job.folder / "secret", std::string(32, 's'));
+  const std::string data = images(job.folder / "train");
+  std::vector<Program> daemons;
+  for (const char* program : {"poseidon-worker", "poseidon-worker", "poseidon-server"}) {
+    const fs::path folder = job.folder / std::to_string(daemons.size());
+    fs::create_directories(folder);
+    std::vector<std::string> words{"--coordinator", address,
+                                   "--secret-file", (job.folder / "secret").string(),
+                                   "--rank",        std::to_string(daemons.size() % 2)};
+    if (std::string(program) == "poseidon-worker")
+      words.insert(words.end(), {"--threads", "1", "--data-root", job.folder.string()});
+    daemons.emplace_back(program, words, folder);
+  }
+  Program train("poseidon-train",
+                words_of(job, {"--workers", "2", "--servers", "1", "--listen", address,
+                               "--external", "--secret-file", (job.folder / "secret").string(),
+                               "--set", "data.train=" + data, "--set", "data.test=null", "--set",
+                               "data.batch_per_worker=1", "--set", "train.steps=10000000"}),
+                job.folder);
+  REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
+  for (const char* kind : {"a", "b"})
+    for (char number = '0'; number < '8'; ++number)
+      make_endless(job.folder / "train" / kind / (std::string(1, number) + ".ppm"));
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(finished.err.find(" made no progress in step ") != std::string::npos);
+  for (size_t rank : {0, 1}) {
+    CAPTURE(daemons[rank].err());
+    CHECK(within(30, [&] { return has_ended(daemons[rank].process()); }));
+    CHECK(daemons[rank].wait().err.find("the process is ended") != std::string::npos);
+  }
+  CHECK_FALSE(has_ended(daemons[2].process()));
+  daemons[2].send(SIGKILL);
+  daemons[2].wait();
+}

@@ -1,0 +1,62 @@
+// A process that must end though one of its threads cannot.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+
+#include "trainer/end_watch.h"
+#include "trainer/progress.h"
+
+using namespace poseidon::trainer;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Waits for up to ten seconds, as a busy machine may need.
+bool soon(const std::function<bool()>& holds) {
+  for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(10ms);
+  return holds();
+}
+
+}  // namespace
+
+TEST_CASE("what is expected and does not come in time is given up, with its reason") {
+  std::atomic<int> given_up = 0;
+  std::string why;
+  EndWatch watch([&](const std::string& reason) {
+    why = reason;
+    ++given_up;
+  });
+  watch.expect(1h, "something else");
+  watch.expect(10ms, "the end");
+  REQUIRE(soon([&] { return given_up == 1; }));
+  CHECK(why == "the end");
+}
+
+TEST_CASE("what ends in time, or is not expected any more, is not given up") {
+  std::atomic<int> given_up = 0;
+  {
+    EndWatch watch([&](const std::string&) { ++given_up; });
+    watch.expect(50ms, "the end");
+    watch.rest();
+    std::this_thread::sleep_for(100ms);
+    watch.expect(1h, "the end");
+  }
+  EndWatch nothing(nullptr);
+  nothing.expect(0ms, "the end");
+  CHECK(given_up == 0);
+}
+
+TEST_CASE("a reporter says at once what is new, and not every time what is not") {
+  std::vector<poseidon::comm::Progress> told;
+  ProgressReporter progress([&](const poseidon::comm::Progress& each) { told.push_back(each); });
+  for (int batch = 0; batch < 100; ++batch) progress.sign("testing", batch, 100, "batches");
+  progress.waits("sums");
+  progress.sign("testing", 100, 100, "batches");
+  REQUIRE(told.size() >= 3);
+  CHECK(told.size() < 10);
+  CHECK(told[0].doing == "testing");
+  CHECK(told[told.size() - 2].doing == "waiting for sums");
+  CHECK(told[told.size() - 2].waits);
+  CHECK(told.back().done == 100);
+}
