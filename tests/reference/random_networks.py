@@ -114,7 +114,8 @@ class Maker:
             if room < 0:
                 return None
             shape.append(room // s + 1)
-        fields = {"type": "convolution", "outputs": outputs, "kernel": kernel, **self.parameters("weight_filler", "bias_filler")}
+        fields = {"type": "convolution", "outputs": outputs, "kernel": kernel,
+                  **self.parameters("weight_filler", "bias_filler")}
         fields.update({key: v for key, v, usual in (("stride", stride, 1), ("padding", padding, 0),
                                                     ("dilation", dilation, 1), ("groups", groups, 1)) if v != usual})
         if self.sometimes(0.3):
@@ -219,10 +220,12 @@ class Maker:
             return None
         planes, repeat = self.choice(4, 8), self.choice(None, 1, 2)
         self.case.network.setdefault("blocks", {})["cell"] = {"parameters": {"planes": None, "slope": 0.0}, "layers": [
-            {"name": "c", "type": "convolution", "outputs": "$planes * 2", "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
+            {"name": "c", "type": "convolution", "outputs": "$planes * 2", "kernel": 3, "padding": 1,
+             "weight_filler": {"type": "he"}},
             {"name": "n", "type": "batch_norm"},
             {"name": "r", "type": "relu", "slope": "$slope"},
-            {"name": "s", "type": "convolution", "input": "input", "outputs": "$planes * 2", "kernel": 1, "weight_filler": {"type": "xavier"}},
+            {"name": "s", "type": "convolution", "input": "input", "outputs": "$planes * 2", "kernel": 1,
+             "weight_filler": {"type": "xavier"}},
             {"name": "sum", "type": "eltwise", "inputs": ["r", "s", "r"]}]}
         slope, name, outputs = self.choice(None, 0.2), self.name(), planes * 2
         written = {"name": name, "type": "block", "block": "cell", "with": {"planes": planes}, "input": value}
@@ -256,8 +259,9 @@ class Maker:
                              "input": dict(zip(("channels", "height", "width"), shape))}
         self.shapes = {"input": shape}
         value = "input"
-        images = [self.convolution, self.convolution, self.pooling, self.batch_norm, self.relu, self.relu, self.activation,
-                  self.lrn, self.eltwise, self.concat, self.dropout, self.softmax, self.residual, self.block, self.flatten, self.linear]
+        images = [self.convolution, self.convolution, self.pooling, self.batch_norm, self.relu, self.relu,
+                  self.activation, self.lrn, self.eltwise, self.concat, self.dropout, self.softmax, self.residual,
+                  self.block, self.flatten, self.linear]
         features = [self.linear, self.linear, self.batch_norm, self.relu, self.activation, self.lrn, self.eltwise,
                     self.concat, self.dropout, self.softmax]
         for _ in range(rand(1, 12)):
@@ -317,8 +321,9 @@ class Maker:
                 fields[key] = self.choice(*values)
         if self.sometimes(0.6):
             fields["schedule"] = self.choice(
-                {"type": "step", "step_size": 2, "gamma": 0.5}, {"type": "multistep", "milestones": [1, 3], "gamma": 0.3},
-                {"type": "exp", "gamma": 0.8}, {"type": "inv", "gamma": 0.3, "power": 0.75}, {"type": "poly", "power": 2, "minimum": 0.1},
+                {"type": "step", "step_size": 2, "gamma": 0.5},
+                {"type": "multistep", "milestones": [1, 3], "gamma": 0.3}, {"type": "exp", "gamma": 0.8},
+                {"type": "inv", "gamma": 0.3, "power": 0.75}, {"type": "poly", "power": 2, "minimum": 0.1},
                 {"type": "sigmoid", "gamma": -1.5, "step_size": 3}, {"type": "cosine"}, {"type": "fixed"})
             if self.sometimes(0.4):
                 fields["schedule"].update({"warmup": self.choice(1, 2.5, 4), "warmup_start": self.choice(0.0, 0.2)})
@@ -336,7 +341,8 @@ class Maker:
             "data": {"train": {"type": "random", **self.case.network["input"], "classes": classes, "samples": samples,
                                "seed": self.random.randint(0, 99), "shuffle": False, "transform": transform},
                      "global_batch": batch},
-            "optimizer": self.optimizer(), "train": {"steps": STEPS, "seed": self.random.randint(1, 1000), "log_every": 1},
+            "optimizer": self.optimizer(),
+            "train": {"steps": STEPS, "seed": self.random.randint(1, 1000), "log_every": 1},
             "device": {"threads": 1},
             "comm": {"scheme": self.choice("ps", "sfb"), "staleness": staleness,
                      "overlap": "priority" if staleness else self.choice("priority", "barrier", "none")},

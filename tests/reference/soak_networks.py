@@ -7,8 +7,9 @@
 For each seed: the losses of five steps are those of PyTorch in double precision, to 1e-4 of them or twice
 the distance of PyTorch in single precision, whichever is more. Where a value lies at a relu's or a maximum's
 edge, rounding decides on which side, in any program: a seed that is further off is held against sixteen runs of
-PyTorch in single precision whose first values differ in their last bits, and counted. And 1, 2 and 3 workers, and a run that is
-stopped twice and goes on with other numbers of workers, come to the same losses and tensors, bit for bit.
+PyTorch in single precision whose first values differ in their last bits, and counted. And 1, 2 and 3 workers, and
+a run that is stopped twice and goes on with other numbers of workers, come to the same losses and tensors, bit for
+bit.
 """
 
 import argparse
@@ -148,7 +149,8 @@ def write_golden(count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=lambda path: pathlib.Path(path).resolve(), default=pathlib.Path("build/release/bin").resolve())
+    parser.add_argument("--bin", type=lambda path: pathlib.Path(path).resolve(),
+                        default=pathlib.Path("build/release/bin").resolve(), help="folder of the programs")
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--few", action="store_true", help="several workers only in the run that is stopped twice")

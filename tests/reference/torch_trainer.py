@@ -76,7 +76,8 @@ class Model:
             filler = layer.get(("weight_filler", "bias_filler", "scale_filler", "shift_filler")[usual[0]], usual[1])
             values = fill(filler, int(np.prod(shape)), fan_in, self.seed, full).reshape(shape)
             if self.noise is not None:
-                values = values * (1 + self.noise.integers(-1, 2, values.shape).astype(np.float32) * np.float32(2.0 ** -23))
+                steps = self.noise.integers(-1, 2, values.shape).astype(np.float32)
+                values = values * (1 + steps * np.float32(2.0 ** -23))
             self.parameters[full] = torch.from_numpy(values).to(self.dtype).requires_grad_()
             self.rates[full] = float((layer.get("learning_rate_multipliers", []) + [1, 1])[index]
                                      if index < len(layer.get("learning_rate_multipliers", [])) else 1)
@@ -101,7 +102,8 @@ class Model:
 
     def dropout(self, layer, x, step, first):
         stream = philox.name_hash(layer["name"]) ^ ((step * 0x9E3779B97F4A7C15) & philox.MASK64)
-        words = np.stack([philox.words(self.seed, philox.DROPOUT, stream, first + n, x[0].numel()) for n in range(len(x))])
+        words = np.stack([philox.words(self.seed, philox.DROPOUT, stream, first + n, x[0].numel())
+                          for n in range(len(x))])
         kept = torch.from_numpy(words >= int(layer["probability"] * 2.0 ** 32)).reshape(x.shape)
         return x * kept.to(x.dtype) / (1 - layer["probability"])
 
@@ -129,12 +131,14 @@ def fill(filler, count, fan_in, seed, name):
     if kind == "constant":
         return np.full(count, filler.get("value", 0.0), np.float32)
     bound = math.sqrt(3 / fan_in)
-    low, high = {"uniform": (filler.get("minimum", -1), filler.get("maximum", 1)), "xavier": (-bound, bound)}.get(kind, (0, 1))
+    low, high = {"uniform": (filler.get("minimum", -1), filler.get("maximum", 1)),
+                 "xavier": (-bound, bound)}.get(kind, (0, 1))
     uniform = philox.uniform(seed, philox.INITIALIZATION, philox.name_hash(name), 0, count + 1, low, high)
     if kind in ("uniform", "xavier"):
         return uniform[:count]
     uniform = uniform[:count + count % 2].astype(np.float64)
-    mean, deviation = (0, math.sqrt(2 / fan_in)) if kind == "he" else (filler.get("mean", 0), filler.get("deviation", 0.01))
+    mean, deviation = (0, math.sqrt(2 / fan_in)) if kind == "he" else \
+        (filler.get("mean", 0), filler.get("deviation", 0.01))
     radius, angle = np.sqrt(-2 * np.log(1 - uniform[0::2])), 2 * np.pi * uniform[1::2]
     pairs = mean + deviation * np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1)
     return pairs.reshape(-1)[:count].astype(np.float32)
