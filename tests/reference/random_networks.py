@@ -51,6 +51,8 @@ class Maker:
     def add(self, fields, inputs, shape, name=None):
         """The layer in the file and in the expanded list. Returns its name."""
         name = name or self.name()
+        if not fields.get("bias", True):  # a multiplier for each parameter, and there is only one
+            fields = {key: value[:1] if key.endswith("_multipliers") else value for key, value in fields.items()}
         self.case.layers.append({"name": name, **fields, "inputs": list(inputs)})
         written = {"name": name, **fields}
         if inputs != [self.last] or self.sometimes(0.2):
