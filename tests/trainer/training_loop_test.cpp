@@ -355,10 +355,9 @@ class PlainlyDelayed {
           i, {.step = step, .learning_rate = training_.schedule.learning_rate(step)});
     }
     for (size_t i = 0; i < net.statistics().size(); ++i) {
-      net::Statistic& statistic = net.statistics()[i];
-      for (size_t k = 0; k < statistic.value.size(); ++k)
-        statistic.value[k] += static_cast<float>(statistic.spec.momentum) *
-                              (contributions_[index][i][k] - statistic.value[k]);
+      const net::Statistic& statistic = net.statistics()[i];
+      std::ranges::copy(contributions_[index][i], statistic.contribution.begin());
+      training_.optimizer.track(statistic, 1);
     }
     applied_ = step + 1;
   }

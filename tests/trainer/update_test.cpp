@@ -128,7 +128,7 @@ TEST_CASE("rmsprop divides by the root of smoothed squares, with momentum and wi
     CHECK(difference(numbers_of(UpdateRule::kRmsProp), momentum,
                      [momentum](Element& e, double gradient, const UpdateNumbers& n, int) {
                        const double g = with_decay(gradient, e.value, n);
-                       e.state[0] = n.smoothing * e.state[0] + (1 - n.smoothing) * g * g;
+                       e.state[0] = n.smoothing * e.state[0] + n.one_minus_smoothing * g * g;
                        const double direction = g / (std::sqrt(e.state[0]) + n.epsilon);
                        e.state[1] = (momentum ? n.momentum * e.state[1] : 0) + direction;
                        e.value -= n.learning_rate * e.state[1];
@@ -139,10 +139,10 @@ TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
   CHECK(difference(numbers_of(UpdateRule::kAdaDelta), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int) {
                      const double g = with_decay(gradient, e.value, n);
-                     e.state[0] = n.smoothing * e.state[0] + (1 - n.smoothing) * g * g;
+                     e.state[0] = n.smoothing * e.state[0] + n.one_minus_smoothing * g * g;
                      const double step =
                          std::sqrt(e.state[1] + n.epsilon) / std::sqrt(e.state[0] + n.epsilon) * g;
-                     e.state[1] = n.smoothing * e.state[1] + (1 - n.smoothing) * step * step;
+                     e.state[1] = n.smoothing * e.state[1] + n.one_minus_smoothing * step * step;
                      e.value -= n.learning_rate * step;
                    }) < 1e-4);
 }
@@ -151,8 +151,8 @@ TEST_CASE("adam corrects its moments for their beginning at zero") {
   CHECK(difference(numbers_of(UpdateRule::kAdam), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int step) {
                      const double g = with_decay(gradient, e.value, n);
-                     e.state[0] = n.beta1 * e.state[0] + (1 - n.beta1) * g;
-                     e.state[1] = n.beta2 * e.state[1] + (1 - n.beta2) * g * g;
+                     e.state[0] = n.beta1 * e.state[0] + n.one_minus_beta1 * g;
+                     e.state[1] = n.beta2 * e.state[1] + n.one_minus_beta2 * g * g;
                      const double first = e.state[0] / (1 - std::pow(n.beta1, step + 1));
                      const double second = e.state[1] / (1 - std::pow(n.beta2, step + 1));
                      e.value -= n.learning_rate * first / (std::sqrt(second) + n.epsilon);
@@ -166,8 +166,8 @@ TEST_CASE("adamw decays the value, not the gradient") {
                      undecayed.l2 = 0;
                      const double g = with_decay(gradient, e.value, undecayed);
                      e.value *= 1 - n.learning_rate * n.l2;
-                     e.state[0] = n.beta1 * e.state[0] + (1 - n.beta1) * g;
-                     e.state[1] = n.beta2 * e.state[1] + (1 - n.beta2) * g * g;
+                     e.state[0] = n.beta1 * e.state[0] + n.one_minus_beta1 * g;
+                     e.state[1] = n.beta2 * e.state[1] + n.one_minus_beta2 * g * g;
                      const double first = e.state[0] / (1 - std::pow(n.beta1, step + 1));
                      const double second = e.state[1] / (1 - std::pow(n.beta2, step + 1));
                      e.value -= n.learning_rate * first / (std::sqrt(second) + n.epsilon);
