@@ -223,10 +223,12 @@ class Workers final : public End {
 
   void dial(const std::string& address) {
     for (uint32_t rank = 0; rank < kWorkers; ++rank)
-      workers_[rank].open(*transport_, transport_->connect(address, {.role = Role::kWorker,
-                                                                     .rank = static_cast<int>(rank),
-                                                                     .view = 0,
-                                                                     .address = ""}));
+      workers_[rank].open(
+          *transport_,
+          transport_->connect(
+              address,
+              {.role = Role::kWorker, .rank = static_cast<int>(rank), .view = 0, .address = ""},
+              NodeId{Role::kServer, 0}));
   }
 
  private:
@@ -265,7 +267,7 @@ void serve(const std::string& address) {
   Server server;
   AsioOptions options;
   options.listen = address;
-  options.self.role = Role::kServer;
+  options.self = {.role = Role::kServer, .rank = 0, .view = 0, .address = ""};
   options.insecure = true;
   AsioTransport transport(options);
   std::cout << transport.address() << std::endl;

@@ -13,11 +13,11 @@ namespace poseidon::comm {
 namespace {
 
 constexpr uint64_t kMostSecretBytes = 64 * 1024;
-constexpr size_t kNonceAt = 16;
+constexpr size_t kJobAt = 16, kNonceAt = 32;
 
 // One for each direction: what one end has said proves nothing when it is sent back to it.
-constexpr std::string_view kAcceptorLabel = "poseidon 1 acceptor";
-constexpr std::string_view kInitiatorLabel = "poseidon 1 initiator";
+constexpr std::string_view kAcceptorLabel = "poseidon 2 acceptor";
+constexpr std::string_view kInitiatorLabel = "poseidon 2 initiator";
 
 template <class Value>
 void put(Introduction& out, size_t at, Value value) {
@@ -31,12 +31,16 @@ Value get(std::span<const std::byte> in, size_t at) {
   return value;
 }
 
-Introduction introduce(const PeerIdentity& self, bool secured, const Nonce& nonce) {
+/// In a challenge nobody is called: those fields are 0, as of a coordinator.
+Introduction introduce(const PeerIdentity& self, NodeId called, bool secured, const Nonce& nonce) {
   Introduction out{};
   put(out, 0, self.role);
   put(out, 1, static_cast<uint8_t>(secured));
+  put(out, 2, called.role);
   put(out, 4, self.rank);
   put(out, 8, self.view);
+  put(out, 12, called.rank);
+  put(out, kJobAt, self.job);
   std::copy(nonce.begin(), nonce.end(), out.begin() + kNonceAt);
   return out;
 }
@@ -45,7 +49,12 @@ PeerIdentity identity_of(std::span<const std::byte> introduction) {
   return {.role = get<Role>(introduction, 0),
           .rank = get<int32_t>(introduction, 4),
           .view = get<uint32_t>(introduction, 8),
+          .job = get<JobId>(introduction, kJobAt),
           .address = ""};
+}
+
+NodeId called_by(std::span<const std::byte> hello) {
+  return {get<Role>(hello, 2), get<uint16_t>(hello, 12)};
 }
 
 std::string wrong_length(const char* what, size_t expected, size_t got) {
@@ -56,10 +65,12 @@ std::string wrong_length(const char* what, size_t expected, size_t got) {
 std::string fault_of(std::span<const std::byte> introduction, bool secured) {
   const auto role = get<uint8_t>(introduction, 0);
   const auto says_secured = get<uint8_t>(introduction, 1);
+  const auto called_role = get<uint8_t>(introduction, 2);
   const auto rank = get<int32_t>(introduction, 4);
-  if (role > static_cast<uint8_t>(Role::kServer)) return text("role ", int{role}, " is unknown");
+  for (const uint8_t each : {role, called_role})
+    if (each > static_cast<uint8_t>(Role::kServer)) return text("role ", int{each}, " is unknown");
   if (says_secured > 1) return text("expected 0 or 1 for a secret, got ", int{says_secured});
-  if (get<uint16_t>(introduction, 2) != 0 || get<uint32_t>(introduction, 12) != 0)
+  if (get<uint8_t>(introduction, 3) != 0 || get<uint16_t>(introduction, 14) != 0)
     return "a reserved field of an introduction is not 0";
   if (rank < -1 || rank > UINT16_MAX)
     return text("expected a rank of -1 to ", UINT16_MAX, ", got ", rank);
@@ -104,8 +115,8 @@ Nonce make_nonce() {
   return nonce;
 }
 
-Initiator::Initiator(Secret secret, const PeerIdentity& self, const Nonce& nonce)
-    : secret_(std::move(secret)), hello_(introduce(self, !secret_.empty(), nonce)) {}
+Initiator::Initiator(Secret secret, const PeerIdentity& self, NodeId called, const Nonce& nonce)
+    : secret_(std::move(secret)), hello_(introduce(self, called, !secret_.empty(), nonce)) {}
 
 HandshakeStep Initiator::challenge(std::span<const std::byte> body) const {
   HandshakeStep step;
@@ -121,19 +132,26 @@ HandshakeStep Initiator::challenge(std::span<const std::byte> body) const {
     step.error = kWrongSecret;
     return step;
   }
+  const PeerIdentity peer = identity_of(introduction);
+  step.error = mismatch(identity_of(hello_), called_by(hello_), peer);
+  if (!step.error.empty()) return step;
   step.reply = prove(secret_, kInitiatorLabel, hello_, introduction);
-  step.peer = identity_of(introduction);
+  step.peer = peer;
   return step;
 }
 
 Acceptor::Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce)
-    : secret_(std::move(secret)), introduction_(introduce(self, !secret_.empty(), nonce)) {}
+    : secret_(std::move(secret)), introduction_(introduce(self, {}, !secret_.empty(), nonce)) {}
+
+PeerIdentity Acceptor::caller() const { return identity_of(hello_); }
 
 HandshakeStep Acceptor::hello(std::span<const std::byte> body) {
   HandshakeStep step;
   step.error = body.size() == kIntroductionBytes
                    ? fault_of(body, !secret_.empty())
                    : wrong_length("hello", kIntroductionBytes, body.size());
+  if (step.error.empty())
+    step.error = mismatch(identity_of(body), called_by(body), identity_of(introduction_));
   if (!step.error.empty()) return step;
   std::copy(body.begin(), body.end(), hello_.begin());
   step.reply.assign(introduction_.begin(), introduction_.end());

@@ -27,8 +27,8 @@ using Nonce = std::array<std::byte, kNonceBytes>;
 /// Throws RunError.
 Nonce make_nonce();
 
-/// Body of a hello, and the first bytes of a challenge: who speaks, and its nonce.
-inline constexpr size_t kIntroductionBytes = 16 + kNonceBytes;
+/// Body of a hello, and the first bytes of a challenge: who speaks, whom it calls, its nonce.
+inline constexpr size_t kIntroductionBytes = 32 + kNonceBytes;
 using Introduction = std::array<std::byte, kIntroductionBytes>;
 
 /// What a body that came in leads to.
@@ -38,10 +38,11 @@ struct HandshakeStep {
   std::optional<PeerIdentity> peer;  ///< proved; without its address
 };
 
-/// The end that connected: sends hello(), reads a challenge, answers with a proof.
+/// The end that connected: sends hello(), reads a challenge, answers with a proof. Whoever is not
+/// `called`, of the same job and view, is refused.
 class Initiator {
  public:
-  Initiator(Secret secret, const PeerIdentity& self, const Nonce& nonce);
+  Initiator(Secret secret, const PeerIdentity& self, NodeId called, const Nonce& nonce);
   std::span<const std::byte> hello() const { return hello_; }
   /// The reply is the proof; the peer is known.
   HandshakeStep challenge(std::span<const std::byte> body) const;
@@ -51,12 +52,16 @@ class Initiator {
   Introduction hello_;
 };
 
-/// The end that was connected to: reads a hello, answers with a challenge, reads a proof.
+/// The end that was connected to: reads a hello, answers with a challenge, reads a proof. A hello
+/// that is meant for somebody else, or of another job or view, gets no answer that could be passed
+/// on.
 class Acceptor {
  public:
   Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce);
   /// The reply is the challenge.
   HandshakeStep hello(std::span<const std::byte> body);
+  /// Who has said a good hello; not proved yet.
+  PeerIdentity caller() const;
   /// The peer is known. Called after a good hello().
   HandshakeStep proof(std::span<const std::byte> body) const;
 

@@ -33,7 +33,7 @@ Member::Member(const Options& options, Transport& transport, MemberHost& host)
 template <class Message>
 void Member::tell(const Message& message, Priority priority) {
   if (coordinator_there_)
-    transport_.send(coordinator_, {.kind = FrameKind::kControl, .view = view_},
+    transport_.send(coordinator_, {.kind = FrameKind::kControl, .view = view()},
                     payload_of(encode_message(message)), priority);
 }
 
@@ -51,7 +51,7 @@ void Member::seek() {
   seek_at_ = Time{0};
   coordinator_ = transport_.connect(
       options_.coordinator,
-      {.role = options_.role, .rank = -1, .view = 0, .address = options_.address});
+      {.role = options_.role, .rank = -1, .view = 0, .address = options_.address}, NodeId{});
 }
 
 void Member::seek_again(const std::string& why) {
@@ -77,27 +77,38 @@ void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
   if (connection == coordinator_) {
     coordinator_there_ = true;
     state_ = State::kJoining;
+    self_ = {.role = options_.role,
+             .rank = -1,
+             .view = peer.view,
+             .job = peer.job,
+             .address = options_.address};
     tell(Join{.role = options_.role,
               .wanted_rank = options_.wanted_rank,
               .address = options_.address,
               .facts = options_.facts});
     return;
   }
-  // Who was called is known; who calls has proved who it is.
-  const auto called = connecting_.find(connection);
-  const NodeId node = called != connecting_.end()
-                          ? called->second
-                          : NodeId{peer.role, static_cast<uint16_t>(peer.rank)};
-  const bool known = called != connecting_.end() || peer.rank >= 0;
   connecting_.erase(connection);
-  if (!known || connection_of_.contains(node) || (view_ != 0 && !roster_.contains(node))) {
-    liveness_.remove(connection);
-    return transport_.close(connection);
-  }
+  if (!refusal(peer).empty()) return drop(connection);
+  const NodeId node = node_of(peer);
   connection_of_[node] = connection;
   node_of_[connection] = node;
   say_met_when_complete();
   say_ready_when_complete();
+}
+
+std::string Member::refusal(const PeerIdentity& caller) const {
+  const NodeId node = node_of(caller);
+  if (state_ == State::kEnded) return "the job is over";
+  if (!roster_.empty() && !roster_.contains(node))
+    return name_of(node) + " is no member of this job";
+  if (connection_of_.contains(node)) return name_of(node) + " is connected already";
+  return "";
+}
+
+void Member::drop(ConnectionId connection) {
+  liveness_.remove(connection);
+  transport_.close(connection);
 }
 
 void Member::control(const ControlMessage& message) {
@@ -107,7 +118,10 @@ void Member::control(const ControlMessage& message) {
   } else if (message.is<Welcome>() && state_ == State::kJoining) {
     const auto welcome = message.as<Welcome>();
     state_ = State::kPreparing;
+    // All members are welcome before any of them is told where the others are.
     rank_ = static_cast<uint16_t>(welcome.rank);
+    self_.rank = rank_;
+    transport_.present_as(self_);
     liveness_.set_timeout(
         std::chrono::duration_cast<Time>(std::chrono::duration<double>(welcome.timeout_s)));
     transport_.wake_at(transport_.now());
@@ -153,12 +167,19 @@ void Member::saved(int64_t step) { tell(Saved{step}, bulk_priority(0)); }
 
 // ---- peers
 
-/// Learns who is who; peers may call from now on.
+/// Learns who is who. Some who have learned it before may have called; of them only members stay.
 void Member::become(int64_t view, const std::vector<RosterEntry>& roster) {
-  view_ = static_cast<uint32_t>(view);
+  self_.view = static_cast<uint32_t>(view);
+  transport_.present_as(self_);
   for (const RosterEntry& entry : roster)
     roster_[{entry.role, static_cast<uint16_t>(entry.rank)}] = entry.address;
-  transport_.present_as({.role = options_.role, .rank = rank_, .view = view_, .address = {}});
+  std::erase_if(connection_of_, [this](const auto& early) {
+    const auto& [node, connection] = early;
+    if (roster_.contains(node)) return false;
+    node_of_.erase(connection);
+    drop(connection);
+    return true;
+  });
 }
 
 /// Meets two workers, who may be one; these connections stay.
@@ -169,7 +190,7 @@ void Member::measure(const Measure& order) {
   const NodeId from{Role::kWorker, static_cast<uint16_t>(order.from)};
   if (!roster_.contains(to) || !roster_.contains(from) || to.rank == rank_ || from.rank == rank_)
     return coordinator_lost("it asked for a measurement with nodes that it did not name");
-  probe_.emplace(LinkProbe::Options{.view = view_, .to = to, .from = from}, *this,
+  probe_.emplace(LinkProbe::Options{.view = view(), .to = to, .from = from}, *this,
                  [this](double mbps) { tell(Measured{mbps}); });
   for (const NodeId peer : std::set{to, from})
     if (peer.rank < rank_ && !connection_of_.contains(peer)) connect_to(peer);
@@ -219,9 +240,7 @@ void Member::connect_to_peers() {
 
 void Member::connect_to(NodeId peer) {
   reconnect_at_.erase(peer);
-  connecting_[transport_.connect(
-      roster_.at(peer),
-      {.role = options_.role, .rank = rank_, .view = view_, .address = options_.address})] = peer;
+  connecting_[transport_.connect(roster_.at(peer), self_, peer)] = peer;
 }
 
 void Member::say_ready_when_complete() {
@@ -243,6 +262,10 @@ void Member::send_to_coordinator(const FrameHeader& header, Payload payload) {
     transport_.send(coordinator_, header, std::move(payload), bulk_priority(0));
 }
 
+NodeId Member::node_of(const PeerIdentity& peer) {
+  return {peer.role, static_cast<uint16_t>(peer.rank)};
+}
+
 std::optional<NodeId> Member::node_of(ConnectionId connection) const {
   if (connection == coordinator_) return NodeId{};
   const auto found = node_of_.find(connection);
@@ -253,6 +276,7 @@ std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header)
   const std::optional<NodeId> node = node_of(from);
   if (!node || state_ >= State::kSuspecting) return {};
   const bool is_probe = header.kind == FrameKind::kProbe && probe_;
+  if (node->role != Role::kCoordinator && state_ < State::kConnecting && !is_probe) return {};
   const Placement placement = is_probe ? probe_->place(*node, header) : host_.place(*node, header);
   if (!placement.fault.empty()) suspect(*node, text("it ", placement.fault));
   if (!placement.accepted) return {};
@@ -302,6 +326,7 @@ void Member::closed(ConnectionId connection, const std::string& why) {
   if (!node) return;
   node_of_.erase(connection);
   connection_of_.erase(*node);
+  if (!roster_.contains(*node)) return;  // it was not known yet whether it is a member
   host_.forgotten(*node);
   suspect(*node, why);
 }
@@ -320,8 +345,12 @@ void Member::wake() {
         seek_again(why);
       else
         coordinator_lost(why);
-    } else if (node) {
+    } else if (node && roster_.contains(*node)) {
       suspect(*node, why);
+    } else {
+      if (node) connection_of_.erase(*node);
+      node_of_.erase(connection);
+      transport_.close(connection);
     }
   }
   if (seek_at_.count() > 0 && now >= seek_at_) seek();
@@ -332,13 +361,13 @@ void Member::wake() {
 
 Loss Member::loss_of(NodeId node, const std::string& why) const {
   const std::string awaited = host_.awaiting(node);
-  return {
-      .kind = Loss::Kind::kPeer,
-      .who = node,
-      .address = address_of(node),
-      .why = why,
-      .step = host_.step_under_way(),
-      .awaited = awaited.empty() ? "" : name_of({options_.role, rank_}) + " awaited " + awaited};
+  return {.kind = Loss::Kind::kPeer,
+          .who = node,
+          .address = address_of(node),
+          .why = why,
+          .step = host_.step_under_way(),
+          .awaited =
+              awaited.empty() ? "" : name_of(NodeId{options_.role, rank_}) + " awaited " + awaited};
 }
 
 std::string Member::address_of(NodeId node) const {

@@ -96,10 +96,11 @@ class Member final : public Machine, public Outlet {
   void send_to_coordinator(const FrameHeader& header, Payload payload);
 
   uint16_t rank() const { return rank_; }
-  uint32_t view() const { return view_; }
+  uint32_t view() const { return self_.view; }
 
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
 
+  std::string refusal(const PeerIdentity& caller) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
   std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override;
   void received(ConnectionId from, const FrameHeader& header,
@@ -127,6 +128,7 @@ class Member final : public Machine, public Outlet {
   void seek();
   void seek_again(const std::string& why);
   void control(const ControlMessage& message);
+  void drop(ConnectionId connection);
   void become(int64_t view, const std::vector<RosterEntry>& roster);
   void measure(const Measure& order);
   void say_met_when_complete();
@@ -141,6 +143,7 @@ class Member final : public Machine, public Outlet {
   void fail(const Loss& loss);
   void end();
   std::string address_of(NodeId node) const;
+  static NodeId node_of(const PeerIdentity& peer);
   std::optional<NodeId> node_of(ConnectionId connection) const;
   Loss loss_of(NodeId node, const std::string& why) const;
 
@@ -155,7 +158,7 @@ class Member final : public Machine, public Outlet {
   std::string sought_in_vain_;  ///< why
   bool prepared_ = false;       ///< as the host has said
   uint16_t rank_ = 0;
-  uint32_t view_ = 0;
+  PeerIdentity self_;  ///< of its job, as the coordinator has proved it
   std::map<NodeId, std::string> roster_;
   std::map<NodeId, ConnectionId> connection_of_;
   std::map<ConnectionId, NodeId> node_of_;     ///< open peers

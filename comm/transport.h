@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "comm/node.h"
+#include "comm/identity.h"
 #include "comm/wire.h"
 
 /// The seam between the protocol, which is free of I/O, and what drives it: sockets (comm/asio) or
@@ -21,14 +21,6 @@ using Time = std::chrono::nanoseconds;
 
 /// One connection of this process, never used twice.
 using ConnectionId = uint32_t;
-
-/// Who stands at the other end of a connection, as the handshake has proved it.
-struct PeerIdentity {
-  Role role = Role::kWorker;
-  int32_t rank = -1;    ///< -1: none yet, a node that joins
-  uint32_t view = 0;    ///< 0 while joining
-  std::string address;  ///< "host:port" of the socket's other end, or as advertised
-};
 
 /// Memory to be sent. It must stay as it is until the driver lets go of `owner`, in any thread;
 /// without an owner, until the machine knows by the protocol that it has arrived.
@@ -48,10 +40,12 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual Time now() const = 0;
-  /// As whom connections are accepted from now on, where that is proved.
-  virtual void present_as(const PeerIdentity&) {}
-  /// Begins to connect to "host:port" as `self`. Machine::opened or Machine::closed follows.
-  virtual ConnectionId connect(const std::string& address, const PeerIdentity& self) = 0;
+  /// As whom connections are accepted from now on.
+  virtual void present_as(const PeerIdentity& self) = 0;
+  /// Begins to connect to "host:port" as `self`. Machine::opened follows when `called` has answered
+  /// there, of the same job and view (or the coordinator), else Machine::closed.
+  virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
+                               NodeId called) = 0;
   /// Sends one frame. header.length and header.body_crc are filled in from the payload; a payload
   /// without bytes but with header.length > 0 stands for that many (simulated planning runs).
   /// Frames of a connection that is closed are dropped.
@@ -68,6 +62,12 @@ class Machine {
  public:
   virtual ~Machine() = default;
 
+  /// Why somebody who calls, and is of this job and view, is not let in; "" when it is. Asked
+  /// before it has proved who it is.
+  virtual std::string refusal(const PeerIdentity& caller) const {
+    static_cast<void>(caller);
+    return "";
+  }
   /// A connection is authenticated; by connect() or accepted from outside.
   virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
   /// Where the body of a bulk frame shall go, header.length bytes; empty: it is read and dropped,

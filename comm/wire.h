@@ -11,7 +11,7 @@
 namespace poseidon::comm {
 
 inline constexpr size_t kHeaderBytes = 64;
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 /// Bodies of bulk frames are sent in slices of at most this, so that an urgent one can overtake.
 inline constexpr uint64_t kSliceBytes = 256 * 1024;
 

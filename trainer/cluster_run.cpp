@@ -56,7 +56,11 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   secret_ = cluster.external ? cluster.secret : random_secret();
   comm::AsioOptions listening;
   listening.listen = cluster.external ? cluster.listen : "127.0.0.1:0";
-  listening.self = {.role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""};
+  listening.self = {.role = comm::Role::kCoordinator,
+                    .rank = 0,
+                    .view = 1,
+                    .job = comm::make_job_id(),
+                    .address = ""};
   listening.secret = secret_;
   if (cluster.external) listening.tls = cluster.tls;
   listening.insecure = cluster.insecure;

@@ -134,7 +134,9 @@ HandshakeStep Connection::handshake_step(FrameKind kind, std::span<const std::by
   auto& acceptor = std::get<Acceptor>(handshake_);
   if (kind == FrameKind::kProof) return acceptor.proof(body);
   hello_taken_ = true;
-  return acceptor.hello(body);
+  HandshakeStep step = acceptor.hello(body);
+  if (step.error.empty()) step.error = owner_.machine().refusal(acceptor.caller());
+  return step;
 }
 
 bool Connection::take_handshake(FrameKind kind, std::span<const std::byte> body) {

@@ -81,11 +81,12 @@ class AsioTransport::Driver final : public ChannelOwner {
   void present_as(const PeerIdentity& self) { options_.self = self; }
   void limit_bandwidth(double mbps) { pacer_.set_rate(mbps); }
 
-  ConnectionId connect(const std::string& address, const PeerIdentity& self) {
+  ConnectionId connect(const std::string& address, const PeerIdentity& self, NodeId called) {
     const ConnectionId id = next_id_++;
-    if (ending_ || call_neighbour(id, address, self)) return id;
-    const auto connection = std::make_shared<Connection>(
-        *this, id, make_stream(tcp::socket(*io_)), Initiator(options_.secret, self, make_nonce()));
+    if (ending_ || call_neighbour(id, address, self, called)) return id;
+    const auto connection =
+        std::make_shared<Connection>(*this, id, make_stream(tcp::socket(*io_)),
+                                     Initiator(options_.secret, self, called, make_nonce()));
     channels_.emplace(id, connection);
     connection->dial(address);
     return id;
@@ -130,17 +131,25 @@ class AsioTransport::Driver final : public ChannelOwner {
   void ended(Channel& channel) override { channels_.erase(channel.id()); }
 
   /// Whether `address` is that of another transport of this process, which is then called.
-  bool call_neighbour(ConnectionId id, const std::string& address, const PeerIdentity& self) {
+  bool call_neighbour(ConnectionId id, const std::string& address, const PeerIdentity& self,
+                      NodeId called) {
     if (!options_.neighbours) return false;
     const auto channel = std::make_shared<LocalChannel>(*this, id, io_, address);
-    if (!options_.neighbours->call(address, {.caller = channel->far(), .identity = self}))
+    if (!options_.neighbours->call(address,
+                                   {.caller = channel->far(), .identity = self, .called = called}))
       return false;
     channels_.emplace(id, channel);
     return true;
   }
 
   void answer(const Neighbours::Call& call) {
-    if (ending_) return LocalChannel::refuse(call.caller);
+    if (ending_) return LocalChannel::refuse(call.caller, "connection refused");
+    std::string why = mismatch(call.identity, call.called, options_.self);
+    if (why.empty()) why = machine_->refusal(call.identity);
+    if (!why.empty()) {
+      report_refusal(call.identity.address, why);
+      return LocalChannel::refuse(call.caller, "refused by the peer: " + why);
+    }
     const ConnectionId id = next_id_++;
     const auto channel = std::make_shared<LocalChannel>(*this, id, io_, call.identity.address);
     channels_.emplace(id, channel);
@@ -227,8 +236,9 @@ void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 
 Time AsioTransport::now() const { return Clock::now().time_since_epoch(); }
-ConnectionId AsioTransport::connect(const std::string& address, const PeerIdentity& self) {
-  return driver_->connect(address, self);
+ConnectionId AsioTransport::connect(const std::string& address, const PeerIdentity& self,
+                                    NodeId called) {
+  return driver_->connect(address, self, called);
 }
 void AsioTransport::send(ConnectionId to, const FrameHeader& header, Payload payload,
                          Priority priority) {

@@ -80,7 +80,8 @@ class AsioTransport final : public Transport {
 
   Time now() const override;
   void present_as(const PeerIdentity& self) override;
-  ConnectionId connect(const std::string& address, const PeerIdentity& self) override;
+  ConnectionId connect(const std::string& address, const PeerIdentity& self,
+                       NodeId called) override;
   void send(ConnectionId to, const FrameHeader& header, Payload payload,
             Priority priority) override;
   void close(ConnectionId connection) override;

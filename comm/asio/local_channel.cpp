@@ -64,8 +64,8 @@ void LocalChannel::answer(const Far& caller, const PeerIdentity& caller_identity
   owner_.machine().opened(id_, caller_identity);
 }
 
-void LocalChannel::refuse(const Far& caller) {
-  post(caller, [](LocalChannel& channel) { channel.broken("connection refused"); });
+void LocalChannel::refuse(const Far& caller, const std::string& why) {
+  post(caller, [why](LocalChannel& channel) { channel.broken(why); });
 }
 
 void LocalChannel::answered(const Far& callee, const PeerIdentity& identity) {

@@ -32,8 +32,8 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
   Far far();
   /// Stands: the other end is told so, then the machine.
   void answer(const Far& caller, const PeerIdentity& caller_identity, const PeerIdentity& self);
-  /// Tells a caller that there is nobody.
-  static void refuse(const Far& caller);
+  /// Tells a caller that it is not let in.
+  static void refuse(const Far& caller, const std::string& why);
 
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
   void close() override;

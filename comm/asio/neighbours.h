@@ -15,10 +15,11 @@ namespace poseidon::comm {
 /// their nodes advertise. For any thread.
 class Neighbours {
  public:
-  /// Who calls, in the thread of the one who is called.
+  /// Who calls, in the thread of the one who is called, and whom it means.
   struct Call {
     LocalChannel::Far caller;
     PeerIdentity identity;
+    NodeId called;
   };
   using Answer = std::function<void(const Call&)>;
 

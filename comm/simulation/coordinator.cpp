@@ -17,7 +17,10 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
                     .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout)},
-                   world.network.transport(node), *this) {}
+                   world.network.transport(node), *this) {
+  world.network.transport(node).present_as(
+      {.role = Role::kCoordinator, .rank = 0, .view = 1, .job = {std::byte{1}}, .address = ""});
+}
 
 Placement SimulatedCoordinator::place(uint16_t, const FrameHeader& header) {
   if (replica_.empty()) replica_ = world_.model.first_values();

@@ -28,6 +28,7 @@ struct SimulatedNetwork::Connection {
   std::array<int, 2> node{};
   std::array<ConnectionId, 2> id{};  ///< as each end knows it
   PeerIdentity caller;
+  NodeId called;
   bool open = false, closed = false;
   std::array<bool, 2> shut{};          ///< an end has closed it and hears no more
   std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
@@ -68,6 +69,7 @@ struct SimulatedNetwork::Waiting {
 struct SimulatedNetwork::Node {
   std::unique_ptr<NodeTransport> transport;
   Machine* machine = nullptr;
+  PeerIdentity presented;  ///< as whom it accepts connections
   bool crashed = false, paused = false;
   std::vector<std::pair<uint32_t, int>> links;  ///< by own ConnectionId: connection and end
   Time egress_free{0}, ingress_free{0};
@@ -83,12 +85,18 @@ class SimulatedNetwork::NodeTransport final : public Transport {
 
   Time now() const override { return network_.now_; }
 
-  ConnectionId connect(const std::string& address, const PeerIdentity& self) override {
+  void present_as(const PeerIdentity& self) override {
+    network_.nodes_[static_cast<size_t>(node_)]->presented = self;
+  }
+
+  ConnectionId connect(const std::string& address, const PeerIdentity& self,
+                       NodeId called) override {
     const auto index = static_cast<uint32_t>(network_.connections_.size());
     const auto found = network_.node_at_.find(address);
     Connection connection;
     connection.node = {node_, found == network_.node_at_.end() ? -1 : found->second};
     connection.caller = self;
+    connection.called = called;
     connection.id[0] = new_id(node_, index, 0);
     network_.connections_.push_back(connection);
     network_.schedule({.at = network_.now_ + 2 * network_.model_.delay,
@@ -286,28 +294,37 @@ void SimulatedNetwork::deliver(uint32_t index) {
 
 // ---- connections
 
+std::string SimulatedNetwork::refusal(const Connection& connection) const {
+  const int target = connection.node[1];
+  if (target < 0 || !is_up(target)) return "connection refused";
+  const Node& listener = *nodes_[static_cast<size_t>(target)];
+  if (listener.machine == nullptr) return "connection refused";
+  const std::string other = mismatch(connection.caller, connection.called, listener.presented);
+  return other.empty() ? listener.machine->refusal(connection.caller) : other;
+}
+
 void SimulatedNetwork::open(uint32_t link) {
   const int target = connections_[link].node[1];
   const int caller = connections_[link].node[0];
   if (connections_[link].closed) return;
-  if (target < 0 || !is_up(target) || nodes_[static_cast<size_t>(target)]->machine == nullptr) {
+  const std::string refused = refusal(connections_[link]);
+  if (!refused.empty()) {
     connections_[link].closed = true;
-    nodes_[static_cast<size_t>(caller)]->machine->closed(connections_[link].id[0],
-                                                         "connection refused");
+    nodes_[static_cast<size_t>(caller)]->machine->closed(connections_[link].id[0], refused);
     return;
   }
   Node& listener = *nodes_[static_cast<size_t>(target)];
   const ConnectionId id = listener.transport->new_id(target, link, 1);
   connections_[link].id[1] = id;
   connections_[link].open = true;
-  const PeerIdentity identity = connections_[link].caller;
+  const PeerIdentity identity = connections_[link].caller, answers = listener.presented;
   // A listener that stands still accepts later what its kernel has accepted now.
   after(target, Time{0}, [this, target, id, identity] {
     nodes_[static_cast<size_t>(target)]->machine->opened(id, identity);
   });
-  after(caller, Time{0}, [this, caller, link] {
+  after(caller, Time{0}, [this, caller, link, answers] {
     if (!connections_[link].closed && !connections_[link].shut[0])
-      nodes_[static_cast<size_t>(caller)]->machine->opened(connections_[link].id[0], {});
+      nodes_[static_cast<size_t>(caller)]->machine->opened(connections_[link].id[0], answers);
   });
 }
 

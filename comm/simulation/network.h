@@ -77,6 +77,7 @@ class SimulatedNetwork {
   uint32_t new_frame(Frame frame);
   void free_frame(uint32_t index);
   void deliver(uint32_t frame);
+  std::string refusal(const Connection& connection) const;
   void open(uint32_t link);
   void send_urgent(int node, uint32_t link);
   void close(uint32_t link, int closer, const char* why, bool tell_closer);

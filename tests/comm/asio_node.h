@@ -85,9 +85,9 @@ class Node final : private Machine {
     });
     done.get_future().wait();
   }
-  ConnectionId connect(const std::string& address) {
+  ConnectionId connect(const std::string& address, NodeId called = {Role::kServer, 1}) {
     ConnectionId id = 0;
-    run([&] { id = transport_.connect(address, self_); });
+    run([&] { id = transport_.connect(address, self_, called); });
     return id;
   }
   /// A frame whose body has an owner.
@@ -253,8 +253,8 @@ class BareSocket {
   }
   /// Proves that it knows the secret, as a worker.
   void shake_hands(const Secret& secret) const {
-    const Initiator initiator(secret, {.role = Role::kWorker, .rank = 7, .view = 1, .address = ""},
-                              make_nonce());
+    const Initiator initiator(secret, {.role = Role::kWorker, .rank = 7, .view = 4, .address = ""},
+                              {Role::kServer, 1}, make_nonce());
     const auto hello = initiator.hello();
     send(frame_of(header_of(FrameKind::kHello), {hello.begin(), hello.end()}));
     const auto challenge = receive_frame();

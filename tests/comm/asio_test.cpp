@@ -69,13 +69,13 @@ TEST_CASE("the I/O thread leaves the cores to those who compute") {
 TEST_CASE("a node is presented as what it has become") {
   Node server(server_options());
   server.run([&] {
-    server.transport().present_as({.role = Role::kServer, .rank = 5, .view = 8, .address = ""});
+    server.transport().present_as({.role = Role::kServer, .rank = 5, .view = 4, .address = ""});
   });
   Node worker(worker_options());
-  worker.connect(server.address());
+  worker.connect(server.address(), {Role::kServer, 5});
   REQUIRE(worker.wait_open());
   CHECK(worker.events().opened[0].second.rank == 5);
-  CHECK(worker.events().opened[0].second.view == 8);
+  CHECK(worker.events().opened[0].second.view == 4);
 }
 
 TEST_CASE("frames arrive whole and in order, in both directions") {

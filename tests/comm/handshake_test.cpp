@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/secret.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -23,7 +24,9 @@ const Secret kSecret = secret_of("0123456789abcdef");
 const PeerIdentity kWorker{.role = Role::kWorker, .rank = 3, .view = 9, .address = ""};
 const PeerIdentity kServer{.role = Role::kServer, .rank = 1, .view = 9, .address = ""};
 
-Initiator initiator(const Secret& secret = kSecret) { return {secret, kWorker, make_nonce()}; }
+Initiator initiator(const Secret& secret = kSecret) {
+  return {secret, kWorker, {Role::kServer, 1}, make_nonce()};
+}
 Acceptor acceptor(const Secret& secret = kSecret) { return {secret, kServer, make_nonce()}; }
 
 bool is(const std::optional<PeerIdentity>& peer, const PeerIdentity& expected) {
@@ -101,17 +104,16 @@ TEST_CASE("a proof counts for one pair of nonces only") {
   CHECK(later.proof(heard.reply).error == kWrongSecret);
 }
 
-TEST_CASE("role, rank, view and nonces are covered by the proofs") {
+TEST_CASE("role, rank, view, job, nonce and who is called are covered by the proofs") {
   const Initiator worker = initiator();
-  for (size_t at : {0, 4, 5, 8, 11, 16, 47}) {
+  for (size_t at : {0, 2, 4, 5, 8, 11, 12, 13, 16, 31, 32, 63}) {
     CAPTURE(at);
-    // Changed on the way to the server: the worker notices, and so does the server.
+    // Changed on the way to the server: it refuses at once or challenges another than it hears.
     Bytes hello(worker.hello().begin(), worker.hello().end());
     hello[at] ^= std::byte{1};
     Acceptor server = acceptor();
     const HandshakeStep greeted = server.hello(hello);
-    CHECK(greeted.error == "");
-    CHECK(worker.challenge(greeted.reply).error == kWrongSecret);
+    if (greeted.error.empty()) CHECK(worker.challenge(greeted.reply).error == kWrongSecret);
     // And on the way back.
     Acceptor honest = acceptor();
     Bytes challenge = honest.hello(worker.hello()).reply;
@@ -124,6 +126,56 @@ TEST_CASE("role, rank, view and nonces are covered by the proofs") {
   }
 }
 
+TEST_CASE("who is called is who answers") {
+  const auto refusal_of = [](const PeerIdentity& caller, NodeId called,
+                             const PeerIdentity& callee) {
+    const Initiator from(kSecret, caller, called, make_nonce());
+    Acceptor to(kSecret, callee, make_nonce());
+    const std::string why = to.hello(from.hello()).error;
+    CHECK(why == mismatch(caller, called, callee));
+    return why;
+  };
+  const PeerIdentity joining{.role = Role::kWorker, .rank = -1, .view = 0, .address = ""};
+  PeerIdentity coordinator{.role = Role::kCoordinator, .rank = 0, .view = 9, .address = ""};
+  coordinator.job.fill(std::byte{3});
+  const NodeId server{Role::kServer, 1};
+  CHECK(refusal_of(kWorker, server, kServer) == "");
+  CHECK(refusal_of(joining, {}, coordinator) == "");
+  CHECK(refusal_of(joining, {}, kServer) == "the coordinator was called, this is server 1");
+  CHECK(refusal_of(joining, {}, joining) ==
+        "the coordinator was called, this is a worker without a rank");
+  CHECK(refusal_of(kWorker, {Role::kServer, 2}, kServer) ==
+        "server 2 was called, this is server 1");
+  CHECK(refusal_of(joining, server, kServer) ==
+        "a worker without a rank calls nobody but the coordinator");
+  CHECK(refusal_of(coordinator, server, kServer) == "a coordinator calls nobody");
+  PeerIdentity other = kWorker;
+  other.view = 999;
+  CHECK(refusal_of(other, server, kServer) == "worker 3 is of view 999, server 1 of view 9");
+  other = kWorker;
+  other.job = coordinator.job;
+  CHECK(refusal_of(other, server, kServer) == "worker 3 is of another job than server 1");
+}
+
+TEST_CASE(
+    "a member is not taken for the coordinator, even if it answers what is not meant for it") {
+  const PeerIdentity joining{.role = Role::kWorker, .rank = -1, .view = 0, .address = ""};
+  const Initiator daemon(kSecret, joining, {}, make_nonce());
+  const Initiator anybody(kSecret, kWorker, {Role::kServer, 1}, make_nonce());
+  Bytes challenge = acceptor().hello(anybody.hello()).reply;
+  challenge.resize(kIntroductionBytes);
+  Bytes proved;
+  for (const auto piece :
+       {as_bytes("poseidon 2 acceptor"), daemon.hello(), std::span<const std::byte>(challenge)})
+    proved.insert(proved.end(), piece.begin(), piece.end());
+  const Hmac proof = hmac_sha256(kSecret, proved);
+  challenge.insert(challenge.end(), proof.begin(), proof.end());
+  const HandshakeStep step = daemon.challenge(challenge);
+  CHECK(step.error == "the coordinator was called, this is server 1");
+  CHECK(step.reply.empty());
+  CHECK_FALSE(step.peer);
+}
+
 TEST_CASE("bodies that are no handshake are refused with what was expected") {
   const Initiator worker = initiator();
   Acceptor server = acceptor();
@@ -132,13 +184,14 @@ TEST_CASE("bodies that are no handshake are refused with what was expected") {
     hello[at] = static_cast<std::byte>(value);
     return server.hello(hello).error;
   };
-  CHECK(server.hello({}).error == "a hello of 0 bytes, expected 48");
-  CHECK(server.hello(Bytes(49)).error == "a hello of 49 bytes, expected 48");
-  CHECK(worker.challenge(Bytes(47)).error == "a challenge of 47 bytes, expected 48");
+  CHECK(server.hello({}).error == "a hello of 0 bytes, expected 64");
+  CHECK(server.hello(Bytes(65)).error == "a hello of 65 bytes, expected 64");
+  CHECK(worker.challenge(Bytes(63)).error == "a challenge of 63 bytes, expected 64");
   CHECK(with(0, 3) == "role 3 is unknown");
+  CHECK(with(2, 3) == "role 3 is unknown");
   CHECK(with(1, 2) == "expected 0 or 1 for a secret, got 2");
   CHECK(with(3, 1) == "a reserved field of an introduction is not 0");
-  CHECK(with(12, 1) == "a reserved field of an introduction is not 0");
+  CHECK(with(14, 1) == "a reserved field of an introduction is not 0");
   CHECK(with(6, 1) == "expected a rank of -1 to 65535, got 65539");
 }
 

@@ -16,19 +16,26 @@ using namespace std::chrono_literals;
 
 namespace {
 
+const JobId kJob{std::byte{7}};
+
 /// A network where time stands still and nothing is delivered.
 class StillTransport final : public Transport {
  public:
   Time now() const override { return 1s; }
-  ConnectionId connect(const std::string&, const PeerIdentity&) override { return ++connections_; }
+  void present_as(const PeerIdentity& self) override { presented = self; }
+  ConnectionId connect(const std::string&, const PeerIdentity&, NodeId) override {
+    return ++connections_;
+  }
   void send(ConnectionId, const FrameHeader& header, Payload payload, Priority) override {
     if (header.kind == FrameKind::kControl)
       said.emplace_back(reinterpret_cast<const char*>(payload.bytes.data()), payload.bytes.size());
   }
-  void close(ConnectionId) override {}
+  void close(ConnectionId connection) override { closed.push_back(connection); }
   void wake_at(Time) override {}
 
   std::vector<std::string> said;  ///< bodies of control frames
+  std::vector<ConnectionId> closed;
+  PeerIdentity presented;
 
  private:
   ConnectionId connections_ = 0;
@@ -68,7 +75,8 @@ struct LonelyMember {
       : member({.role = Role::kWorker, .coordinator = "head:1", .address = "", .facts = {}},
                transport, host) {
     member.join();
-    member.opened(1, {.role = Role::kCoordinator, .rank = 0, .view = 1, .address = "head:1"});
+    member.opened(
+        1, {.role = Role::kCoordinator, .rank = 0, .view = 1, .job = kJob, .address = "head:1"});
   }
   template <class Message>
   void hears(const Message& message) {
@@ -144,6 +152,42 @@ Plan plan_of_two() {
 }
 
 }  // namespace
+
+TEST_CASE("a member is presented as what it has become as soon as it takes part") {
+  LonelyMember lonely;
+  lonely.hears(Welcome{.rank = 1});
+  CHECK(name_of(lonely.transport.presented) == "worker 1");
+  CHECK(lonely.transport.presented.view == 1);
+  CHECK(lonely.transport.presented.job == kJob);
+}
+
+TEST_CASE("who is none of the job is not let in, and does not end it when it goes") {
+  LonelyMember lonely;
+  lonely.hears(Welcome{.rank = 0});
+  lonely.member.prepared({});
+  const auto caller = [](Role role, int32_t rank) {
+    return PeerIdentity{.role = role, .rank = rank, .view = 1, .job = kJob, .address = ""};
+  };
+  // Before the roster is there all of them could be members.
+  lonely.member.opened(60, caller(Role::kWorker, 60000));
+  lonely.member.opened(61, caller(Role::kWorker, 2));
+  lonely.member.opened(62, caller(Role::kServer, 0));
+  CHECK(lonely.member.place(61, {.kind = FrameKind::kFactor, .length = 8}).empty());
+  lonely.member.closed(60, "closed by the peer");
+  CHECK(lonely.transport.closed.empty());
+  lonely.hears(Planned{
+      .view = 1,
+      .roster = {{Role::kWorker, 0, "a:1"}, {Role::kWorker, 1, "b:1"}, {Role::kServer, 0, "c:1"}}});
+  CHECK(lonely.transport.closed == std::vector<ConnectionId>{61});
+  CHECK(lonely.member.refusal(caller(Role::kWorker, 60000)) ==
+        "worker 60000 is no member of this job");
+  CHECK(lonely.member.refusal(caller(Role::kServer, 0)) == "server 0 is connected already");
+  CHECK(lonely.member.refusal(caller(Role::kWorker, 1)) == "");
+  lonely.member.opened(63, caller(Role::kWorker, 60000));
+  CHECK(lonely.transport.closed == std::vector<ConnectionId>{61, 63});
+  lonely.member.closed(63, "closed by the peer");
+  CHECK(lonely.host.happened == "welcomed planned ");
+}
 
 TEST_CASE("a plan for a node that is not prepared is refused") {
   LonelyMember lonely;

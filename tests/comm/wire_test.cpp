@@ -102,9 +102,12 @@ TEST_CASE("the handshake of the page is what both ends say") {
   const auto blocks = blocks_of_page();
   const auto words = as_bytes("a secret of 27 bytes length");
   const Secret secret(words.begin(), words.end());
-  const Initiator worker(secret, {.role = Role::kWorker, .rank = 2, .view = 7, .address = ""},
-                         counting_from(0));
-  Acceptor server(secret, {.role = Role::kServer, .rank = 0, .view = 7, .address = ""},
+  JobId job;
+  std::fill(job.begin(), job.end(), std::byte{0xaa});
+  const Initiator worker(secret,
+                         {.role = Role::kWorker, .rank = 2, .view = 7, .job = job, .address = ""},
+                         {Role::kServer, 1}, counting_from(0));
+  Acceptor server(secret, {.role = Role::kServer, .rank = 1, .view = 7, .job = job, .address = ""},
                   counting_from(32));
   CHECK(decode_whole(blocks[0]).kind == FrameKind::kHello);
   CHECK(decode_whole(blocks[1]).kind == FrameKind::kChallenge);
@@ -124,7 +127,7 @@ TEST_CASE("the handshake of the page is what both ends say") {
 TEST_CASE("each fault of a header has its words") {
   CHECK(error_with(0, 'X') ==
         "a frame does not begin with \"PSDN\": this is no peer of Poseidon's");
-  CHECK(error_with(4, uint16_t{2}) == "expected version 1 of the wire format, got 2");
+  CHECK(error_with(4, uint16_t{1}) == "expected version 2 of the wire format, got 1");
   CHECK(error_with(6, uint16_t{77}) == "a frame is of unknown kind 77");
   CHECK(error_with(36, uint32_t{1}) == "expected 0 in a header's reserved field, got 1");
   CHECK(error_with(48, kSliceBytes) == "");

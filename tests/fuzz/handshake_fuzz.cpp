@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const HandshakeStep greeted = acceptor.hello(body);
     if (greeted.peer || greeted.error.empty() == greeted.reply.empty()) std::abort();
     const HandshakeStep proved = acceptor.proof(body);
-    const HandshakeStep challenged = Initiator(secret, self, Nonce{}).challenge(body);
+    const Initiator initiator(secret, self, NodeId{Role::kServer, 0}, Nonce{});
+    const HandshakeStep challenged = initiator.challenge(body);
     for (const HandshakeStep* step : {&proved, &challenged}) {
       if (step->error.empty() != step->peer.has_value()) std::abort();
       if (!secret.empty() && step->peer) std::abort();
