@@ -217,7 +217,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
     if (member != nullptr)
       member_lost(*member, why, options_.timeout / 10);
     else
-      refuse(from, strangers_[from], why);
+      refuse(from, strangers_[from].address, why);
   }
 }
 
@@ -362,6 +362,7 @@ void Coordinator::wake() {
     if (member != nullptr) member_lost(*member, why, 2 * options_.timeout / 5);
     if (state_ == State::kEnded) return;
   }
+  watch_strangers();
   watch();
 }
 

@@ -137,6 +137,13 @@ class Coordinator final : public Machine {
     std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
   };
 
+  /// An open connection of somebody who is no member (yet).
+  struct Stranger {
+    Role role = Role::kWorker;  ///< proved
+    std::string address;
+    Time since{0};
+  };
+
   void send_words(ConnectionId connection, const Payload& words);
   template <class Message>
   void tell(ConnectionId connection, const Message& message) {
@@ -192,6 +199,7 @@ class Coordinator final : public Machine {
   std::string what_it_did(const MemberState& member) const;
   Time median_step() const;
 
+  void watch_strangers();
   MemberState* member_of(ConnectionId connection);
   std::optional<size_t> count_missing(Role role) const;
   Loss loss_of(const MemberState& member, Loss::Kind kind, const std::string& why) const;
@@ -202,7 +210,7 @@ class Coordinator final : public Machine {
   Liveness liveness_;
   State state_ = State::kGathering;
   Time entered_at_{0};                             ///< that state
-  std::map<ConnectionId, std::string> strangers_;  ///< open, not members (yet)
+  std::map<ConnectionId, Stranger> strangers_;
   std::map<NodeId, MemberState> members_;
   std::map<int64_t, Digests> digests_;  ///< by step, after the last one that all have agreed on
   int64_t agreed_step_ = -1;

@@ -19,13 +19,15 @@ void Coordinator::begin() {
 void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
   if (state_ == State::kEnded) return transport_.close(connection);
   liveness_.add(connection, transport_.now());
-  strangers_[connection] = peer.address;
+  strangers_[connection] = {.role = peer.role, .address = peer.address, .since = transport_.now()};
 }
 
 void Coordinator::let_in(ConnectionId connection, const Join& join) {
   const auto refuse_it = [&](const std::string& why) { refuse(connection, join.address, why); };
   if (state_ != State::kGathering) return refuse_it("a job is running already");
   if (join.role == Role::kCoordinator) return refuse_it("there is one coordinator");
+  if (join.role != strangers_.at(connection).role)
+    return refuse_it("it asks for another role than it has proved");
   const std::string different = difference(options_.facts, join.facts);
   if (!different.empty()) return refuse_it(different);
   const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
@@ -194,6 +196,16 @@ void Coordinator::report_absent(NodeId node, const std::string& why) {
           .why = why,
           .step = 0,
           .awaited = ""});
+}
+
+/// Whoever has come in and does not ask to take part holds what others may need.
+void Coordinator::watch_strangers() {
+  std::vector<ConnectionId> late;
+  for (const auto& [connection, stranger] : strangers_)
+    if (transport_.now() - stranger.since >= options_.timeout) late.push_back(connection);
+  for (ConnectionId connection : late)
+    refuse(connection, strangers_.at(connection).address,
+           text("it did not ask to take part within ", seconds_text(options_.timeout)));
 }
 
 /// Who has not joined in time is lost, the first of them by name.

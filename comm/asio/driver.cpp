@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <asio.hpp>
+#include <map>
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "comm/address.h"
 #include "comm/asio/connection.h"
@@ -161,17 +163,33 @@ class AsioTransport::Driver final : public ChannelOwner {
   }
 
   void accept(tcp::socket socket) {
-    const auto is_unproved = [](const auto& entry) { return !entry.second->known(); };
-    const auto unproved = std::count_if(channels_.begin(), channels_.end(), is_unproved);
-    if (static_cast<size_t>(unproved) >= options_.limits.unproved)
-      return report_refusal("a stranger",
-                            text(unproved, " connections have not proved themselves"));
+    make_place();
     const ConnectionId id = next_id_++;
     const auto connection =
         std::make_shared<Connection>(*this, id, make_stream(std::move(socket)),
                                      Acceptor(options_.secret, options_.self, make_nonce()));
     channels_.emplace(id, connection);
     connection->accept();
+  }
+
+  /// When all places of those who have not proved themselves are taken, the oldest connection of
+  /// the host that has most of them ends. So a flood pushes out its own connections, and where it
+  /// comes from a member's host, that member has the time in which the flood fills all places.
+  void make_place() {
+    std::map<std::string, std::vector<ConnectionId>> unproved;
+    size_t count = 0;
+    for (const auto& [id, channel] : channels_)
+      if (!channel->known()) {
+        const std::string& address = channel->peer_address();
+        unproved[address.substr(0, address.rfind(':'))].push_back(id);
+        ++count;
+      }
+    if (count < options_.limits.unproved) return;
+    const auto most = std::max_element(unproved.begin(), unproved.end(), [](auto& a, auto& b) {
+      return a.second.size() < b.second.size();
+    });
+    report_refusal(most->first, text(count, " connections have not proved themselves"));
+    close(*std::min_element(most->second.begin(), most->second.end()));
   }
 
   /// At most one line a second, whatever strangers do.

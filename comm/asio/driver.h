@@ -17,7 +17,7 @@ struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< until a connection stands
   std::chrono::milliseconds handshake{5000};  ///< until its other end has proved itself
   std::chrono::milliseconds linger{1000};     ///< close(): until what is urgent has been sent
-  size_t unproved = 64;                       ///< accepted connections before their proof
+  size_t unproved = 256;                      ///< accepted connections before their proof
   int unsent_bytes = kSliceBytes;             ///< what the kernel holds before it is sent
 };
 

@@ -200,8 +200,12 @@ inline void check_frames_both_ways(Node& server, ConnectionId at_server, Node& w
 /// A socket without manners.
 class BareSocket {
  public:
-  /// Connects to "127.0.0.1:port".
-  explicit BareSocket(const std::string& address) : BareSocket(socket(AF_INET, SOCK_STREAM, 0)) {
+  /// Connects to "127.0.0.1:port", from another address of the loopback network if it is given.
+  explicit BareSocket(const std::string& address, const char* from = "127.0.0.1")
+      : BareSocket(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in here = loopback(0);
+    REQUIRE(inet_pton(AF_INET, from, &here.sin_addr) == 1);
+    REQUIRE(bind(number_, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0);
     const sockaddr_in to = loopback(parse_address(address).port);
     REQUIRE(connect(number_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
   }

@@ -18,10 +18,10 @@ namespace {
 
 const JobId kJob{std::byte{7}};
 
-/// A network where time stands still and nothing is delivered.
+/// A network where time stands still, but for the test, and nothing is delivered.
 class StillTransport final : public Transport {
  public:
-  Time now() const override { return 1s; }
+  Time now() const override { return time; }
   void present_as(const PeerIdentity& self) override { presented = self; }
   ConnectionId connect(const std::string&, const PeerIdentity&, NodeId) override {
     return ++connections_;
@@ -33,6 +33,7 @@ class StillTransport final : public Transport {
   void close(ConnectionId connection) override { closed.push_back(connection); }
   void wake_at(Time) override {}
 
+  Time time = 1s;
   std::vector<std::string> said;  ///< bodies of control frames
   std::vector<ConnectionId> closed;
   PeerIdentity presented;
@@ -229,6 +230,29 @@ TEST_CASE("silence that no clock can count, and words that nobody knows, end the
   CHECK(other.host.happened ==
         "failed: it sent a message that cannot be read: a control message of the unknown type "
         "\"plann\" ");
+}
+
+TEST_CASE("who proves itself and never asks to take part is not kept") {
+  Crowd crowd;
+  crowd.join(1);
+  for (ConnectionId id = 3; id < 603; ++id)
+    crowd.coordinator.opened(id, {.role = Role::kWorker, .address = ""});
+  for (int beat = 0; beat < 11; ++beat) {
+    crowd.transport.time += 1s;
+    for (ConnectionId id = 1; id < 603; ++id) crowd.coordinator.heard(id);
+    crowd.coordinator.wake();
+  }
+  CHECK(crowd.transport.closed.size() == 601);  // and the worker that did not ask
+  CHECK(crowd.host.refusals.back() == "it did not ask to take part within 10 s");
+  crowd.join(2);
+  CHECK(crowd.host.members == 1);
+}
+
+TEST_CASE("who asks for another role than it has proved does not join") {
+  Crowd crowd;
+  crowd.hears(1, Join{.role = Role::kServer, .address = "", .facts = {{"build", "ours"}}});
+  CHECK(crowd.host.refusals ==
+        std::vector<std::string>{"it asks for another role than it has proved"});
 }
 
 TEST_CASE("who does not tell its build, or tells of more, does not join") {
