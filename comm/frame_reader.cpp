@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/digest.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -52,14 +51,13 @@ std::string FrameReader::read_buffer(FrameSink& sink) {
 }
 
 std::string FrameReader::read_header(FrameSink& sink) {
-  DecodedHeader decoded = decode(buffered().first(kHeaderBytes));
+  DecodedHeader decoded = decode(buffered().first(kHeaderBytes), *seal_);
   if (!decoded.error.empty()) return decoded.error;
   begin_ += kHeaderBytes;
   header_ = decoded.header;
   std::string refused = sink.announced(header_);
   if (!refused.empty()) return refused;
   done_ = 0;
-  crc_ = 0;
   open_body(sink);
   return header_.length == 0 ? finish(sink) : "";
 }
@@ -85,8 +83,8 @@ std::string FrameReader::read_body(FrameSink& sink) {
 }
 
 std::string FrameReader::body_grew(size_t count, FrameSink& sink) {
-  // The checksum follows the bytes while they are still in the cache.
-  if (state_ == State::kBody) crc_ = crc32c(body_.subspan(done_, count), crc_);
+  // The seal follows the bytes while they are still in the cache.
+  if (state_ == State::kBody) seal_->add(body_.subspan(done_, count));
   done_ += count;
   return done_ == header_.length ? finish(sink) : "";
 }
@@ -94,9 +92,10 @@ std::string FrameReader::body_grew(size_t count, FrameSink& sink) {
 std::string FrameReader::finish(FrameSink& sink) {
   const bool dropped = state_ == State::kDropped;
   state_ = State::kHeader;
+  const uint64_t seal = seal_->of_body();
   if (dropped) return "";
-  if (crc_ != header_.body_crc)
-    return "the checksum of a " + name_of(header_.kind) + " frame's body is wrong";
+  if (seal != header_.body_seal)
+    return text("the ", seal_->name(), " of a ", name_of(header_.kind), " frame's body is wrong");
   if (!sink.take(header_, body_)) state_ = State::kStopped;
   body_ = {};
   if (small_.capacity() > kKeptBytes) std::vector<std::byte>().swap(small_);

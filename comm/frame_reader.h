@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ class FrameSink {
   virtual std::string announced(const FrameHeader& header) = 0;
   /// Where a bulk body goes, header.length bytes, at least one; empty: it is dropped.
   virtual std::span<std::byte> place(const FrameHeader& header) = 0;
-  /// A whole frame, its checksum right. Returns whether to read on.
+  /// A whole frame, its seals right. Returns whether to read on.
   virtual bool take(const FrameHeader& header, std::span<const std::byte> body) = 0;
 };
 
@@ -36,6 +37,9 @@ class FrameReader {
   /// `count` bytes of room() have been filled. Returns what is wrong with the stream, or "". After
   /// an error, or when the sink has said stop, the reader is not used again.
   std::string filled(size_t count, FrameSink& sink);
+  /// The frames that follow are sealed so; until then they have checksums. For a sink's take(), or
+  /// between frames.
+  void expect(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
   /// Bytes that the body which is being read still lacks; 0 between bodies.
   size_t missing() const;
   /// "" between frames, else what the stream is in the middle of: "the header of a frame".
@@ -52,11 +56,11 @@ class FrameReader {
   std::string finish(FrameSink& sink);
   std::span<const std::byte> buffered() const;
 
+  std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
   State state_ = State::kHeader;
   FrameHeader header_;
   std::span<std::byte> body_;     ///< kBody: where it goes
   uint64_t done_ = 0;             ///< bytes of the body that came
-  uint32_t crc_ = 0;              ///< of them
   std::vector<std::byte> small_;  ///< bodies that are not bulk
   std::array<std::byte, kBufferBytes> buffer_;
   size_t begin_ = 0, end_ = 0;  ///< what of the buffer is not read yet

@@ -18,6 +18,8 @@ constexpr size_t kJobAt = 16, kNonceAt = 32;
 // One for each direction: what one end has said proves nothing when it is sent back to it.
 constexpr std::string_view kAcceptorLabel = "poseidon 2 acceptor";
 constexpr std::string_view kInitiatorLabel = "poseidon 2 initiator";
+constexpr std::string_view kAcceptorFrames = "poseidon 2 acceptor frames";
+constexpr std::string_view kInitiatorFrames = "poseidon 2 initiator frames";
 
 template <class Value>
 void put(Introduction& out, size_t at, Value value) {
@@ -81,15 +83,28 @@ std::string fault_of(std::span<const std::byte> introduction, bool secured) {
   return "";
 }
 
+Hmac hmac_of(const Secret& secret, std::string_view label, std::span<const std::byte> hello,
+             std::span<const std::byte> answer) {
+  std::vector<std::byte> said;
+  for (std::span<const std::byte> piece : {as_bytes(label), hello, answer})
+    said.insert(said.end(), piece.begin(), piece.end());
+  return hmac_sha256(secret, said);
+}
+
 /// Empty without a secret.
 std::vector<std::byte> prove(const Secret& secret, std::string_view label,
                              std::span<const std::byte> hello, std::span<const std::byte> answer) {
   if (secret.empty()) return {};
-  std::vector<std::byte> said;
-  for (std::span<const std::byte> piece : {as_bytes(label), hello, answer})
-    said.insert(said.end(), piece.begin(), piece.end());
-  const Hmac proof = hmac_sha256(secret, said);
+  const Hmac proof = hmac_of(secret, label, hello, answer);
   return {proof.begin(), proof.end()};
+}
+
+std::optional<SessionKeys> keys_of(const Secret& secret, std::string_view sent,
+                                   std::string_view received, std::span<const std::byte> hello,
+                                   std::span<const std::byte> answer) {
+  if (secret.empty()) return std::nullopt;
+  return SessionKeys{.sent = hmac_of(secret, sent, hello, answer),
+                     .received = hmac_of(secret, received, hello, answer)};
 }
 
 constexpr const char* kWrongSecret = "the peer does not know the secret of this cluster";
@@ -137,6 +152,7 @@ HandshakeStep Initiator::challenge(std::span<const std::byte> body) const {
   if (!step.error.empty()) return step;
   step.reply = prove(secret_, kInitiatorLabel, hello_, introduction);
   step.peer = peer;
+  step.keys = keys_of(secret_, kInitiatorFrames, kAcceptorFrames, hello_, introduction);
   return step;
 }
 
@@ -163,10 +179,12 @@ HandshakeStep Acceptor::hello(std::span<const std::byte> body) {
 HandshakeStep Acceptor::proof(std::span<const std::byte> body) const {
   HandshakeStep step;
   const auto expected = prove(secret_, kInitiatorLabel, hello_, introduction_);
-  if (equal_in_constant_time(body, expected))
-    step.peer = identity_of(hello_);
-  else
+  if (!equal_in_constant_time(body, expected)) {
     step.error = kWrongSecret;
+    return step;
+  }
+  step.peer = identity_of(hello_);
+  step.keys = keys_of(secret_, kAcceptorFrames, kInitiatorFrames, hello_, introduction_);
   return step;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/transport.h"
+#include "core/gmac.h"
 
 /// How two ends of a connection prove to each other that they know the same secret, and who they
 /// are. No I/O: bodies of frames in, bodies out. The format and what is proved:
@@ -31,11 +32,17 @@ Nonce make_nonce();
 inline constexpr size_t kIntroductionBytes = 32 + kNonceBytes;
 using Introduction = std::array<std::byte, kIntroductionBytes>;
 
+/// With which the frames behind a handshake are sealed, one for each direction.
+struct SessionKeys {
+  Gmac::Key sent, received;
+};
+
 /// What a body that came in leads to.
 struct HandshakeStep {
   std::string error;                 ///< "" or why the peer is refused; nothing else counts then
   std::vector<std::byte> reply;      ///< body of the next frame to the peer
   std::optional<PeerIdentity> peer;  ///< proved; without its address
+  std::optional<SessionKeys> keys;   ///< with the peer, if there is a secret
 };
 
 /// The end that connected: sends hello(), reads a challenge, answers with a proof. Whoever is not

@@ -30,16 +30,17 @@ void SendQueue::keep_urgent() {
       if (frame.payload.owner == nullptr) frame.payload = copy_of(frame.payload.bytes);
 }
 
-void SendBatch::add(OutFrame frame) {
+void SendBatch::add(OutFrame frame, FrameSeal& seal) {
   const auto body = frame.payload.bytes;
   check(!full(), "a full batch of frames takes no more");
   check(frame.header.length == 0 || frame.header.length == body.size(),
         "a socket sends bytes, not the number of bytes");
   check(!is_bulk(frame.header.kind) || !body.empty(), "a bulk frame has a body");
   frame.header.length = body.size();
-  frame.header.body_crc = body_checksum(body);
+  seal.add(body);
+  frame.header.body_seal = seal.of_body();
   auto& header = headers_[frames_.size()];
-  header = encode(frame.header);
+  header = encode(frame.header, seal);
   pieces_.push_back(header);
   pieces_.push_back(body);
   bytes_ += frame.bytes();

@@ -48,8 +48,8 @@ class SendBatch {
 
   bool done() const { return next_ == pieces_.size(); }
   bool full() const { return frames_.size() == kMostFrames || bytes_ >= kEnoughBytes; }
-  /// Fills in length and checksum of its header.
-  void add(OutFrame frame);
+  /// Fills in length and seals of its header.
+  void add(OutFrame frame, FrameSeal& seal);
   /// What is still to be written, at most 2 x kMostFrames pieces. Valid until the next call.
   std::span<const std::span<const std::byte>> pieces() const {
     return std::span(pieces_).subspan(next_);

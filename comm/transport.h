@@ -46,7 +46,7 @@ class Transport {
   /// there, of the same job and view (or the coordinator), else Machine::closed.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
                                NodeId called) = 0;
-  /// Sends one frame. header.length and header.body_crc are filled in from the payload; a payload
+  /// Sends one frame. header.length and header.body_seal are filled in from the payload; a payload
   /// without bytes but with header.length > 0 stands for that many (simulated planning runs).
   /// Frames of a connection that is closed are dropped.
   virtual void send(ConnectionId to, const FrameHeader& header, Payload payload,

@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 
-#include "core/digest.h"
 #include "core/error.h"
 
 static_assert(std::endian::native == std::endian::little,
@@ -14,7 +13,7 @@ namespace poseidon::comm {
 namespace {
 
 constexpr std::array<char, 4> kMagic{'P', 'S', 'D', 'N'};
-constexpr size_t kChecksumAt = 60;
+constexpr size_t kSealAt = kHeaderBytes - sizeof(uint64_t);
 
 /// Writes or reads the fields of a header one after another, as docs/wire-format.md has them.
 class Writer {
@@ -55,10 +54,9 @@ void visit_fields(Visit& visit, Header& header) {
 }
 
 template <class Visit, class Header>
-void visit_extent(Visit& visit, Header& header) {
+void visit_body(Visit& visit, Header& header) {
   visit(header.offset);
-  visit(header.length);
-  visit(header.body_crc);
+  visit(header.body_seal);
 }
 
 }  // namespace
@@ -97,15 +95,16 @@ std::string name_of(FrameKind kind) {
   return text("kind ", static_cast<uint16_t>(kind));
 }
 
-std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header) {
+std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header, FrameSeal& seal) {
   std::array<std::byte, kHeaderBytes> bytes{};
   Writer writer(bytes.data());
   writer(kMagic);
   writer(kWireVersion);
   visit_fields(writer, header);
-  writer(uint32_t{0});
-  visit_extent(writer, header);
-  writer(crc32c(std::span(bytes).first(kChecksumAt)));
+  check(header.length <= UINT32_MAX, "a frame's length has 32 bits");
+  writer(static_cast<uint32_t>(header.length));
+  visit_body(writer, header);
+  writer(seal.of_header(std::span(bytes).first(kSealAt)));
   return bytes;
 }
 
@@ -114,19 +113,21 @@ bool begins_as_tls(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && (bytes[0] == kAlert || bytes[0] == kGreeting) && bytes[1] == kVersion;
 }
 
-DecodedHeader decode(std::span<const std::byte> bytes) {
+DecodedHeader decode(std::span<const std::byte> bytes, FrameSeal& seal) {
   check(bytes.size() == kHeaderBytes, "a header is decoded whole");
   std::array<char, 4> magic{};
   uint16_t version = 0;
-  uint32_t reserved = 0, checksum = 0;
+  uint32_t length = 0;
+  uint64_t sealed = 0;
   DecodedHeader out;
   Reader reader(bytes.data());
   reader(magic);
   reader(version);
   visit_fields(reader, out.header);
-  reader(reserved);
-  visit_extent(reader, out.header);
-  reader(checksum);
+  reader(length);
+  out.header.length = length;
+  visit_body(reader, out.header);
+  reader(sealed);
   const std::optional<uint64_t> cap = body_cap(out.header.kind);
   if (begins_as_tls(bytes))
     out.error = "the peer speaks TLS, this node does not";
@@ -134,10 +135,8 @@ DecodedHeader decode(std::span<const std::byte> bytes) {
     out.error = "a frame does not begin with \"PSDN\": this is no peer of Poseidon's";
   else if (version != kWireVersion)
     out.error = text("expected version ", kWireVersion, " of the wire format, got ", version);
-  else if (checksum != crc32c(bytes.first(kChecksumAt)))
-    out.error = "the checksum of a frame's header is wrong";
-  else if (reserved != 0)
-    out.error = text("expected 0 in a header's reserved field, got ", reserved);
+  else if (sealed != seal.of_header(bytes.first(kSealAt)))
+    out.error = text("the ", seal.name(), " of a frame's header is wrong");
   else if (!cap)
     out.error = "a frame is of unknown " + name_of(out.header.kind);
   else if (out.header.length > *cap)
@@ -147,7 +146,5 @@ DecodedHeader decode(std::span<const std::byte> bytes) {
     out.error = text("a ", name_of(out.header.kind), " frame announces no bytes");
   return out;
 }
-
-uint32_t body_checksum(std::span<const std::byte> body) { return crc32c(body); }
 
 }  // namespace poseidon::comm

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "comm/frame_seal.h"
+
 /// Frames, as bytes. The format: docs/wire-format.md.
 namespace poseidon::comm {
 
@@ -48,7 +50,7 @@ struct FrameHeader {
   Part part = {};       ///< of a contribution or factor
   uint64_t offset = 0;  ///< of the body in the chunk, bytes
   uint64_t length = 0;  ///< of the body, bytes
-  uint32_t body_crc = 0;
+  uint64_t body_seal = 0;
   bool operator==(const FrameHeader&) const = default;
 };
 
@@ -63,8 +65,8 @@ std::optional<uint64_t> body_cap(FrameKind kind);
 /// "contribution", as messages name a kind; "kind 77" for one that is not known.
 std::string name_of(FrameKind kind);
 
-/// The header's bytes; its own checksum is computed here, body_crc is taken as it is.
-std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header);
+/// The header's bytes; its own seal is made here, body_seal is taken as it is.
+std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header, FrameSeal& seal);
 
 /// Whether a stream that should begin with a frame begins as TLS does, with a greeting or an alert.
 bool begins_as_tls(std::span<const std::byte> bytes);
@@ -74,10 +76,7 @@ struct DecodedHeader {
   FrameHeader header;
   std::string error;  ///< "" when it is good: "magic is 0x..., expected ..."
 };
-/// `bytes` are kHeaderBytes. Checks magic, version, checksum, kind and length.
-DecodedHeader decode(std::span<const std::byte> bytes);
-
-/// CRC-32C of a body, as it stands in a header.
-uint32_t body_checksum(std::span<const std::byte> body);
+/// `bytes` are kHeaderBytes. Checks magic, version, seal, kind and length.
+DecodedHeader decode(std::span<const std::byte> bytes, FrameSeal& seal);
 
 }  // namespace poseidon::comm

@@ -151,11 +151,15 @@ bool Connection::take_handshake(FrameKind kind, std::span<const std::byte> body)
   }
   if (kind == FrameKind::kHello) queue_handshake(FrameKind::kChallenge, std::move(step.reply));
   if (kind == FrameKind::kChallenge) queue_handshake(FrameKind::kProof, std::move(step.reply));
-  if (step.peer) opened(*step.peer);
+  if (step.peer) opened(*step.peer, step.keys);
   return listens();
 }
 
-void Connection::opened(PeerIdentity peer) {
+void Connection::opened(PeerIdentity peer, const std::optional<SessionKeys>& keys) {
+  if (keys && !owner_.options().tls.given()) {
+    seal_ = std::make_unique<KeyedSeal>(keys->sent);
+    reader_.expect(std::make_unique<KeyedSeal>(keys->received));
+  }
   deadline_.cancel();
   phase_ = Phase::kOpen;
   known_ = true;
@@ -280,7 +284,9 @@ void Connection::fill_batch() {
       if (!may_send_bulk_ && !owner_.pacer().request(shared_from_this())) return;
       may_send_bulk_ = false;
     }
-    batch_.add(queue_.pop());
+    OutFrame frame = queue_.pop();
+    FrameSeal& seal = is_handshake(frame.header.kind) ? handshake_seal_ : *seal_;
+    batch_.add(std::move(frame), seal);
   }
 }
 

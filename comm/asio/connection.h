@@ -61,7 +61,7 @@ class Connection final : public Channel,
   bool take_handshake(FrameKind kind, std::span<const std::byte> body);
   FrameKind expected_kind() const;
   HandshakeStep handshake_step(FrameKind kind, std::span<const std::byte> body);
-  void opened(PeerIdentity peer);
+  void opened(PeerIdentity peer, const std::optional<SessionKeys>& keys);
 
   void queue_handshake(FrameKind kind, std::vector<std::byte> body);
   void pump_soon();
@@ -89,6 +89,9 @@ class Connection final : public Channel,
   std::array<std::byte, 4096> nowhere_;  ///< takes what comes in while closing
   std::chrono::steady_clock::time_point heard_at_{};
 
+  /// Of frames that are sent, in the handshake and behind it; a reader has those that it expects.
+  ChecksumSeal handshake_seal_;
+  std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
   SendQueue queue_;
   SendBatch batch_;
   bool pump_posted_ = false;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -42,13 +43,20 @@ inline FrameHeader header_of(FrameKind kind, uint32_t chunk = 0, uint64_t length
 }
 
 /// A whole frame as bytes.
-inline Bytes frame_of(FrameHeader header, const Bytes& body) {
+inline Bytes frame_of(FrameHeader header, const Bytes& body, FrameSeal& seal) {
   header.length = body.size();
-  header.body_crc = body_checksum(body);
-  const auto head = encode(header);
+  seal.add(body);
+  header.body_seal = seal.of_body();
+  const auto head = encode(header, seal);
   Bytes out(head.size() + body.size());
   std::copy(body.begin(), body.end(), std::copy(head.begin(), head.end(), out.begin()));
   return out;
+}
+
+/// As they are before a connection is authenticated.
+inline Bytes frame_of(const FrameHeader& header, const Bytes& body) {
+  ChecksumSeal seal;
+  return frame_of(header, body, seal);
 }
 
 /// One process of a cluster, in this one. Bodies for chunk 99 are not wanted; chunk 66 makes it
@@ -210,7 +218,10 @@ class BareSocket {
     REQUIRE(connect(number_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
   }
   ~BareSocket() { close(); }
-  BareSocket(BareSocket&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  BareSocket(BareSocket&& other) noexcept
+      : number_(std::exchange(other.number_, -1)),
+        sent_(std::move(other.sent_)),
+        received_(std::move(other.received_)) {}
   BareSocket& operator=(BareSocket&&) = delete;
 
   /// One that listens at a port of its own.
@@ -248,17 +259,29 @@ class BareSocket {
     return out;
   }
   /// A whole frame; without its header at the end of the stream.
-  std::optional<std::pair<FrameHeader, Bytes>> receive_frame() const {
+  std::optional<std::pair<FrameHeader, Bytes>> receive_frame() {
     const Bytes head = receive(kHeaderBytes);
     if (head.size() < kHeaderBytes) return std::nullopt;
-    const DecodedHeader decoded = decode(head);
+    const DecodedHeader decoded = decode(head, *received_);
     REQUIRE(decoded.error == "");
-    return std::pair{decoded.header, receive(decoded.header.length)};
+    Bytes body = receive(decoded.header.length);
+    received_->add(body);
+    CHECK((received_->of_body() == decoded.header.body_seal) ==
+          (body.size() == decoded.header.length));
+    return std::pair{decoded.header, std::move(body)};
   }
-  /// Proves that it knows the secret, as a worker.
-  void shake_hands(const Secret& secret) const {
-    const Initiator initiator(secret, {.role = Role::kWorker, .rank = 7, .view = 4, .address = ""},
-                              {Role::kServer, 1}, make_nonce());
+  /// A frame as it is sent after shake_hands().
+  Bytes sealed(const FrameHeader& header, const Bytes& body) {
+    return frame_of(header, body, *sent_);
+  }
+  /// A header alone.
+  auto sealed_header(const FrameHeader& header) { return encode(header, *sent_); }
+  /// Proves that it knows the secret, as `self`.
+  void shake_hands(
+      const Secret& secret,
+      const PeerIdentity& self = {.role = Role::kWorker, .rank = 7, .view = 4, .address = ""},
+      NodeId called = {Role::kServer, 1}) {
+    const Initiator initiator(secret, self, called, make_nonce());
     const auto hello = initiator.hello();
     send(frame_of(header_of(FrameKind::kHello), {hello.begin(), hello.end()}));
     const auto challenge = receive_frame();
@@ -266,6 +289,9 @@ class BareSocket {
     const HandshakeStep step = initiator.challenge(challenge->second);
     REQUIRE(step.error == "");
     send(frame_of(header_of(FrameKind::kProof), step.reply));
+    if (!step.keys) return;
+    sent_ = std::make_unique<KeyedSeal>(step.keys->sent);
+    received_ = std::make_unique<KeyedSeal>(step.keys->received);
   }
 
  private:
@@ -283,6 +309,8 @@ class BareSocket {
   }
 
   int number_;
+  std::unique_ptr<FrameSeal> sent_ = std::make_unique<ChecksumSeal>();
+  std::unique_ptr<FrameSeal> received_ = std::make_unique<ChecksumSeal>();
 };
 
 }  // namespace poseidon::comm

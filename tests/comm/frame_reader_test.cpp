@@ -19,8 +19,10 @@ Bytes frame(FrameKind kind, const Bytes& body, uint32_t chunk = 0) {
   header.kind = kind;
   header.chunk = chunk;
   header.length = body.size();
-  header.body_crc = body_checksum(body);
-  const auto head = encode(header);
+  ChecksumSeal seal;
+  seal.add(body);
+  header.body_seal = seal.of_body();
+  const auto head = encode(header, seal);
   Bytes out(head.size() + body.size());
   std::copy(body.begin(), body.end(), std::copy(head.begin(), head.end(), out.begin()));
   return out;
@@ -130,7 +132,8 @@ TEST_CASE("a length beyond the cap is refused before anybody is asked for memory
   FrameHeader header;
   header.kind = FrameKind::kControl;
   header.length = (uint64_t{16} << 20) + 1;
-  const auto head = encode(header);
+  ChecksumSeal seal;
+  const auto head = encode(header, seal);
   FrameReader reader;
   Collector sink;
   CHECK(feed(reader, sink, head, 64) ==
@@ -210,11 +213,12 @@ TEST_CASE("the most urgent frame leaves first, equals in their order") {
 TEST_CASE("a batch is written piece by piece, as a reader reads it") {
   const Bytes first = pattern(1000, 1), second = pattern(70000, 2);
   SendBatch batch;
+  ChecksumSeal seal;
   FrameHeader header;
   header.kind = FrameKind::kSum;
-  batch.add({.header = header, .payload = {.bytes = first, .owner = {}}});
+  batch.add({.header = header, .payload = {.bytes = first, .owner = {}}}, seal);
   CHECK_FALSE(batch.full());
-  batch.add({.header = header, .payload = {.bytes = second, .owner = {}}});
+  batch.add({.header = header, .payload = {.bytes = second, .owner = {}}}, seal);
   CHECK(batch.full());
   Bytes stream;
   while (!batch.done()) {
@@ -238,10 +242,11 @@ TEST_CASE("a batch keeps what it has to send, and lets go of what it has sent") 
   Bytes memory = pattern(100, 1);
   const auto owned = std::make_shared<Bytes>(pattern(100, 2));
   SendBatch batch;
+  ChecksumSeal seal;
   FrameHeader header;
   header.kind = FrameKind::kSum;
-  batch.add({.header = header, .payload = {.bytes = memory, .owner = {}}});
-  batch.add({.header = header, .payload = {.bytes = *owned, .owner = owned}});
+  batch.add({.header = header, .payload = {.bytes = memory, .owner = {}}}, seal);
+  batch.add({.header = header, .payload = {.bytes = *owned, .owner = owned}}, seal);
   CHECK(owned.use_count() == 2);
   batch.advance(kHeaderBytes + 10);
   batch.keep_bodies();

@@ -33,8 +33,10 @@ class Sink final : public FrameSink {
     return place_;
   }
   bool take(const FrameHeader& header, std::span<const std::byte> body) override {
-    require(body.size() == header.length && body_checksum(body) == header.body_crc);
-    require(decode(encode(header)).header == header);
+    ChecksumSeal seal;
+    seal.add(body);
+    require(body.size() == header.length && seal.of_body() == header.body_seal);
+    require(decode(encode(header, seal), seal).header == header);
     require(placed_ == is_bulk(header.kind));
     return header.step != 77;
   }
