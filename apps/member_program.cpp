@@ -169,14 +169,15 @@ int run(const char* name, const char* description, bool computes, int count, cha
     std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());
     std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
   };
-  if (!words.secret_file.empty()) words.options.secret = comm::read_secret(words.secret_file);
+  StandardErrorLog standard_error;
+  if (!words.secret_file.empty())
+    words.options.secret = comm::read_secret(words.secret_file, standard_error);
   words.options.run_directory = words.run_directory;
   if (!words.data_root.empty()) words.options.data_root = trainer::DataRoot(words.data_root);
   if (!words.server_listen.empty()) {
     words.options.neighbours = comm::make_neighbours();
     return run_node(name, words, one_job);
   }
-  StandardErrorLog standard_error;
   OnceLog log(standard_error, "");
   return take_part_in_jobs(words, words.options, one_job, log);
 }

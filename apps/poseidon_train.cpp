@@ -83,7 +83,8 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
                                     print(summary, options.json, print_summary);
                                     std::fflush(stdout);
                                   }};
-  if (!options.secret_file.empty()) cluster.secret = comm::read_secret(options.secret_file);
+  if (!options.secret_file.empty())
+    cluster.secret = comm::read_secret(options.secret_file, console);
   return trainer::train_on_cluster(job, run_options(options), cluster, console);
 }
 

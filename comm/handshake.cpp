@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 #include "core/error.h"
@@ -109,9 +110,22 @@ std::optional<SessionKeys> keys_of(const Secret& secret, std::string_view sent,
 
 constexpr const char* kWrongSecret = "the peer does not know the secret of this cluster";
 
+void warn_of_readers(const std::string& path, Log& log) {
+  using std::filesystem::perms;
+  std::error_code gone;  // shows again when it is read
+  const auto status = std::filesystem::status(path, gone);
+  const perms others = status.permissions() & (perms::group_read | perms::others_read);
+  if (std::filesystem::is_regular_file(status) && others != perms::none)
+    log.warning(text(path,
+                     ": others than its owner may read this secret, and so join the cluster; "
+                     "expected mode 600: chmod 600 ",
+                     path));
+}
+
 }  // namespace
 
-Secret read_secret(const std::string& path) {
+Secret read_secret(const std::string& path, Log& log) {
+  warn_of_readers(path, log);
   Secret secret;
   read_file(path, kMostSecretBytes, secret);
   const auto blank = [](std::byte byte) {

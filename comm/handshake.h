@@ -9,6 +9,7 @@
 
 #include "comm/transport.h"
 #include "core/gmac.h"
+#include "core/log.h"
 
 /// How two ends of a connection prove to each other that they know the same secret, and who they
 /// are. No I/O: bodies of frames in, bodies out. The format and what is proved:
@@ -19,9 +20,9 @@ namespace poseidon::comm {
 using Secret = std::vector<std::byte>;
 inline constexpr size_t kLeastSecretBytes = 16;
 
-/// A secret from a file: its bytes without the white space at its end. Throws ConfigError when the
-/// file cannot be read or holds fewer than kLeastSecretBytes.
-Secret read_secret(const std::string& path);
+/// A secret from a file: its bytes without the white space at its end. Warns of a file that others
+/// may read. Throws ConfigError when it cannot be read or holds fewer than kLeastSecretBytes.
+Secret read_secret(const std::string& path, Log& log);
 
 inline constexpr size_t kNonceBytes = 32;
 using Nonce = std::array<std::byte, kNonceBytes>;

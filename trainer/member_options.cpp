@@ -1,5 +1,6 @@
 #include "trainer/member_options.h"
 
+#include "comm/address.h"
 #include "comm/wire.h"
 #include "core/error.h"
 
@@ -34,6 +35,16 @@ class Stopping {
   comm::AsioTransport& transport_;
 };
 
+/// A node that listens at all addresses cannot tell by which of them it is reached.
+void refuse_unnamed(const MemberOptions& options) {
+  if (options.listen.empty() || !options.advertise.empty()) return;
+  const std::string host = comm::parse_address(options.listen).host;
+  if (host == "0.0.0.0" || host == "::")
+    throw ConfigError(text("listening at ", options.listen,
+                           " says not where other nodes reach this one: expected --advertise "
+                           "HOST:PORT (of a server beside a worker: --server-advertise)"));
+}
+
 }  // namespace
 
 MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,
@@ -54,6 +65,7 @@ MemberEnd end_of(const comm::Loss& loss) {
 std::unique_ptr<comm::AsioTransport> make_transport(
     const MemberOptions& options, comm::Role role, Log& log,
     std::function<void(std::exception_ptr)> failed) {
+  refuse_unnamed(options);
   comm::AsioOptions listening;
   listening.listen = options.listen;
   listening.advertise = options.advertise;

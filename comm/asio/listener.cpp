@@ -24,8 +24,12 @@ tcp::endpoint endpoint_of(asio::io_context& io, const std::string& address) {
 }
 
 void check_secured(const tcp::endpoint& endpoint, const AsioOptions& options) {
-  const bool secured = !options.secret.empty() || options.tls.given() || options.insecure;
+  const bool secured = !options.secret.empty() || options.tls.given();
   if (secured || endpoint.address().is_loopback()) return;
+  if (options.insecure)
+    return options.log->warning(
+        text("--insecure: whoever can reach ", options.listen,
+             " may join this job, read its model and its data's paths, and change its numbers"));
   throw ConfigError(text("listening at ", options.listen,
                          ", which is not loopback, needs a secret: give --secret-file or "
                          "--tls-certificate, or --insecure if nobody else can reach this network"));

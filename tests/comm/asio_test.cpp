@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "tests/comm/asio_node.h"
+#include "tests/support/lines.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -426,7 +427,12 @@ TEST_CASE("listening beyond loopback needs a secret, or courage") {
                        "this network",
                        ConfigError);
   options.insecure = true;
+  const auto log = std::make_shared<Lines>();
+  options.log = log;
   CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));
+  CHECK(log->lines() ==
+        "--insecure: whoever can reach 0.0.0.0:0 may join this job, read its model and its data's "
+        "paths, and change its numbers");
   options.insecure = false;
   options.secret = kSecret;
   CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/secret.h"
+#include "tests/support/lines.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -199,14 +200,32 @@ TEST_CASE("nonces are new each time") { CHECK(make_nonce() != make_nonce()); }
 
 TEST_CASE("a secret file without its last line's end, and none that can be guessed") {
   const std::string path = std::filesystem::temp_directory_path() / "poseidon_secret_test";
+  SilentLog log;
   write_file(path, "0123456789abcdef\r\n\n");
-  CHECK(read_secret(path) == kSecret);
+  CHECK(read_secret(path, log) == kSecret);
   write_file(path, "password\n");
-  CHECK_THROWS_WITH_AS(read_secret(path),
+  CHECK_THROWS_WITH_AS(read_secret(path, log),
                        (path + ": expected a secret of at least 16 bytes, got 8; make one: openssl "
                                "rand -hex 32")
                            .c_str(),
                        ConfigError);
   std::filesystem::remove(path);
-  CHECK_THROWS_AS(read_secret(path), ConfigError);
+  CHECK_THROWS_AS(read_secret(path, log), ConfigError);
+}
+
+TEST_CASE("security: a secret that others may read is warned of") {
+  const std::string path = std::filesystem::temp_directory_path() / "poseidon_open_secret_test";
+  write_file(path, "0123456789abcdef");
+  Lines log;
+  using std::filesystem::perms;
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
+  CHECK(read_secret(path, log) == kSecret);
+  CHECK(log.lines() == "");
+  std::filesystem::permissions(path, perms::owner_read | perms::group_read);
+  CHECK(read_secret(path, log) == kSecret);
+  CHECK(log.lines() == path +
+                           ": others than its owner may read this secret, and so join the cluster; "
+                           "expected mode 600: chmod 600 " +
+                           path);
+  std::filesystem::remove(path);
 }

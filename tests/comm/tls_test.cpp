@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "tests/comm/asio_node.h"
 #include "tests/support/certificates.h"
+#include "tests/support/lines.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -22,24 +23,6 @@ const Certificates& certificates() {
   }();
   return *kMade;
 }
-
-/// Keeps what is logged.
-class Lines final : public Log {
- public:
-  void info(std::string_view) override {}
-  void warning(std::string_view message) override {
-    std::lock_guard lock(mutex_);
-    lines_ += message;
-  }
-  std::string lines() {
-    std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::string lines_;
-};
 
 AsioOptions options_of(Role role, const TlsFiles& tls) {
   AsioOptions options;
