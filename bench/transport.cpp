@@ -1,10 +1,11 @@
 // Gradients to a server shard and their sums back, over TCP, by the code that trains:
 //
-//     bench_transport serve [ADDRESS]            prints where it listens; ends with its connections
-//     bench_transport work ADDRESS SECONDS       two workers in one process
+//     bench_transport serve ADDRESS [SECRET]         prints where it listens
+//     bench_transport work ADDRESS SECONDS [SECRET]  two workers in one process
 //
-// Both print "bytes=... seconds=... cpu=...": bytes of bodies sent plus received, processor seconds
-// of the process. bench/transport.py runs them beside iperf3.
+// The first ends with its connections. With a secret frames have authentication codes, without one
+// checksums. Both print "bytes=... seconds=... cpu=...": bytes of bodies sent plus received,
+// processor seconds of the process. bench/transport.py runs them beside iperf3.
 
 #include <sys/resource.h>
 
@@ -263,11 +264,12 @@ class Workers final : public End {
   uint32_t open_ = 0;
 };
 
-void serve(const std::string& address) {
+void serve(const std::string& address, const Secret& secret) {
   Server server;
   AsioOptions options;
   options.listen = address;
   options.self = {.role = Role::kServer, .rank = 0, .view = 0, .address = ""};
+  options.secret = secret;
   options.insecure = true;
   AsioTransport transport(options);
   std::cout << transport.address() << std::endl;
@@ -275,9 +277,11 @@ void serve(const std::string& address) {
   server.finish();
 }
 
-void work(const std::string& address, double seconds) {
+void work(const std::string& address, double seconds, const Secret& secret) {
   Workers workers(seconds);
-  AsioTransport transport{AsioOptions()};
+  AsioOptions options;
+  options.secret = secret;
+  AsioTransport transport(options);
   workers.run(transport);
   transport.post([&] { workers.dial(address); });
   workers.finish();
@@ -287,12 +291,17 @@ void work(const std::string& address, double seconds) {
 
 int main(int count, char** words) try {
   const std::vector<std::string> arguments(words + 1, words + count);
-  if (!arguments.empty() && arguments.size() <= 2 && arguments[0] == "serve") {
-    serve(arguments.size() == 2 ? arguments[1] : "127.0.0.1:0");
-  } else if (arguments.size() == 3 && arguments[0] == "work") {
-    work(arguments[1], std::stod(arguments[2]));
+  const auto secret_at = [&](size_t place) {
+    const std::string word = arguments.size() > place ? arguments[place] : "";
+    const auto bytes = std::as_bytes(std::span(word));
+    return Secret(bytes.begin(), bytes.end());
+  };
+  if (arguments.size() >= 2 && arguments[0] == "serve") {
+    serve(arguments[1], secret_at(2));
+  } else if (arguments.size() >= 3 && arguments[0] == "work") {
+    work(arguments[1], std::stod(arguments[2]), secret_at(3));
   } else {
-    std::cerr << "usage: bench_transport serve [ADDRESS] | work ADDRESS SECONDS\n";
+    std::cerr << "usage: bench_transport serve ADDRESS [SECRET] | work ADDRESS SECONDS [SECRET]\n";
     return 2;
   }
   return 0;

@@ -5,7 +5,8 @@
     sudo python3 bench/transport.py --rate 200         over a link of so many Mb/s, shaped both ways (network namespaces)
 
 Two workers in one process move gradients in chunks of 2 MiB to a shard in a second process, which adds them and sends the sums
-back: the code that trains, without the computing. The peer is `iperf3 --bidir -l 1M` (the most it takes), as it is and, on loopback, with
+back: the code that trains, without the computing; once with a secret, so that frames have authentication codes, and once with
+checksums. The peer is `iperf3 --bidir -l 1M` (the most it takes), as it is and, on loopback, with
 `-C reno`: the system's congestion control may be one that paces, which costs a lot where nothing is congested, and Poseidon
 leaves it out there. Each process has a core of its own, or the scheduler puts both on one in some rounds. Rounds are interleaved, and the
 ratio is the median of those within rounds. The first second of each is not counted. Rates count both directions; CPU is processor seconds for each GB that a process
@@ -62,10 +63,10 @@ def numbers(line):
     return {name: float(value) for name, value in re.findall(r"(\w+)=([0-9.e+-]+)", line)}
 
 
-def our_round(place, program, seconds):
-    with subprocess.Popen(place.at_shard(program, "serve", f"{place.shard_host}:0"), stdout=subprocess.PIPE, text=True) as shard:
+def our_round(place, program, seconds, *secret):
+    with subprocess.Popen(place.at_shard(program, "serve", f"{place.shard_host}:0", *secret), stdout=subprocess.PIPE, text=True) as shard:
         address = shard.stdout.readline().strip()
-        work = subprocess.run(place.at_worker(program, "work", address, seconds), check=True, stdout=subprocess.PIPE,
+        work = subprocess.run(place.at_worker(program, "work", address, seconds, *secret), check=True, stdout=subprocess.PIPE,
                               text=True, timeout=seconds + 60)
         worker, server = numbers(work.stdout), numbers(shard.stdout.read())
     gigabytes = worker["bytes"] / 1e9
@@ -111,7 +112,8 @@ def main():
         measures = {"iperf3 --bidir -l 1M": lambda: peer_round(place, given.seconds)}
         if not given.rate:
             measures["the same, -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
-        measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds)
+        measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds, "a secret of the benchmark's")
+        measures["Poseidon, no secret"] = lambda: our_round(place, given.program, given.seconds)
         rounds = [{name: measure() for name, measure in measures.items()} for _ in range(given.rounds)]
     show(rounds, given)
 

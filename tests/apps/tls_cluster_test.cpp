@@ -71,3 +71,16 @@ TEST_CASE("TLS flags that cannot be are refused before anything starts") {
             .find("TLS needs --tls-certificate, --tls-key and --tls-authority") !=
         std::string::npos);
 }
+
+TEST_CASE("security: a node that listens at all addresses must tell where it is reached") {
+  const TinyJob job;
+  for (const std::string listen : {"0.0.0.0:0", "[::]:0"}) {
+    const Finished finished =
+        Program("poseidon-worker", {"--coordinator", "127.0.0.1:1", "--listen", listen}, job.folder)
+            .wait();
+    CHECK(finished.code == 2);
+    CHECK(finished.err.find("listening at " + listen +
+                            " says not where other nodes reach this one: expected --advertise") !=
+          std::string::npos);
+  }
+}
