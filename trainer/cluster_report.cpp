@@ -4,47 +4,66 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+/// What one worker tells ahead of another is kept, so it has an end: far more than a link that
+/// stands still until it counts as lost holds back.
+constexpr size_t kMostGathered = 1 << 20;
+
+}  // namespace
+
 ClusterReport::ClusterReport(const comm::Plan& plan, const std::filesystem::path& folder,
                              const Metrics::Options& metrics, Console& console)
     : plan_(plan),
       metrics_(folder, metrics, console),
       times_(workers(), plan.layers.size()),
+      told_(workers(), metrics.steps_done),
       bytes_of_layer_(plan.layers.size()) {}
 
-bool ClusterReport::take_step(uint16_t worker, const comm::Note& note, int64_t last_step) {
-  WorkerStep part = read_step(note, plan_);
+template <class Part>
+Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step) {
+  if (all.size() >= kMostGathered)
+    throw ConfigError(text("some workers are ", kMostGathered, " notes ahead of others"));
+  return all.try_emplace(step, workers()).first->second;
+}
+
+bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& note,
+                              int64_t last_step) {
+  if (step != told_[worker] + 1 || step > last_step)
+    throw ConfigError(text("worker ", worker, " tells of step ", step, ", expected ",
+                           told_[worker] + 1, " of ", last_step));
+  told_[worker] = step;
+  WorkerStep part = worker_step(note, step, worker, plan_);
   times_.add(worker, part.report);
-  auto& gathered = steps_.try_emplace(note.step, workers()).first->second;
+  auto& gathered = gathered_of(steps_, step);
   if (!gathered.add(worker, std::move(part))) return false;
   std::vector<WorkerStep> parts;
   for (const auto& each : gathered.parts()) parts.push_back(*each);
-  steps_.erase(note.step);
+  steps_.erase(step);
   last_report_ = join_steps(parts, plan_);
-  metrics_.trained(last_report_, note.step == last_step);
+  metrics_.trained(last_report_, step == last_step);
   return true;
 }
 
-void ClusterReport::take_test(uint16_t worker, const comm::Note& note) {
-  const TestSums part{.samples = note.content.at("samples").get<int64_t>(),
-                      .loss = note.content.at("loss").get<double>(),
-                      .top1 = note.content.at("top1").get<int64_t>(),
-                      .top5 = note.content.at("top5").get<int64_t>()};
-  auto& gathered = tests_.try_emplace(note.step, workers()).first->second;
-  if (!gathered.add(worker, part)) return;
+void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& note) {
+  auto& gathered = gathered_of(tests_, step);
+  if (!gathered.add(worker, note.sums)) return;
   TestSums sums;
   for (const auto& each : gathered.parts()) sums += *each;
-  tests_.erase(note.step);
+  tests_.erase(step);
   last_test_ = sums.mean(0);
-  metrics_.tested(note.step, *last_test_);
+  metrics_.tested(step, *last_test_);
 }
 
-void ClusterReport::take_traffic(comm::NodeId node, const Json& content) {
-  const Json& layers = content.at("layers");
-  for (size_t i = 0; i < std::min(bytes_of_layer_.size(), layers.size()); ++i) {
-    bytes_of_layer_[i].sent += layers[i].at("sent").get<int64_t>();
-    bytes_of_layer_[i].received += layers[i].at("received").get<int64_t>();
+void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {
+  if (note.layers.size() != bytes_of_layer_.size())
+    throw ConfigError(text(comm::name_of(node), " tells of the bytes of ", note.layers.size(),
+                           " layers, expected ", bytes_of_layer_.size()));
+  if (!heard_.insert(node).second) return;
+  for (size_t i = 0; i < note.layers.size(); ++i) {
+    bytes_of_layer_[i].sent += static_cast<int64_t>(note.layers[i].sent);
+    bytes_of_layer_[i].received += static_cast<int64_t>(note.layers[i].received);
   }
-  heard_.insert(node);
 }
 
 Json ClusterReport::traffic(int64_t steps) const {

@@ -40,11 +40,11 @@ class ClusterReport {
   ClusterReport(const comm::Plan& plan, const std::filesystem::path& folder,
                 const Metrics::Options& metrics, Console& console);
 
-  // Notes of members. All throw nlohmann::json::exception or ConfigError for what cannot be read.
+  // Notes of members. All throw ConfigError for what does not fit the plan or the run so far.
   /// Whether all workers have told of this step now. `last_step`: of the run.
-  bool take_step(uint16_t worker, const comm::Note& note, int64_t last_step);
-  void take_test(uint16_t worker, const comm::Note& note);
-  void take_traffic(comm::NodeId node, const Json& content);
+  bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
+  void take_test(uint16_t worker, int64_t step, const TestNote& note);
+  void take_traffic(comm::NodeId node, const TrafficNote& note);
 
   /// The last step that all workers have told of; 0: none.
   int64_t last_step() const { return last_report_.step; }
@@ -55,12 +55,15 @@ class ClusterReport {
   Json summary(const Json& traffic) const;
 
  private:
+  template <class Part>
+  Gathered<Part>& gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step);
   Json layers(const Json& traffic) const;
   size_t workers() const { return static_cast<size_t>(plan_.workers); }
 
   const comm::Plan& plan_;
   Metrics metrics_;
   TimeTable times_;
+  std::vector<int64_t> told_;  ///< by worker: the last step that it has told of
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   StepReport last_report_;

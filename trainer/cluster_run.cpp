@@ -7,6 +7,7 @@
 #include "trainer/cluster_run_parts.h"
 #include "trainer/engine.h"
 #include "trainer/resume.h"
+#include "trainer/tensor_check.h"
 
 namespace poseidon::trainer {
 
@@ -163,8 +164,7 @@ void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
   facts_ = facts;
   if (resumed_ != nullptr)
     warn_of_other_data(resumed_->state(), fact(facts, "the training set"), console_);
-  const std::string samples = fact(facts, "the number of training samples");
-  const int64_t epoch = samples.empty() ? 1 : std::stoll(samples);
+  const int64_t epoch = training_samples(facts);
   schedule_.emplace(job_.config.optimizer.schedule, job_.config.optimizer.learning_rate,
                     published_.steps,
                     static_cast<double>(epoch) / static_cast<double>(plan_.global_batch),
@@ -179,25 +179,21 @@ void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
 }
 
 void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
+  const auto taken = [&](const auto& content) { take(node, note.step, content); };
   guarded(node, [&] {
-    if (note.about == "tensors" && node.role == comm::Role::kWorker)
-      send_values(node.rank, note.content);
-    else if (note.about == "step")
-      take_step(node.rank, note);
-    else if (note.about == "test")
-      report_->take_test(node.rank, note);
-    else if (note.about == "traffic")
-      report_->take_traffic(node, note.content);
-    else if (note.about == "trace")
-      trace_.add(node, note.content);
+    if (!report_) throw ConfigError("a note before the plan was made");
+    if (node.role == comm::Role::kWorker)
+      dispatch<TensorsNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
+    else
+      dispatch<TrafficNote, TraceNote>(note, taken);
   });
 }
 
-void ClusterRun::send_values(uint16_t worker, const Json& content) {
-  if (!values_made_) make_values(content);
+void ClusterRun::take(comm::NodeId worker, int64_t, const TensorsNote& note) {
+  if (!values_made_) make_values(note);
   Json places = Json::array();
   for (const PlacedTensor& tensor : values_) places.push_back(tensor.place);
-  transport_->post([this, worker, places, values = values_] {
+  transport_->post([this, worker = worker.rank, places, values = values_] {
     coordinator_->note(
         worker,
         {.about = "values", .step = published_.first_step, .content = {{"tensors", places}}});
@@ -209,15 +205,17 @@ void ClusterRun::send_values(uint16_t worker, const Json& content) {
 }
 
 /// From the first worker's word of what it has.
-void ClusterRun::make_values(const Json& content) {
+void ClusterRun::make_values(const TensorsNote& note) {
+  check_tensors(note.list, *job_.network, job_.config.optimizer,
+                std::max(plan_.staleness, published_.in_flight));
+  choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
+  threads_ = note.threads;
   values_made_ = true;
   {
     MutexLock lock(mutex_);
-    tensor_list_ = content.at("list");
+    tensor_list_ = note.list;
   }
-  choices_ = read_choices(content.at("choices"), {"a worker's choices", ""}, *job_.network);
-  threads_ = content.at("threads").get<int64_t>();
-  values_ = first_values(content.at("list"), resumed_.get(), options_.weights, console_);
+  values_ = first_values(note.list, resumed_.get(), options_.weights, console_);
   if (resumed_ != nullptr)
     console_.info(text("going on after step ", published_.first_step, " of ", published_.steps,
                        " from ", checkpoints_.last().string()));
@@ -225,8 +223,23 @@ void ClusterRun::make_values(const Json& content) {
   directory_.write("plan.json", plan_json(plan_, choices_));
 }
 
-void ClusterRun::take_step(uint16_t worker, const comm::Note& note) {
-  if (report_->take_step(worker, note, published_.last_step) && options_.trace) ask_for_time();
+void ClusterRun::take(comm::NodeId worker, int64_t step, const StepNote& note) {
+  if (!begun_) throw ConfigError("a step before the first one was begun");
+  if (report_->take_step(worker.rank, step, note, published_.last_step) && options_.trace)
+    ask_for_time();
+}
+
+void ClusterRun::take(comm::NodeId worker, int64_t step, const TestNote& note) {
+  report_->take_test(worker.rank, step, note);
+}
+
+void ClusterRun::take(comm::NodeId node, int64_t, const TrafficNote& note) {
+  report_->take_traffic(node, note);
+}
+
+void ClusterRun::take(comm::NodeId node, int64_t, const TraceNote& note) {
+  if (!options_.trace) throw ConfigError("a trace that was not asked for");
+  trace_.add(node, note);
 }
 
 void ClusterRun::take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors) {
@@ -249,7 +262,8 @@ void ClusterRun::ask_for_time() {
   if (now - asked_for_time_ < kBetweenClockQuestions) return;
   asked_for_time_ = now;
   transport_->post([this] {
-    for (int i = 0; i < kClockQuestions; ++i) coordinator_->note_members(clock_question());
+    for (int i = 0; i < kClockQuestions; ++i)
+      coordinator_->note_members(write_note(clock_question()));
   });
 }
 

@@ -40,9 +40,7 @@ Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
       plan_ = measured_->make();
       published_.plan = comm::to_json(plan_);
     }
-    const std::string samples = fact(facts, "the number of training samples");
-    published_.steps =
-        steps_of(job_.config.train, plan_.global_batch, samples.empty() ? 1 : std::stoll(samples));
+    published_.steps = steps_of(job_.config.train, plan_.global_batch, training_samples(facts));
     published_.last_step =
         std::min(published_.steps, options_.max_steps.value_or(published_.steps));
   } catch (const ConfigError&) {
@@ -63,8 +61,10 @@ void ClusterRun::started() {
 }
 
 void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
-  if (note.about == "clock") return take_clock(node, note);
-  if (note.about == "times" && measured_) return take_times(node, note);
+  if (note.about == ClockNote::kAbout) return take_clock(node, read_note<ClockNote>(note));
+  // Before the worker says that it is prepared: the plan needs those of all.
+  if (note.about == TimesNote::kAbout && measured_)
+    return measured_->add_times(read_note<TimesNote>(note));
   std::shared_ptr<TensorStore> tensors;
   if (note.about == "checkpoint") {
     tensors = std::move(incoming_);
@@ -78,20 +78,9 @@ void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
   });
 }
 
-void ClusterRun::take_clock(comm::NodeId node, const comm::Note& note) {
-  inbox_.post([this, node, note, now = TraceRecorder::now()] {
-    guarded(node, [&] { trace_.answered(node, note, now); });
-  });
-}
-
-/// Before the worker says that it is prepared: the plan needs those of all.
-void ClusterRun::take_times(comm::NodeId node, const comm::Note& note) {
-  try {
-    measured_->add_times(note.content);
-  } catch (const std::exception& error) {
-    inbox_.post([this, why = text(comm::name_of(node), " sent times that cannot be read: ",
-                                  error.what())] { report_error(why); });
-  }
+void ClusterRun::take_clock(comm::NodeId node, const ClockNote& clock) {
+  inbox_.post(
+      [this, node, clock, now = TraceRecorder::now()] { trace_.answered(node, clock, now); });
 }
 
 void ClusterRun::agreed(int64_t step) {

@@ -50,8 +50,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   }
   void saved(uint16_t, int64_t) override {}
   void slow(comm::NodeId node, const std::string& what) override;
-  void take_clock(comm::NodeId node, const comm::Note& note);
-  void take_times(comm::NodeId node, const comm::Note& note);
+  void take_clock(comm::NodeId node, const ClockNote& clock);
   void ended(const comm::Outcome& outcome) override;
 
   // The main thread.
@@ -66,9 +65,12 @@ class ClusterRun final : public comm::CoordinatorHost {
   template <class Action>
   void guarded(comm::NodeId node, Action action);
   void ask_for_time();
-  void send_values(uint16_t worker, const Json& content);
-  void make_values(const Json& content);
-  void take_step(uint16_t worker, const comm::Note& note);
+  void take(comm::NodeId node, int64_t step, const TensorsNote& note);
+  void take(comm::NodeId node, int64_t step, const StepNote& note);
+  void take(comm::NodeId node, int64_t step, const TestNote& note);
+  void take(comm::NodeId node, int64_t step, const TrafficNote& note);
+  void take(comm::NodeId node, int64_t step, const TraceNote& note);
+  void make_values(const TensorsNote& note);
   void take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors);
   RunState state_after(int64_t step) const;
   Json finish();
@@ -121,10 +123,8 @@ template <class Action>
 void ClusterRun::guarded(comm::NodeId node, Action action) {
   try {
     action();
-  } catch (const nlohmann::json::exception& error) {
-    report_error(text(comm::name_of(node), " sent a note that cannot be read: ", error.what()));
   } catch (const ConfigError& error) {
-    report_error(error.what());
+    report_error(text(comm::name_of(node), ": ", error.what()));
   }
 }
 

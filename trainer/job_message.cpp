@@ -1,7 +1,10 @@
 #include "trainer/job_message.h"
 
+#include <charconv>
+
 #include "core/error.h"
 #include "trainer/engine.h"
+#include "trainer/sync_plan.h"
 
 namespace poseidon::trainer {
 
@@ -32,6 +35,7 @@ Job open_job_message(const JobMessage& message, const MemberOptions& options) {
   Job job{.file = message.file,
           .config = read_job_config(message.config, message.file),
           .network = nullptr};
+  refuse_what_is_not_built(job.config, message.file);
   data::DatasetConfig &train = job.config.data.train, &test = job.config.data.test;
   for (std::string* path :
        {&train.path, &train.transform.mean_image, &test.path, &test.transform.mean_image})
@@ -42,12 +46,16 @@ Job open_job_message(const JobMessage& message, const MemberOptions& options) {
   return job;
 }
 
+namespace {
+constexpr const char* kTrainingSamples = "the number of training samples";
+}  // namespace
+
 std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test) {
   std::vector<comm::Fact> facts{
       {"the hash of the job", config_hash(job.decisive_part())},
       {"the training set", train.dataset->fingerprint()},
-      {"the number of training samples", std::to_string(train.dataset->size())},
+      {kTrainingSamples, std::to_string(train.dataset->size())},
       {"the kind of device", job.config.device.type},
       {"the number of threads", std::to_string(job.config.device.threads)}};
   if (test.dataset != nullptr) facts.push_back({"the test set", test.dataset->fingerprint()});
@@ -58,6 +66,16 @@ std::string fact(const std::vector<comm::Fact>& facts, const std::string& name) 
   for (const comm::Fact& each : facts)
     if (each.name == name) return each.value;
   return "";
+}
+
+int64_t training_samples(const std::vector<comm::Fact>& facts) {
+  const std::string words = fact(facts, kTrainingSamples);
+  int64_t samples = 0;
+  const auto [end, failure] = std::from_chars(words.data(), words.data() + words.size(), samples);
+  if (failure != std::errc{} || end != words.data() + words.size() || samples < 1)
+    throw ConfigError(text("the workers told ", shown(words), " as ", kTrainingSamples,
+                           ", expected an integer >= 1"));
+  return samples;
 }
 
 void PublishedPlan::describe(Fields& fields) {
@@ -77,8 +95,35 @@ Json write_published_plan(PublishedPlan published) {
 
 PublishedPlan read_published_plan(const Json& json) {
   PublishedPlan published;
-  read_fields(json, {"the plan", ""}, [&](Fields& fields) { published.describe(fields); });
+  const JsonPlace place{"the plan", ""};
+  read_fields(json, place, [&](Fields& fields) { published.describe(fields); });
+  const auto ordered = [&](const char* key, int64_t value, int64_t most) {
+    if (value > most) fail_at(place.at(key), text("expected at most ", most, ", got ", value));
+  };
+  ordered("last_step", published.last_step, published.steps);
+  ordered("first_step", published.first_step, published.last_step);
+  ordered("in_flight", published.in_flight, published.first_step);
   return published;
+}
+
+comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self) {
+  const JsonPlace place{"the plan", ""};
+  const std::vector<comm::LayerTraffic> layers = layer_traffic(*job.network);
+  comm::Plan plan = comm::read_plan(published.plan, place, layers);
+  const comm::PlanRequest asked = plan_request(job);
+  const auto same = [&](const char* key, const auto& got, const auto& expected) {
+    if (got != expected)
+      fail_at(place.at(key), text("expected ", expected, " as in the job, got ", got));
+  };
+  same("workers", plan.workers, asked.workers);
+  same("servers", plan.servers, asked.servers);
+  same("logical_shards", plan.logical_shards, asked.logical_shards);
+  same("global_batch", plan.global_batch, asked.global_batch);
+  same("staleness", plan.staleness, asked.staleness);
+  same("wire", plan.wire, asked.wire);
+  const int64_t nodes = self.role == comm::Role::kWorker ? plan.workers : plan.servers;
+  if (self.rank >= nodes) fail_at(place, text("this node is ", comm::name_of(self), " of ", nodes));
+  return plan;
 }
 
 double bandwidth_share(const JobConfig& config) {

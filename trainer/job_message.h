@@ -33,6 +33,8 @@ std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test);
 /// The value of a fact, "" when there is none.
 std::string fact(const std::vector<comm::Fact>& facts, const std::string& name);
+/// The number of training samples among them. Throws ConfigError where it is none.
+int64_t training_samples(const std::vector<comm::Fact>& facts);
 
 /// The plan and how far the run goes.
 struct PublishedPlan {
@@ -48,6 +50,8 @@ struct PublishedPlan {
 
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
+/// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
+comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
 /// What one process may send, Mb/s, of its node's limit: a worker and a server on one host have
 /// half each. 0: no limit.

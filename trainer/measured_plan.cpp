@@ -7,14 +7,6 @@
 
 namespace poseidon::trainer {
 
-namespace {
-
-void take_larger(Json& into, const Json& from, const char* key) {
-  into[key] = std::max(into.at(key).get<double>(), from.at(key).get<double>());
-}
-
-}  // namespace
-
 MeasuredPlan::MeasuredPlan(const Job& job)
     : limit_mbps_(job.config.comm.bandwidth_limit_mbps),
       wants_link_(job.config.comm.link_mbps <= 0),
@@ -37,25 +29,27 @@ void MeasuredPlan::set_link(double mbps) {
   request_.link_mbps = limit_mbps_ > 0 ? std::min(mbps, limit_mbps_) : mbps;
 }
 
-void MeasuredPlan::add_times(const Json& times) {
-  if (slowest_.is_null()) {
-    slowest_ = times;
-    return;
-  }
-  take_larger(slowest_, times, "update_ms");
-  Json& layers = slowest_.at("layers");
-  const Json& others = times.at("layers");
-  if (layers.size() != others.size()) throw ConfigError("the workers have timed different layers");
-  for (size_t i = 0; i < layers.size(); ++i) {
-    take_larger(layers[i], others[i], "forward_ms");
-    if (others[i].at("backward_ms") <= layers[i].at("backward_ms")) continue;
-    layers[i]["backward_ms"] = others[i].at("backward_ms");
-    layers[i]["backward_gflops"] = others[i].at("backward_gflops");
+void MeasuredPlan::add_times(const TimesNote& times) {
+  if (!slowest_) slowest_ = times;
+  const auto same = [](const TimesNote::Layer& one, const TimesNote::Layer& other) {
+    return one.name == other.name;
+  };
+  if (times.batch != slowest_->batch || !std::ranges::equal(times.layers, slowest_->layers, same))
+    throw ConfigError("the workers have timed different layers or batches");
+  slowest_->update_ms = std::max(slowest_->update_ms, times.update_ms);
+  for (size_t i = 0; i < times.layers.size(); ++i) {
+    TimesNote::Layer& layer = slowest_->layers[i];
+    const TimesNote::Layer& other = times.layers[i];
+    layer.forward_ms = std::max(layer.forward_ms, other.forward_ms);
+    if (other.backward_ms <= layer.backward_ms) continue;
+    layer.backward_ms = other.backward_ms;
+    layer.backward_gflops = other.backward_gflops;
   }
 }
 
 comm::Plan MeasuredPlan::make() {
-  trainer::add_times(request_, slowest_, "the workers' times");
+  if (!slowest_) throw ConfigError("no worker has told what its layers take");
+  trainer::add_times(request_, *slowest_, "the workers' times");
   return comm::make_plan(request_);
 }
 

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "comm/plan.h"
-#include "core/json.h"
 #include "trainer/checkpoint.h"
 #include "trainer/job.h"
+#include "trainer/notes.h"
 
 namespace poseidon::trainer {
 
@@ -22,9 +22,8 @@ class MeasuredPlan {
   comm::Plan provisional() const;
   bool wants_link() const { return wants_link_; }
   void set_link(double mbps);
-  /// What a worker's time_layers() gave. Throws nlohmann::json::exception for what is no such
-  /// thing.
-  void add_times(const Json& times);
+  /// Throws ConfigError where others have timed other layers.
+  void add_times(const TimesNote& times);
   /// Throws ConfigError when times cannot be made sense of.
   comm::Plan make();
 
@@ -32,7 +31,7 @@ class MeasuredPlan {
   const double limit_mbps_;
   const bool wants_link_;
   comm::PlanRequest request_;
-  Json slowest_;  ///< as time_layers() gives it
+  std::optional<TimesNote> slowest_;
 };
 
 }  // namespace poseidon::trainer

@@ -237,7 +237,7 @@ std::string Run::last_checkpoint_text() const {
 
 void Run::write_own_trace() const {
   TraceCollection all;
-  for (const Json& spans : write_spans(trace_)) all.add({comm::Role::kWorker, 0}, spans);
+  for (const TraceNote& spans : write_spans(trace_)) all.add({comm::Role::kWorker, 0}, spans);
   write_trace(all, directory_.path(), console_);
 }
 

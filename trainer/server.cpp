@@ -82,6 +82,8 @@ void ServerRun::guarded(const std::function<void()>& action) {
     member_->report_error(error.what());
   } catch (const RunError& error) {
     member_->report_error(error.what());
+  } catch (const std::bad_alloc&) {
+    member_->report_error("out of memory");
   }
 }
 
@@ -103,7 +105,7 @@ void ServerRun::refused(const std::string& why) {
 void ServerRun::planned(const comm::Planned& planned) {
   guarded([&] {
     const PublishedPlan published = read_published_plan(planned.plan);
-    plan_ = comm::read_plan(published.plan, {"the plan", ""}, layer_traffic(*job_.network));
+    plan_ = read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()});
     if (published.trace) trace_ = std::make_unique<FlowTrace>(plan_, *member_);
     shard_ = std::make_unique<comm::ServerShard>(
         plan_, member_->rank(),
@@ -137,7 +139,8 @@ void ServerRun::forgotten(comm::NodeId from) {
 }
 
 void ServerRun::noted(const comm::Note& note) {
-  if (note.about == "clock") member_->note(clock_answer(note));
+  dispatch<ClockNote>(
+      note, [&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); });
 }
 
 void ServerRun::concluded() {
@@ -147,13 +150,8 @@ void ServerRun::concluded() {
 
 void ServerRun::tell_traffic_and_trace() {
   if (trace_)
-    for (const Json& spans : write_spans(trace_->recorder()))
-      member_->note({.about = "trace", .step = 0, .content = spans});
-  if (shard_ == nullptr) return;
-  Json layers = Json::array();
-  for (const comm::LayerBytes& bytes : shard_->bytes_of_layers())
-    layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});
-  member_->note({.about = "traffic", .step = 0, .content = {{"layers", std::move(layers)}}});
+    for (const TraceNote& spans : write_spans(trace_->recorder())) member_->note(write_note(spans));
+  if (shard_ != nullptr) member_->note(write_note(TrafficNote{shard_->bytes_of_layers()}));
 }
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {

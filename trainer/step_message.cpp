@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "comm/shard_parts.h"
 #include "comm/traffic.h"
 #include "core/error.h"
 
@@ -32,39 +33,35 @@ SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerB
   return bytes;
 }
 
-Json write_step(const StepReport& report, SchemeBytes bytes) {
-  Json shards = Json::array();
-  for (const ShardReport& shard : report.shards)
-    shards.push_back({{"loss", shard.loss}, {"hits", shard.hits}});
-  Json waits = Json::array();
-  for (double ms : report.layer_wait_ms) waits.push_back(rounded_to_us(ms));
-  return {{"shards", std::move(shards)},
-          {"learning_rate", report.learning_rate},
-          {"compute_ms", report.times.compute_ms},
-          {"data_wait_ms", report.times.data_wait_ms},
-          {"sum_wait_ms", report.times.sum_wait_ms},
-          {"layer_wait_ms", std::move(waits)},
-          {"ps_bytes", bytes.ps},
-          {"sfb_bytes", bytes.sfb}};
+StepNote step_note(const StepReport& report, SchemeBytes bytes) {
+  StepNote note{.shards = report.shards,
+                .learning_rate = report.learning_rate,
+                .times = report.times,
+                .layer_wait_ms = {},
+                .ps_bytes = static_cast<int64_t>(bytes.ps),
+                .sfb_bytes = static_cast<int64_t>(bytes.sfb)};
+  for (double ms : report.layer_wait_ms) note.layer_wait_ms.push_back(rounded_to_us(ms));
+  return note;
 }
 
-WorkerStep read_step(const comm::Note& note, const comm::Plan& plan) {
-  const Json& json = note.content;
-  WorkerStep step;
-  step.report.step = note.step;
-  for (const Json& shard : json.at("shards"))
-    step.report.shards.push_back({shard.at("loss").get<double>(), shard.at("hits").get<int64_t>()});
-  step.report.learning_rate = json.at("learning_rate").get<double>();
-  step.report.times = {.compute_ms = json.at("compute_ms").get<double>(),
-                       .data_wait_ms = json.at("data_wait_ms").get<double>(),
-                       .sum_wait_ms = json.at("sum_wait_ms").get<double>()};
-  step.report.layer_wait_ms = json.at("layer_wait_ms").get<std::vector<double>>();
-  if (step.report.layer_wait_ms.size() != plan.layers.size())
-    throw ConfigError(text("a worker tells of waits for ", step.report.layer_wait_ms.size(),
-                           " layers, expected ", plan.layers.size()));
-  step.bytes = {.ps = json.at("ps_bytes").get<uint64_t>(),
-                .sfb = json.at("sfb_bytes").get<uint64_t>()};
-  return step;
+WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan) {
+  const auto count = [](size_t got, size_t expected, const char* of_what) {
+    if (got != expected)
+      throw ConfigError(text("a worker tells of ", got, of_what, ", expected ", expected));
+  };
+  const comm::Part own = comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
+                                                static_cast<uint32_t>(plan.workers), rank);
+  count(note.shards.size(), own.count, " logical shards");
+  count(note.layer_wait_ms.size(), plan.layers.size(), " layers that were waited for");
+  WorkerStep out;
+  out.report.step = step;
+  out.report.shards = note.shards;
+  out.report.learning_rate = note.learning_rate;
+  out.report.times = note.times;
+  out.report.layer_wait_ms = note.layer_wait_ms;
+  out.bytes = {.ps = static_cast<uint64_t>(note.ps_bytes),
+               .sfb = static_cast<uint64_t>(note.sfb_bytes)};
+  return out;
 }
 
 StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan) {

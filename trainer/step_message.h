@@ -4,10 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/messages.h"
 #include "comm/plan.h"
-#include "comm/worker_exchange.h"
-#include "trainer/training_loop.h"
+#include "trainer/notes.h"
 
 /// What each worker tells of its steps, and what it comes to for all of them.
 namespace poseidon::trainer {
@@ -18,16 +16,17 @@ struct SchemeBytes {
 };
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers);
 
-/// One worker's step as a note: layer_wait_ms by layer of the plan, `bytes` moved since its last
-/// note.
-Json write_step(const StepReport& report, SchemeBytes bytes);
+/// What one worker tells of a step: layer_wait_ms by layer of the plan, `bytes` moved since its
+/// last note.
+StepNote step_note(const StepReport& report, SchemeBytes bytes);
 
 struct WorkerStep {
   StepReport report;
   SchemeBytes bytes;
 };
-/// Throws nlohmann::json::exception, ConfigError.
-WorkerStep read_step(const comm::Note& note, const comm::Plan& plan);
+/// The same as the coordinator takes it, of worker `rank`. Throws ConfigError where it does not fit
+/// the plan.
+WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan);
 
 /// The same step of all workers, by rank, as one: losses over the global batch, times in the mean,
 /// bytes per node.

@@ -57,59 +57,20 @@ double link_of(const CommConfig& config) {
                                : std::min(config.link_mbps, config.bandwidth_limit_mbps);
 }
 
-constexpr Range kMeasured = between(0, 1e12);
-
-/// One layer in the output of --time.
-struct TimedLayer {
-  std::string name, type;
-  comm::LayerTime time;
-  double backward_gflops = 0;
-};
-
-/// The part of that output which a plan needs; keys beside it are left alone.
-struct Timing {
-  double batch = 0, update_ms = 0;
-  std::vector<TimedLayer> layers;
-};
-
-TimedLayer read_layer(const Json& json, const JsonPlace& place) {
-  TimedLayer layer;
-  FieldReader reader(json, place);
-  reader.text("name", layer.name, "", Presence::kRequired);
-  reader.text("type", layer.type, "", Presence::kRequired);
-  reader.number("forward_ms", layer.time.forward_ms, kMeasured, "", Presence::kRequired);
-  reader.number("backward_ms", layer.time.backward_ms, kMeasured, "", Presence::kRequired);
-  reader.number("backward_gflops", layer.backward_gflops, kMeasured, "", Presence::kOptional);
-  return layer;
-}
-
-Timing read_timing(const Json& json, const JsonPlace& place) {
-  Timing timing;
-  FieldReader reader(json, place);
-  reader.number("batch", timing.batch, between(1, 1e12), "", Presence::kRequired);
-  reader.number("update_ms", timing.update_ms, kMeasured, "", Presence::kOptional);
-  Json layers = Json::array();
-  reader.raw("layers", layers, "", Presence::kRequired);
-  if (!layers.is_array()) fail_at(place.at("layers"), "expected a list, got " + shown(layers));
-  for (size_t i = 0; i < layers.size(); ++i)
-    timing.layers.push_back(read_layer(layers[i], place.at("layers").at(i)));
-  return timing;
-}
-
 /// The best speed of a weight gradient, which a rebuild is, only larger. That of a linear layer
 /// counts: a convolution's may come from fewer multiply-adds than are counted (Winograd).
-double rebuild_gflops(const Timing& timing) {
+double rebuild_gflops(const TimesNote& timing) {
   double linear = 0, convolution = 0;
-  for (const TimedLayer& layer : timing.layers) {
+  for (const TimesNote::Layer& layer : timing.layers) {
     if (layer.type == "linear") linear = std::max(linear, layer.backward_gflops);
     if (layer.type == "convolution") convolution = std::max(convolution, layer.backward_gflops);
   }
   return linear > 0 ? linear : convolution;
 }
 
-void add(comm::LayerTime& sum, const comm::LayerTime& time, double scale) {
-  sum.forward_ms += scale * time.forward_ms;
-  sum.backward_ms += scale * time.backward_ms;
+void add(comm::LayerTime& sum, const TimesNote::Layer& layer, double scale) {
+  sum.forward_ms += scale * layer.forward_ms;
+  sum.backward_ms += scale * layer.backward_ms;
 }
 
 int64_t elements_of(const comm::LayerTraffic& layer) {
@@ -158,21 +119,36 @@ comm::PlanRequest plan_request(const Job& job) {
           .time_before = {}};
 }
 
-void add_times(comm::PlanRequest& request, const Json& timing_json, const std::string& file) {
+TimesNote read_times(const Json& json, const std::string& file) {
   const JsonPlace top{file, ""};
-  const Timing timing = read_timing(timing_json, top);
+  TimesNote times;
+  Json layers = Json::array();
+  // The output of --time has keys beside those that a plan needs, so these readers do not finish().
+  FieldReader reader(json, top);
+  times.describe_totals(reader);
+  reader.raw("layers", layers, "", Presence::kRequired);
+  if (!layers.is_array()) fail_at(top.at("layers"), "expected a list, got " + shown(layers));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    FieldReader layer(layers[i], top.at("layers").at(i));
+    times.layers.emplace_back().describe(layer);
+  }
+  return times;
+}
+
+void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::string& file) {
+  const JsonPlace top{file, ""};
   const double scale = static_cast<double>(request.global_batch) /
                        static_cast<double>(request.workers) / timing.batch;
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < request.layers.size(); ++i) index[request.layers[i].name] = i;
   request.times.assign(request.layers.size(), {});
   comm::LayerTime* current = &request.time_before;
-  for (const TimedLayer& layer : timing.layers) {
+  for (const TimesNote::Layer& layer : timing.layers) {
     if (const auto found = index.find(layer.name); found != index.end()) {
       current = &request.times[found->second];
       index.erase(found);
     }
-    add(*current, layer.time, scale);
+    add(*current, layer, scale);
   }
   if (!index.empty())
     fail_at(top.at("layers"),
@@ -229,7 +205,8 @@ Json traffic_json(const comm::Plan& plan, int64_t steps,
 
 Json plan_job(const Job& job, const std::filesystem::path& times) {
   comm::PlanRequest request = plan_request(job);
-  if (!times.empty()) add_times(request, read_json(times), times.string());
+  if (!times.empty())
+    add_times(request, read_times(read_json(times), times.string()), times.string());
   return comm::to_json(sync_plan(job, request));
 }
 

@@ -10,14 +10,10 @@ namespace poseidon::trainer {
 namespace {
 
 constexpr size_t kSpansOfNote = 20000;  // about a megabyte of JSON
-constexpr size_t kNumbersOfSpan = 6;
+constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
+/// Of one node: two threads, twice when a job fails at its end, and their labels.
+constexpr size_t kMostBytes = size_t{64} << 20;
 constexpr size_t kClockSamples = 64;
-
-Json words_json(const std::vector<TraceRecorder::Words>& labels) {
-  Json out = Json::array();
-  for (const auto& words : labels) out.push_back({words.track, words.category, words.name});
-  return out;
-}
 
 double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
@@ -79,37 +75,35 @@ Json event_json(const TraceRecorder::Words& words, const TraceRecorder::Span& sp
 
 }  // namespace
 
-std::vector<Json> write_spans(const TraceRecorder& recorder) {
+std::vector<TraceNote> write_spans(const TraceRecorder& recorder) {
   int64_t last_step = 0;
   const std::vector<TraceRecorder::Span> all = recorder.spans(0);
   for (const auto& span : all) last_step = std::max(last_step, span.step);
   const std::vector<TraceRecorder::Span> spans = recorder.spans(last_step - kTraceSteps + 1);
-  std::vector<Json> notes;
+  TraceNote empty;
+  for (const auto& words : recorder.labels())
+    empty.labels.push_back({words.track, words.category, words.name});
+  std::vector<TraceNote> notes;
   for (size_t first = 0; first < spans.size(); first += kSpansOfNote) {
-    const int64_t origin_ns = spans[first].begin_ns;
-    Json numbers = Json::array();
+    TraceNote note = empty;
+    note.origin_ns = spans[first].begin_ns;
     for (size_t i = first; i < std::min(first + kSpansOfNote, spans.size()); ++i) {
       const TraceRecorder::Span& span = spans[i];
       for (const int64_t number :
-           {int64_t{span.label}, int64_t{span.part}, span.step, span.begin_ns - origin_ns,
+           {int64_t{span.label}, int64_t{span.part}, span.step, span.begin_ns - note.origin_ns,
             span.end_ns - span.begin_ns, span.queued_ns})
-        numbers.push_back(number);
+        note.spans.push_back(number);
     }
-    notes.push_back({{"labels", words_json(recorder.labels())},
-                     {"origin_ns", origin_ns},
-                     {"spans", std::move(numbers)}});
+    notes.push_back(std::move(note));
   }
   return notes;
 }
 
-comm::Note clock_question() {
-  return {.about = "clock", .step = 0, .content = {{"asked_ns", TraceRecorder::now()}}};
-}
+ClockNote clock_question() { return {.asked_ns = TraceRecorder::now()}; }
 
-comm::Note clock_answer(const comm::Note& question) {
-  comm::Note answer = question;
-  answer.content["there_ns"] = TraceRecorder::now();
-  return answer;
+ClockNote clock_answer(ClockNote question) {
+  question.there_ns = TraceRecorder::now();
+  return question;
 }
 
 void ClockOffset::add(int64_t asked_ns, int64_t there_ns, int64_t answered_ns) {
@@ -128,30 +122,39 @@ int64_t ClockOffset::uncertainty_ns() const {
              : std::ranges::min(samples_, {}, &Sample::round_trip_ns).round_trip_ns / 2;
 }
 
-void TraceCollection::add(comm::NodeId node, const Json& content) {
+void TraceCollection::add(comm::NodeId node, const TraceNote& note) {
+  const auto refuse = [node](const std::string& what) {
+    throw ConfigError(text(comm::name_of(node), " sent a trace ", what));
+  };
+  size_t& bytes = bytes_of_[node];
+  bytes += note.spans.size() * sizeof(int64_t);
+  for (const TraceNote::Label& label : note.labels)
+    bytes += sizeof label + label.track.size() + label.category.size() + label.name.size();
+  if (bytes > kMostBytes) refuse(text("of more than ", kMostBytes, " bytes"));
+  if (note.spans.size() % kNumbersOfSpan != 0)
+    refuse(text("whose spans have ", note.spans.size(), " numbers, expected ", kNumbersOfSpan,
+                " of each"));
   Thread thread{.node = node, .labels = {}, .spans = {}};
-  for (const Json& words : content.at("labels"))
-    thread.labels.push_back({words.at(0), words.at(1), words.at(2)});
-  const auto origin_ns = content.at("origin_ns").get<int64_t>();
-  const Json& numbers = content.at("spans");
-  for (size_t i = 0; i + kNumbersOfSpan <= numbers.size(); i += kNumbersOfSpan) {
-    const auto number = [&](size_t k) { return numbers.at(i + k).get<int64_t>(); };
-    const int64_t begin_ns = origin_ns + number(3);
-    thread.spans.push_back({.label = static_cast<TraceRecorder::Label>(number(0)),
-                            .part = static_cast<uint32_t>(number(1)),
-                            .step = number(2),
+  for (const TraceNote::Label& label : note.labels)
+    thread.labels.push_back({label.track, label.category, label.name});
+  for (size_t i = 0; i < note.spans.size(); i += kNumbersOfSpan) {
+    const std::span<const int64_t> numbers = std::span(note.spans).subspan(i, kNumbersOfSpan);
+    if (numbers[0] < 0 || numbers[0] >= static_cast<int64_t>(thread.labels.size()))
+      refuse("with a label it does not name");
+    if (numbers[1] < 0 || numbers[1] > TraceRecorder::kWhole) refuse("with a chunk it cannot have");
+    const int64_t begin_ns = note.origin_ns + numbers[3];
+    thread.spans.push_back({.label = static_cast<TraceRecorder::Label>(numbers[0]),
+                            .part = static_cast<uint32_t>(numbers[1]),
+                            .step = numbers[2],
                             .begin_ns = begin_ns,
-                            .end_ns = begin_ns + number(4),
-                            .queued_ns = number(5)});
-    if (thread.spans.back().label >= thread.labels.size())
-      throw ConfigError(text(comm::name_of(node), " sent a trace with a label it does not name"));
+                            .end_ns = begin_ns + numbers[4],
+                            .queued_ns = numbers[5]});
   }
   threads_.push_back(std::move(thread));
 }
 
-void TraceCollection::answered(comm::NodeId node, const comm::Note& answer, int64_t answered_ns) {
-  clocks_[node].add(answer.content.at("asked_ns").get<int64_t>(),
-                    answer.content.at("there_ns").get<int64_t>(), answered_ns);
+void TraceCollection::answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns) {
+  clocks_[node].add(answer.asked_ns, answer.there_ns, answered_ns);
 }
 
 std::vector<TraceCollection::Event> TraceCollection::common_events() const {

@@ -5,9 +5,9 @@
 #include <map>
 #include <vector>
 
-#include "comm/messages.h"
 #include "core/log.h"
 #include "core/trace.h"
+#include "trainer/notes.h"
 
 /// From spans of many threads on many hosts to one file that Perfetto and chrome://tracing show.
 /// docs/trace.md.
@@ -16,12 +16,12 @@ namespace poseidon::trainer {
 /// A trace holds the last steps of a run only.
 inline constexpr int64_t kTraceSteps = 20;
 
-/// A thread's spans of the last kTraceSteps steps as contents of notes, each of moderate size.
-std::vector<Json> write_spans(const TraceRecorder& recorder);
+/// A thread's spans of the last kTraceSteps steps, in notes of moderate size.
+std::vector<TraceNote> write_spans(const TraceRecorder& recorder);
 
 /// Coordinator to member: what time is it? The member answers at once.
-comm::Note clock_question();
-comm::Note clock_answer(const comm::Note& question);
+ClockNote clock_question();
+ClockNote clock_answer(ClockNote question);
 
 /// How far another host's steady clock is ahead of ours. Questions and answers tell: the time of
 /// the answer lies between them, most narrowly for the fastest one of late.
@@ -43,9 +43,9 @@ class ClockOffset {
 /// The spans of all processes of a run.
 class TraceCollection {
  public:
-  /// Content of a note of write_spans(). Throws nlohmann::json::exception, ConfigError.
-  void add(comm::NodeId node, const Json& content);
-  void answered(comm::NodeId node, const comm::Note& answer, int64_t answered_ns);
+  /// One of write_spans(). Throws ConfigError for what no recorder gives, and for too much.
+  void add(comm::NodeId node, const TraceNote& note);
+  void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns);
   /// Those steps that all threads have whole, on our clock, in the Trace Event Format.
   Json events() const;
 
@@ -64,6 +64,7 @@ class TraceCollection {
   std::vector<Event> common_events() const;
 
   std::vector<Thread> threads_;
+  std::map<comm::NodeId, size_t> bytes_of_;  ///< of what a node has told
   std::map<comm::NodeId, ClockOffset> clocks_;
 };
 

@@ -65,7 +65,8 @@ class WorkerRun final : public comm::MemberHost {
   void agree(int64_t step);
   void test(int64_t step);
   void send_checkpoint(int64_t step);
-  void tell(const std::string& about, int64_t step, Json content);
+  template <class Content>
+  void tell(const Content& content, int64_t step = 0);
   void tell_step(StepReport report);
   void tell_traffic();
   void tell_trace();
@@ -103,6 +104,7 @@ class WorkerRun final : public comm::MemberHost {
   uint64_t value_bytes_due_ = 0;  ///< in the I/O thread
   bool values_expected_ = false;  ///< in the I/O thread
   SchemeBytes told_bytes_;        ///< in the I/O thread
+  int64_t stopped_step_ = -1;     ///< as it has told after a loss; in the I/O thread
   bool began_ = false;            ///< the first step
   int64_t agreed_step_ = -1, tested_step_ = -1, saved_step_ = -1;
 };
@@ -197,8 +199,9 @@ void WorkerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
 }
 
 void WorkerRun::noted(const comm::Note& note) {
-  if (note.about == "clock") return member_->note(clock_answer(note));
-  if (note.about != "values") return;
+  if (note.about != "values")
+    return dispatch<ClockNote>(
+        note, [&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); });
   std::vector<int64_t> places;
   read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
     fields.integers("tensors", places, at_least(0), "", Presence::kRequired);
@@ -244,6 +247,9 @@ void WorkerRun::failed(const comm::Loss& loss, bool alone) {
 }
 
 void WorkerRun::save(int64_t step) {
+  if (step != stopped_step_)
+    throw ConfigError(text("it asks for a checkpoint of step ", step,
+                           " in place of this worker's last complete one"));
   inbox_.post([this, step] {
     send_checkpoint(step);
     transport_->post([this, step] { member_->saved(step); });
@@ -251,6 +257,12 @@ void WorkerRun::save(int64_t step) {
 }
 
 void WorkerRun::dismissed() {
+  // After its last step nobody waits; before, a coordinator that is wrong must not leave one
+  // waiting.
+  if (Computation* live = live_) {
+    live->exchange.lose("dismissed by the coordinator");
+    live->limit.end();
+  }
   inbox_.post([this] { over(loss_ ? end_of(*loss_) : MemberEnd::kDone); });
 }
 
@@ -266,7 +278,8 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   test_data_ = open_test_data(job_, train_data_, log_);
   progress_.sign("timing layers");
   // By the fixed rule: the choices are published with the plan.
-  if (message_.times_layers) tell("times", 0, time_layers(job_, {}, kJoinRepeats, log_));
+  if (message_.times_layers)
+    tell(read_times(time_layers(job_, {}, kJoinRepeats, log_), "this worker's times"));
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
   progress_.waits("the others to be prepared");
   transport_->post([this, facts] { member_->prepared(facts); });
@@ -275,7 +288,7 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
 void WorkerRun::build(const comm::Planned& planned) {
   progress_.sign("building the net");
   published_ = read_published_plan(planned.plan);
-  plan_ = comm::read_plan(published_.plan, {"the plan", ""}, layer_traffic(*job_.network));
+  plan_ = read_sync_plan(published_, job_, {comm::Role::kWorker, rank_});
   if (published_.trace) {
     compute_trace_ = std::make_unique<TraceRecorder>();
     flow_trace_ = std::make_unique<FlowTrace>(plan_, *member_);
@@ -291,10 +304,10 @@ void WorkerRun::build(const comm::Planned& planned) {
   live_ = computation_.get();
   const Json list = tensor_list(computation_->tensors);
   values_ = std::make_unique<TensorStore>(list);
-  tell("tensors", published_.first_step,
-       {{"list", list},
-        {"choices", choices_json(computation_->engine.net().choices())},
-        {"threads", computation_->engine.threads()}});
+  tell(TensorsNote{.list = list,
+                   .choices = choices_json(computation_->engine.net().choices()),
+                   .threads = computation_->engine.threads()},
+       published_.first_step);
 }
 
 void WorkerRun::take_values() {
@@ -378,11 +391,7 @@ void WorkerRun::test(int64_t step) {
        .rank = rank_},
       log_);
   if (!sums) throw JobLost("the job has failed");
-  tell("test", step,
-       {{"samples", sums->samples},
-        {"loss", sums->loss},
-        {"top1", sums->top1},
-        {"top5", sums->top5}});
+  tell(TestNote{*sums}, step);
 }
 
 /// Worker 0 has what the others have; after a loss it is whoever is asked.
@@ -409,10 +418,9 @@ void WorkerRun::send_checkpoint(int64_t step) {
   });
 }
 
-void WorkerRun::tell(const std::string& about, int64_t step, Json content) {
-  transport_->post([this, about, step, content = std::move(content)] {
-    member_->note({.about = about, .step = step, .content = content});
-  });
+template <class Content>
+void WorkerRun::tell(const Content& content, int64_t step) {
+  transport_->post([this, note = write_note(content, step)] { member_->note(note); });
 }
 
 void WorkerRun::tell_step(StepReport report) {
@@ -424,26 +432,22 @@ void WorkerRun::tell_step(StepReport report) {
         bytes_by_scheme(plan_, computation_->exchange.numbers().bytes_of_layers());
     const SchemeBytes since{.ps = all.ps - told_bytes_.ps, .sfb = all.sfb - told_bytes_.sfb};
     told_bytes_ = all;
-    member_->note({.about = "step", .step = report.step, .content = write_step(report, since)});
+    member_->note(write_note(step_note(report, since), report.step));
   });
 }
 
 void WorkerRun::tell_traffic() {
   transport_->post([this] {
-    Json layers = Json::array();
-    for (const comm::LayerBytes& bytes : computation_->exchange.numbers().bytes_of_layers())
-      layers.push_back({{"sent", bytes.sent}, {"received", bytes.received}});
-    member_->note({.about = "traffic",
-                   .step = computation_->limit.begun(),
-                   .content = {{"layers", std::move(layers)}}});
+    member_->note(write_note(TrafficNote{computation_->exchange.numbers().bytes_of_layers()},
+                             computation_->limit.begun()));
   });
 }
 
 void WorkerRun::tell_trace() {
-  for (Json& spans : write_spans(*compute_trace_)) tell("trace", 0, std::move(spans));
+  for (const TraceNote& spans : write_spans(*compute_trace_)) tell(spans);
   transport_->post([this] {
-    for (const Json& spans : write_spans(flow_trace_->recorder()))
-      member_->note({.about = "trace", .step = 0, .content = spans});
+    for (const TraceNote& spans : write_spans(flow_trace_->recorder()))
+      member_->note(write_note(spans));
   });
 }
 
@@ -459,7 +463,10 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
   if (!alone) {
     if (began_) tell_traffic();
     if (began_ && published_.trace) tell_trace();
-    transport_->post([this, step] { member_->stopped(step); });
+    transport_->post([this, step] {
+      stopped_step_ = step;
+      member_->stopped(step);
+    });
     return;
   }
   end_watch_.expect(kPatienceWithDisk, "its checkpoint could not be written");

@@ -34,8 +34,8 @@ StepReport report_of(double scale) {
 }
 
 WorkerStep sent_and_read(const StepReport& report, SchemeBytes bytes, const comm::Plan& plan) {
-  return read_step({.about = "step", .step = report.step, .content = write_step(report, bytes)},
-                   plan);
+  const comm::Note note = write_note(step_note(report, bytes), report.step);
+  return worker_step(read_note<StepNote>(note), note.step, 0, plan);
 }
 
 }  // namespace
@@ -71,7 +71,11 @@ TEST_CASE("a report of another network's layers is refused") {
   StepReport report = report_of(1);
   report.layer_wait_ms.pop_back();
   CHECK_THROWS_WITH_AS(sent_and_read(report, {}, plan),
-                       "a worker tells of waits for 1 layers, expected 2", ConfigError);
+                       "a worker tells of 1 layers that were waited for, expected 2", ConfigError);
+  report = report_of(1);
+  report.shards.emplace_back();
+  CHECK_THROWS_WITH_AS(sent_and_read(report, {}, plan),
+                       "a worker tells of 2 logical shards, expected 1", ConfigError);
 }
 
 TEST_CASE("the table of times adds up") {

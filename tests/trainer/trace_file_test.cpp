@@ -31,7 +31,7 @@ TraceRecorder recorded(int64_t first_step, int64_t last_step, int64_t ahead_ns) 
 }
 
 void add_all(TraceCollection& trace, comm::NodeId node, const TraceRecorder& recorder) {
-  for (const Json& content : write_spans(recorder)) trace.add(node, content);
+  for (const TraceNote& note : write_spans(recorder)) trace.add(node, note);
 }
 
 std::vector<Json> spans_of(const Json& trace) {
@@ -64,11 +64,10 @@ TEST_CASE("the clock of another host is placed between question and answer, by t
 }
 
 TEST_CASE("a member answers with the question and its time") {
-  const comm::Note question = clock_question();
-  const comm::Note answer = clock_answer(question);
-  CHECK(answer.about == question.about);
-  CHECK(answer.content["asked_ns"] == question.content["asked_ns"]);
-  CHECK(answer.content["there_ns"].get<int64_t>() >= answer.content["asked_ns"].get<int64_t>());
+  const ClockNote question = clock_question();
+  const ClockNote answer = read_note<ClockNote>(write_note(clock_answer(question)));
+  CHECK(answer.asked_ns == question.asked_ns);
+  CHECK(answer.there_ns >= answer.asked_ns);
 }
 
 TEST_CASE("a trace holds the last steps that all have, on one clock, what contains others first") {
@@ -76,9 +75,7 @@ TEST_CASE("a trace holds the last steps that all have, on one clock, what contai
   TraceCollection trace;
   add_all(trace, kWorker, recorded(1, 50, 0));
   add_all(trace, kServer, recorded(45, 50, kAhead));
-  comm::Note answer{.about = "clock", .step = 0, .content = {{"asked_ns", 100}}};
-  answer.content["there_ns"] = 150 + kAhead;
-  trace.answered(kServer, answer, 200);
+  trace.answered(kServer, {.asked_ns = 100, .there_ns = 150 + kAhead}, 200);
   const Json events = trace.events();
   const std::vector<Json> spans = spans_of(events);
   REQUIRE(spans.size() == 2 * 2 * 6);
@@ -131,47 +128,27 @@ TEST_CASE("a frame may end in another thread, also when its trace has gone") {
   trace.reset();
 }
 
-TEST_CASE("a trace with labels that it does not name is refused") {
-  Json content = write_spans(recorded(1, 1, 0))[0];
-  content["labels"] = Json::array();
-  TraceCollection trace;
-  CHECK_THROWS_AS(trace.add(kWorker, content), ConfigError);
+TEST_CASE("a trace that no recorder gives is refused") {
+  const TraceNote good = write_spans(recorded(1, 1, 0))[0];
+  std::vector<TraceNote> bad(6, good);
+  bad[0].labels.clear();
+  bad[1].spans[0] = -1;
+  bad[2].spans[0] = int64_t{1} << 32;
+  bad[3].spans[1] = -1;
+  bad[4].spans.pop_back();
+  bad[5].labels[0].name.assign(size_t{65} << 20, 'x');
+  for (const TraceNote& note : bad) {
+    TraceCollection trace;
+    CHECK_THROWS_AS(trace.add(kWorker, note), ConfigError);
+  }
 }
 
-TEST_CASE("a connection's spans follow one another, one for each run of slices of a chunk") {
-  comm::Plan plan;
-  plan.layers.resize(2);
-  plan.layers[0].traffic.name = "conv";
-  plan.layers[1].traffic.name = "fc";
-  SlowOutlet outlet;
-  FlowTrace trace(plan, outlet);
-  const auto slice = [](uint32_t key, uint32_t chunk, uint64_t offset) {
-    return comm::FrameHeader{.kind = comm::FrameKind::kContribution,
-                             .step = 4,
-                             .key = key,
-                             .chunk = chunk,
-                             .offset = offset};
-  };
-  // Two slices of chunk 3 around one of chunk 1, that overtakes: as three spans.
-  for (const comm::FrameHeader& header : {slice(1, 3, 0), slice(0, 1, 0), slice(1, 3, 9)})
-    trace.send(kServer, header, {}, 1);
-  for (comm::Payload& payload : outlet.waiting) payload.owner.reset();
-  trace.announced(kServer);
-  trace.arrived(kServer, slice(0, 1, 0));
-  trace.arrived(kServer, slice(0, 1, 9));
-  const auto& recorder = trace.recorder();
-  std::vector<std::string> names;
-  int64_t sent_until_ns = 0;
-  for (const auto& span : recorder.spans(0)) {
-    const TraceRecorder::Words& words = recorder.labels()[span.label];
-    names.push_back(words.track + ": " + words.category + " " + words.name);
-    CHECK(span.step == 5);
-    CHECK(span.begin_ns <= span.end_ns);
-    if (words.category != "send") continue;
-    CHECK(span.begin_ns >= sent_until_ns);
-    CHECK(span.queued_ns >= 0);
-    sent_until_ns = span.end_ns;
-  }
-  CHECK(names == std::vector<std::string>{"to server 1: send fc", "to server 1: send conv",
-                                          "to server 1: send fc", "from server 1: receive conv"});
+TEST_CASE("what one node tells of its trace has an end") {
+  const TraceNote note = write_spans(recorded(1, 20, 0))[0];
+  TraceCollection trace;
+  CHECK_THROWS_AS(
+      [&] {
+        for (int i = 0; i < 1'000'000; ++i) trace.add(kWorker, note);
+      }(),
+      ConfigError);
 }

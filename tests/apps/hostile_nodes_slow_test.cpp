@@ -1,0 +1,402 @@
+// Real daemons whose coordinator is wrong, or an enemy that knows the secret; and poseidon-train
+// with such a member. Whatever they are told, they refuse it in words and end by themselves.
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "comm/messages.h"
+#include "comm/plan.h"
+#include "tests/apps/cluster.h"
+#include "tests/comm/asio_node.h"
+#include "trainer/job_message.h"
+#include "trainer/member_options.h"
+#include "trainer/notes.h"
+#include "trainer/sync_plan.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+
+namespace {
+
+comm::Secret cluster_secret() { return comm::Secret(32, std::byte{'s'}); }
+
+bool has(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// One end of a connection that says what it likes after a true handshake.
+class Talker {
+ public:
+  explicit Talker(comm::PeerIdentity self)
+      : node_({.listen = "127.0.0.1:0", .self = std::move(self), .secret = cluster_secret()}) {}
+
+  std::string address() const { return node_.address(); }
+  void accept() {
+    REQUIRE(node_.wait_open());
+    peer_ = node_.events().opened[0].first;
+  }
+  void connect(const std::string& address) {
+    peer_ = node_.connect(address);
+    REQUIRE(node_.wait_open());
+  }
+  void say(const std::string& body) {
+    const auto bytes = std::as_bytes(std::span(body));
+    node_.send(peer_, {.kind = comm::FrameKind::kControl, .view = 1}, {bytes.begin(), bytes.end()},
+               comm::kUrgent);
+  }
+  template <class Message>
+  void say(const Message& message) {
+    say(comm::encode_message(message));
+  }
+  void note(const std::string& about, const Json& content) {
+    say(comm::Note{.about = about, .step = 0, .content = content});
+  }
+  void tensor(uint32_t key, size_t bytes) {
+    node_.send(peer_, {.kind = comm::FrameKind::kTensor, .view = 1, .key = key}, comm::Bytes(bytes),
+               comm::bulk_priority(0));
+  }
+  /// Whether the other end has said this, sooner or later; or has gone.
+  Json hears(const std::string& type, const std::string& about = "") {
+    Json found;
+    REQUIRE(node_.wait([&](const auto& events) {
+      for (const auto& frame : events.frames) {
+        if (frame.header.kind != comm::FrameKind::kControl) continue;
+        const Json json = Json::parse(
+            std::string(reinterpret_cast<const char*>(frame.body.data()), frame.body.size()));
+        if (json["type"] != type || (!about.empty() && json["about"] != about)) continue;
+        found = json;
+        return true;
+      }
+      return !events.closed.empty();
+    }));
+    return found;
+  }
+
+ private:
+  comm::Node node_;
+  comm::ConnectionId peer_ = 0;
+};
+
+/// A coordinator of one worker, which is a daemon, for a job that is real.
+class WrongCoordinator {
+ public:
+  explicit WrongCoordinator(const std::string& program, int64_t steps = 5)
+      : job(tiny.load(
+            {"cluster.workers=1", "cluster.servers=1", "train.steps=" + std::to_string(steps)})),
+        talker({.role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""}) {
+    trainer::write_text(tiny.folder / "secret", std::string(32, 's'));
+    std::vector<std::string> words{"--coordinator",
+                                   talker->address(),
+                                   "--secret-file",
+                                   (tiny.folder / "secret").string(),
+                                   "--once",
+                                   "--join-timeout",
+                                   "20"};
+    if (program == "poseidon-worker") words.insert(words.end(), {"--threads", "1"});
+    daemon.emplace(program, words, tiny.folder);
+    talker->accept();
+    address = talker->hears("join")["address"].get<std::string>();
+  }
+  ~WrongCoordinator() {
+    if (!daemon) return;
+    daemon->send(SIGKILL);
+    daemon->wait();
+  }
+
+  void welcome() {
+    talker->say(comm::Welcome{.rank = 0, .timeout_s = 5, .job = trainer::write_job_message(job)});
+  }
+  void until_prepared() {
+    welcome();
+    talker->hears("prepared");
+  }
+  Json published() const {
+    return trainer::write_published_plan(
+        {.plan = comm::to_json(trainer::plan_of(job, nullptr, false)),
+         .steps = job.config.train.steps,
+         .last_step = job.config.train.steps});
+  }
+  void publish(const Json& plan) {
+    talker->say(
+        comm::Planned{.view = 1, .roster = {{comm::Role::kWorker, 0, address}}, .plan = plan});
+  }
+  void until_planned() {
+    until_prepared();
+    publish(published());
+  }
+  void until_running() {
+    until_planned();
+    talker->hears("note", "tensors");
+    talker->note("values", {{"tensors", Json::array()}});
+    talker->hears("ready");
+    talker->say(comm::Start{0});
+    talker->hears("note", "step");
+  }
+  /// Its words, when it has ended by itself after the coordinator has gone.
+  std::string words_at_end() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    talker.reset();
+    const pid_t process = daemon->process();
+    CHECK(eventually([&] { return has_exited(process); }));
+    const Finished finished = daemon->wait();
+    daemon.reset();
+    CAPTURE(finished.err);
+    CHECK(finished.code >= 0);
+    CHECK(finished.code <= 3);
+    CHECK_FALSE(has(finished.err, "internal error"));
+    return finished.err;
+  }
+
+  const trainer::TinyJob tiny;
+  trainer::Job job;
+  std::optional<Talker> talker;
+  std::optional<Program> daemon;
+  std::string address;
+
+ private:
+  /// A child that has ended waits to be asked how.
+  static bool has_exited(pid_t process) {
+    const std::string stat = trainer::read_text("/proc/" + std::to_string(process) + "/stat");
+    const size_t end = stat.rfind(')');
+    return end == std::string::npos || stat[end + 2] == 'Z';
+  }
+};
+
+struct Attack {
+  const char* name;
+  std::function<void(WrongCoordinator&)> act;
+};
+
+void survive(const std::string& program, const std::vector<Attack>& attacks) {
+  for (const Attack& attack : attacks) {
+    CAPTURE(attack.name);
+    WrongCoordinator wrong(program, 1'000'000);
+    attack.act(wrong);
+    wrong.words_at_end();
+  }
+}
+
+const std::vector<Attack>& attacks_on_all() {
+  static const std::vector<Attack> kAttacks{
+      {"no message", [](auto& w) { w.talker->say(std::string("\xff\x00{", 3)); }},
+      {"a list", [](auto& w) { w.talker->say(std::string("[1, 2]")); }},
+      {"an unknown type", [](auto& w) { w.talker->say(std::string(R"({"type": "go"})")); }},
+      {"no job", [](auto& w) { w.talker->say(comm::Welcome{.rank = 0, .timeout_s = 5}); }},
+      {"a plan without a job",
+       [](auto& w) {
+         w.talker->say(comm::Welcome{.rank = 0, .timeout_s = 5});
+         w.publish(w.published());
+       }},
+      {"a plan too early",
+       [](auto& w) {
+         w.welcome();
+         w.publish(w.published());
+       }},
+      {"a clock with a list",
+       [](auto& w) {
+         w.until_prepared();
+         w.talker->note("clock", Json::array({1}));
+       }},
+      {"an unknown note",
+       [](auto& w) {
+         w.until_prepared();
+         w.talker->note("step", Json::object());
+       }},
+      {"an empty plan",
+       [](auto& w) {
+         w.until_prepared();
+         w.publish(Json::object());
+       }},
+      {"a plan for another number of workers",
+       [](auto& w) {
+         w.until_prepared();
+         Json plan = w.published();
+         plan["plan"]["workers"] = 2;
+         for (Json& layer : plan["plan"]["layers"]) layer["scheme"] = "ps";
+         w.publish(plan);
+       }},
+      {"a plan for another batch",
+       [](auto& w) {
+         w.until_prepared();
+         Json plan = w.published();
+         plan["plan"]["global_batch"] = 1 << 20;
+         w.publish(plan);
+       }},
+      {"a plan of many shards",
+       [](auto& w) {
+         w.until_prepared();
+         Json plan = w.published();
+         plan["plan"]["logical_shards"] = 1 << 20;
+         w.publish(plan);
+       }},
+      {"a plan that names a folder",
+       [](auto& w) {
+         w.until_prepared();
+         Json plan = w.published();
+         plan["run_directory"] = w.tiny.folder.string();
+         w.publish(plan);
+       }},
+      {"tensors before the plan", [](auto& w) {
+         w.until_prepared();
+         w.talker->tensor(0, 64);
+         w.talker->tensor(1u << 31, comm::kSliceBytes);
+       }}};
+  return kAttacks;
+}
+
+}  // namespace
+
+TEST_CASE("a worker refuses what a wrong coordinator says until it computes") {
+  survive("poseidon-worker", attacks_on_all());
+  survive("poseidon-worker",
+          {{"values before the plan",
+            [](auto& w) {
+              w.until_prepared();
+              w.talker->note("values", {{"tensors", {0}}});
+            }},
+           {"a save without a computation",
+            [](auto& w) {
+              w.until_prepared();
+              w.talker->say(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}});
+              w.talker->say(comm::Save{0});
+              w.talker->say(comm::Save{7});
+            }},
+           {"steps that have no order", [](auto& w) {
+              w.until_prepared();
+              Json plan = w.published();
+              plan["first_step"] = 1'000'000'000;
+              w.publish(plan);
+            }}});
+}
+
+TEST_CASE("a server refuses what a wrong coordinator says") {
+  survive("poseidon-server", attacks_on_all());
+}
+
+TEST_CASE("a worker that computes outlives what a wrong coordinator says") {
+  survive("poseidon-worker",
+          {{"values while it runs",
+            [](auto& w) {
+              w.until_running();
+              w.talker->note("values", {{"tensors", {0}}});
+            }},
+           {"a save of another step",
+            [](auto& w) {
+              w.until_running();
+              w.talker->say(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}});
+              w.talker->say(comm::Save{1'000'000'000});
+            }},
+           {"a halt far away",
+            [](auto& w) {
+              w.until_running();
+              w.talker->say(comm::Halt{1'000'000'000'000});
+            }},
+           {"dismissed", [](auto& w) {
+              w.until_running();
+              w.talker->say(comm::Dismissed{});
+            }}});
+}
+
+TEST_CASE("values that a worker does not have, or has had, are refused") {
+  for (const Json& tensors :
+       {Json::array({-1}), Json::array({1'000'000}), Json::array({0, 0}), Json("all")}) {
+    CAPTURE(tensors.dump());
+    WrongCoordinator wrong("poseidon-worker");
+    wrong.until_planned();
+    wrong.talker->hears("note", "tensors");
+    wrong.talker->note("values", {{"tensors", tensors}});
+    wrong.talker->tensor(0, 360);
+    wrong.talker->tensor(0, 360);
+    wrong.words_at_end();
+  }
+}
+
+TEST_CASE("nothing is written into a folder that a plan names") {
+  WrongCoordinator wrong("poseidon-worker");
+  const auto folder = wrong.tiny.folder / "checkpoints";
+  std::filesystem::create_directories(folder);
+  trainer::write_text(folder / "precious.tmp", "precious");
+  wrong.until_prepared();
+  Json plan = wrong.published();
+  plan["run_directory"] = wrong.tiny.folder.string();
+  wrong.publish(plan);
+  CHECK(has(wrong.words_at_end(), "run_directory"));
+  CHECK(trainer::read_text(folder / "precious.tmp") == "precious");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+}
+
+namespace {
+
+/// poseidon-train with two workers of this test's, which are prepared, and a true server.
+class WrongWorkers {
+ public:
+  WrongWorkers() : train(cluster.train("run")) {
+    REQUIRE(says(train, "waiting for"));
+    cluster.start("poseidon-server", "server", {"--once"});
+    for (Talker& worker : workers) {
+      worker.connect(cluster.address);
+      worker.say(comm::Join{.role = comm::Role::kWorker,
+                            .address = worker.address(),
+                            .facts = {{"build", trainer::build_identity()}}});
+      REQUIRE_FALSE(worker.hears("welcome").is_null());
+    }
+  }
+  void prepare(const std::string& samples) {
+    for (Talker& worker : workers)
+      worker.say(comm::Prepared{{{"the number of training samples", samples}}});
+  }
+  /// Its words, when it has ended by itself.
+  std::string words_at_end() {
+    const Finished finished = train.wait();
+    CAPTURE(finished.err);
+    CHECK(finished.code >= 1);
+    CHECK(finished.code <= 3);
+    CHECK_FALSE(has(finished.err, "internal error"));
+    return finished.err;
+  }
+
+  Cluster cluster;
+  Program train;
+  std::array<Talker, 2> workers{Talker({.role = comm::Role::kWorker, .address = ""}),
+                                Talker({.role = comm::Role::kWorker, .address = ""})};
+};
+
+}  // namespace
+
+TEST_CASE("poseidon-train refuses a number of samples that is none") {
+  for (const char* samples : {"abc", "", "-5", "0", "12x", "99999999999999999999"}) {
+    CAPTURE(samples);
+    WrongWorkers wrong;
+    wrong.prepare(samples);
+    CHECK(has(wrong.words_at_end(), "as the number of training samples, expected an integer >= 1"));
+  }
+}
+
+TEST_CASE("poseidon-train refuses notes that do not fit the job") {
+  const Json entry{{"name", "conv.weight"}, {"shape", {1 << 20, 1 << 11}}};
+  const Json list{{"parameters", 1},
+                  {"weights", Json::array({entry})},
+                  {"optimizer", Json::array()},
+                  {"sums", Json::array()},
+                  {"sum_steps", 0}};
+  const std::vector<std::pair<std::string, Json>> notes{
+      {"tensors", {{"list", list}, {"choices", Json::object()}, {"threads", 1}}},
+      {"tensors", {{"list", Json::array()}, {"choices", 1}, {"threads", 1}}},
+      {"tensors", Json::array()},
+      {"step", {{"shards", "none"}}},
+      {"traffic", {{"layers", Json::array({{{"sent", 1}, {"received", 1}}})}}},
+      {"trace", {{"labels", Json::array()}, {"origin_ns", 0}, {"spans", {1, 2}}}},
+      {"clock", Json::array({1})},
+      {"checkpoint", Json::array()},
+      {"nonsense", Json::object()}};
+  for (const auto& [about, content] : notes) {
+    CAPTURE(about);
+    CAPTURE(content.dump());
+    WrongWorkers wrong;
+    wrong.prepare("50");
+    wrong.workers[0].hears("planned");
+    wrong.workers[0].note(about, content);
+    CHECK(has(wrong.words_at_end(), "worker 0"));
+  }
+}
