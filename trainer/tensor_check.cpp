@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr JsonPlace kPlace{"a worker's list of tensors", ""};
+const JsonPlace kPlace{"a worker's list of tensors", ""};
 
 struct Entry {
   std::string name;
@@ -82,9 +82,9 @@ void check_tensors(const Json& json, const net::Network& network, const Optimize
     fail_at(kPlace.at("sum_steps"),
             text("expected at most ", steps, " steps, got ", list.sum_steps));
   std::map<std::string, std::vector<int64_t>> states, sums;
-  const UpdateRule rule = optimizer.rule();
+  const layers::UpdateRule rule = optimizer.rule();
   const double momentum =
-      rule == UpdateRule::kRmsProp ? optimizer.rmsprop_momentum : optimizer.momentum;
+      rule == layers::UpdateRule::kRmsProp ? optimizer.rmsprop_momentum : optimizer.momentum;
   for (const Entry& weight : known.weights) {
     for (const char* state : layers::state_names(rule, momentum > 0))
       states[weight.name + "." + state] = weight.shape;

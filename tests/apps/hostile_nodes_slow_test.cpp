@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <future>
+#include <limits>
+#include <random>
 
 #include "comm/messages.h"
 #include "comm/plan.h"
@@ -71,6 +74,19 @@ class Talker {
       return !events.closed.empty();
     }));
     return found;
+  }
+  /// Waits for it a moment: what was said before may have been refused.
+  void may_hear(const std::string& type) {
+    const std::string words = "\"type\":\"" + type + "\"";
+    for (int i = 0; i < 100; ++i) {
+      const auto events = node_.events();
+      for (const auto& frame : events.frames)
+        if (has(std::string(reinterpret_cast<const char*>(frame.body.data()), frame.body.size()),
+                words))
+          return;
+      if (!events.closed.empty()) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
   }
 
  private:
@@ -388,7 +404,6 @@ TEST_CASE("poseidon-train refuses notes that do not fit the job") {
       {"traffic", {{"layers", Json::array({{{"sent", 1}, {"received", 1}}})}}},
       {"trace", {{"labels", Json::array()}, {"origin_ns", 0}, {"spans", {1, 2}}}},
       {"clock", Json::array({1})},
-      {"checkpoint", Json::array()},
       {"nonsense", Json::object()}};
   for (const auto& [about, content] : notes) {
     CAPTURE(about);
@@ -398,5 +413,98 @@ TEST_CASE("poseidon-train refuses notes that do not fit the job") {
     wrong.workers[0].hears("planned");
     wrong.workers[0].note(about, content);
     CHECK(has(wrong.words_at_end(), "worker 0"));
+  }
+}
+
+namespace {
+
+/// Another value, or none, in a random place.
+void mutate(Json& json, std::mt19937& random) {
+  static const std::vector<Json> kValues{nullptr,
+                                         true,
+                                         -1,
+                                         0,
+                                         7,
+                                         1e300,
+                                         std::numeric_limits<int64_t>::max(),
+                                         0.5,
+                                         "",
+                                         "abc",
+                                         "ps",
+                                         "sfb",
+                                         Json::array(),
+                                         Json::object(),
+                                         Json::array({1, -2, "x"})};
+  Json* at = &json;
+  while (at->is_structured() && !at->empty() && random() % 5 != 0) {
+    auto child = at->begin();
+    std::advance(child, random() % at->size());
+    if (random() % 12 == 0) {
+      at->erase(child);
+      return;
+    }
+    at = &*child;
+  }
+  *at = kValues[random() % kValues.size()];
+}
+
+template <class Message>
+Json json_of(const Message& message) {
+  return Json::parse(comm::encode_message(message));
+}
+
+/// What a coordinator says from the welcome to the end; `address` is the worker's.
+std::vector<Json> whole_job(const trainer::Job& job, const std::string& address) {
+  const Json plan =
+      trainer::write_published_plan({.plan = comm::to_json(trainer::plan_of(job, nullptr, false)),
+                                     .steps = job.config.train.steps,
+                                     .last_step = job.config.train.steps,
+                                     .trace = true});
+  return {
+      json_of(comm::Welcome{.rank = 0, .timeout_s = 5, .job = trainer::write_job_message(job)}),
+      json_of(
+          comm::Planned{.view = 1, .roster = {{comm::Role::kWorker, 0, address}}, .plan = plan}),
+      json_of(comm::Note{.about = "values", .step = 0, .content = {{"tensors", Json::array()}}}),
+      json_of(comm::Start{0}),
+      json_of(comm::Note{.about = "clock", .step = 0, .content = {{"asked_ns", 1}}}),
+      json_of(comm::HaltQuery{}),
+      json_of(comm::Halt{3}),
+      json_of(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}}),
+      json_of(comm::Save{3}),
+      json_of(comm::Dismissed{})};
+}
+
+}  // namespace
+
+TEST_CASE("a worker takes or refuses any message of a coordinator, and ends with it") {
+  const trainer::TinyJob tiny;
+  const trainer::Job job = tiny.load({"cluster.workers=1", "cluster.servers=1", "train.steps=4"});
+  constexpr const char* kAnswers[]{"prepared", "note", "ready", "note"};
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    std::optional<Talker> talker(
+        std::in_place,
+        comm::PeerIdentity{.role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""});
+    trainer::MemberOptions options{.coordinator = talker->address(),
+                                   .secret = cluster_secret(),
+                                   .join_timeout = std::chrono::seconds(20),
+                                   .threads = 1};
+    SilentLog log;
+    auto end = std::async(std::launch::async, [&] { return run_worker(options, log); });
+    talker->accept();
+    std::vector<Json> script = whole_job(job, talker->hears("join")["address"].get<std::string>());
+    // Most rounds come some way: one message of them is another one.
+    const size_t wrong = random() % script.size();
+    mutate(script[wrong], random);
+    if (random() % 4 == 0) std::swap(script[wrong], script[random() % script.size()]);
+    for (size_t i = 0; i < script.size(); ++i) {
+      talker->say(script[i].dump());
+      if (i < std::size(kAnswers)) talker->may_hear(kAnswers[i]);
+    }
+    if (random() % 4 == 0) talker->tensor(static_cast<uint32_t>(random() % 12), 360);
+    talker.reset();
+    REQUIRE(end.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+    CHECK_NOTHROW(end.get());
   }
 }

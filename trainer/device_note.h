@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "comm/plan.h"
+#include "core/fields.h"
+#include "trainer/job.h"
+
+namespace poseidon::trainer {
+
+/// Worker to coordinator, before it is prepared: what the low bits of its arithmetic depend on. It
+/// may differ between the workers of a job, where comm's facts may not.
+struct DeviceNote {
+  static constexpr const char* kAbout = "device";
+  std::string arithmetic;  ///< libraries and instruction sets
+  int64_t threads = 1;     ///< that compute
+  void describe(Fields& fields);
+};
+
+/// Of this process, with so many threads; 0: all cores.
+DeviceNote device_note(int64_t threads);
+
+/// The first difference between workers, by rank: "worker 1 computes with ..., worker 0 with ...";
+/// "" where all are alike.
+std::string difference_of(const std::map<uint16_t, DeviceNote>& devices);
+
+/// `plan` with all layers by the parameter server, since workers differ: each of them sums a layer
+/// that goes by factors for itself, so their replicas would drift. Throws ConfigError, with the
+/// difference, where job or network ask for factors.
+comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference);
+
+}  // namespace poseidon::trainer
