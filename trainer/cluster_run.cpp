@@ -220,7 +220,9 @@ void ClusterRun::make_values(const TensorsNote& note) {
     console_.info(text("going on after step ", published_.first_step, " of ", published_.steps,
                        " from ", checkpoints_.last().string()));
   resumed_.reset();
-  directory_.write("plan.json", plan_json(plan_, choices_));
+  Json plan = plan_json(plan_, choices_);
+  if (!no_factors_.empty()) plan["reason"] = no_factors_;
+  directory_.write("plan.json", plan);
 }
 
 void ClusterRun::take(comm::NodeId worker, int64_t step, const StepNote& note) {

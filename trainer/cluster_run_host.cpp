@@ -40,6 +40,7 @@ Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
       plan_ = measured_->make();
       published_.plan = comm::to_json(plan_);
     }
+    avoid_factors();
     published_.steps = steps_of(job_.config.train, plan_.global_batch, training_samples(facts));
     published_.last_step =
         std::min(published_.steps, options_.max_steps.value_or(published_.steps));
@@ -48,6 +49,18 @@ Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
   }
   inbox_.post([this, facts] { begin_metrics(facts); });
   return write_published_plan(published_);
+}
+
+/// Replicas stay equal to the bit only where all make the same sum of factors.
+void ClusterRun::avoid_factors() {
+  if (devices_.size() != static_cast<size_t>(plan_.workers))
+    throw ConfigError("not all workers have told what they compute with");
+  const std::string difference = difference_of(devices_);
+  if (difference.empty() || factored_layers(plan_).empty()) return;
+  plan_ = without_factors(job_, plan_, difference);
+  published_.plan = comm::to_json(plan_);
+  no_factors_ = "no layer goes by factors, since workers do not compute alike: " + difference;
+  inbox_.post([this] { console_.warning(no_factors_); });
 }
 
 void ClusterRun::started() {
@@ -63,6 +76,10 @@ void ClusterRun::started() {
 void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
   if (note.about == ClockNote::kAbout) return take_clock(node, read_note<ClockNote>(note));
   // Before the worker says that it is prepared: the plan needs those of all.
+  if (note.about == DeviceNote::kAbout && node.role == comm::Role::kWorker) {
+    devices_[node.rank] = read_note<DeviceNote>(note);
+    return;
+  }
   if (note.about == TimesNote::kAbout && measured_)
     return measured_->add_times(read_note<TimesNote>(note));
   std::shared_ptr<TensorStore> tensors;

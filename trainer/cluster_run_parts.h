@@ -10,6 +10,7 @@
 #include "trainer/cluster_checkpoints.h"
 #include "trainer/cluster_report.h"
 #include "trainer/cluster_run.h"
+#include "trainer/device_note.h"
 #include "trainer/first_values.h"
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
@@ -50,6 +51,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   }
   void saved(uint16_t, int64_t) override {}
   void slow(comm::NodeId node, const std::string& what) override;
+  void avoid_factors();
   void take_clock(comm::NodeId node, const ClockNote& clock);
   void ended(const comm::Outcome& outcome) override;
 
@@ -85,6 +87,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   const ClusterOptions& cluster_;
   Console& console_;
   std::unique_ptr<Checkpoint> resumed_;
+  std::map<uint16_t, DeviceNote> devices_;  ///< of workers; in the I/O thread
+  std::string no_factors_;                  ///< why, where workers do not compute alike
   std::optional<MeasuredPlan> measured_;  ///< in the I/O thread, where the plan is made
   comm::Plan plan_;                       ///< before all are prepared: provisional
   RunDirectory directory_;

@@ -56,8 +56,7 @@ std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
       {"the hash of the job", config_hash(job.decisive_part())},
       {"the training set", train.dataset->fingerprint()},
       {kTrainingSamples, std::to_string(train.dataset->size())},
-      {"the kind of device", job.config.device.type},
-      {"the number of threads", std::to_string(job.config.device.threads)}};
+      {"the kind of device", job.config.device.type}};
   if (test.dataset != nullptr) facts.push_back({"the test set", test.dataset->fingerprint()});
   return facts;
 }

@@ -3,6 +3,7 @@
 #include "comm/member.h"
 #include "core/error.h"
 #include "trainer/computation.h"
+#include "trainer/device_note.h"
 #include "trainer/end_watch.h"
 #include "trainer/evaluation.h"
 #include "trainer/flow_trace.h"
@@ -202,13 +203,15 @@ void WorkerRun::noted(const comm::Note& note) {
   if (note.about != "values")
     return dispatch<ClockNote>(
         note, [&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); });
+  if (values_ == nullptr || values_expected_)
+    throw ConfigError("first values are sent once, after the plan");
   std::vector<int64_t> places;
   read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
     fields.integers("tensors", places, at_least(0), "", Presence::kRequired);
   });
   uint64_t bytes = 0;
   for (int64_t place : places) {
-    if (values_ == nullptr || static_cast<size_t>(place) >= values_->entries().size())
+    if (static_cast<size_t>(place) >= values_->entries().size())
       throw ConfigError(text("first values of tensor ", place, ", which the job has not"));
     bytes += values_->entries()[static_cast<size_t>(place)].values.size() * sizeof(float);
   }
@@ -280,6 +283,7 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   // By the fixed rule: the choices are published with the plan.
   if (message_.times_layers)
     tell(read_times(time_layers(job_, {}, kJoinRepeats, log_), "this worker's times"));
+  tell(device_note(job_.config.device.threads));
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
   progress_.waits("the others to be prepared");
   transport_->post([this, facts] { member_->prepared(facts); });

@@ -184,15 +184,74 @@ TEST_CASE("workers with different training sets are told apart") {
   CHECK(b.wait().code == 1);
 }
 
-TEST_CASE("workers with different numbers of threads are told apart") {
+namespace {
+
+/// Two workers of which one uses fewer instructions, and a linear layer that would go by factors.
+Finished train_unlike(Cluster& cluster, const std::vector<std::string>& more) {
+  cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
+  setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+  cluster.start("poseidon-worker", "b", {"--once", "--rank", "1"});
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+  cluster.start("poseidon-server", "server", {"--once"});
+  std::vector<std::string> words{"--set", "data.batch_per_worker=1"};
+  words.insert(words.end(), more.begin(), more.end());
+  return cluster.train("run", words).wait();
+}
+
+constexpr const char* kUnlike = "worker 1 computes with oneDNN ";
+
+}  // namespace
+
+TEST_CASE("workers that compute differently train by the parameter server, with equal replicas") {
+  Cluster cluster;
+  const Finished finished =
+      train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=20"});
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  CHECK(has(finished.err, "no layer goes by factors, since workers do not compute alike"));
+  const fs::path file = cluster.job.folder / "run" / "plan.json";
+  const Json plan = Json::parse(trainer::read_text(file));
+  CHECK(has(plan["reason"].get<std::string>(), kUnlike));
+  for (const Json& layer : plan["layers"]) CHECK(layer["scheme"] == "ps");
+  // What it says beside the plan does no harm where the plan is given to another run.
+  Cluster alike;
+  for (const char* rank : {"0", "1"})
+    alike.start("poseidon-worker", rank, {"--once", "--rank", rank});
+  alike.start("poseidon-server", "server", {"--once"});
+  const Finished again = alike.train("run", {"--set", "comm.plan=" + file.string()}).wait();
+  CAPTURE(again.err);
+  CHECK(again.code == 0);
+}
+
+TEST_CASE("factors between workers that compute differently are refused with both values") {
+  Cluster alike;
+  for (const char* rank : {"0", "1"})
+    alike.start("poseidon-worker", rank, {"--once", "--rank", rank});
+  alike.start("poseidon-server", "server", {"--once"});
+  REQUIRE(alike.train("run", {"--set", "data.batch_per_worker=1"}).wait().code == 0);
+  const fs::path plan = alike.job.folder / "run" / "plan.json";
+  REQUIRE(has(trainer::read_text(plan), "\"sfb\""));
+  for (const std::string& set : {std::string("comm.scheme=sfb"), "comm.plan=" + plan.string()}) {
+    CAPTURE(set);
+    Cluster cluster;
+    const Finished finished = train_unlike(cluster, {"--set", set});
+    CAPTURE(finished.err);
+    CHECK(finished.code == 2);
+    CHECK(has(finished.err, "which takes workers that compute alike, but worker 1 computes with "));
+    CHECK(has(finished.err, "with sse41"));
+    CHECK(has(finished.err, ", worker 0 with oneDNN "));
+  }
+}
+
+TEST_CASE("workers may have different numbers of threads") {
   Cluster cluster;
   cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
   cluster.start("poseidon-worker", "b", {"--once", "--rank", "1", "--threads", "2"});
   cluster.start("poseidon-server", "server", {"--once"});
-  const Finished finished = cluster.train("run").wait();
+  const Finished finished = cluster.train("run", {"--set", "data.batch_per_worker=1"}).wait();
   CAPTURE(finished.err);
-  CHECK(finished.code == 1);
-  CHECK(has(finished.err, "its the number of threads is 2, expected 1 as on worker 0"));
+  CHECK(finished.code == 0);
+  CHECK(has(finished.err, ", 2 threads, worker 0 with oneDNN "));
 }
 
 TEST_CASE("a node of another build is not let in; the job waits for others") {

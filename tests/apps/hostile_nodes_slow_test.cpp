@@ -266,7 +266,12 @@ const std::vector<Attack>& attacks_on_all() {
 TEST_CASE("a worker refuses what a wrong coordinator says until it computes") {
   survive("poseidon-worker", attacks_on_all());
   survive("poseidon-worker",
-          {{"values before the plan",
+          {{"no values before the plan",
+            [](auto& w) {
+              w.until_prepared();
+              w.talker->note("values", {{"tensors", Json::array()}});
+            }},
+           {"values before the plan",
             [](auto& w) {
               w.until_prepared();
               w.talker->note("values", {{"tensors", {0}}});
@@ -359,8 +364,10 @@ class WrongWorkers {
     }
   }
   void prepare(const std::string& samples) {
-    for (Talker& worker : workers)
+    for (Talker& worker : workers) {
+      worker.note("device", {{"arithmetic", "of this test"}, {"threads", 1}});
       worker.say(comm::Prepared{{{"the number of training samples", samples}}});
+    }
   }
   /// Its words, when it has ended by itself.
   std::string words_at_end() {
