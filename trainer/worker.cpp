@@ -250,7 +250,7 @@ void WorkerRun::failed(const comm::Loss& loss, bool alone) {
 }
 
 void WorkerRun::save(int64_t step) {
-  if (step != stopped_step_)
+  if (live_ == nullptr || step != stopped_step_)
     throw ConfigError(text("it asks for a checkpoint of step ", step,
                            " in place of this worker's last complete one"));
   inbox_.post([this, step] {

@@ -110,8 +110,8 @@ TEST_CASE("a plan is held against the job, and against who reads it") {
     if (*key != 0) published.plan[key] = value;
     return error_of<ConfigError>([&] { read_sync_plan(published, job, self); });
   };
-  CHECK(refusal("", {}, {comm::Role::kWorker, 2}) == "the plan: this node is worker 2 of 2");
-  CHECK(refusal("", {}, {comm::Role::kServer, 1}) == "the plan: this node is server 1 of 1");
+  CHECK(refusal("", {}, {comm::Role::kWorker, 2}) == "the plan: /: this node is worker 2 of 2");
+  CHECK(refusal("", {}, {comm::Role::kServer, 1}) == "the plan: /: this node is server 1 of 1");
   CHECK(refusal("global_batch", 1 << 20, worker) ==
         "the plan: /global_batch: expected 16 as in the job, got 1048576");
   CHECK(refusal("logical_shards", 1 << 20, worker).starts_with("the plan: /logical_shards: "));
