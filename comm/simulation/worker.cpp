@@ -275,7 +275,11 @@ void SimulatedWorker::revert_incomplete() {
 void SimulatedWorker::failed(const Loss& loss, bool alone) {
   failed_ = true;
   loss_ = loss;
-  if (hangs(Work::kStopping)) return;
+  if (hangs(Work::kStopping)) {
+    // Where nobody is left to end it, the process sees to that itself (trainer/end_watch.h).
+    if (alone) world_.network.after(node_, 5s, [this] { over_ = true; });
+    return;
+  }
   world_.network.after(node_, 1ms, [this, alone] {
     revert_incomplete();
     if (over_) return;

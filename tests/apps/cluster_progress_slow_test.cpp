@@ -60,7 +60,7 @@ TEST_CASE("a test may take longer than the stall timeout") {
   const TinyJob job;
   Program train(
       "poseidon-train",
-      words_of(job, {"--workers", "2", "--servers", "1", "--set", "data.test.samples=2000000"}),
+      words_of(job, {"--workers", "2", "--servers", "1", "--set", "data.test.samples=5000000"}),
       job.folder);
   REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
   const auto begun = std::chrono::steady_clock::now();
