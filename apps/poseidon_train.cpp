@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -10,8 +11,10 @@
 #include "apps/team_waits.h"
 #include "apps/train_options.h"
 #include "apps/train_print.h"
+#include "core/counted.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "trainer/classify.h"
 #include "trainer/cluster_run.h"
 #include "trainer/engine.h"
 #include "trainer/reference.h"
@@ -27,18 +30,19 @@ using trainer::Console;
 using trainer::Job;
 
 trainer::JobSource source_of(const TrainOptions& options) {
-  return {.file = options.config,
-          .overrides = options.overrides,
-          .lookup = [](std::string_view name) -> std::optional<std::string> {
-            const char* value = std::getenv(std::string(name).c_str());
-            if (value == nullptr) return std::nullopt;
-            return value;
-          },
-          .data_may_be_missing = options.action == Action::kCheck ||
-                                 options.action == Action::kPlan ||
-                                 options.action == Action::kTime || options.action == Action::kTune,
-          .data_is_elsewhere = options.external,
-          .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
+  return {
+      .file = options.config,
+      .overrides = options.overrides,
+      .lookup = [](std::string_view name) -> std::optional<std::string> {
+        const char* value = std::getenv(std::string(name).c_str());
+        if (value == nullptr) return std::nullopt;
+        return value;
+      },
+      .data_may_be_missing = options.action == Action::kCheck || options.action == Action::kPlan ||
+                             options.action == Action::kTime || options.action == Action::kTune ||
+                             options.action == Action::kClassify,
+      .data_is_elsewhere = options.external,
+      .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
 trainer::RunOptions run_options(const TrainOptions& options) {
@@ -88,6 +92,18 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
   return trainer::train_on_cluster(job, run_options(options), cluster, console);
 }
 
+/// All images that can be read, then what cannot be.
+void classify(const Job& job, const TrainOptions& options, Console& console) {
+  const Json result = trainer::classify(job, run_options(options),
+                                        {options.images.begin(), options.images.end()}, console);
+  print(result, options.json, print_scores);
+  const auto failed = std::ranges::count_if(
+      result["images"], [](const Json& image) { return image.contains("error"); });
+  if (failed > 0)
+    throw RunError(
+        text(failed, " of ", counted(options.images.size(), "image"), " could not be classified"));
+}
+
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
   switch (options.action) {
@@ -106,6 +122,7 @@ int perform(const TrainOptions& options, Console& console) {
       catch_stop_signals();
       print(trainer::test(job, run_options(options), console), options.json, print_test);
       break;
+    case Action::kClassify: classify(job, options, console); break;
     case Action::kTrain:
       catch_stop_signals();
       print(train(job, options, console), options.json, print_summary);

@@ -33,6 +33,7 @@ constexpr const char* kFooter =
     "  poseidon-train configs/lenet-digits.json --output runs/digits --set train.steps=200\n"
     "  poseidon-train --resume runs/digits\n"
     "  poseidon-train --resume runs/digits --test\n"
+    "  poseidon-train --resume runs/digits --classify 1.png 2.jpg\n"
     "  poseidon-train configs/lenet-digits.json --workers 2 --check --json\n"
     "\nFurther: README.md (recipes), docs/config.md (every key of job and network files),\n"
     "docs/cluster.md (several machines), docs/plan.md, docs/security.md, docs/trace.md";
@@ -62,6 +63,9 @@ void add_actions(CLI::App& app, Words& words) {
   flag("--plan", words.actions[1], "print the communication plan");
   flag("--time", words.actions[2], "time each layer");
   flag("--test", words.actions[3], "test the weights of --resume or --weights");
+  app.add_option("--classify", words.options.images,
+                 "IMAGE...: likeliest classes of your own images, by --resume or --weights")
+      ->group(kOtherGroup);
   flag("--tune", words.actions[4], "time the choices of each layer");
   app.add_option("--schema", words.options.schema, "print a JSON Schema: job or network")
       ->check(CLI::IsMember({"job", "network"}))
@@ -106,8 +110,10 @@ Action action_of(const Words& words) {
   for (size_t i = 0; i < kActions.size(); ++i)
     if (words.actions[i]) asked.push_back(kActions[i]);
   if (!words.options.schema.empty()) asked.push_back(Action::kSchema);
+  if (!words.options.images.empty()) asked.push_back(Action::kClassify);
   if (asked.size() > 1)
-    throw ConfigError("expected at most one of --check, --plan, --time, --test, --tune, --schema");
+    throw ConfigError(
+        "expected at most one of --check, --plan, --time, --test, --classify, --tune, --schema");
   return asked.empty() ? Action::kTrain : asked[0];
 }
 

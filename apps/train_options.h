@@ -10,7 +10,17 @@
 namespace poseidon::apps {
 
 /// What poseidon-train is to do with the job.
-enum class Action : int { kTrain, kCheck, kPlan, kTime, kTest, kTune, kSchema, kReference };
+enum class Action : int {
+  kTrain,
+  kCheck,
+  kPlan,
+  kTime,
+  kTest,
+  kTune,
+  kReference,
+  kSchema,
+  kClassify
+};
 
 /// The words of poseidon-train's command line.
 struct TrainOptions {
@@ -22,8 +32,9 @@ struct TrainOptions {
   std::optional<int64_t> max_steps;
   bool json = false;
   bool trace = false;
-  std::filesystem::path times;  ///< of --plan: what --time --json gave; may be empty
-  std::string listen;           ///< with external: where daemons join
+  std::filesystem::path times;      ///< of --plan: what --time --json gave; may be empty
+  std::vector<std::string> images;  ///< of --classify
+  std::string listen;               ///< with external: where daemons join
   bool external = false;
   std::filesystem::path secret_file;  ///< with external
   comm::TlsFiles tls;                 ///< with external

@@ -43,7 +43,7 @@ std::string text_of(const Json& object, const char* key) {
 }
 std::string name_of(const Json& object) { return text_of(object, "name"); }
 
-constexpr size_t kWaitsShown = 4, kLayersShown = 16, kWorkersShown = 16;
+constexpr size_t kWaitsShown = 4, kLayersShown = 16, kWorkersShown = 16, kClassesShown = 10;
 
 void print_rest(size_t all, size_t shown, const char* what) {
   if (all > shown) std::printf("(and %zu more %s: see summary.json)\n", all - shown, what);
@@ -95,6 +95,30 @@ void print_layers(const Json& all) {
   std::printf(kRow, "all layers", "", megabytes_text(bytes).c_str(),
               megabytes_text(planned).c_str());
   std::printf("\n");
+}
+
+/// The classes that are told worst.
+void print_worst_classes(const Json& all) {
+  std::vector<const Json*> classes;
+  for (const Json& each : all) classes.push_back(&each);
+  std::ranges::stable_sort(classes, std::less{},
+                           [](const Json* each) { return (*each)["accuracy"].get<double>(); });
+  std::printf("\n%-28s %10s %10s %10s\n", "worst classes", "samples", "correct", "accuracy");
+  for (size_t i = 0; i < std::min(classes.size(), kClassesShown); ++i) {
+    const Json& each = *classes[i];
+    std::printf("%-28s %10lld %10lld %8.2f %%\n", text_of(each, "class").c_str(),
+                each["samples"].get<long long>(), each["correct"].get<long long>(),
+                100 * each["accuracy"].get<double>());
+  }
+}
+
+void print_confusions(const Json& confusions) {
+  if (confusions.empty()) return;
+  std::printf("\n%-28s %-28s %10s\n", "class", "taken for", "samples");
+  for (size_t i = 0; i < std::min(confusions.size(), kClassesShown); ++i)
+    std::printf("%-28s %-28s %10lld\n", text_of(confusions[i], "class").c_str(),
+                text_of(confusions[i], "taken_for").c_str(),
+                confusions[i]["samples"].get<long long>());
 }
 
 }  // namespace
@@ -160,6 +184,22 @@ void print_test(const Json& test) {
               text_of(test, "weights").c_str(), test["loss"].get<double>(),
               100 * test["top1"].get<double>(), 100 * test["top5"].get<double>(),
               test["samples"].get<long long>());
+  print_worst_classes(test["classes"]);
+  print_confusions(test["confusions"]);
+}
+
+void print_scores(const Json& scores) {
+  for (const Json& image : scores["images"]) {
+    if (image.contains("error")) {
+      std::printf("%s\n", text_of(image, "error").c_str());
+      continue;
+    }
+    std::printf("%s:", text_of(image, "file").c_str());
+    for (const Json& score : image["scores"])
+      std::printf("  %s %.1f %%", text_of(score, "class").c_str(),
+                  100 * score["probability"].get<double>());
+    std::printf("\n");
+  }
 }
 
 void print_summary(const Json& summary) {

@@ -8,6 +8,7 @@ namespace poseidon::apps {
 void print_check(const Json& check);
 void print_plan(const Json& plan);
 void print_timing(const Json& timing);
+void print_scores(const Json& scores);
 void print_test(const Json& test);
 void print_summary(const Json& summary);
 

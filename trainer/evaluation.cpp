@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "data/loader.h"
 #include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
@@ -70,6 +69,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                  .labels = batch.labels,
                  .loss_scale = 1});
     add_batch(net.losses(), batch.valid, sums);
+    if (options.tested) options.tested(batch);
   }
   return sums;
 }

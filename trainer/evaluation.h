@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/log.h"
+#include "data/loader.h"
 #include "net/net.h"
 #include "trainer/job.h"
 
@@ -34,6 +35,8 @@ struct TestOptions {
   std::function<bool()> stop = nullptr;  ///< asked between batches; may be null
   /// Told between batches how many are done, of how many; may be null.
   std::function<void(int64_t done, int64_t of)> progress = nullptr;
+  /// Called after each batch, while the net holds what it computed; may be null.
+  std::function<void(const data::Batch&)> tested = nullptr;
   /// Of several workers, each tests its part of every batch.
   int64_t workers = 1, rank = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "trainer/checkpoint.h"
+#include "trainer/confusion.h"
 #include "trainer/engine.h"
 #include "trainer/exchange.h"
 #include "trainer/job_message.h"
@@ -14,6 +15,7 @@
 #include "trainer/run_tensors.h"
 #include "trainer/sync_plan.h"
 #include "trainer/trace_file.h"
+#include "trainer/trained_net.h"
 #include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
@@ -119,6 +121,7 @@ void Run::begin() {
   if (!options_.weights.empty() && resumed_ == nullptr)
     report_match(options_.weights, load_weights(options_.weights, tensors_), console_);
   directory_.write_config(job_);
+  directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
   directory_.write("plan.json", plan_json(plan_, engine_.net().choices()));
   directory_.write("traffic.json", traffic_json(plan_, 0));
 }
@@ -272,30 +275,37 @@ Json train(const Job& job, const RunOptions& options, Console& console) {
 
 Json test(const Job& job, const RunOptions& options, Console& console) {
   if (!job.config.data.has_test) throw ConfigError(job.file + ": /data: --test needs \"test\"");
-  if (options.resume.empty() && options.weights.empty())
-    throw ConfigError("--test needs weights: --resume RUN_DIR|FILE, or --weights FILE");
   const PreparedData data = open_data(job, DataPart::kTest, console);
-  const auto checkpoint = resumed_checkpoint(job, options.resume, console);
-  Engine engine(job, {.training = false, .choices = choices_of(job)}, console);
-  engine.net().initialize(static_cast<uint64_t>(job.config.train.seed));
-  const fs::path weights = checkpoint ? checkpoint->weights_file() : options.weights;
-  report_match(weights, load_weights(weights, weights_of(engine.net())), console);
+  const std::vector<std::string>& classes = data.dataset->classes();
+  const std::vector<std::string> trained_classes = classes_of_run(options);
+  if (!trained_classes.empty())
+    refuse_other_classes({job.file, "/data/test"}, data.dataset->description().source,
+                         trained_classes, classes);
+  TrainedNet trained(job, options, console);
+  Confusion confusion;
+  const auto tested = [&](const data::Batch& batch) {
+    confusion.add(trained.scores(), job.network->classes(),
+                  batch.labels.first(static_cast<size_t>(batch.valid)));
+  };
   const std::optional<TestResult> result =
-      evaluate(engine.net(), data,
+      evaluate(trained.net(), data,
                {.seed = static_cast<uint64_t>(job.config.train.seed),
                 .loader_threads = static_cast<int>(job.config.data.loader_threads),
                 .on_error = job.config.data.test.on_error,
-                .stop = [&] { return options.stop != nullptr && *options.stop; }},
+                .stop = [&] { return options.stop != nullptr && *options.stop; },
+                .tested = tested},
                console);
   if (!result) throw RunError("the test was stopped");
-  return {{"name", job.config.name},
-          {"step", checkpoint ? Json(checkpoint->state().step) : Json()},
-          {"weights", weights.string()},
-          {"samples", result->samples},
-          {"loss", result->loss},
-          {"top1", result->top1},
-          {"top5", result->top5},
-          {"samples_per_second", static_cast<double>(result->samples) / result->seconds}};
+  Json json = confusion.json(classes);
+  json.update({{"name", job.config.name},
+               {"step", trained.step() ? Json(*trained.step()) : Json()},
+               {"weights", trained.weights().string()},
+               {"samples", result->samples},
+               {"loss", result->loss},
+               {"top1", result->top1},
+               {"top5", result->top5},
+               {"samples_per_second", static_cast<double>(result->samples) / result->seconds}});
+  return json;
 }
 
 }  // namespace poseidon::trainer

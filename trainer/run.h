@@ -29,7 +29,7 @@ struct RunOptions {
 Json train(const Job& job, const RunOptions& options, Console& console);
 
 /// Tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
-/// (`options.weights`).
+/// (`options.weights`): loss, accuracy, also by class, and which classes are confused.
 Json test(const Job& job, const RunOptions& options, Console& console);
 
 /// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",

@@ -8,8 +8,11 @@
 
 namespace poseidon::trainer {
 
-/// Where a run keeps what it makes: config.json, network.json, plan.json, traffic.json,
-/// metrics.jsonl, summary.json, the TensorBoard file and checkpoints/.
+/// Names of the classes, in order of their labels: {"classes": [...]}.
+inline constexpr const char* kClassesFile = "classes.json";
+
+/// Where a run keeps what it makes: config.json, network.json, classes.json, plan.json,
+/// traffic.json, metrics.jsonl, summary.json, the TensorBoard file and checkpoints/.
 class RunDirectory {
  public:
   /// Makes the folder. One that is not empty is refused with ConfigError unless `resumed`.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "core/json.h"
 #include "tests/apps/program.h"
 
@@ -270,6 +272,78 @@ TEST_CASE("daemons refuse words that would let them try for ever") {
       Program("poseidon-server", {"--coordinator", "nonsense"}, job.folder).wait();
   CHECK(nowhere.code == 2);
   CHECK(has(nowhere.err, "--coordinator: \"nonsense\" is no address, expected HOST:PORT"));
+}
+
+TEST_CASE("--test tells the accuracy of each class and which are confused") {
+  const TinyJob job;
+  const std::string output = (job.folder / "run").string();
+  CHECK(run(job, {"--output", output}).code == 0);
+  const Finished tested = run(job, {"--test", "--resume", output, "--json"});
+  CHECK(tested.code == 0);
+  const Json json = Json::parse(tested.out);
+  int64_t samples = 0, correct = 0, wrong = 0;
+  for (const Json& each : json["classes"]) {
+    samples += each["samples"].get<int64_t>();
+    correct += each["correct"].get<int64_t>();
+  }
+  for (const Json& each : json["confusions"]) {
+    CHECK(each["class"] != each["taken_for"]);
+    wrong += each["samples"].get<int64_t>();
+  }
+  CHECK(samples == 21);
+  CHECK(correct + wrong == samples);
+  CHECK(json["top1"].get<double>() == doctest::Approx(static_cast<double>(correct) / 21));
+  const std::string table = run(job, {"--test", "--resume", output}).out;
+  CHECK(has(table, "worst classes"));
+  CHECK(has(table, "taken for"));
+}
+
+TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
+  const TinyJob job;
+  for (const char* image : {"train/cat/1.pgm", "train/dog/1.pgm", "train/emu/1.pgm",
+                            "other/ape/1.pgm", "other/cat/1.pgm", "other/dog/1.pgm"}) {
+    fs::create_directories((job.folder / image).parent_path());
+    trainer::write_text(job.folder / image, "P5\n6 6\n255\n" + std::string(36, image[6]));
+  }
+  std::string network = trainer::kTinyNetwork;
+  network.replace(network.find("\"channels\": 2"), 13, "\"channels\": 1");
+  trainer::write_text(job.folder / "tiny_network.json", network);
+  Json json = read_json(job.folder / "job.json");
+  json["data"]["train"] = {{"type", "images"}, {"path", "train"}};
+  json["data"]["test"] = json["data"]["train"];
+  trainer::write_text(job.folder / "job.json", json.dump());
+  const std::string output = (job.folder / "run").string();
+  const std::string image = (job.folder / "train/dog/1.pgm").string();
+  CHECK(run(job, {"--output", output}).code == 0);
+  fs::rename(job.folder / "train", job.folder / "away");
+  const Finished refused = run(job, {"--test", "--resume", output, "--set", "data.train.path=away",
+                                     "--set", "data.test.path=other"});
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "label 0 is \"cat\" there and \"ape\" here"));
+
+  const std::string away = (job.folder / "away/dog/1.pgm").string();
+  const Finished classified =
+      Program("poseidon-train", {"--resume", output, "--classify", away, image, away, "--json"},
+              job.folder)
+          .wait();
+  CHECK(classified.code == 1);
+  CHECK(has(classified.err, "1 of 3 images could not be classified"));
+  const Json images = Json::parse(classified.out)["images"];
+  REQUIRE(images.size() == 3);
+  CHECK(has(images[1]["error"].get<std::string>(), image + ": cannot be opened"));
+  CHECK(images[0]["scores"] == images[2]["scores"]);
+  double sum = 0;
+  std::set<std::string> names;
+  for (const Json& score : images[0]["scores"]) {
+    sum += score["probability"].get<double>();
+    names.insert(score["class"].get<std::string>());
+  }
+  CHECK(sum == doctest::Approx(1));
+  CHECK(names == std::set<std::string>{"cat", "dog", "emu"});
+  const Finished table =
+      Program("poseidon-train", {"--resume", output, "--classify", away}, job.folder).wait();
+  CHECK(table.code == 0);
+  CHECK(table.out.starts_with(away + ":  "));
 }
 
 TEST_CASE("a run that fails ends with 1") {

@@ -284,7 +284,7 @@ TEST_CASE("a test alone gives what the run's final test gave") {
   CHECK(result["samples"] == 21);
   CHECK(result["step"] == 9);
   CHECK(error_of<ConfigError>([&] { test(job.load(), {}, console); }) ==
-        "--test needs weights: --resume RUN_DIR|FILE, or --weights FILE");
+        "weights are missing: --resume RUN_DIR|FILE, or --weights FILE");
 }
 
 TEST_CASE("an output folder that holds something is refused") {

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/json.h"
+
+namespace poseidon::trainer {
+
+/// Which classes a network takes for which. Only pairs that occur take memory.
+class Confusion {
+ public:
+  /// Adds a row of `classes` scores for each label. Of equal scores the first counts, as in the
+  /// accuracy; one that is no number never does.
+  void add(std::span<const float> scores, int64_t classes, std::span<const int32_t> labels);
+
+  /// {"classes": [{"class", "samples", "correct", "accuracy"}], "confusions": [{"class",
+  /// "taken_for", "samples"}]}, the most frequent confusions first.
+  Json json(const std::vector<std::string>& names) const;
+
+ private:
+  std::map<std::pair<int32_t, int32_t>, int64_t> samples_;  ///< by label and predicted class
+};
+
+}  // namespace poseidon::trainer
