@@ -102,7 +102,7 @@ void Coordinator::compare(MemberState& member, const Digest& digest) {
   if (digests.size() < options_.workers || !replicas_are_equal(digest.step, digests)) return;
   digests_.erase(digests_.begin(), digests_.upper_bound(digest.step));
   agreed_step_ = digest.step;
-  host_.agreed(digest.step);
+  host_.agreed(digest.step, digest.values);
 }
 
 /// What a worker tells ahead of the others is kept, so it must have an end. Its first digest, which
@@ -187,6 +187,7 @@ void Coordinator::finish_when_all_have() {
 std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& header) {
   MemberState* member = member_of(from);
   if (member == nullptr || member->node.role != Role::kWorker) return {};
+  if (header.view != options_.view) return {};
   const Placement placement = host_.place(member->node.rank, header);
   if (!placement.fault.empty()) {
     // Not from within a request of the transport's: the connection's own end tells the rest.

@@ -43,7 +43,7 @@ class CoordinatorHost {
   virtual void started() = 0;
   virtual void noted(NodeId node, const Note& note) = 0;
   /// The digests of all workers after `step` steps are there, and equal.
-  virtual void agreed(int64_t step) = 0;
+  virtual void agreed(int64_t step, const std::vector<int64_t>& digest) = 0;
   /// Names the tensor at a place in the digests, for messages.
   virtual std::string tensor_name(size_t index) = 0;
   /// Frames of a checkpoint from a worker.

@@ -416,6 +416,8 @@ void Member::coordinator_lost(const std::string& why) {
 void Member::fail(const Loss& loss) {
   if (state_ >= State::kFailing) return;
   state_ = State::kFailing;
+  // A checkpoint that is still on its way: another one may be asked for, perhaps of a survivor.
+  if (coordinator_there_) transport_.drop_bulk(coordinator_);
   host_.failed(loss, !coordinator_there_);
 }
 

@@ -51,6 +51,8 @@ class Transport {
   /// Frames of a connection that is closed are dropped.
   virtual void send(ConnectionId to, const FrameHeader& header, Payload payload,
                     Priority priority) = 0;
+  /// Forgets the bulk frames that wait to be sent over a connection.
+  virtual void drop_bulk(ConnectionId) {}
   /// Ends a connection after the urgent frames that wait have been sent, or `linger` has passed; it
   /// is not followed by Machine::closed.
   virtual void close(ConnectionId connection) = 0;

@@ -100,7 +100,7 @@ void ClusterRun::take_clock(comm::NodeId node, const ClockNote& clock) {
       [this, node, clock, now = TraceRecorder::now()] { trace_.answered(node, clock, now); });
 }
 
-void ClusterRun::agreed(int64_t step) {
+void ClusterRun::agreed(int64_t step, const std::vector<int64_t>&) {
   inbox_.post([this, step] { checkpoints_.agreed(step); });
 }
 

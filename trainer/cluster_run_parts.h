@@ -41,7 +41,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   Json plan(const std::vector<comm::Fact>& facts) override;
   void started() override;
   void noted(comm::NodeId node, const comm::Note& note) override;
-  void agreed(int64_t step) override;
+  void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   std::string tensor_name(size_t index) override;
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override;
   void received(uint16_t, const comm::FrameHeader&) override {}

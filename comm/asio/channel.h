@@ -37,8 +37,9 @@ class Channel {
   /// "127.0.0.1:40123", or where it was to go.
   const std::string& peer_address() const { return peer_address_; }
 
-  /// As Transport::send() and Transport::close().
+  /// As Transport::send(), Transport::drop_bulk() and Transport::close().
   virtual void send(const FrameHeader& header, Payload payload, Priority priority) = 0;
+  virtual void drop_bulk() {}
   virtual void close() = 0;
 
  protected:

@@ -30,6 +30,7 @@ class Connection final : public Channel,
   void dial(const std::string& address);
   void accept();
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
+  void drop_bulk() override { queue_.keep_urgent(); }
   void close() override;
 
  private:

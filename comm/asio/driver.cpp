@@ -99,6 +99,11 @@ class AsioTransport::Driver final : public ChannelOwner {
     if (found != channels_.end()) found->second->send(header, std::move(payload), priority);
   }
 
+  void drop_bulk(ConnectionId id) {
+    const auto found = channels_.find(id);
+    if (found != channels_.end()) found->second->drop_bulk();
+  }
+
   void close(ConnectionId id) {
     const auto found = channels_.find(id);
     if (found == channels_.end()) return;
@@ -262,6 +267,7 @@ void AsioTransport::send(ConnectionId to, const FrameHeader& header, Payload pay
                          Priority priority) {
   driver_->send(to, header, std::move(payload), priority);
 }
+void AsioTransport::drop_bulk(ConnectionId connection) { driver_->drop_bulk(connection); }
 void AsioTransport::close(ConnectionId connection) { driver_->close(connection); }
 void AsioTransport::wake_at(Time when) { driver_->wake_at(when); }
 

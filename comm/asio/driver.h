@@ -84,6 +84,7 @@ class AsioTransport final : public Transport {
                        NodeId called) override;
   void send(ConnectionId to, const FrameHeader& header, Payload payload,
             Priority priority) override;
+  void drop_bulk(ConnectionId connection) override;
   void close(ConnectionId connection) override;
   void wake_at(Time when) override;
 

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <span>
 
-#include "comm/slices.h"
-
 namespace poseidon::comm {
 
 using namespace std::chrono_literals;
+
+std::vector<std::span<std::byte>> ReplicaStore::memory() {
+  std::vector<std::span<std::byte>> tensors;
+  for (auto& layer : replica)
+    for (std::vector<float>& tensor : layer)
+      tensors.push_back(std::as_writable_bytes(std::span(tensor)));
+  return tensors;
+}
 
 SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
     : world_(world),
@@ -17,23 +23,18 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
                     .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout)},
-                   world.network.transport(node), *this) {
+                   world.network.transport(node), *this),
+      intake_([this] {
+        return std::make_shared<ReplicaStore>(ReplicaStore{world_.model.first_values()});
+      }) {
   world.network.transport(node).present_as(
       {.role = Role::kCoordinator, .rank = 0, .view = 1, .job = {std::byte{1}}, .address = ""});
 }
 
-Placement SimulatedCoordinator::place(uint16_t, const FrameHeader& header) {
-  if (replica_.empty()) replica_ = world_.model.first_values();
-  if (header.kind != FrameKind::kTensor || header.key >= replica_.size() ||
-      header.chunk >= replica_[header.key].size())
-    return Placement::refused("sent a tensor that the job has not");
-  const auto memory = std::as_writable_bytes(std::span(replica_[header.key][header.chunk]));
-  if (!is_slice_of(header, memory.size())) return Placement::refused("sent a torn tensor");
-  return Placement::into(memory.subspan(header.offset, header.length));
-}
-
-void SimulatedCoordinator::saved(uint16_t, int64_t) {
-  world_.result.checkpoint_digest = ComputeModel::digest(replica_);
+void SimulatedCoordinator::noted(NodeId node, const Note& note) {
+  if (note.about != "checkpoint") return;
+  const auto store = intake_.take(node.rank, note.content.at("number").get<uint32_t>(), note.step);
+  world_.result.checkpoints[note.step] = ComputeModel::digest(store->replica);
 }
 
 }  // namespace poseidon::comm

@@ -7,8 +7,15 @@
 #include "comm/coordinator.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
+#include "comm/tensor_intake.h"
 
 namespace poseidon::comm {
+
+/// A replica that a checkpoint is put into, tensor after tensor.
+struct ReplicaStore {
+  Replica replica;
+  std::vector<std::span<std::byte>> memory();
+};
 
 /// A coordinator that writes down what it hears and takes a checkpoint into memory.
 class SimulatedCoordinator final : public CoordinatorHost {
@@ -26,14 +33,18 @@ class SimulatedCoordinator final : public CoordinatorHost {
   void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
-  void noted(NodeId, const Note&) override {}
-  void agreed(int64_t step) override { world_.result.agreed[step] = 0; }
+  void noted(NodeId node, const Note& note) override;
+  void agreed(int64_t step, const std::vector<int64_t>& digest) override {
+    world_.result.agreed[step] = static_cast<uint32_t>(digest[0]);
+  }
   std::string tensor_name(size_t) override { return "all values"; }
-  Placement place(uint16_t, const FrameHeader& header) override;
-  void received(uint16_t, const FrameHeader&) override {}
+  Placement place(uint16_t worker, const FrameHeader& header) override {
+    return intake_.place(worker, header);
+  }
+  void received(uint16_t worker, const FrameHeader&) override { intake_.received(worker); }
   void failed(const Loss&) override {}
   bool wants_checkpoint(int64_t) override { return true; }
-  void saved(uint16_t, int64_t) override;
+  void saved(uint16_t, int64_t) override {}
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
   void ended(const Outcome& outcome) override {
     world_.result.outcome = outcome;
@@ -43,7 +54,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
  private:
   SimulatedWorld& world_;
   Coordinator coordinator_;
-  Replica replica_;
+  CheckpointIntake<ReplicaStore> intake_;
 };
 
 }  // namespace poseidon::comm

@@ -111,6 +111,10 @@ class SimulatedNetwork::NodeTransport final : public Transport {
     network_.send(node_, to, header, std::move(payload), priority);
   }
 
+  void drop_bulk(ConnectionId id) override {
+    network_.drop_bulk(node_, network_.nodes_[static_cast<size_t>(node_)]->links[id].first);
+  }
+
   void close(ConnectionId id) override {
     network_.close(network_.nodes_[static_cast<size_t>(node_)]->links[id].first, node_,
                    "connection closed by peer", false);
@@ -358,6 +362,16 @@ void SimulatedNetwork::send_urgent(int node, uint32_t link) {
       transmit(node, each.frame);
   std::erase_if(waiting, [&](const Waiting& each) {
     return each.priority == kUrgent && frames_in_pool_[each.frame].link == link;
+  });
+  std::make_heap(waiting.begin(), waiting.end());
+}
+
+void SimulatedNetwork::drop_bulk(int node, uint32_t link) {
+  std::vector<Waiting>& waiting = nodes_[static_cast<size_t>(node)]->waiting;
+  std::erase_if(waiting, [&](const Waiting& each) {
+    const bool dropped = each.priority != kUrgent && frames_in_pool_[each.frame].link == link;
+    if (dropped) free_frame(each.frame);
+    return dropped;
   });
   std::make_heap(waiting.begin(), waiting.end());
 }

@@ -80,6 +80,7 @@ class SimulatedNetwork {
   std::string refusal(const Connection& connection) const;
   void open(uint32_t link);
   void send_urgent(int node, uint32_t link);
+  void drop_bulk(int node, uint32_t link);
   void close(uint32_t link, int closer, const char* why, bool tell_closer);
   void dispatch(const Event& event);
 

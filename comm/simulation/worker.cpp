@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/slices.h"
+#include "comm/tensor_intake.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -194,6 +194,7 @@ void SimulatedWorker::sync() {
     compared.values.push_back(world_.options.carries_payload ? ComputeModel::digest(sums_of(step))
                                                              : 0);
   member_.digest(compared);
+  if (member_.rank() == 0 && world_.options.carries_payload) send_checkpoint(complete_steps());
   test(0);
 }
 
@@ -291,23 +292,28 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 
 void SimulatedWorker::save(int64_t step) {
   if (hangs(Work::kSaving)) return;
-  for (uint32_t layer = 0; layer < layers(); ++layer)
-    for (uint32_t tensor = 0; world_.options.carries_payload && tensor < replica_[layer].size();
-         ++tensor) {
-      const std::span<const std::byte> bytes = std::as_bytes(std::span(replica_[layer][tensor]));
-      for (uint64_t slice = 0; slice < slices_of(bytes.size()); ++slice) {
-        const uint64_t length = slice_length(bytes.size(), slice);
-        member_.send_to_coordinator({.kind = FrameKind::kTensor,
-                                     .view = member_.view(),
-                                     .step = static_cast<uint64_t>(step),
-                                     .key = layer,
-                                     .chunk = tensor,
-                                     .offset = slice * kSliceBytes,
-                                     .length = length},
-                                    {bytes.subspan(slice * kSliceBytes, length), nullptr});
-      }
-    }
+  send_checkpoint(step);
   member_.saved(step);
+}
+
+void SimulatedWorker::send_checkpoint(int64_t step) {
+  ++checkpoints_sent_;
+  uint32_t place = 0;
+  for (const auto& layer : replica_)
+    for (const std::vector<float>& tensor : layer) {
+      const auto copy = std::make_shared<const std::vector<float>>(tensor);
+      send_tensor({.view = member_.view(),
+                   .step = static_cast<uint64_t>(step),
+                   .key = place++,
+                   .chunk = checkpoints_sent_},
+                  {std::as_bytes(std::span(*copy)), copy},
+                  [this](const FrameHeader& header, const Payload& payload) {
+                    member_.send_to_coordinator(header, payload);
+                  });
+    }
+  member_.note_after_bulk({.about = "checkpoint",
+                           .step = step,
+                           .content = {{"number", checkpoints_sent_}, {"digest", digest()}}});
 }
 
 }  // namespace poseidon::comm

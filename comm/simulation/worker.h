@@ -84,6 +84,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void bring_all(uint64_t steps);
   void update(uint32_t layer);
   void revert_incomplete();
+  void send_checkpoint(int64_t step);
   void after(Time wait, std::function<void()> action);
 
   SimulatedWorld& world_;
@@ -99,6 +100,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   uint64_t step_ = 0;  ///< under way
   int64_t limit_ = 0;  ///< steps that may be begun
   int64_t last_step_ = 0;
+  uint32_t checkpoints_sent_ = 0;
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool computing_ = false;        ///< a step has begun, and its backward pass is not over
   bool syncing_ = false;          ///< waits for all updates, to compare

@@ -96,7 +96,7 @@ class QuietCoordinator final : public CoordinatorHost {
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override { running = true; }
   void noted(NodeId, const Note&) override {}
-  void agreed(int64_t step) override { agreed_steps.push_back(step); }
+  void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }
   std::string tensor_name(size_t) override { return "tensor"; }
   Placement place(uint16_t, const FrameHeader&) override { return Placement::dropped(); }
   void received(uint16_t, const FrameHeader&) override {}

@@ -1,0 +1,155 @@
+#include "comm/tensor_intake.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "comm/slices.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+/// Two tensors: one of three slices, the last of them short, and a small one.
+struct Store {
+  std::vector<std::byte> large = std::vector<std::byte>(2 * kSliceBytes + 100);
+  std::vector<std::byte> small = std::vector<std::byte>(8);
+  std::vector<std::span<std::byte>> memory() { return {large, small}; }
+};
+
+std::vector<FrameHeader> frames_of(uint32_t number, uint64_t step) {
+  Store store;
+  std::vector<FrameHeader> headers;
+  for (uint32_t key = 0; key < 2; ++key)
+    send_tensor({.step = step, .key = key, .chunk = number}, {store.memory()[key], nullptr},
+                [&](const FrameHeader& header, const Payload&) { headers.push_back(header); });
+  return headers;
+}
+
+/// A checkpoint's numbers are all alike, and unlike those of another.
+std::byte value_of(uint64_t step) { return static_cast<std::byte>(step); }
+
+class Intake {
+ public:
+  /// As a connection delivers a frame; whether it was taken in.
+  bool deliver(uint16_t worker, const FrameHeader& header) {
+    const Placement placement = intake.place(worker, header);
+    fault = placement.fault;
+    if (!placement.accepted) return false;
+    std::memset(placement.memory.data(), static_cast<int>(value_of(header.step)), header.length);
+    intake.received(worker);
+    return true;
+  }
+  void deliver_all(uint16_t worker, const std::vector<FrameHeader>& headers) {
+    for (const FrameHeader& header : headers) CHECK(deliver(worker, header));
+  }
+
+  CheckpointIntake<Store> intake{[this] {
+    ++made;
+    return std::make_shared<Store>();
+  }};
+  std::string fault;
+  int made = 0;
+};
+
+bool holds_only(const Store& store, std::byte value) {
+  const auto is_value = [&](std::byte each) { return each == value; };
+  return std::ranges::all_of(store.large, is_value) && std::ranges::all_of(store.small, is_value);
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint is whole when each of its slices has come") {
+  Intake in;
+  const std::vector<FrameHeader> frames = frames_of(1, 100);
+  REQUIRE(frames.size() == 4);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) ==
+          (i == 0
+               ? "nothing came of the checkpoint of step 100"
+               : text("the checkpoint of step 100 lacks ", counted(frames.size() - i, "slice"))));
+    CHECK(in.deliver(0, frames[i]));
+  }
+  const auto store = in.intake.take(0, 1, 100);
+  CHECK(holds_only(*store, value_of(100)));
+  CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) ==
+        "nothing came of the checkpoint of step 100");
+}
+
+TEST_CASE("a slice that comes twice counts once, and one whose body breaks off does not count") {
+  Intake in;
+  const std::vector<FrameHeader> frames = frames_of(1, 5);
+  CHECK(in.deliver(0, frames[0]));
+  CHECK(!in.deliver(0, frames[0]));
+  CHECK(in.fault == "");
+  CHECK(in.intake.place(0, frames[1]).accepted);  // the connection ends within the body
+  for (size_t i = 2; i < frames.size(); ++i) CHECK(in.deliver(0, frames[i]));
+  CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 5); }) ==
+        "the checkpoint of step 5 lacks 1 slice");
+}
+
+TEST_CASE("what is no slice of a checkpoint's tensors is refused") {
+  Intake in;
+  FrameHeader header = frames_of(1, 5)[0];
+  header.key = 2;
+  CHECK(!in.deliver(0, header));
+  CHECK(in.fault == "sent a tensor frame with key 2, expected one of 2 tensors");
+  header.key = 0;
+  header.offset = uint64_t{1} << 40;
+  CHECK(!in.deliver(0, header));
+  CHECK(in.fault == "sent 262144 bytes at 1099511627776 of tensor 0, which has 524388");
+  header.offset = 0;
+  header.length = 0;
+  CHECK(!in.deliver(0, header));
+  CHECK(in.fault == "sent 0 bytes at 0 of tensor 0, which has 524388");
+  header = frames_of(1, 6)[0];
+  CHECK(!in.deliver(0, header));
+  CHECK(in.fault == "sent a tensor of step 6 within the checkpoint of step 5");
+  header.kind = FrameKind::kSum;
+  CHECK(!in.deliver(0, header));
+  CHECK(in.fault == "sent a sum frame, expected a tensor");
+}
+
+TEST_CASE("checkpoints of two workers whose frames come by turns are never mixed") {
+  // Worker 0 sends that of step 100 when somebody is lost; worker 1 has done one step more, and is
+  // asked for its own.
+  Intake in;
+  const std::vector<FrameHeader> periodic = frames_of(7, 100), survivor = frames_of(1, 101);
+  for (size_t i = 0; i < periodic.size(); ++i) {
+    if (i != 2) CHECK(in.deliver(0, periodic[i]));
+    CHECK(in.deliver(1, survivor[i]));
+  }
+  CHECK(in.made == 2);
+  CHECK(error_of<ConfigError>([&] { in.intake.take(0, 7, 100); }) ==
+        "the checkpoint of step 100 lacks 1 slice");
+  CHECK(holds_only(*in.intake.take(1, 1, 101), value_of(101)));
+}
+
+TEST_CASE("a worker that gives a checkpoint up begins another, of the same step too") {
+  Intake in;
+  const std::vector<FrameHeader> first = frames_of(1, 100), second = frames_of(2, 100);
+  CHECK(in.deliver(0, first[0]));
+  in.deliver_all(0, second);
+  // A repeated frame of the first belongs to nothing any more.
+  CHECK(!in.deliver(0, first[1]));
+  CHECK(in.fault == "");
+  CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) != "");
+  CHECK(error_of<ConfigError>([&] { in.intake.take(0, 2, 99); }) ==
+        "the checkpoint that came is of step 100, not 99");
+  CHECK(holds_only(*in.intake.take(0, 2, 100), value_of(100)));
+}
+
+TEST_CASE("a store is not freed while a body is read into it") {
+  Intake in;
+  const std::vector<FrameHeader> frames = frames_of(1, 100);
+  const Placement open = in.intake.place(0, frames[0]);
+  in.deliver_all(1, frames_of(1, 101));
+  in.intake.take(1, 1, 101);
+  std::memset(open.memory.data(), 1, open.memory.size());  // the address sanitizer would tell
+  in.intake.received(0);
+  for (size_t i = 1; i < frames.size(); ++i) CHECK(in.deliver(0, frames[i]));
+  CHECK(in.intake.take(0, 1, 100) != nullptr);
+}
