@@ -169,9 +169,13 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   write_fully(file_.number(), offset, bytes, path_);
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   flush();
   if (::fsync(file_.number()) != 0) fail_run(path_, "synced");
+}
+
+void AtomicFile::commit() {
+  sync();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_run(path_, "put in place");
   committed_ = true;
   sync_folder(path_.parent_path());

@@ -89,8 +89,13 @@ class AtomicFile {
   void write(std::string_view words);
   /// Overwrites bytes already written; crc() does not know of it.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  /// What was written so far is on the disk when this returns.
+  void sync();
   void commit();
 
+  const std::filesystem::path& path() const { return path_; }
+  /// Where the bytes are until commit().
+  const std::filesystem::path& temporary() const { return temporary_; }
   uint64_t bytes() const { return bytes_; }
   /// CRC-32C of what write() was given so far.
   uint32_t crc() const { return crc_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <optional>
 
 #include "comm/plan.h"
@@ -59,12 +60,14 @@ std::optional<int64_t> step_of(const fs::path& file) {
   return failure == std::errc() && at == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
-void write_state(const fs::path& path, const RunState& state, const AtomicFile& weights,
-                 std::span<const NamedTensor* const> tensors) {
+using Tensors = std::span<const NamedTensor* const>;
+
+void write_state(AtomicFile& file, const RunState& state, const AtomicFile& weights,
+                 Tensors tensors) {
   RunState copy = state;
   Json header = write_fields([&](Fields& fields) { describe_state(fields, copy); });
   if (state.in_flight == 0) header.erase("sums_in_flight");
-  header["weights"] = {{"file", path.stem().string() + ".safetensors"},
+  header["weights"] = {{"file", weights.path().filename().string()},
                        {"bytes", weights.bytes()},
                        {"crc32c", weights.crc()}};
   header["tensors"] = Json::array();
@@ -72,7 +75,6 @@ void write_state(const fs::path& path, const RunState& state, const AtomicFile& 
     header["tensors"].push_back({{"name", tensor->name}, {"shape", tensor->shape.extents()}});
   const std::string json = header.dump();
 
-  AtomicFile file(path);
   file.write(kMagic);
   file.write(bytes_of(kVersion));
   file.write(bytes_of(static_cast<uint32_t>(json.size())));
@@ -85,7 +87,36 @@ void write_state(const fs::path& path, const RunState& state, const AtomicFile& 
   }
   file.write(bytes_of(file.bytes() + kTrailer));
   file.write(bytes_of(file.crc()));
-  file.commit();
+}
+
+uint64_t bytes_of_values(Tensors tensors) {
+  uint64_t bytes = 0;
+  for (const NamedTensor* tensor : tensors) bytes += tensor->count() * sizeof(float);
+  return bytes;
+}
+
+/// Reads back what was written: `tensors`, one after another from `offset`.
+void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
+                    std::span<const int64_t> digests) {
+  const InputFile written(file.temporary());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t bytes = tensors[i]->count() * sizeof(float);
+    const uint32_t crc = written.crc(offset, bytes);
+    if (crc != digests[i])
+      throw RunError(text(file.path().string(), ": what was written of \"", tensors[i]->name,
+                          "\" is not what is read back: expected checksum ", digests[i], ", got ",
+                          crc));
+    offset += bytes;
+  }
+}
+
+/// What came must be what all agreed on.
+void expect_agreed(int64_t step, Tensors tensors, const std::vector<int64_t>& digests,
+                   const std::vector<int64_t>& agreed) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (i >= agreed.size() || agreed[i] != digests[i])
+      throw RunError(text("step ", step, ": \"", tensors[i]->name,
+                          "\" of the checkpoint is not what the workers agreed on"));
 }
 
 }  // namespace
@@ -101,28 +132,52 @@ std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_f
   return all;
 }
 
-fs::path write_checkpoint(const fs::path& folder, const RunState& state,
-                          const RunTensors& tensors) {
-  const fs::path weights_path = folder / (name_of(state.step) + ".safetensors");
-  const fs::path state_path = folder / (name_of(state.step) + ".state");
-  // An older state beside newer weights would be refused; better that it is not there.
-  std::error_code ignored;
-  fs::remove(state_path, ignored);
-  AtomicFile weights(weights_path);
+std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight) {
+  std::vector<int64_t> digests;
+  std::vector<float> values;
+  for (const NamedTensor* tensor : in_order(tensors, in_flight)) {
+    values.resize(tensor->count());
+    tensor->get(values);
+    digests.push_back(crc32c(std::as_bytes(std::span(values))));
+  }
+  return digests;
+}
+
+fs::path write_checkpoint(const fs::path& folder, const RunState& state, const RunTensors& tensors,
+                          const WritingRules& rules) {
+  const std::vector<const NamedTensor*> all = in_order(tensors, state.in_flight);
+  const Tensors in_weights = Tensors(all).first(tensors.weights.size());
+  const Tensors in_state = Tensors(all).subspan(tensors.weights.size());
+  const std::vector<int64_t> digests = tensor_digests(tensors, state.in_flight);
+  if (rules.agreed != nullptr) expect_agreed(state.step, all, digests, *rules.agreed);
+
+  rules.may_write();
+  AtomicFile weights(folder / (name_of(state.step) + ".safetensors"));
   write_safetensors(weights, tensors.weights,
                     {{"format", "pt"},
                      {"producer", "poseidon"},
                      {"step", std::to_string(state.step)},
                      {"parameters", std::to_string(tensors.parameters)}});
+  AtomicFile rest(folder / (name_of(state.step) + ".state"));
+  write_state(rest, state, weights, in_state);
+  weights.sync();
+  rest.sync();
+  expect_digests(weights, weights.bytes() - bytes_of_values(in_weights), in_weights, digests);
+  expect_digests(rest, rest.bytes() - kTrailer - bytes_of_values(in_state), in_state,
+                 std::span(digests).subspan(in_weights.size()));
+
+  rules.may_write();
+  // An older state beside newer weights would be refused; better that it is not there.
+  std::error_code ignored;
+  fs::remove(rest.path(), ignored);
   weights.commit();
   try {
-    const std::vector<const NamedTensor*> all = in_order(tensors, state.in_flight);
-    write_state(state_path, state, weights, std::span(all).subspan(tensors.weights.size()));
+    rest.commit();
   } catch (...) {
-    fs::remove(weights_path, ignored);
+    fs::remove(weights.path(), ignored);
     throw;
   }
-  return weights_path;
+  return weights.path();
 }
 
 Checkpoint::Checkpoint(const fs::path& state_file) : file_(state_file) {
@@ -321,15 +376,64 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& run_or_file, Log& lo
                  std::to_string(steps.size()) + " checkpoints is whole");
 }
 
-std::string weights_sha256(const RunTensors& tensors) {
+namespace {
+
+/// Of these steps, the one with the best test accuracy; -1 where none was tested.
+int64_t best_tested(const fs::path& metrics, std::span<const int64_t> steps) {
+  std::ifstream lines(metrics);
+  int64_t best = -1;
+  double best_top1 = -1;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || json.value("type", Json()) != "test") continue;
+    const Json step_told = json.value("step", Json()), top1_told = json.value("top1", Json());
+    if (!step_told.is_number_integer() || !top1_told.is_number()) continue;
+    const auto step = step_told.get<int64_t>();
+    const auto top1 = top1_told.get<double>();
+    if (top1 < best_top1 || std::ranges::find(steps, step) == steps.end()) continue;
+    best = step;
+    best_top1 = top1;
+  }
+  return best;
+}
+
+}  // namespace
+
+void prune_checkpoints(const fs::path& run, int64_t keep) {
+  if (keep == 0) return;
+  const fs::path folder = run / "checkpoints";
+  const std::vector<int64_t> steps = steps_in(folder, INT64_MAX);
+  const int64_t best = best_tested(run / "metrics.jsonl", steps);
+  for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) {
+    if (steps[i] == best) continue;
+    std::error_code ignored;  // what cannot be removed is in nobody's way
+    fs::remove(folder / (name_of(steps[i]) + ".state"), ignored);
+    fs::remove(folder / (name_of(steps[i]) + ".safetensors"), ignored);
+  }
+}
+
+namespace {
+
+std::string sha256_of(Tensors tensors) {
   Sha256 digest;
   std::vector<float> values;
-  for (const NamedTensor& tensor : std::span(tensors.weights).first(tensors.parameters)) {
-    values.resize(tensor.count());
-    tensor.get(values);
+  for (const NamedTensor* tensor : tensors) {
+    values.resize(tensor->count());
+    tensor->get(values);
     digest.update(std::as_bytes(std::span(values)));
   }
   return digest.hex();
+}
+
+}  // namespace
+
+std::string weights_sha256(const RunTensors& tensors) {
+  const std::vector<const NamedTensor*> all = in_order(tensors, 0);
+  return sha256_of(Tensors(all).first(tensors.parameters));
+}
+
+std::string state_sha256(const RunTensors& tensors, int64_t in_flight) {
+  return sha256_of(in_order(tensors, in_flight));
 }
 
 }  // namespace poseidon::trainer

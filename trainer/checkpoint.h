@@ -42,11 +42,26 @@ struct RunTensors {
 /// `in_flight` steps.
 std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight);
 
+/// CRC-32C of each tensor in canonical order, the sums of `in_flight` steps included.
+std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
+
+/// What must hold for a checkpoint to be written.
+struct WritingRules {
+  const std::vector<int64_t>* agreed = nullptr;  ///< digests of the tensors that others have said
+  std::function<void()> may_write = [] {};       ///< throws RunError when it may not be written
+};
+
 /// Writes both files of step `state.step` into `folder`, which must exist: the weights first, the
-/// state last, so a checkpoint whose state is there is whole. Returns the path of the weights.
-/// Throws RunError, and then leaves nothing behind that would be taken for a checkpoint.
+/// state last, so a checkpoint whose state is there is whole. They get their names when what is
+/// read back from them has the digests of the tensors. Returns the path of the weights. Throws
+/// RunError, and then leaves nothing behind that would be taken for a checkpoint; those of other
+/// steps stay as they are.
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
-                                       const RunTensors& tensors);
+                                       const RunTensors& tensors, const WritingRules& rules = {});
+
+/// Removes the checkpoints of a run but the `keep` newest (0: all stay) and the one with the best
+/// test accuracy by its metrics.jsonl, the later of equals.
+void prune_checkpoints(const std::filesystem::path& run, int64_t keep);
 
 /// A checkpoint that was read back and found whole.
 class Checkpoint {
@@ -89,5 +104,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& run_or_
 
 /// SHA-256 of all parameters in network order, canonical, fp32 little-endian.
 std::string weights_sha256(const RunTensors& tensors);
+/// The same of all that a checkpoint holds: parameters, running statistics, optimizer state, and
+/// the sums of `in_flight` steps.
+std::string state_sha256(const RunTensors& tensors, int64_t in_flight);
 
 }  // namespace poseidon::trainer

@@ -1,6 +1,6 @@
 #include "trainer/cluster_checkpoints.h"
 
-#include <algorithm>
+#include "core/error.h"
 
 namespace poseidon::trainer {
 
@@ -9,34 +9,57 @@ void ClusterCheckpoints::begin_from(int64_t step, const std::filesystem::path& f
   last_ = file;
 }
 
-void ClusterCheckpoints::take(int64_t step, std::shared_ptr<TensorStore> tensors,
-                              int64_t in_flight) {
-  waiting_[step] = {std::move(tensors), in_flight};
-  write();
+void ClusterCheckpoints::take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
+                              SentCheckpoint sent) {
+  waiting_[step] = {worker, std::move(tensors), std::move(sent)};
+  write_all();
 }
 
-void ClusterCheckpoints::agreed(int64_t step) {
-  agreed_step_ = std::max(agreed_step_, step);
-  write();
+void ClusterCheckpoints::agreed(int64_t step, std::vector<int64_t> digest) {
+  agreed_[step] = std::move(digest);
+  write_all();
 }
 
 void ClusterCheckpoints::trust_survivors() {
   trusting_ = true;
-  write();
+  write_all();
 }
 
-void ClusterCheckpoints::write() {
-  while (!waiting_.empty()) {
-    const auto& [step, waiting] = *waiting_.begin();
-    if (step > agreed_step_ && !trusting_) return;
-    const RunTensors tensors = waiting.tensors->tensors();
-    RunState state = state_of_(step);
-    state.in_flight = waiting.in_flight;
-    last_ = write_checkpoint(folder_, state, tensors);
-    weights_digest_ = weights_sha256(tensors);
-    saved_step_ = step;
-    waiting_.erase(waiting_.begin());
+void ClusterCheckpoints::write_all() {
+  while (!waiting_.empty() && !failed_) {
+    const auto first = waiting_.begin();
+    const int64_t step = first->first;
+    if (!agreed_.contains(step) && !trusting_) return;
+    const Waiting waiting = std::move(first->second);
+    waiting_.erase(first);
+    try {
+      write(step, waiting);
+    } catch (const RunError&) {
+      failed_ = true;
+      throw;
+    }
+    agreed_.erase(agreed_.begin(), agreed_.upper_bound(step));
+    written_(waiting.worker, step);
   }
+}
+
+/// What came must be what its sender says, and what all have said where all have.
+void ClusterCheckpoints::write(int64_t step, const Waiting& waiting) {
+  const auto agreed = agreed_.find(step);
+  if (agreed != agreed_.end() && agreed->second != waiting.sent.digest)
+    throw RunError(text("step ", step, ": worker ", waiting.worker,
+                        " sent a checkpoint of other values than the workers agreed on"));
+  const RunTensors tensors = waiting.tensors->tensors();
+  RunState state = state_of_(step);
+  state.in_flight = waiting.sent.in_flight;
+  last_ = write_checkpoint(
+      directory_.checkpoints(), state, tensors,
+      {.agreed = &waiting.sent.digest, .may_write = [this] { directory_.check_lock(); }});
+  weights_digest_ = weights_sha256(tensors);
+  state_digest_ = state_sha256(tensors, state.in_flight);
+  saved_step_ = step;
+  directory_.keep();
+  prune_checkpoints(directory_.path(), keep_);
 }
 
 std::string ClusterCheckpoints::last_text() const {

@@ -7,6 +7,7 @@
 #include "trainer/cluster_run_parts.h"
 #include "trainer/engine.h"
 #include "trainer/resume.h"
+#include "trainer/run_tensors.h"
 #include "trainer/tensor_check.h"
 
 namespace poseidon::trainer {
@@ -36,7 +37,11 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
       plan_(measured_ ? measured_->provisional() : plan_of(job, resumed_.get(), options.replan)),
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
       job_message_(write_job_message(job, measured_.has_value())),
-      checkpoints_(directory_.checkpoints(), [this](int64_t step) { return state_after(step); }) {
+      intake_([this] { return make_store(); }),
+      checkpoints_(
+          directory_, job.config.train.keep_checkpoints,
+          [this](int64_t step) { return state_after(step); },
+          [this](uint16_t worker, int64_t step) { tell_written(worker, step); }) {
   if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
       job.config.optimizer.clip_norm > 0)
     plan_.overlap = comm::Overlap::kBarrier;
@@ -99,6 +104,8 @@ void ClusterRun::start_children(const comm::Secret& secret) {
 Json ClusterRun::go() {
   // Local children read what this process can read: its errors are the clearer ones.
   if (!cluster_.external) check_data(job_, console_);
+  if (!options_.weights.empty()) check_weights_file(options_.weights);
+  directory_.make();
   directory_.write_config(job_);
   const auto seconds = [](double value) {
     return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(value));
@@ -163,7 +170,8 @@ void ClusterRun::end_after(const comm::Loss& loss) {
   // Who is silent may be stopped, and would never end by itself.
   if (children_ && end_of(loss) == MemberEnd::kPeerLost) children_->kill(loss.who);
   // But for a loss that is about what is in it.
-  if (loss.kind != comm::Loss::Kind::kDrift) checkpoints_.trust_survivors();
+  if (loss.kind != comm::Loss::Kind::kDrift)
+    write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 
 void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
@@ -180,7 +188,8 @@ void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
                                    .steps_done = published_.first_step,
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = plan_.global_batch,
-                                   .epoch_samples = epoch},
+                                   .epoch_samples = epoch,
+                                   .before_writing = [this] { directory_.check_lock(); }},
                   console_);
 }
 
@@ -204,9 +213,10 @@ void ClusterRun::take(comm::NodeId worker, int64_t, const TensorsNote& note) {
         worker,
         {.about = "values", .step = published_.first_step, .content = {{"tensors", places}}});
     for (const auto& [place, tensor] : values)
-      send_tensor(place, 0, 1, tensor, [&](const comm::FrameHeader& header, comm::Payload payload) {
-        coordinator_->send(worker, header, std::move(payload));
-      });
+      comm::send_tensor({.view = 1, .key = place}, tensor,
+                        [&](const comm::FrameHeader& header, const comm::Payload& payload) {
+                          coordinator_->send(worker, header, payload);
+                        });
   });
 }
 
@@ -233,6 +243,7 @@ void ClusterRun::make_values(const TensorsNote& note) {
 
 void ClusterRun::take(comm::NodeId worker, int64_t step, const StepNote& note) {
   if (!begun_) throw ConfigError("a step before the first one was begun");
+  directory_.keep();
   if (report_->take_step(worker.rank, step, note, published_.last_step) && options_.trace)
     ask_for_time();
 }
@@ -250,14 +261,20 @@ void ClusterRun::take(comm::NodeId node, int64_t, const TraceNote& note) {
   trace_.add(node, note);
 }
 
-void ClusterRun::take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors) {
-  if (tensors == nullptr) return;
-  int64_t in_flight = 0;
-  read_fields(note.content, {"a checkpoint", ""}, [&](Fields& fields) {
-    const auto most = static_cast<double>(tensors->tensors().sums.size());
-    fields.integer("sums_in_flight", in_flight, between(0, most), "", Presence::kRequired);
-  });
-  checkpoints_.take(note.step, std::move(tensors), in_flight);
+/// A checkpoint that cannot be written ends the job, and all are told why; of a job that has ended
+/// already, the user.
+void ClusterRun::write_checkpoints(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const RunError& error) {
+    if (loss_) return console_.warning(error.what());
+    report_error(error.what());
+  }
+}
+
+void ClusterRun::tell_written(uint16_t worker, int64_t step) {
+  transport_->post(
+      [this, worker, step] { coordinator_->note(worker, write_note(WrittenNote{}, step)); });
 }
 
 RunState ClusterRun::state_after(int64_t step) const {
@@ -314,8 +331,8 @@ std::string ClusterRun::failure() const {
 
 void ClusterRun::write_summary(const Json& summary, const Json& traffic) const {
   if (options_.trace) write_trace(trace_, directory_.path(), console_);
-  directory_.write("traffic.json", traffic);
-  directory_.write("summary.json", summary);
+  directory_.write_or_warn("traffic.json", traffic, console_);
+  directory_.write_or_warn("summary.json", summary, console_);
 }
 
 Json ClusterRun::summary(const Json& traffic) const {
@@ -327,6 +344,7 @@ Json ClusterRun::summary(const Json& traffic) const {
        {"wall_seconds",
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
        {"weights_sha256", checkpoints_.weights_digest()},
+       {"state_sha256", checkpoints_.state_digest()},
        {"workers", plan_.workers},
        {"servers", plan_.servers},
        {"device", job_.config.device.type},

@@ -82,16 +82,20 @@ void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
   }
   if (note.about == TimesNote::kAbout && measured_)
     return measured_->add_times(read_note<TimesNote>(note));
-  std::shared_ptr<TensorStore> tensors;
-  if (note.about == "checkpoint") {
-    tensors = std::move(incoming_);
-    incoming_step_ = UINT64_MAX;
-  }
-  inbox_.post([this, node, note, tensors] {
-    if (note.about == "checkpoint")
-      guarded(node, [&] { take_checkpoint(note, tensors); });
-    else
-      take_note(node, note);
+  if (note.about == SentCheckpoint::kAbout && node.role == comm::Role::kWorker)
+    return take_checkpoint(node, note);
+  inbox_.post([this, node, note] { take_note(node, note); });
+}
+
+/// Throws ConfigError, by which the sender is lost, for one that is not whole.
+void ClusterRun::take_checkpoint(comm::NodeId node, const comm::Note& note) {
+  const auto sent = read_note<SentCheckpoint>(note);
+  auto tensors = intake_.take(node.rank, static_cast<uint32_t>(sent.number), note.step);
+  if (static_cast<size_t>(sent.in_flight) > tensors->tensors().sums.size())
+    throw ConfigError(text("a checkpoint of step ", note.step, " carries the sums of ",
+                           sent.in_flight, " steps, more than there are"));
+  inbox_.post([this, rank = node.rank, step = note.step, tensors = std::move(tensors), sent] {
+    write_checkpoints([&] { checkpoints_.take(rank, step, tensors, sent); });
   });
 }
 
@@ -100,8 +104,9 @@ void ClusterRun::take_clock(comm::NodeId node, const ClockNote& clock) {
       [this, node, clock, now = TraceRecorder::now()] { trace_.answered(node, clock, now); });
 }
 
-void ClusterRun::agreed(int64_t step, const std::vector<int64_t>&) {
-  inbox_.post([this, step] { checkpoints_.agreed(step); });
+void ClusterRun::agreed(int64_t step, const std::vector<int64_t>& digest) {
+  inbox_.post(
+      [this, step, digest] { write_checkpoints([&] { checkpoints_.agreed(step, digest); }); });
 }
 
 std::string ClusterRun::tensor_name(size_t index) {
@@ -115,15 +120,18 @@ std::string ClusterRun::tensor_name(size_t index) {
   return text("tensor ", index);
 }
 
-comm::Placement ClusterRun::place(uint16_t, const comm::FrameHeader& header) {
-  if (incoming_step_ != header.step) {
+comm::Placement ClusterRun::place(uint16_t worker, const comm::FrameHeader& header) {
+  {
     MutexLock lock(mutex_);
     if (tensor_list_.is_null())
       return comm::Placement::refused("sent tensors before it told which it has");
-    incoming_ = std::make_shared<TensorStore>(tensor_list_);
-    incoming_step_ = header.step;
   }
-  return incoming_->place(header);
+  return intake_.place(worker, header);
+}
+
+std::shared_ptr<TensorStore> ClusterRun::make_store() {
+  MutexLock lock(mutex_);
+  return std::make_shared<TensorStore>(tensor_list_);
 }
 
 void ClusterRun::failed(const comm::Loss& loss) {

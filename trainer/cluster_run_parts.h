@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/coordinator.h"
+#include "comm/tensor_intake.h"
 #include "core/mutex.h"
 #include "trainer/cluster_checkpoints.h"
 #include "trainer/cluster_report.h"
@@ -44,14 +45,14 @@ class ClusterRun final : public comm::CoordinatorHost {
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   std::string tensor_name(size_t index) override;
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override;
-  void received(uint16_t, const comm::FrameHeader&) override {}
+  void received(uint16_t worker, const comm::FrameHeader&) override { intake_.received(worker); }
   void failed(const comm::Loss& loss) override;
-  bool wants_checkpoint(int64_t step) override {
-    return !drifted_ && step > checkpoints_.saved_step();
-  }
+  bool wants_checkpoint(int64_t step) override { return !drifted_ && checkpoints_.wants(step); }
   void saved(uint16_t, int64_t) override {}
   void slow(comm::NodeId node, const std::string& what) override;
   void avoid_factors();
+  std::shared_ptr<TensorStore> make_store();
+  void take_checkpoint(comm::NodeId node, const comm::Note& note);
   void take_clock(comm::NodeId node, const ClockNote& clock);
   void ended(const comm::Outcome& outcome) override;
 
@@ -73,7 +74,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   void take(comm::NodeId node, int64_t step, const TrafficNote& note);
   void take(comm::NodeId node, int64_t step, const TraceNote& note);
   void make_values(const TensorsNote& note);
-  void take_checkpoint(const comm::Note& note, std::shared_ptr<TensorStore> tensors);
+  void write_checkpoints(const std::function<void()>& action);
+  void tell_written(uint16_t worker, int64_t step);
   RunState state_after(int64_t step) const;
   Json finish();
   [[noreturn]] void fail();
@@ -89,8 +91,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::unique_ptr<Checkpoint> resumed_;
   std::map<uint16_t, DeviceNote> devices_;  ///< of workers; in the I/O thread
   std::string no_factors_;                  ///< why, where workers do not compute alike
-  std::optional<MeasuredPlan> measured_;  ///< in the I/O thread, where the plan is made
-  comm::Plan plan_;                       ///< before all are prepared: provisional
+  std::optional<MeasuredPlan> measured_;    ///< in the I/O thread, where the plan is made
+  comm::Plan plan_;                         ///< before all are prepared: provisional
   RunDirectory directory_;
   Json job_message_;
   PublishedPlan published_;
@@ -109,8 +111,7 @@ class ClusterRun final : public comm::CoordinatorHost {
 
   Mutex mutex_;
   Json tensor_list_ GUARDED_BY(mutex_);
-  std::shared_ptr<TensorStore> incoming_;  ///< in the I/O thread: the checkpoint that comes in
-  uint64_t incoming_step_ = UINT64_MAX;
+  comm::CheckpointIntake<TensorStore> intake_;  ///< in the I/O thread
   bool drifted_ = false;  ///< in the I/O thread: nobody knows whose state is right
 
   net::Choices choices_;

@@ -62,6 +62,9 @@ void TrainConfig::describe(Fields& fields) {
   fields.integer("test_every", test_every, at_least(0), "steps between tests; 0: at the end only");
   fields.integer("checkpoint_every", checkpoint_every, at_least(0),
                  "steps between checkpoints; 0: at the end only");
+  fields.integer("keep_checkpoints", keep_checkpoints, at_least(0),
+                 "checkpoints that stay: the newest so many, and the one with the best test "
+                 "accuracy; 0: all");
   fields.integer("log_every", log_every, at_least(1), "steps between lines of metrics.jsonl");
 }
 
@@ -189,6 +192,7 @@ Json decisive(const JobConfig& config, const Json& network) {
     if (dataset.contains("transform")) dataset["transform"].erase("mean_image");
   }
   json["data"].erase("loader_threads");
+  json["train"].erase("keep_checkpoints");
   json["device"].erase("threads");
   json["device"].erase("choices");
   for (const char* key :

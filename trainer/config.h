@@ -28,6 +28,7 @@ struct TrainConfig {
   int64_t seed = 1;
   int64_t test_every = 0;        ///< steps; 0: at the end only
   int64_t checkpoint_every = 0;  ///< steps; 0: at the end only
+  int64_t keep_checkpoints = 0;  ///< the newest so many, and the best; 0: all
   int64_t log_every = 20;        ///< steps
 
   void describe(Fields& fields);

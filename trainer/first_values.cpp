@@ -39,9 +39,7 @@ std::vector<PlacedTensor> first_values(const Json& list, const Checkpoint* resum
     report_match(weights, load_weights(weights, tensors), log);
   std::vector<PlacedTensor> values;
   for (uint32_t place = 0; place < known.size(); ++place)
-    if (known[place])
-      values.push_back({place, std::make_shared<const std::vector<float>>(
-                                   std::move(store.entries()[place].values))});
+    if (known[place]) values.push_back({place, store.entries()[place].payload()});
   return values;
 }
 

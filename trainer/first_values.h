@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/transport.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "trainer/checkpoint.h"
@@ -14,7 +15,7 @@ namespace poseidon::trainer {
 /// A tensor's values, by its place in a tensor_list().
 struct PlacedTensor {
   uint32_t place = 0;
-  std::shared_ptr<const std::vector<float>> values;
+  comm::Payload values;
 };
 
 /// The values that workers do not make themselves from the seed: those of a checkpoint, or of a

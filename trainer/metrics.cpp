@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "core/error.h"
 #include "core/json.h"
 
 namespace poseidon::trainer {
@@ -103,28 +104,37 @@ void Metrics::write_line(const StepReport& report) {
   const double rate = window_.samples_per_second(options_.global_batch);
   const double epoch = static_cast<double>(report.step * options_.global_batch) /
                        static_cast<double>(options_.epoch_samples);
-  lines_.append(Json{{"type", "train"},
-                     {"step", report.step},
-                     {"epoch", epoch},
-                     {"loss", report.loss},
-                     {"top1", report.top1},
-                     {"learning_rate", report.learning_rate},
-                     {"samples_per_second", rate},
-                     {"compute_ms", window_.times.compute_ms / steps},
-                     {"wait_ms", window_.times.wait_ms() / steps},
-                     {"data_wait_ms", window_.times.data_wait_ms / steps},
-                     {"sum_wait_ms", window_.times.sum_wait_ms / steps},
-                     {"ps_bytes", window_.ps_bytes / steps},
-                     {"sfb_bytes", window_.sfb_bytes / steps}}
-                    .dump() +
-                "\n");
+  const Json line{{"type", "train"},
+                  {"step", report.step},
+                  {"epoch", epoch},
+                  {"loss", report.loss},
+                  {"top1", report.top1},
+                  {"learning_rate", report.learning_rate},
+                  {"samples_per_second", rate},
+                  {"compute_ms", window_.times.compute_ms / steps},
+                  {"wait_ms", window_.times.wait_ms() / steps},
+                  {"data_wait_ms", window_.times.data_wait_ms / steps},
+                  {"sum_wait_ms", window_.times.sum_wait_ms / steps},
+                  {"ps_bytes", window_.ps_bytes / steps},
+                  {"sfb_bytes", window_.sfb_bytes / steps}};
   const Scalar scalars[] = {{"train/loss", report.loss},
                             {"train/top1", report.top1},
                             {"train/learning_rate", report.learning_rate},
                             {"train/samples_per_second", rate}};
-  events_.add(report.step, seconds_since_1970(), scalars);
+  append(line, scalars);
   if (!console_.live()) console_.info(progress_line(report));
   window_ = {};
+}
+
+void Metrics::append(const Json& line, std::span<const Scalar> scalars) {
+  try {
+    options_.before_writing();
+    lines_.append(line.dump() + "\n");
+    events_.add(line.at("step").get<int64_t>(), seconds_since_1970(), scalars);
+  } catch (const RunError& error) {
+    if (!warned_) console_.warning(text(error.what(), "; lines of metrics will be missing"));
+    warned_ = true;
+  }
 }
 
 std::string Metrics::progress_line(const StepReport& report) const {
@@ -139,17 +149,11 @@ std::string Metrics::progress_line(const StepReport& report) const {
 }
 
 void Metrics::tested(int64_t step, const TestResult& result) {
-  lines_.append(Json{{"type", "test"},
-                     {"step", step},
-                     {"loss", result.loss},
-                     {"top1", result.top1},
-                     {"top5", result.top5},
-                     {"samples", result.samples}}
-                    .dump() +
-                "\n");
+  const Json line{{"type", "test"},      {"step", step},        {"loss", result.loss},
+                  {"top1", result.top1}, {"top5", result.top5}, {"samples", result.samples}};
   const Scalar scalars[] = {
       {"test/loss", result.loss}, {"test/top1", result.top1}, {"test/top5", result.top5}};
-  events_.add(step, seconds_since_1970(), scalars);
+  append(line, scalars);
   console_.info(
       formatted("step %lld: test loss %.4f, accuracy %.2f %% (top 5: %.2f %%) of %lld "
                 "samples in %.1f s",

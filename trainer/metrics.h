@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "trainer/console.h"
@@ -20,11 +22,14 @@ class Metrics {
     int64_t log_every = 1;
     int64_t global_batch = 1;
     int64_t epoch_samples = 1;
+    /// Called before lines are written; throws RunError when they must not be.
+    std::function<void()> before_writing = [] {};
   };
 
   /// A run that goes on keeps the lines of metrics.jsonl up to the step it goes on from.
   Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
 
+  // A line that cannot be written is told of once, and the run goes on.
   /// `last`: the run ends here, so the step is written whatever its number.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
@@ -41,12 +46,14 @@ class Metrics {
     double samples_per_second(int64_t batch) const;
   };
   void write_line(const StepReport& report);
+  void append(const Json& line, std::span<const Scalar> scalars);
   std::string progress_line(const StepReport& report) const;
 
   Options options_;
   Console& console_;
   AppendFile lines_;
   EventFile events_;
+  bool warned_ = false;  ///< of lines that could not be written
   Window window_, whole_;
   std::chrono::steady_clock::time_point shown_{};
 };

@@ -116,6 +116,7 @@ net::Choices Run::choices() const {
 }
 
 void Run::begin() {
+  directory_.make();
   engine_.net().initialize(static_cast<uint64_t>(job_.config.train.seed));
   if (resumed_ != nullptr) go_on_from_checkpoint();
   if (!options_.weights.empty() && resumed_ == nullptr)
@@ -163,7 +164,8 @@ Json Run::go() {
                    .steps_done = steps_done_,
                    .log_every = job_.config.train.log_every,
                    .global_batch = job_.config.global_batch(),
-                   .epoch_samples = train_data_.dataset->size()},
+                   .epoch_samples = train_data_.dataset->size(),
+                   .before_writing = [this] { directory_.check_lock(); }},
                   console_);
   try {
     train_to_the_end(loop, metrics);
@@ -174,7 +176,7 @@ Json Run::go() {
   console_.finish();
   if (options_.trace) write_own_trace();
   Json result = summary(loop, metrics);
-  directory_.write("summary.json", result);
+  directory_.write_or_warn("summary.json", result, console_);
   return result;
 }
 
@@ -183,6 +185,7 @@ void Run::train_to_the_end(TrainingLoop& loop, Metrics& metrics) {
   const auto due = [&](int64_t every) { return every > 0 && loop.steps_done() % every == 0; };
   while (loop.steps_done() < last_step_ && !stopped()) {
     last_report_ = loop.step();
+    directory_.keep();
     const bool last = last_report_.step == last_step_ || stopped();
     metrics.trained(last_report_, last);
     if (last) break;
@@ -229,8 +232,10 @@ void Run::checkpoint(TrainingLoop& loop) {
                                        .plan = comm::to_json(plan_),
                                        .dataset = train_data_.dataset->fingerprint(),
                                        .in_flight = sums_.steps()},
-                                      tensors_);
+                                      tensors_, {.may_write = [this] { directory_.check_lock(); }});
   checkpoint_step_ = loop.steps_done();
+  directory_.keep();
+  prune_checkpoints(directory_.path(), job_.config.train.keep_checkpoints);
 }
 
 std::string Run::last_checkpoint_text() const {
@@ -257,6 +262,7 @@ Json Run::summary(const TrainingLoop& loop, const Metrics& metrics) {
             {"bytes_received", 0},
             {"wall_seconds", seconds_since(start_)},
             {"weights_sha256", weights_sha256(tensors_)},
+            {"state_sha256", state_sha256(tensors_, sums_.steps())},
             {"workers", job_.config.cluster.workers},
             {"servers", job_.config.cluster.servers},
             {"device", job_.config.device.type},

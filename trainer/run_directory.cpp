@@ -9,7 +9,26 @@ namespace poseidon::trainer {
 
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(fs::path path, bool resumed) : path_(std::move(path)) {
+namespace {
+
+/// What writers of files that appear whole have left when they were killed.
+void remove_half_done(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".tmp") fs::remove(entry.path(), ignored);
+}
+
+/// The uppermost folder on the way to `path` that is not there; "" when all are.
+fs::path uppermost_missing(fs::path path) {
+  fs::path missing;
+  for (path = fs::absolute(path); !fs::exists(path); path = path.parent_path()) missing = path;
+  return missing;
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(fs::path path, bool resumed)
+    : path_(std::move(path)), resumed_(resumed) {
   std::error_code failure;
   if (fs::exists(path_) && !fs::is_directory(path_))
     throw ConfigError("--output " + path_.string() + ": is a file, expected a folder");
@@ -18,12 +37,50 @@ RunDirectory::RunDirectory(fs::path path, bool resumed) : path_(std::move(path))
                       ": is not empty; name another folder, or go on "
                       "with the run in it by --resume " +
                       path_.string());
+}
+
+RunDirectory::~RunDirectory() {
+  if (kept_ || resumed_ || !lock_) return;
+  std::error_code ignored;
+  if (!made_.empty()) {
+    fs::remove_all(path_, ignored);
+    // Folders above it that were made for it, unless somebody else uses them too.
+    for (fs::path above = fs::absolute(path_); above != made_ && !ignored;) {
+      above = above.parent_path();
+      fs::remove(above, ignored);
+    }
+    return;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored))
+    fs::remove_all(entry.path(), ignored);
+}
+
+void RunDirectory::make() {
+  std::error_code failure;
+  const fs::path missing = uppermost_missing(path_);
   fs::create_directories(checkpoints(), failure);
   if (failure) throw RunError(checkpoints().string() + ": cannot be made: " + failure.message());
+  lock_.emplace(path_);
+  made_ = missing;
+  remove_half_done(path_);
+  remove_half_done(checkpoints());
+}
+
+void RunDirectory::check_lock() const {
+  if (lock_) lock_->check();
 }
 
 void RunDirectory::write(const char* file, const Json& json) const {
+  check_lock();
   write_file(path_ / file, json.dump(2) + "\n");
+}
+
+void RunDirectory::write_or_warn(const char* file, const Json& json, Log& log) const {
+  try {
+    write(file, json);
+  } catch (const RunError& error) {
+    log.warning(error.what());
+  }
 }
 
 void RunDirectory::write_config(const Job& job) const {
@@ -63,7 +120,7 @@ RunDirectory open_run_directory(const fs::path& output, const fs::path& resume,
                         : !resumed.empty() ? resumed
                                            : default_run_directory(name);
   std::error_code failure;
-  return {path, !resumed.empty() && fs::equivalent(path, resumed, failure)};
+  return RunDirectory(path, !resumed.empty() && fs::equivalent(path, resumed, failure));
 }
 
 fs::path default_run_directory(const std::string& name) {

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "core/json.h"
+#include "core/log.h"
 #include "trainer/job.h"
+#include "trainer/run_lock.h"
 
 namespace poseidon::trainer {
 
@@ -15,8 +19,20 @@ inline constexpr const char* kClassesFile = "classes.json";
 /// traffic.json, metrics.jsonl, summary.json, the TensorBoard file and checkpoints/.
 class RunDirectory {
  public:
-  /// Makes the folder. One that is not empty is refused with ConfigError unless `resumed`.
+  /// Only looks. A folder that is not empty is refused with ConfigError unless `resumed`.
   RunDirectory(std::filesystem::path path, bool resumed);
+  /// A folder that make() made for a run that did not begin is removed.
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  /// Makes the folder, locks it, and removes what a killed writer has left half done. Throws
+  /// ConfigError when another process writes there, RunError when it cannot be made.
+  void make();
+  /// The run has begun: the folder stays, however it ends.
+  void keep() { kept_ = true; }
+  /// Throws RunError when another process has gone on with this run.
+  void check_lock() const;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
@@ -24,9 +40,14 @@ class RunDirectory {
   /// The resolved job beside a copy of its network: a job file that can be run again.
   void write_config(const Job& job) const;
   void write(const char* file, const Json& json) const;
+  /// The same at the end of a run: what cannot be written is told of, and not more.
+  void write_or_warn(const char* file, const Json& json, Log& log) const;
 
  private:
   std::filesystem::path path_;
+  bool resumed_ = false, kept_ = false;
+  std::filesystem::path made_;  ///< the uppermost folder that was not there before; "": none
+  std::optional<RunLock> lock_;
 };
 
 /// The run directory that "--resume" names, itself or by one of its checkpoints; "" for a
@@ -37,8 +58,8 @@ std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file)
 /// ConfigError that says what is missing.
 std::filesystem::path job_file_of(const std::filesystem::path& run_or_file);
 
-/// The run directory that is asked for, made: `output`, else the one that `resume` names, which is
-/// gone on with, else a new one for a job called `name`.
+/// The run directory that is asked for: `output`, else the one that `resume` names, which is gone
+/// on with, else a new one for a job called `name`.
 RunDirectory open_run_directory(const std::filesystem::path& output,
                                 const std::filesystem::path& resume, const std::string& name);
 

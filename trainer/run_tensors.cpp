@@ -94,9 +94,14 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
     refuse(tensors.sums[static_cast<size_t>(place)]);
 }
 
+void check_weights_file(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file))
+    throw ConfigError("--weights " + file.string() + ": no such file");
+  const SafetensorsFile opened(file);
+}
+
 MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors) {
-  if (!std::filesystem::exists(path))
-    throw ConfigError("--weights " + path.string() + ": no such file");
+  check_weights_file(path);
   const SafetensorsFile file = opened_for_user([&] { return SafetensorsFile(path); });
   MatchReport match;
   for (const NamedTensor& tensor : tensors.weights) {

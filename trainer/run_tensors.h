@@ -32,6 +32,9 @@ struct MatchReport {
 /// others stay as they are. Throws ConfigError when none matches, RunError for a damaged file.
 MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors);
 
+/// Throws ConfigError when there is no such file, RunError when it is no safetensors file.
+void check_weights_file(const std::filesystem::path& file);
+
 /// Tells what did not match, or that all did.
 void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log);
 

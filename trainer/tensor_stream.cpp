@@ -1,8 +1,8 @@
 #include "trainer/tensor_stream.h"
 
+#include <algorithm>
+
 #include "comm/plan.h"
-#include "comm/slices.h"
-#include "core/digest.h"
 #include "core/error.h"
 #include "core/fields.h"
 
@@ -31,7 +31,7 @@ void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPlace& plac
     count *= extent;
   }
   entry.shape = Shape(std::span<const int64_t>(extents));
-  entry.values.resize(static_cast<size_t>(count));
+  entry.memory = std::make_shared_for_overwrite<float[]>(static_cast<size_t>(count));
 }
 
 /// Appends the tensors that stand under `key`.
@@ -77,10 +77,10 @@ RunTensors TensorStore::tensors() {
     NamedTensor tensor{
         .name = entry.name,
         .shape = entry.shape,
-        .get = [&entry](std::span<float> out) { std::ranges::copy(entry.values, out.begin()); },
+        .get = [&entry](std::span<float> out) { std::ranges::copy(entry.values(), out.begin()); },
         .set =
             [&entry](std::span<const float> values) {
-              std::ranges::copy(values, entry.values.begin());
+              std::ranges::copy(values, entry.values().begin());
             }};
     if (i < first_sum)
       (i < weights_ ? tensors.weights : tensors.optimizer).push_back(std::move(tensor));
@@ -91,18 +91,10 @@ RunTensors TensorStore::tensors() {
   return tensors;
 }
 
-comm::Placement TensorStore::place(const comm::FrameHeader& header) {
-  if (header.kind != comm::FrameKind::kTensor || header.key >= entries_.size())
-    return comm::Placement::refused(text("sent a ", comm::name_of(header.kind), " frame with key ",
-                                         header.key, ", expected one of ", entries_.size(),
-                                         " tensors"));
-  const std::span<std::byte> memory =
-      std::as_writable_bytes(std::span(entries_[header.key].values));
-  if (!comm::is_slice_of(header, memory.size()))
-    return comm::Placement::refused(text("sent ", header.length, " bytes at ", header.offset,
-                                         " of \"", entries_[header.key].name, "\", which has ",
-                                         memory.size()));
-  return comm::Placement::into(memory.subspan(header.offset, header.length));
+std::vector<std::span<std::byte>> TensorStore::memory() const {
+  std::vector<std::span<std::byte>> memory;
+  for (const Entry& entry : entries_) memory.push_back(std::as_writable_bytes(entry.values()));
+  return memory;
 }
 
 Json tensor_list(const RunTensors& tensors) {
@@ -116,30 +108,12 @@ Json tensor_list(const RunTensors& tensors) {
           {"sum_steps", tensors.sums.size()}};
 }
 
-void send_tensor(uint32_t place, uint64_t step, uint32_t view,
-                 std::shared_ptr<const std::vector<float>> values, const SendSlice& send) {
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(*values));
-  for (uint64_t slice = 0; slice < comm::slices_of(bytes.size()); ++slice) {
-    const uint64_t length = comm::slice_length(bytes.size(), slice);
-    send({.kind = comm::FrameKind::kTensor,
-          .view = view,
-          .step = step,
-          .key = place,
-          .offset = slice * comm::kSliceBytes,
-          .length = length},
-         {bytes.subspan(slice * comm::kSliceBytes, length), values});
-  }
-}
-
-std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight) {
-  std::vector<int64_t> digests;
-  std::vector<float> values;
-  for (const NamedTensor* tensor : in_order(tensors, in_flight)) {
-    values.resize(tensor->count());
-    tensor->get(values);
-    digests.push_back(crc32c(std::as_bytes(std::span(values))));
-  }
-  return digests;
+void SentCheckpoint::describe(Fields& fields) {
+  fields.integer("number", number, between(0, UINT32_MAX), "", Presence::kRequired);
+  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "",
+                 Presence::kRequired);
+  fields.integers("digest", digest, between(0, UINT32_MAX), "CRC-32C by tensor",
+                  Presence::kRequired);
 }
 
 }  // namespace poseidon::trainer

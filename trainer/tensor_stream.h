@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/outlet.h"
 #include "comm/transport.h"
+#include "core/fields.h"
 #include "core/json.h"
 #include "trainer/checkpoint.h"
 
@@ -21,18 +21,22 @@ class TensorStore {
   struct Entry {
     std::string name;
     Shape shape;
-    std::vector<float> values;
+    std::shared_ptr<float[]> memory;  ///< not set: the system gives it as it is written to
+
+    std::span<float> values() const { return {memory.get(), static_cast<size_t>(shape.count())}; }
+    /// The same as it is sent.
+    comm::Payload payload() const { return {std::as_bytes(values()), memory}; }
   };
 
-  /// Empty tensors like these, from the JSON that tensor_list() made. Throws ConfigError.
+  /// Tensors like these, from the JSON that tensor_list() made. Throws ConfigError.
   explicit TensorStore(const Json& list);
 
   std::vector<Entry>& entries() { return entries_; }
   /// The same as files know them. The store must outlive the result.
   RunTensors tensors();
 
-  /// Where the body of a tensor frame goes; header.key is the tensor's place in the list.
-  comm::Placement place(const comm::FrameHeader& header);
+  /// For a comm::TensorIntake.
+  std::vector<std::span<std::byte>> memory() const;
 
  private:
   std::vector<Entry> entries_;
@@ -44,12 +48,20 @@ class TensorStore {
 /// "optimizer": [...], "sums": [...], "sum_steps": 1}, in the order of in_order().
 Json tensor_list(const RunTensors& tensors);
 
-/// Sends one tensor in slices.
-using SendSlice = std::function<void(const comm::FrameHeader&, comm::Payload)>;
-void send_tensor(uint32_t place, uint64_t step, uint32_t view,
-                 std::shared_ptr<const std::vector<float>> values, const SendSlice& send);
+/// Coordinator to the worker that has sent the checkpoint of a step: it is written.
+struct WrittenNote {
+  static constexpr const char* kAbout = "written";
+  void describe(Fields&) {}
+};
 
-/// CRC-32C of each tensor in canonical order, the sums of `in_flight` steps included.
-std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
+/// What a worker says when it has sent a checkpoint: the content of its note.
+struct SentCheckpoint {
+  static constexpr const char* kAbout = "checkpoint";
+  int64_t number = 0;           ///< by which it counts its checkpoints, as their frames do
+  int64_t in_flight = 0;        ///< of how many steps it carries sums
+  std::vector<int64_t> digest;  ///< tensor_digests()
+
+  void describe(Fields& fields);
+};
 
 }  // namespace poseidon::trainer

@@ -1,6 +1,7 @@
 #include <atomic>
 
 #include "comm/member.h"
+#include "comm/tensor_intake.h"
 #include "core/error.h"
 #include "trainer/computation.h"
 #include "trainer/device_note.h"
@@ -12,7 +13,9 @@
 #include "trainer/member_options.h"
 #include "trainer/progress.h"
 #include "trainer/run.h"
+#include "trainer/run_lock.h"
 #include "trainer/run_tensors.h"
+#include "trainer/send_window.h"
 #include "trainer/step_message.h"
 #include "trainer/survivor_checkpoint.h"
 #include "trainer/sync_plan.h"
@@ -23,6 +26,8 @@ namespace poseidon::trainer {
 
 namespace {
 
+/// Of a checkpoint, copied and not yet sent.
+constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
 constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
 /// With the computing thread when the job has failed or is over; more where steps are long.
 constexpr auto kPatienceWithComputing = std::chrono::milliseconds(5000);
@@ -48,6 +53,9 @@ class WorkerRun final : public comm::MemberHost {
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId) override {}
   void noted(const comm::Note& note) override;
+  void expect_values(const comm::Note& note);
+  void take(int64_t step, const ClockNote& clock);
+  void take(int64_t step, const WrittenNote&);
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
@@ -66,6 +74,7 @@ class WorkerRun final : public comm::MemberHost {
   void agree(int64_t step);
   void test(int64_t step);
   void send_checkpoint(int64_t step);
+  void send_tensors(int64_t step, uint32_t number, int64_t in_flight);
   template <class Content>
   void tell(const Content& content, int64_t step = 0);
   void tell_step(StepReport report);
@@ -81,7 +90,8 @@ class WorkerRun final : public comm::MemberHost {
 
   const MemberOptions& options_;
   Log& log_;
-  EndWatch end_watch_;  ///< over when all else is
+  const std::string run_lock_;  ///< of a child: its parent's, as it was when this began
+  EndWatch end_watch_;          ///< over when all else is
   std::atomic<int64_t> longest_step_ms_ = 0;
   ProgressReporter progress_;
   Inbox inbox_;
@@ -102,17 +112,19 @@ class WorkerRun final : public comm::MemberHost {
   std::atomic<Computation*> live_ = nullptr;  ///< the same, as the I/O thread may see it
   std::unique_ptr<TensorStore> values_;       ///< first values that the coordinator sends
   std::vector<int64_t> values_wanted_;
-  uint64_t value_bytes_due_ = 0;  ///< in the I/O thread
-  bool values_expected_ = false;  ///< in the I/O thread
-  SchemeBytes told_bytes_;        ///< in the I/O thread
-  int64_t stopped_step_ = -1;     ///< as it has told after a loss; in the I/O thread
-  bool began_ = false;            ///< the first step
-  int64_t agreed_step_ = -1, tested_step_ = -1, saved_step_ = -1;
+  std::optional<comm::TensorIntake> values_intake_;  ///< of those wanted; in the I/O thread
+  SchemeBytes told_bytes_;                           ///< in the I/O thread
+  int64_t stopped_step_ = -1;  ///< as it has told after a loss; in the I/O thread
+  bool began_ = false;         ///< the first step
+  SendWindow window_{kMostBytesOnTheWay};
+  int64_t agreed_step_ = -1, tested_step_ = -1, sent_step_ = -1;
+  int64_t checkpoints_sent_ = 0;
 };
 
 WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
     : options_(options),
       log_(log),
+      run_lock_(RunLock::words_in(options.run_directory)),
       end_watch_(options.abandon),
       progress_([this](const comm::Progress& progress) {
         transport_->post([this, progress] { member_->progress(progress); });
@@ -180,8 +192,8 @@ void WorkerRun::started(uint64_t) {
 
 comm::Placement WorkerRun::place(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator)
-    return values_expected_ ? values_->place(header)
-                            : comm::Placement::refused("sent a tensor that was not asked for");
+    return values_intake_ ? values_intake_->place(header)
+                          : comm::Placement::refused("sent a tensor that was not asked for");
   Computation* live = live_;
   if (live == nullptr || !live->exchange.is_open())
     return comm::Placement::refused("sent numbers before the job began");
@@ -195,30 +207,39 @@ void WorkerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
     if (flow_trace_) flow_trace_->arrived(from, header);
     return live_.load()->exchange.numbers().received(from, header);
   }
-  if ((value_bytes_due_ -= header.length) == 0)
-    inbox_.post([this] { guarded([this] { take_values(); }); });
+  values_intake_->received();
+  if (values_intake_->complete()) inbox_.post([this] { guarded([this] { take_values(); }); });
 }
 
 void WorkerRun::noted(const comm::Note& note) {
-  if (note.about != "values")
-    return dispatch<ClockNote>(
-        note, [&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); });
-  if (values_ == nullptr || values_expected_)
+  if (note.about == "values") return expect_values(note);
+  dispatch<ClockNote, WrittenNote>(note, [&](const auto& content) { take(note.step, content); });
+}
+
+void WorkerRun::take(int64_t, const ClockNote& clock) {
+  member_->note(write_note(clock_answer(clock)));
+}
+
+void WorkerRun::take(int64_t step, const WrittenNote&) { window_.written(step); }
+
+/// Throws ConfigError when there are no such tensors.
+void WorkerRun::expect_values(const comm::Note& note) {
+  if (values_ == nullptr || values_intake_)
     throw ConfigError("first values are sent once, after the plan");
   std::vector<int64_t> places;
   read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
     fields.integers("tensors", places, at_least(0), "", Presence::kRequired);
   });
-  uint64_t bytes = 0;
+  const std::vector<std::span<std::byte>> memory = values_->memory();
+  std::vector<std::span<std::byte>> wanted(memory.size());
   for (int64_t place : places) {
-    if (static_cast<size_t>(place) >= values_->entries().size())
-      throw ConfigError(text("first values of tensor ", place, ", which the job has not"));
-    bytes += values_->entries()[static_cast<size_t>(place)].values.size() * sizeof(float);
+    if (static_cast<size_t>(place) >= memory.size())
+      throw ConfigError(text("expected one of ", memory.size(), " tensors, got ", place));
+    wanted[static_cast<size_t>(place)] = memory[static_cast<size_t>(place)];
   }
   values_wanted_ = places;
-  value_bytes_due_ = bytes;
-  values_expected_ = true;
-  if (bytes == 0) inbox_.post([this] { guarded([this] { take_values(); }); });
+  values_intake_.emplace(std::move(wanted));
+  if (values_intake_->complete()) inbox_.post([this] { guarded([this] { take_values(); }); });
 }
 
 int64_t WorkerRun::offer_halt() {
@@ -245,6 +266,7 @@ void WorkerRun::failed(const comm::Loss& loss, bool alone) {
     live->exchange.lose(loss.message());
     live->limit.end();
   }
+  window_.end();
   must_end_soon("the job has failed, and its computing did not cease");
   inbox_.post([this, loss, alone] { end_after(loss, alone); });
 }
@@ -254,8 +276,12 @@ void WorkerRun::save(int64_t step) {
     throw ConfigError(text("it asks for a checkpoint of step ", step,
                            " in place of this worker's last complete one"));
   inbox_.post([this, step] {
-    send_checkpoint(step);
-    transport_->post([this, step] { member_->saved(step); });
+    try {
+      send_checkpoint(step);
+      transport_->post([this, step] { member_->saved(step); });
+    } catch (const JobLost&) {
+      // Dismissed meanwhile.
+    }
   });
 }
 
@@ -266,6 +292,7 @@ void WorkerRun::dismissed() {
     live->exchange.lose("dismissed by the coordinator");
     live->limit.end();
   }
+  window_.end();
   inbox_.post([this] { over(loss_ ? end_of(*loss_) : MemberEnd::kDone); });
 }
 
@@ -319,12 +346,13 @@ void WorkerRun::take_values() {
   const int64_t in_flight = published_.in_flight;
   const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors, in_flight);
   for (int64_t place : values_wanted_)
-    tensors[static_cast<size_t>(place)]->set(values_->entries()[static_cast<size_t>(place)].values);
+    tensors[static_cast<size_t>(place)]->set(
+        values_->entries()[static_cast<size_t>(place)].values());
   const std::vector<int64_t> digests = tensor_digests(computation_->tensors, in_flight);
   const bool meets_workers = !factored_layers(plan_).empty();
   progress_.waits("its peers");
   transport_->post([this, digests, meets_workers] {
-    values_expected_ = false;
+    values_intake_.reset();
     values_.reset();
     computation_->exchange.open(member_->view(),
                                 flow_trace_ ? static_cast<comm::Outlet&>(*flow_trace_) : *member_);
@@ -362,6 +390,10 @@ void WorkerRun::train_to_the_end() {
   agree(step);
   send_checkpoint(step);
   if (!computation_->limit.halted()) test(step);
+  if (rank_ == 0) {
+    progress_.waits("the last checkpoint to be written");
+    window_.wait_until_written();
+  }
   tell_traffic();
   if (published_.trace) tell_trace();
   transport_->post([this, step] { member_->finished(step); });
@@ -400,26 +432,42 @@ void WorkerRun::test(int64_t step) {
 
 /// Worker 0 has what the others have; after a loss it is whoever is asked.
 void WorkerRun::send_checkpoint(int64_t step) {
-  if ((rank_ != 0 && !loss_) || saved_step_ == step) return;
-  saved_step_ = step;
+  if ((rank_ != 0 && !loss_) || sent_step_ == step) return;
+  progress_.waits("the checkpoint before to be written");
+  window_.begin(step);
+  sent_step_ = step;
   const int64_t in_flight = computation_->sums.steps();
   refuse_non_finite(computation_->tensors, in_flight, step);
+  const int64_t number = ++checkpoints_sent_;
+  send_tensors(step, static_cast<uint32_t>(number), in_flight);
+  SentCheckpoint sent{.number = number,
+                      .in_flight = in_flight,
+                      .digest = tensor_digests(computation_->tensors, in_flight)};
+  transport_->post(
+      [this, note = write_note(std::move(sent), step)] { member_->note_after_bulk(note); });
+}
+
+/// Tensor by tensor: there is not room for a copy of all.
+void WorkerRun::send_tensors(int64_t step, uint32_t number, int64_t in_flight) {
   const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors, in_flight);
   for (uint32_t place = 0; place < tensors.size(); ++place) {
-    auto values = std::make_shared<std::vector<float>>(tensors[place]->count());
-    tensors[place]->get(*values);
+    const size_t count = tensors[place]->count();
+    std::shared_ptr<float[]> memory = window_.lend(count);
+    const std::span values(memory.get(), count);
+    tensors[place]->get(values);
     progress_.sign("sending a checkpoint", place, static_cast<int64_t>(tensors.size()), "tensors");
-    transport_->post([this, place, step, values = std::move(values)] {
-      send_tensor(place, static_cast<uint64_t>(step), member_->view(), values,
-                  [this](const comm::FrameHeader& header, comm::Payload payload) {
-                    member_->send_to_coordinator(header, std::move(payload));
-                  });
+    comm::Payload tensor{std::as_bytes(values), std::move(memory)};
+    transport_->post([this, place, step, number, tensor = std::move(tensor)] {
+      comm::send_tensor({.view = member_->view(),
+                         .step = static_cast<uint64_t>(step),
+                         .key = place,
+                         .chunk = number},
+                        tensor,
+                        [this](const comm::FrameHeader& header, const comm::Payload& payload) {
+                          member_->send_to_coordinator(header, payload);
+                        });
     });
   }
-  transport_->post([this, step, in_flight] {
-    member_->note_after_bulk(
-        {.about = "checkpoint", .step = step, .content = {{"sums_in_flight", in_flight}}});
-  });
 }
 
 template <class Content>
@@ -458,6 +506,8 @@ void WorkerRun::tell_trace() {
 void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   end_watch_.rest();
+  sent_step_ = -1;
+  window_.begin_anew();
   log_.warning(loss.message());
   int64_t step = published_.first_step;
   if (computation_ != nullptr) {
@@ -485,6 +535,9 @@ void WorkerRun::save_alone(int64_t step) {
   if (computation_ == nullptr || options_.run_directory.empty() || step == 0) return;
   // A step before the first of this run: only sums that are given up would lead on from it.
   if (step < published_.first_step) return;
+  if (RunLock::words_in(options_.run_directory) != run_lock_)
+    return log_.warning(options_.run_directory.string() +
+                        ": it is gone, or another run writes there");
   const auto folder = options_.run_directory / "checkpoints";
   try {
     const RunState state =

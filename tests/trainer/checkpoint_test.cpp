@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "core/digest.h"
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
@@ -177,4 +179,37 @@ TEST_CASE("where there is no checkpoint, that is said") {
 TEST_CASE("the digest of the weights is of the parameters alone, as fp32") {
   Memory memory;
   CHECK(weights_sha256(memory.tensors()) == sha256_hex(std::as_bytes(std::span(memory.weight))));
+}
+
+TEST_CASE("a checkpoint gets its name when what is read back is what it holds") {
+  const TinyJob folder;
+  Memory memory;
+  RunTensors tensors = memory.tensors();
+  int calls = 0;
+  tensors.optimizer[0].get = [&calls](std::span<float> out) {
+    std::ranges::fill(out, static_cast<float>(++calls));  // other values each time it is asked
+  };
+  const std::string error =
+      error_of<RunError>([&] { write_checkpoint(folder.folder, state_of(3), tensors); });
+  CHECK(error.starts_with((folder.folder / "step-3.state").string() +
+                          ": what was written of \"a.weight.velocity\" is not what is read back"));
+  CHECK(!fs::exists(folder.folder / "step-3.state"));
+  CHECK(!fs::exists(folder.folder / "step-3.safetensors"));
+  CHECK(!fs::exists(folder.folder / "step-3.safetensors.tmp"));
+}
+
+TEST_CASE("the digest of the state covers statistics, optimizer state and sums in flight") {
+  Memory memory;
+  const RunTensors tensors = memory.tensors();
+  const std::string weights = weights_sha256(tensors);
+  std::vector<std::string> seen{state_sha256(tensors, 1)};
+  for (std::vector<float>* values : {&memory.mean, &memory.velocity, &memory.older_sum}) {
+    values->back() += 1;
+    CHECK(weights_sha256(tensors) == weights);
+    seen.push_back(state_sha256(tensors, 1));
+  }
+  memory.newer_sum.back() += 1;
+  CHECK(state_sha256(tensors, 1) == seen.back());  // it is not in flight
+  std::ranges::sort(seen);
+  CHECK(std::ranges::adjacent_find(seen) == seen.end());
 }

@@ -1,0 +1,156 @@
+#include "trainer/cluster_checkpoints.h"
+
+#include <doctest/doctest.h>
+
+#include <future>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/cluster_exchange.h"
+#include "trainer/send_window.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+const Json kList{{"parameters", 1},
+                 {"weights", {{{"name", "a.weight"}, {"shape", {2, 3}}}}},
+                 {"optimizer", {{{"name", "a.weight.velocity"}, {"shape", {2, 3}}}}},
+                 {"sums", Json::array()},
+                 {"sum_steps", 0}};
+
+/// A run directory, and the checkpoints of a job that come in.
+struct Run {
+  Run() { directory.make(); }
+
+  std::shared_ptr<TensorStore> store(float value) const {
+    auto made = std::make_shared<TensorStore>(kList);
+    for (TensorStore::Entry& entry : made->entries()) std::ranges::fill(entry.values(), value);
+    return made;
+  }
+  static std::vector<int64_t> digest_of(const std::shared_ptr<TensorStore>& store) {
+    return tensor_digests(store->tensors(), 0);
+  }
+  void take(uint16_t worker, int64_t step, float value) {
+    const auto sent = store(value);
+    checkpoints.take(worker, step, sent, {.number = 1, .digest = digest_of(sent)});
+  }
+  bool has(int64_t step) const {
+    return fs::exists(directory.checkpoints() / text("step-", step, ".state"));
+  }
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(directory.checkpoints()), {}));
+  }
+
+  const TinyJob job;
+  RunDirectory directory{job.folder / "run", false};
+  std::vector<std::pair<uint16_t, int64_t>> told;
+  ClusterCheckpoints checkpoints{
+      directory, 0,
+      [](int64_t step) {
+        return RunState{.step = step, .config_hash = "", .config = Json::object(), .dataset = ""};
+      },
+      [this](uint16_t worker, int64_t step) { told.emplace_back(worker, step); }};
+};
+
+}  // namespace
+
+TEST_CASE("a worker's checkpoint is written when all workers agree on what is in it") {
+  Run run;
+  run.take(0, 4, 1);
+  CHECK(run.files() == 0);
+  CHECK(run.told.empty());
+  run.checkpoints.agreed(4, Run::digest_of(run.store(1)));
+  CHECK(run.has(4));
+  CHECK(run.checkpoints.saved_step() == 4);
+  CHECK(run.told == std::vector<std::pair<uint16_t, int64_t>>{{0, 4}});
+  run.checkpoints.agreed(8, Run::digest_of(run.store(2)));
+  run.take(0, 8, 2);
+  CHECK(run.has(8));
+}
+
+TEST_CASE("a checkpoint of other values than all agreed on is not written") {
+  Run run;
+  run.take(0, 4, 1);
+  CHECK(error_of<RunError>([&] { run.checkpoints.agreed(4, Run::digest_of(run.store(2))); }) ==
+        "step 4: worker 0 sent a checkpoint of other values than the workers agreed on");
+  CHECK(run.files() == 0);
+  CHECK(!run.checkpoints.wants(5));
+}
+
+TEST_CASE("what came must be what its sender says, after a loss too") {
+  Run run;
+  run.checkpoints.trust_survivors();
+  CHECK(error_of<RunError>([&] {
+          run.checkpoints.take(1, 5, run.store(0),
+                               {.number = 1, .digest = Run::digest_of(run.store(3))});
+        }) == "step 5: \"a.weight\" of the checkpoint is not what the workers agreed on");
+  CHECK(run.files() == 0);
+}
+
+TEST_CASE("after a loss the word of a survivor counts, with what had come before") {
+  Run run;
+  run.take(0, 100, 1);
+  run.checkpoints.trust_survivors();
+  run.take(1, 101, 2);
+  CHECK(run.has(100));
+  CHECK(run.has(101));
+  const Checkpoint newest(run.directory.checkpoints() / "step-101.state");
+  const auto read = run.store(0);
+  newest.restore(read->tensors());
+  CHECK(Run::digest_of(read) == Run::digest_of(run.store(2)));
+}
+
+TEST_CASE("where nothing can be written an older checkpoint stays, and no part of another") {
+  Run run;
+  run.checkpoints.trust_survivors();
+  run.take(0, 4, 1);
+  fs::create_directory(run.directory.checkpoints() /
+                       "step-5.state.tmp");  // where its bytes would go
+  const std::string error = error_of<RunError>([&] { run.take(0, 5, 1); });
+  CHECK(error.find("step-5.state: cannot be written: ") != std::string::npos);
+  CHECK(run.has(4));
+  CHECK(run.files() == 3);
+  CHECK(!run.checkpoints.wants(6));
+  CHECK(run.checkpoints.saved_step() == 4);
+}
+
+TEST_CASE("a writer whose run directory another has taken over writes nothing") {
+  Run run;
+  run.checkpoints.trust_survivors();
+  // As it looks where locks do not reach: on another host, while this process was stopped.
+  write_text(run.directory.path() / "run.lock", R"({"host": "head", "pid": 7, "fence": 2})");
+  CHECK(error_of<RunError>([&] { run.take(0, 4, 1); }) ==
+        run.directory.path().string() + ": was taken over by process 7 on \"head\"");
+  CHECK(run.files() == 0);
+  CHECK(error_of<RunError>([&] { run.directory.write("summary.json", Json()); }) != "");
+}
+
+TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {
+  SendWindow window(100 * sizeof(float));
+  auto large = window.lend(1000);  // alone it may be larger
+  auto waiting = std::async(std::launch::async, [&] { return window.lend(60); });
+  CHECK(waiting.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
+  large.reset();
+  const auto small = waiting.get();
+  const auto another = window.lend(40);
+  auto more = std::async(std::launch::async, [&] { return window.lend(1); });
+  CHECK(more.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
+  window.end();
+  CHECK_THROWS_AS(more.get(), JobLost);
+}
+
+TEST_CASE("a worker begins no checkpoint while the one before is not written") {
+  SendWindow window(100);
+  window.begin(4);
+  auto next = std::async(std::launch::async, [&] { window.begin(8); });
+  CHECK(next.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
+  window.written(3);
+  CHECK(next.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
+  window.written(4);
+  next.get();
+  window.end();
+  CHECK_THROWS_AS(window.wait_until_written(), JobLost);
+  window.begin_anew();
+  window.begin(9);
+}

@@ -1,0 +1,136 @@
+#include "trainer/run_directory.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/checkpoint.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+TEST_CASE("a run directory has one writer, who is named to the second") {
+  const TinyJob job;
+  const fs::path path = job.folder / "run";
+  {
+    RunDirectory first(path, false);
+    first.make();
+    first.keep();
+    const std::string held = RunLock::words_in(path);
+    CHECK(Json::parse(held)["pid"] == getpid());
+    CHECK(Json::parse(held)["fence"] == 1);
+    RunDirectory second(path, true);
+    const std::string error = error_of<ConfigError>([&] { second.make(); });
+    CHECK(error.starts_with(path.string() + ": another run writes here: process " +
+                            std::to_string(getpid()) + " on "));
+    CHECK(RunLock::words_in(path) == held);
+  }
+  RunDirectory third(path, true);
+  third.make();
+  CHECK(Json::parse(RunLock::words_in(path))["fence"] == 2);
+}
+
+TEST_CASE("the lock of a process that was killed holds nobody up, nor do its files") {
+  const TinyJob job;
+  const fs::path path = job.folder / "run";
+  const pid_t child = fork();
+  if (child == 0) {
+    RunDirectory directory(path, false);
+    directory.make();
+    write_text(path / "summary.json.tmp", "half");
+    write_text(path / "checkpoints/step-3.safetensors.tmp", "half");
+    _exit(0);  // as if killed: nothing is put in order
+  }
+  waitpid(child, nullptr, 0);
+  REQUIRE(fs::exists(path / "summary.json.tmp"));
+  RunDirectory directory(path, true);
+  directory.make();
+  CHECK(!fs::exists(path / "summary.json.tmp"));
+  CHECK(!fs::exists(path / "checkpoints/step-3.safetensors.tmp"));
+}
+
+TEST_CASE("a run that does not begin leaves no folder, or an empty one as it was") {
+  const TinyJob job;
+  const fs::path above = job.folder / "runs", path = above / "deep/run";
+  {
+    RunDirectory directory(path, false);
+    CHECK(!fs::exists(above));
+    directory.make();
+    directory.write("config.json", Json::object());
+  }
+  CHECK(!fs::exists(above));
+  fs::create_directories(path);
+  {
+    RunDirectory directory(path, false);
+    directory.make();
+  }
+  CHECK(fs::is_empty(path));
+  {
+    RunDirectory directory(path, false);
+    directory.make();
+    directory.keep();
+  }
+  CHECK(fs::exists(path / "checkpoints"));
+}
+
+TEST_CASE("a failed start leaves no folder") {
+  const TinyJob job;
+  const fs::path output = job.folder / "run";
+  CHECK_THROWS_AS(job.run("run", {}, {.weights = "no-such-file"}), ConfigError);
+  CHECK(!fs::exists(output));
+  CHECK_THROWS_AS(job.run("run", {"data.train.type=images", "data.train.path=nowhere"}),
+                  std::exception);
+  CHECK(!fs::exists(output));
+}
+
+TEST_CASE("only the newest checkpoints are kept, and the best") {
+  const TinyJob job;
+  const fs::path run = job.folder / "run";
+  job.run("run", {"train.checkpoint_every=1", "train.keep_checkpoints=2"});
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run / "checkpoints"))
+    files.push_back(entry.path().filename());
+  std::ranges::sort(files);
+  CHECK(files == std::vector<std::string>{"step-8.safetensors", "step-8.state",
+                                          "step-9.safetensors", "step-9.state"});
+  // As if the test after step 3 had been the best so far, and the one after step 5 as good.
+  for (int64_t step : {3, 5, 7})
+    for (const char* kind : {".safetensors", ".state"})
+      write_text(run / "checkpoints" / text("step-", step, kind), "");
+  write_text(run / "metrics.jsonl",
+             R"({"type":"test","step":3,"top1":0.5}
+{"type":"test","step":4,"top1":0.9}
+{"type":"train","step":7,"top1":1}
+{"type":"test","step":5,"top1":0.5}
+{"type":"test","step":7,"top1":0.4}
+)");
+  prune_checkpoints(run, 1);
+  for (int64_t step : {3, 5, 7, 8, 9})
+    CHECK(fs::exists(run / "checkpoints" / text("step-", step, ".state")) ==
+          (step == 5 || step == 9));
+}
+
+TEST_CASE("a run directory without lock and without the newer keys goes on to the same bits") {
+  const TinyJob job;
+  const Json whole = job.run("whole");
+  job.run("run", {}, {.max_steps = 4});
+  const fs::path run = job.folder / "run";
+  fs::remove(run / "run.lock");
+  Json config = Json::parse(read_text(run / "config.json"));
+  config["train"].erase("keep_checkpoints");
+  write_text(run / "config.json", config.dump());
+  const Json resumed = job.run("", {}, {.resume = run});
+  CHECK(resumed["weights_sha256"] == whole["weights_sha256"]);
+  CHECK(resumed["state_sha256"] == whole["state_sha256"]);
+}
+
+TEST_CASE("a checkpoint of another version is refused, and the version is named") {
+  const TinyJob job;
+  job.run("run", {}, {.max_steps = 4});
+  const fs::path file = job.folder / "run/checkpoints/step-4.state";
+  std::string bytes = read_text(file);
+  bytes[8] = 7;
+  write_text(file, bytes);
+  CHECK(error_of<RunError>([&] { Checkpoint checkpoint(file); }) ==
+        file.string() + ": has version 7, this build reads version 1");
+}
