@@ -95,6 +95,7 @@ void RunDirectory::write_config(const Job& job) const {
 }
 
 fs::path run_directory_of(const fs::path& run_or_file) {
+  if (run_or_file.empty()) return {};
   if (fs::is_directory(run_or_file)) return run_or_file;
   const fs::path run = fs::absolute(run_or_file).parent_path().parent_path();
   return fs::exists(run / "config.json") ? run : fs::path();
