@@ -316,8 +316,12 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
   const std::string image = (job.folder / "train/dog/1.pgm").string();
   CHECK(run(job, {"--output", output}).code == 0);
   fs::rename(job.folder / "train", job.folder / "away");
-  const Finished refused = run(job, {"--test", "--resume", output, "--set", "data.train.path=away",
-                                     "--set", "data.test.path=other"});
+  const auto at = [&](const char* key, const char* folder) {
+    return key + std::string("=") + (job.folder / folder).string();
+  };
+  const Finished refused =
+      run(job, {"--test", "--resume", output, "--set", at("data.train.path", "away"), "--set",
+                at("data.test.path", "other")});
   CHECK(refused.code == 2);
   CHECK(has(refused.err, "label 0 is \"cat\" there and \"ape\" here"));
 
