@@ -97,7 +97,7 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
 void check_weights_file(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file))
     throw ConfigError("--weights " + file.string() + ": no such file");
-  const SafetensorsFile opened(file);
+  opened_for_user([&] { return SafetensorsFile(file); });
 }
 
 MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors) {
