@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,9 @@ std::string how_it_ended(int status) {
 Descriptor secret_file(const comm::Secret& secret) {
   Descriptor file(::memfd_create("secret", 0));
   if (file.number() < 0)
+    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+  // An anonymous file is everybody's to read unless it is said otherwise, and readers warn of that.
+  if (::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0)
     throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
   size_t done = 0;
   while (done < secret.size()) {
