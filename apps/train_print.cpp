@@ -202,12 +202,19 @@ void print_scores(const Json& scores) {
   }
 }
 
+/// What this run did itself, which may be the rest of a longer one, and what was tested last.
 void print_summary(const Json& summary) {
-  std::printf("%s: %lld steps in %.1f s, %.0f samples/s", name_of(summary).c_str(),
-              summary["steps"].get<long long>(), summary["wall_seconds"].get<double>(),
+  const auto first = summary["first_step"].get<long long>();
+  const auto last = summary["steps"].get<long long>();
+  std::printf("%s: %lld steps ", name_of(summary).c_str(), last - first + 1);
+  if (first > 1) std::printf("(%lld to %lld) ", first, last);
+  std::printf("in %.1f s, %.0f samples/s", summary["wall_seconds"].get<double>(),
               summary["samples_per_second"].get<double>());
-  if (summary["test_top1"].is_number())
+  if (summary["test_top1"].is_number()) {
     std::printf(", test accuracy %.2f %%", 100 * summary["test_top1"].get<double>());
+    if (summary["test_step"] != summary["steps"])
+      std::printf(" after step %lld", summary["test_step"].get<long long>());
+  }
   std::printf("\n");
   if (summary.contains("time")) {
     print_times(summary["time"]);

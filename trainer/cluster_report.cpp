@@ -51,7 +51,8 @@ void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& not
   TestSums sums;
   for (const auto& each : gathered.parts()) sums += *each;
   tests_.erase(step);
-  last_test_ = sums.mean(0);
+  last_test_ = sums.mean();
+  tested_step_ = step;
   metrics_.tested(step, *last_test_);
 }
 
@@ -85,6 +86,7 @@ Json ClusterReport::summary(const Json& traffic) const {
           {"test_top1", last_test_ ? Json(last_test_->top1) : Json()},
           {"test_top5", last_test_ ? Json(last_test_->top5) : Json()},
           {"test_loss", last_test_ ? Json(last_test_->loss) : Json()},
+          {"test_step", last_test_ ? Json(tested_step_) : Json()},
           {"samples_per_second", metrics_.samples_per_second()},
           {"bytes_sent", traffic["bytes_sent"].get<double>() / nodes},
           {"bytes_received", traffic["bytes_received"].get<double>() / nodes},

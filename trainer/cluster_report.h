@@ -68,6 +68,7 @@ class ClusterReport {
   std::map<int64_t, Gathered<TestSums>> tests_;
   StepReport last_report_;
   std::optional<TestResult> last_test_;
+  int64_t tested_step_ = 0;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
   std::set<comm::NodeId> heard_;                 ///< whose bytes are in it
 };

@@ -361,3 +361,4 @@ Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOp
 }
 
 }  // namespace poseidon::trainer
+       {"first_step", published_.first_step + 1},

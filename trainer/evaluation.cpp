@@ -30,10 +30,11 @@ TestSums& TestSums::operator+=(const TestSums& other) {
   loss += other.loss;
   top1 += other.top1;
   top5 += other.top5;
+  seconds = std::max(seconds, other.seconds);
   return *this;
 }
 
-TestResult TestSums::mean(double seconds) const {
+TestResult TestSums::mean() const {
   const auto count = static_cast<double>(samples);
   return {.samples = samples,
           .loss = loss / count,
@@ -44,6 +45,7 @@ TestResult TestSums::mean(double seconds) const {
 
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log) {
+  const auto start = std::chrono::steady_clock::now();
   const int64_t batch_size = net.input().shape.samples();
   const auto parts = data::cut_batch(batch_size * options.workers, options.workers);
   data::Loader loader(*data.dataset, *data.transform,
@@ -71,16 +73,15 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
     add_batch(net.losses(), batch.valid, sums);
     if (options.tested) options.tested(batch);
   }
+  sums.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return sums;
 }
 
 std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
                                    const TestOptions& options, Log& log) {
-  const auto start = std::chrono::steady_clock::now();
   const std::optional<TestSums> sums = evaluate_part(net, data, options, log);
   if (!sums) return std::nullopt;
-  return sums->mean(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return sums->mean();
 }
 
 }  // namespace poseidon::trainer

@@ -23,9 +23,10 @@ struct TestSums {
   int64_t samples = 0;
   double loss = 0;
   int64_t top1 = 0, top5 = 0;
+  double seconds = 0;  ///< of several workers, which test at once: the longest
 
   TestSums& operator+=(const TestSums& other);
-  TestResult mean(double seconds) const;
+  TestResult mean() const;
 };
 
 struct TestOptions {

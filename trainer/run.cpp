@@ -78,6 +78,7 @@ class Run {
   RunTensors tensors_;
   TraceRecorder trace_;
   int64_t steps_done_ = 0;
+  int64_t first_step_ = 1;  ///< of this run, counted from 1
   int64_t checkpoint_step_ = -1;
   fs::path last_checkpoint_;
   StepReport last_report_;
@@ -135,6 +136,7 @@ void Run::go_on_from_checkpoint() {
   resumed_->restore(tensors_);
   sums_.begin_with(state.step - state.in_flight, state.in_flight);
   steps_done_ = checkpoint_step_ = state.step;
+  first_step_ = state.step + 1;
   last_checkpoint_ = resumed_->weights_file();
   console_.info(text("going on after step ", state.step, " of ", steps_, " from ",
                      last_checkpoint_.string()));
@@ -252,11 +254,13 @@ void Run::write_own_trace() const {
 Json Run::summary(const TrainingLoop& loop, const Metrics& metrics) {
   const bool trained = last_report_.step > 0;
   Json json{{"name", job_.config.name},
+            {"first_step", first_step_},
             {"steps", loop.steps_done()},
             {"train_loss", trained ? Json(last_report_.loss) : Json()},
             {"test_top1", last_test_ ? Json(last_test_->top1) : Json()},
             {"test_top5", last_test_ ? Json(last_test_->top5) : Json()},
             {"test_loss", last_test_ ? Json(last_test_->loss) : Json()},
+            {"test_step", last_test_ ? Json(tested_step_) : Json()},
             {"samples_per_second", metrics.samples_per_second()},
             {"bytes_sent", 0},
             {"bytes_received", 0},

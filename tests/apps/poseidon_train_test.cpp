@@ -395,3 +395,17 @@ TEST_CASE("--schema prints what editors need, --version and --help answer") {
   CHECK(
       Program("poseidon-data", {"--version"}, job.folder).wait().out.starts_with("poseidon-data "));
 }
+
+TEST_CASE("a run that goes on tells of its own steps, and at which step it was tested") {
+  const trainer::TinyJob job;
+  const std::string run = (job.folder / "run").string();
+  const auto words = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--set", "train.test_every=5"});
+    return Program("poseidon-train", more, job.folder).wait();
+  };
+  CHECK(words({(job.folder / "job.json").string(), "--output", run, "--max-steps", "4"})
+            .out.starts_with("tiny: 4 steps in "));
+  const Finished rest = words({"--resume", run});
+  CHECK(rest.out.starts_with("tiny: 5 steps (5 to 9) in "));
+  CHECK(rest.out.find(" after step") == std::string::npos);
+}
