@@ -1,0 +1,89 @@
+// Whole jobs of several processes, small enough for the sanitizers, under which unit tests run too:
+// to a good end, ended by a signal, and by a loss. What a sanitizer has to say of a child stands in
+// the child's log.
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/processes.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::TinyJob;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// LeNet on generated digits by two workers and two servers.
+Program start(const fs::path& folder, const std::string& scheme, const std::string& steps) {
+  return {"poseidon-train",
+          {POSEIDON_SOURCE_DIR "/configs/lenet-digits.json",
+           "--workers",
+           "2",
+           "--servers",
+           "2",
+           "--threads",
+           "1",
+           "--output",
+           (folder / "run").string(),
+           "--set",
+           "comm.scheme=" + scheme,
+           "--set",
+           "train.steps=" + steps,
+           "--set",
+           "train.log_every=1",
+           "--set",
+           "train.checkpoint_every=3",
+           "--set",
+           "data.global_batch=4",
+           "--set",
+           "data.test.samples=40"},
+          folder};
+}
+
+void check_clean(const fs::path& folder, const Finished& finished) {
+  std::string words = finished.err;
+  for (const auto& entry : fs::directory_iterator(folder / "run" / "logs"))
+    words += trainer::read_text(entry.path());
+  CAPTURE(words);
+  CHECK(words.find("Sanitizer") == std::string::npos);
+  CHECK(words.find("runtime error: ") == std::string::npos);
+  CHECK(words.find("internal error: ") == std::string::npos);
+}
+
+void wait_for(const Program& train, const std::string& words) {
+  REQUIRE(within(60, [&] { return train.err().find(words) != std::string::npos; }));
+}
+
+}  // namespace
+
+TEST_CASE("a whole job of LeNet on two workers and two servers") {
+  for (const char* scheme : {"ps", "sfb"}) {
+    const TinyJob place;
+    const Finished finished = start(place.folder, scheme, "7").wait();
+    CHECK(finished.code == 0);
+    check_clean(place.folder, finished);
+  }
+}
+
+TEST_CASE("a whole job of LeNet that a signal ends") {
+  const TinyJob place;
+  Program train = start(place.folder, "ps", "1000000");
+  wait_for(train, "step 4/");
+  train.send(SIGTERM);
+  const Finished finished = train.wait();
+  CHECK(finished.code == 0);
+  check_clean(place.folder, finished);
+}
+
+TEST_CASE("a whole job of LeNet that loses a process") {
+  for (const char* victim : {"worker 1", "server 0"}) {
+    const TinyJob place;
+    Program train = start(place.folder, "sfb", "1000000");
+    wait_for(train, "step 4/");
+    for (const Process& each : members_of(train.process(), place.folder / "run"))
+      if (each.name == victim) kill(each.pid, SIGKILL);
+    const Finished finished = train.wait();
+    CHECK(finished.code == 3);
+    check_clean(place.folder, finished);
+  }
+}
