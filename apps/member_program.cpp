@@ -8,6 +8,7 @@
 
 #include "apps/flag_checks.h"
 #include "apps/run_program.h"
+#include "apps/stop_signals.h"
 #include "apps/tls_options.h"
 #include "comm/address.h"
 #include "core/error.h"
@@ -106,12 +107,13 @@ void add_options(CLI::App& app, Words& words, bool computes) {
 
 using OneJob = MemberEnd (*)(const MemberOptions&, Log&);
 
-int take_part_in_jobs(const Words& words, const MemberOptions& options, OneJob one_job, Log& log) {
+int take_part_in_jobs(const Words& words, MemberOptions options, OneJob one_job, Log& log) {
   while (true) {
     const MemberEnd end = one_job(options, log);
+    if (options.stop.stop_requested()) return 0;
     if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))
       return static_cast<int>(end);
-    std::this_thread::sleep_for(kBetweenJobs);
+    options.pause = kBetweenJobs;
   }
 }
 
@@ -164,6 +166,12 @@ int run(const char* name, const char* description, bool computes, int count, cha
   } catch (const CLI::ParseError& error) {
     throw ConfigError(std::string(error.what()) + " (see " + name + " --help)");
   }
+  std::stop_source stop;
+  words.options.stop = stop.get_token();
+  const StopSignals signals([&stop](const std::string& signal) {
+    StandardErrorLog().info(signal + ": leaving; once more ends at once");
+    stop.request_stop();
+  });
   words.options.join_timeout = std::chrono::seconds(words.join_timeout);
   words.options.abandon = [name](const std::string& why) {
     std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());

@@ -45,14 +45,15 @@ trainer::JobSource source_of(const TrainOptions& options) {
       .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
-trainer::RunOptions run_options(const TrainOptions& options) {
+trainer::RunOptions run_options(const TrainOptions& options,
+                                const std::atomic<bool>* stop = nullptr) {
   return {.output = options.output,
           .resume = options.resume,
           .weights = options.weights,
           .replan = options.replan,
           .max_steps = options.max_steps,
           .trace = options.trace,
-          .stop = &stop_asked};
+          .stop = stop};
 }
 
 void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
@@ -76,8 +77,12 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
 
 /// One worker trains in this process, several in processes of their own.
 Json train(const Job& job, const TrainOptions& options, Console& console) {
+  const StopSignals signals([&console](const std::string& signal) {
+    console.info(signal + ": stopping after this step; once more ends at once");
+  });
+  const trainer::RunOptions run = run_options(options, &signals.come());
   if (job.config.cluster.workers == 1 && !options.external)
-    return trainer::train(job, run_options(options), console);
+    return trainer::train(job, run, console);
   trainer::ClusterOptions cluster{.external = options.external,
                                   .listen = options.listen,
                                   .secret = {},
@@ -89,7 +94,14 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
                                   }};
   if (!options.secret_file.empty())
     cluster.secret = comm::read_secret(options.secret_file, console);
-  return trainer::train_on_cluster(job, run_options(options), cluster, console);
+  return trainer::train_on_cluster(job, run, cluster, console);
+}
+
+Json test(const Job& job, const TrainOptions& options, Console& console) {
+  const StopSignals signals([&console](const std::string& signal) {
+    console.info(signal + ": stopping after this batch; once more ends at once");
+  });
+  return trainer::test(job, run_options(options, &signals.come()), console);
 }
 
 /// All images that can be read, then what cannot be.
@@ -118,15 +130,9 @@ int perform(const TrainOptions& options, Console& console) {
       print(trainer::time_layers(job, trainer::choices_of(job), trainer::kTimingRepeats, console),
             options.json, print_timing);
       break;
-    case Action::kTest:
-      catch_stop_signals();
-      print(trainer::test(job, run_options(options), console), options.json, print_test);
-      break;
+    case Action::kTest: print(test(job, options, console), options.json, print_test); break;
     case Action::kClassify: classify(job, options, console); break;
-    case Action::kTrain:
-      catch_stop_signals();
-      print(train(job, options, console), options.json, print_summary);
-      break;
+    case Action::kTrain: print(train(job, options, console), options.json, print_summary); break;
     default: tune(job, options, console);
   }
   return 0;

@@ -3,11 +3,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
-#include <new>
 
 #include "core/error.h"
+#include "core/failure.h"
 #include "core/log.h"
 #include "core/printable.h"
 
@@ -35,25 +34,8 @@ void write_out_standard_output() {
 }  // namespace
 
 int report(const char* program, const std::exception_ptr& thrown) {
-  const auto fail = [program](const std::string& message, int code) {
-    StandardErrorLog().info(text(program, ": ", message));
-    return code;
-  };
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const ConfigError& error) {
-    return fail(error.what(), 2);
-  } catch (const PeerLost& error) {
-    return fail(error.what(), 3);
-  } catch (const RunError& error) {
-    return fail(error.what(), 1);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return fail(text(error.path1().string(), ": ", error.code().message()), 2);
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory", 1);
-  } catch (const std::exception& error) {
-    return fail(text("internal error: ", error.what()), 1);
-  }
+  StandardErrorLog().info(text(program, ": ", message_of(thrown)));
+  return exit_code_of(thrown);
 }
 
 int run_program(const char* program, int count, char** words, const std::function<int()>& body) {

@@ -16,6 +16,11 @@ constexpr size_t kStepsRemembered = 32;
 /// Of one worker, of steps that others have not come to: all that can be in flight and some more.
 constexpr size_t kMostDigests = 2 * kMostStaleness;
 
+/// Whether the node in question can still do what the others do after a loss.
+bool takes_part_to_the_end(Loss::Kind kind) {
+  return kind == Loss::Kind::kError || kind == Loss::Kind::kLeft;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const Options& options, Transport& transport, CoordinatorHost& host)
@@ -69,13 +74,23 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
     member.step = message.as<Finished>().step;
     finish_when_all_have();
   } else if (message.is<Lost>()) {
-    hear(message.as<Lost>().loss);
+    const Loss loss = message.as<Lost>().loss;
+    if (loss.kind == Loss::Kind::kLeft && state_ <= State::kPreparing)
+      member_lost(member, loss.why, Time{0});
+    else
+      hear(loss);
   } else if (message.is<Stopped>()) {
     member.stopped = message.as<Stopped>().step;
     save_when_all_stopped();
   } else if (message.is<Saved>() && state_ == State::kSaving && saving_ == member.node.rank) {
     host_.saved(member.node.rank, message.as<Saved>().step);
     dismiss({.finished = false, .loss = loss_, .saved_step = message.as<Saved>().step});
+  } else if (message.is<CannotSave>() && state_ == State::kSaving && saving_ == member.node.rank) {
+    host_.not_saved(member.node.rank, message.as<CannotSave>().why);
+    member.cannot_save = true;
+    saving_.reset();
+    enter(State::kFailing);
+    save_when_all_stopped();
   }
 }
 
@@ -311,7 +326,7 @@ void Coordinator::accuse(const Loss& loss) {
   host_.failed(loss_);
   tell_all(Failed{loss_});
   if (const auto found = members_.find(loss_.who);
-      found != members_.end() && loss_.kind != Loss::Kind::kError) {
+      found != members_.end() && !takes_part_to_the_end(loss_.kind)) {
     transport_.close(found->second.connection);
     liveness_.remove(found->second.connection);
     members_.erase(found);
@@ -327,7 +342,7 @@ void Coordinator::save_when_all_stopped() {
   const MemberState* best = nullptr;
   for (const auto& [node, member] : members_) {
     if (!member.stopped) return;
-    if (node.role != Role::kWorker) continue;
+    if (node.role != Role::kWorker || member.cannot_save) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
   if (best == nullptr || !host_.wants_checkpoint(*best->stopped))

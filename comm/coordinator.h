@@ -55,6 +55,8 @@ class CoordinatorHost {
   virtual bool wants_checkpoint(int64_t step) = 0;
   /// All its tensors are in.
   virtual void saved(uint16_t worker, int64_t step) = 0;
+  /// They will not come.
+  virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
   /// A node makes no progress, once in a while before it counts as stalled; or the end of the job
   /// does not wait for it any longer.
   virtual void slow(NodeId node, const std::string& what) = 0;
@@ -135,6 +137,7 @@ class Coordinator final : public Machine {
     Progress doing;                  ///< what it last told that it computes
     Time sign_at{0};                 ///< when its computing last gave a sign
     std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
+    bool cannot_save = false;        ///< that step
   };
 
   /// An open connection of somebody who is no member (yet).

@@ -40,10 +40,15 @@ void Member::tell(const Message& message, Priority priority) {
 // ---- joining
 
 void Member::join() {
-  seek_until_ =
-      options_.join_timeout.count() > 0 ? transport_.now() + options_.join_timeout : Time{0};
+  const Time begin = transport_.now() + options_.pause;
+  seek_until_ = options_.join_timeout.count() > 0 ? begin + options_.join_timeout : Time{0};
   seek_pause_ = kFirstPause;
-  seek();
+  if (options_.pause.count() == 0) {
+    seek();
+  } else {
+    seek_at_ = begin;
+    transport_.wake_at(seek_at_);
+  }
   wake();
 }
 
@@ -164,6 +169,7 @@ void Member::digest(const Digest& digest) { tell(digest); }
 void Member::progress(const Progress& progress) { tell(progress); }
 void Member::stopped(int64_t step) { tell(Stopped{step}); }
 void Member::saved(int64_t step) { tell(Saved{step}, bulk_priority(0)); }
+void Member::cannot_save(const std::string& why) { tell(CannotSave{why}, bulk_priority(0)); }
 
 // ---- peers
 
@@ -389,6 +395,21 @@ void Member::report_error(const std::string& why) {
           .why = why,
           .step = host_.step_under_way(),
           .awaited = ""});
+}
+
+void Member::leave(const std::string& why) {
+  if (state_ >= State::kFinished) return;
+  const Loss loss{.kind = Loss::Kind::kLeft,
+                  .who = {options_.role, rank_},
+                  .address = options_.address,
+                  .why = why,
+                  .step = host_.step_under_way(),
+                  .awaited = ""};
+  // As long as there is a job its state may be what is saved.
+  if (state_ >= State::kConnecting) return accuse(loss);
+  if (state_ == State::kPreparing) tell(Lost{loss});
+  end();
+  host_.dismissed();
 }
 
 /// The coordinator hears all accusations and decides on one: a node that is only cut off, or that

@@ -50,7 +50,7 @@ class MemberHost {
   /// calls Member::stopped when it has ceased to compute. `alone`: the coordinator is gone, nobody
   /// will ask for a checkpoint.
   virtual void failed(const Loss& loss, bool alone) = 0;
-  /// Sends the checkpoint of the last complete step, then calls Member::saved.
+  /// Sends the checkpoint of the last complete step, then calls Member::saved, or else cannot_save.
   virtual void save(int64_t step) = 0;
   /// The job is over; all connections are closed.
   virtual void dismissed() = 0;
@@ -66,6 +66,7 @@ class Member final : public Machine, public Outlet {
     std::string coordinator;  ///< "host:port"
     std::string address;      ///< where the other nodes reach this one
     std::vector<Fact> facts;
+    Time pause{0};         ///< before it looks for the coordinator
     Time join_timeout{0};  ///< 0: tries for ever
     bool carries_payload = true;
   };
@@ -90,8 +91,11 @@ class Member final : public Machine, public Outlet {
   void report_error(const std::string& why);
   void stopped(int64_t step);
   void saved(int64_t step);
+  void cannot_save(const std::string& why);
   /// Ends without a word: nobody is left to talk to.
   void leave() { end(); }
+  /// Is asked to end: at once before there is a plan, else with the job, which ends by this.
+  void leave(const std::string& why);
   /// A bulk frame to the coordinator.
   void send_to_coordinator(const FrameHeader& header, Payload payload);
 

@@ -8,7 +8,7 @@ namespace poseidon::comm {
 namespace {
 
 const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
-const std::vector<std::string> kKinds{"peer", "stall", "drift", "error"};
+const std::vector<std::string> kKinds{"peer", "stall", "drift", "error", "left"};
 constexpr Range kRanks{.minimum = -1, .maximum = 65535};
 constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
 
@@ -58,7 +58,7 @@ bool is_one_of(const std::string& type) {
 bool is_known(const std::string& type) {
   return is_one_of<Join, Welcome, Refused, Prepared, Measure, Met, Probe, Measured, Planned, Ready,
                    Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Stopped,
-                   Save, Saved, Finished, Conclude, Dismissed>(type);
+                   Save, Saved, CannotSave, Finished, Conclude, Dismissed>(type);
 }
 
 }  // namespace
@@ -130,6 +130,9 @@ void Failed::describe(Fields& fields) { describe_loss(fields, loss); }
 void Stopped::describe(Fields& fields) { describe_step(fields, step); }
 void Save::describe(Fields& fields) { describe_step(fields, step); }
 void Saved::describe(Fields& fields) { describe_step(fields, step); }
+void CannotSave::describe(Fields& fields) {
+  fields.text("why", why, "in words", Presence::kRequired);
+}
 void Finished::describe(Fields& fields) { describe_step(fields, step); }
 
 namespace {
@@ -154,6 +157,7 @@ std::string Loss::message() const {
                                              : node + " has drifted from the others") +
              when + ": " + why;
     case Kind::kError: return node + " failed" + when + ": " + without_step(why, step);
+    case Kind::kLeft: return node + " left" + when + ": " + why;
   }
   return why;
 }

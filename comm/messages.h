@@ -161,6 +161,7 @@ struct Loss {
     kStall,  ///< a node answers but makes no progress
     kDrift,  ///< replicas differ; `who` is the coordinator where nobody knows which is right
     kError,  ///< a node met an error of its own: a loss that is not finite, a disk that is full
+    kLeft,   ///< a node was asked to end
   };
   Kind kind = Kind::kPeer;
   NodeId who;
@@ -207,6 +208,12 @@ struct Save {
 struct Saved {
   static constexpr const char* kType = "saved";
   int64_t step = 0;
+  void describe(Fields& fields);
+};
+/// Worker to coordinator: it cannot send that checkpoint; another worker may.
+struct CannotSave {
+  static constexpr const char* kType = "cannot_save";
+  std::string why;
   void describe(Fields& fields);
 };
 struct Finished {

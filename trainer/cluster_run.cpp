@@ -4,6 +4,7 @@
 
 #include "core/cores.h"
 #include "core/counted.h"
+#include "core/failure.h"
 #include "trainer/cluster_run_parts.h"
 #include "trainer/engine.h"
 #include "trainer/resume.h"
@@ -72,10 +73,13 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   listening.insecure = cluster.insecure;
   listening.log = std::shared_ptr<Log>(&console, [](Log*) {});
   listening.on_failure = [this](std::exception_ptr failure) {
-    inbox_.post([failure] { std::rethrow_exception(failure); });
+    inbox_.post([this, failure] { lose_transport(failure); });
   };
   transport_ = std::make_unique<comm::AsioTransport>(std::move(listening));
 }
+
+/// The I/O thread uses what is destroyed next.
+ClusterRun::~ClusterRun() { transport_->stop(); }
 
 /// Of a local child.
 std::chrono::seconds ClusterRun::join_timeout() const {
@@ -142,17 +146,41 @@ Json ClusterRun::go() {
 }
 
 void ClusterRun::loop() {
-  while (!outcome_) {
-    inbox_.run_one(Inbox::Clock::now() + kTick);
-    if (children_ && !loss_) watch_children();
-    if (!halted_ && options_.stop != nullptr && *options_.stop) {
-      halted_ = true;
-      transport_->post([this] { coordinator_->halt(); });
-    }
-  }
+  while (!outcome_) attempt([this] { take_turn(); });
   // What was said before the end still counts.
-  while (inbox_.run_one(Inbox::Clock::now())) {
-  }
+  bool more = true;
+  while (more) attempt([&] { more = inbox_.run_one(Inbox::Clock::now()); });
+}
+
+void ClusterRun::take_turn() {
+  inbox_.run_one(Inbox::Clock::now() + kTick);
+  if (children_ && !loss_) watch_children();
+  if (halted_ || options_.stop == nullptr || !*options_.stop) return;
+  halted_ = true;
+  transport_->post([this] { coordinator_->halt(); });
+}
+
+/// The members are told why; what goes wrong after a first loss is only said.
+void ClusterRun::fail_by(const std::exception_ptr& thrown) {
+  if (failure_ || loss_) return console_.warning(message_of(thrown));
+  failure_ = thrown;
+  report_error(message_of(thrown));
+}
+
+/// Without the I/O thread nobody can be told, or asked for anything.
+void ClusterRun::lose_transport(const std::exception_ptr& thrown) {
+  if (!failure_) failure_ = thrown;
+  outcome_ = {
+      .finished = false, .loss = loss_ ? *loss_ : own_loss(message_of(thrown)), .saved_step = {}};
+}
+
+comm::Loss ClusterRun::own_loss(const std::string& why) const {
+  return {.kind = comm::Loss::Kind::kError,
+          .who = {},
+          .address = "",
+          .why = why,
+          .step = begun_ ? std::max(report_->last_step(), published_.first_step) + 1 : 0,
+          .awaited = ""};
 }
 
 /// A child that ends before it has a connection could not even join.
@@ -294,9 +322,12 @@ void ClusterRun::ask_for_time() {
 
 Json ClusterRun::finish() {
   console_.finish();
+  // The members may be done before what they have sent could be used.
+  if (outcome_->finished && failure_)
+    outcome_ = {.finished = false, .loss = own_loss(message_of(failure_)), .saved_step = {}};
   if (!outcome_->finished) fail();
   if (halted_)
-    console_.info(text("stopped after step ", checkpoints_.saved_step(), " of ", published_.steps));
+    console_.info(stopped_text(checkpoints_.saved_step(), published_.steps, directory_.path()));
   const Json traffic = report_->traffic(checkpoints_.saved_step() - published_.first_step);
   Json all = summary(traffic);
   write_summary(all, traffic);
@@ -307,13 +338,14 @@ Json ClusterRun::finish() {
 void ClusterRun::fail() {
   if (halted_ && !begun_)
     throw RunError("stopped before the first step" + checkpoints_.last_text());
+  if (failure_ && !begun_) std::rethrow_exception(failure_);
   const std::string why = failure();
   if (begun_) {
     const int64_t steps = std::max(checkpoints_.saved_step(), report_->last_step());
     const Json traffic = report_->traffic(steps - published_.first_step);
     Json known = summary(traffic);
     known["failure"] = why;
-    write_summary(known, traffic);
+    attempt([&] { write_summary(known, traffic); });  // the disk may be what failed
     cluster_.failed(known);
   }
   const std::string what = why + checkpoints_.last_text();
@@ -340,6 +372,7 @@ Json ClusterRun::summary(const Json& traffic) const {
   Json summary = report_->summary(traffic);
   summary.update(
       {{"name", job_.config.name},
+       {"first_step", published_.first_step + 1},
        {"steps", steps},
        {"wall_seconds",
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
@@ -361,4 +394,3 @@ Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOp
 }
 
 }  // namespace poseidon::trainer
-       {"first_step", published_.first_step + 1},

@@ -139,6 +139,12 @@ void ClusterRun::failed(const comm::Loss& loss) {
   inbox_.post([this, loss] { end_after(loss); });
 }
 
+void ClusterRun::not_saved(uint16_t worker, const std::string& why) {
+  inbox_.post([this, worker, why] {
+    console_.warning(text("worker ", worker, " has no checkpoint to give: ", why));
+  });
+}
+
 void ClusterRun::slow(comm::NodeId, const std::string& what) {
   inbox_.post([this, what] { console_.warning(what); });
 }

@@ -30,6 +30,7 @@ class ClusterRun final : public comm::CoordinatorHost {
  public:
   ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
              Console& console);
+  ~ClusterRun() override;
   Json go();
 
  private:
@@ -49,6 +50,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void failed(const comm::Loss& loss) override;
   bool wants_checkpoint(int64_t step) override { return !drifted_ && checkpoints_.wants(step); }
   void saved(uint16_t, int64_t) override {}
+  void not_saved(uint16_t worker, const std::string& why) override;
   void slow(comm::NodeId node, const std::string& what) override;
   void avoid_factors();
   std::shared_ptr<TensorStore> make_store();
@@ -60,6 +62,12 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::chrono::seconds join_timeout() const;
   void start_children(const comm::Secret& secret);
   void loop();
+  void take_turn();
+  template <class Action>
+  void attempt(Action action);
+  void fail_by(const std::exception_ptr& thrown);
+  void lose_transport(const std::exception_ptr& thrown);
+  comm::Loss own_loss(const std::string& why) const;
   void watch_children();
   void end_after(const comm::Loss& loss);
   void report_error(const std::string& why);
@@ -107,6 +115,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::optional<Children> children_;
   std::optional<comm::Outcome> outcome_;
   std::optional<comm::Loss> loss_;
+  std::exception_ptr failure_;  ///< of this process's own, which ends the job
   bool halted_ = false, begun_ = false;
 
   Mutex mutex_;
@@ -122,6 +131,16 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::chrono::steady_clock::time_point asked_for_time_{};
   ClusterCheckpoints checkpoints_;
 };
+
+/// Whatever is thrown ends the job as any loss does.
+template <class Action>
+void ClusterRun::attempt(Action action) {
+  try {
+    action();
+  } catch (...) {
+    fail_by(std::current_exception());
+  }
+}
 
 /// What cannot be made sense of is the sender's error, and ends the job.
 template <class Action>

@@ -72,8 +72,11 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 /// In the child, between fork and exec: only what is safe there.
 [[noreturn]] void become(char* const* words, char* const* environment, int log, int secret) {
-  // Ctrl-C is for the coordinator, which ends the job in good order.
-  ::signal(SIGINT, SIG_IGN);
+  // To a whole group they are for the coordinator, which ends the job in good order.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   const int nothing = ::open("/dev/null", O_RDONLY);

@@ -3,6 +3,7 @@
 #include "comm/address.h"
 #include "comm/wire.h"
 #include "core/error.h"
+#include "core/failure.h"
 
 namespace poseidon::trainer {
 
@@ -18,6 +19,7 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
           .coordinator = options.coordinator,
           .address = transport.advertised(),
           .facts = {{"build", build_identity()}},
+          .pause = options.pause,
           .join_timeout = options.join_timeout};
 }
 
@@ -47,13 +49,24 @@ void refuse_unnamed(const MemberOptions& options) {
 
 }  // namespace
 
-MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,
-                    const std::optional<MemberEnd>& end) {
+MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport,
+                    comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
+                    Log& log) {
   const Stopping stopping(transport);
-  transport.start(member);
-  transport.post([&member] { member.join(); });
-  while (!end) inbox.run_one(Inbox::Clock::now() + std::chrono::hours(1));
-  return *end;
+  try {
+    transport.start(member);
+    transport.post([&member] { member.join(); });
+    const std::stop_callback leaving(options.stop, [&] {
+      transport.post([&member] { member.leave("it was asked to end by a signal"); });
+    });
+    while (!end) inbox.run_one(Inbox::Clock::now() + std::chrono::hours(1));
+    return *end;
+  } catch (...) {
+    const std::string why = message_of(std::current_exception());
+    log.warning(why);
+    transport.post([&member, why] { member.report_error(why); });
+    return MemberEnd::kFailed;
+  }
 }
 
 MemberEnd end_of(const comm::Loss& loss) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "comm/asio/driver.h"
@@ -28,6 +29,8 @@ struct MemberOptions {
   bool insecure = false;
   int64_t wanted_rank = -1;
   std::chrono::seconds join_timeout{0};  ///< 0: tries for ever
+  std::chrono::seconds pause{0};         ///< listens for so long before it looks for a coordinator
+  std::stop_token stop = {};             ///< asks it to leave: the job ends, in good order
   /// Ends the process, from any thread: its part in a job is over, but the thread that computes
   /// hangs. Null: that thread is waited for.
   std::function<void(const std::string& why)> abandon = nullptr;
@@ -59,9 +62,11 @@ std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options
 comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
                                       const comm::AsioTransport& transport);
 
-/// Joins, and does what the inbox says until `end` has a value.
-MemberEnd take_part(comm::AsioTransport& transport, comm::Member& member, Inbox& inbox,
-                    const std::optional<MemberEnd>& end);
+/// Joins, and does what the inbox says until `end` has a value. What is thrown there is told to
+/// `log` and to the coordinator, and ends this part in the job, not the process.
+MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport,
+                    comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
+                    Log& log);
 
 /// How a loss ends this process: an error of somebody's own is no lost peer.
 MemberEnd end_of(const comm::Loss& loss);

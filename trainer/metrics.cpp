@@ -126,6 +126,7 @@ void Metrics::write_line(const StepReport& report) {
   window_ = {};
 }
 
+/// What is told of a run must not end it.
 void Metrics::append(const Json& line, std::span<const Scalar> scalars) {
   try {
     options_.before_writing();

@@ -26,10 +26,10 @@ class Metrics {
     std::function<void()> before_writing = [] {};
   };
 
-  /// A run that goes on keeps the lines of metrics.jsonl up to the step it goes on from.
+  /// Lines that cannot be written are warned of once; the run goes on without them. A run that goes
+  /// on keeps the lines of metrics.jsonl up to the step it goes on from.
   Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
 
-  // A line that cannot be written is told of once, and the run goes on.
   /// `last`: the run ends here, so the step is written whatever its number.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);

@@ -199,7 +199,7 @@ void Run::train_to_the_end(TrainingLoop& loop, Metrics& metrics) {
   if (loop.steps_done() == steps_) loop.finish();
   checkpoint(loop);
   if (stopped())
-    console_.info(text("stopped after step ", loop.steps_done(), " of ", steps_));
+    console_.info(stopped_text(loop.steps_done(), steps_, directory_.path()));
   else
     test_now(loop.steps_done(), metrics);
 }
@@ -278,6 +278,11 @@ Json Run::summary(const TrainingLoop& loop, const Metrics& metrics) {
 }
 
 }  // namespace
+
+std::string stopped_text(int64_t step, int64_t steps, const fs::path& folder) {
+  return text("stopped after step ", step, " of ", steps, "; to go on: poseidon-train --resume ",
+              folder.string());
+}
 
 Json train(const Job& job, const RunOptions& options, Console& console) {
   return Run(job, options, console).go();

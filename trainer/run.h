@@ -28,6 +28,9 @@ struct RunOptions {
 /// fails; the last checkpoint then stays as it is.
 Json train(const Job& job, const RunOptions& options, Console& console);
 
+/// What a run that was stopped says, and how it goes on.
+std::string stopped_text(int64_t step, int64_t steps, const std::filesystem::path& folder);
+
 /// Tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
 /// (`options.weights`): loss, accuracy, also by class, and which classes are confused.
 Json test(const Job& job, const RunOptions& options, Console& console);

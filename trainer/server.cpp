@@ -3,6 +3,7 @@
 #include "comm/member.h"
 #include "comm/server_shard.h"
 #include "core/error.h"
+#include "core/failure.h"
 #include "trainer/flow_trace.h"
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
@@ -26,7 +27,7 @@ class ServerRun final : public comm::MemberHost {
   void unreachable(const std::string& why) override { log_.warning(why); }
   void refused(const std::string& why) override;
   void planned(const comm::Planned& planned) override;
-  void started(uint64_t) override {}
+  void started(uint64_t first_step) override;
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId from) override;
@@ -46,6 +47,7 @@ class ServerRun final : public comm::MemberHost {
   void over(MemberEnd end);
   void guarded(const std::function<void()>& action);
 
+  const MemberOptions& options_;
   Log& log_;
   Inbox inbox_;
   std::unique_ptr<FlowTrace> trace_;  ///< only with --trace
@@ -56,11 +58,13 @@ class ServerRun final : public comm::MemberHost {
   Job job_;
   comm::Plan plan_;
   std::unique_ptr<comm::ServerShard> shard_;
-  int64_t step_ = 0;  ///< under way, counted from 1; 0: none has begun
+  bool began_ = false;  ///< the first step
+  int64_t step_ = 0;    ///< under way, counted from 1; 0: none has begun
 };
 
 ServerRun::ServerRun(const MemberOptions& options, Log& log)
-    : log_(log),
+    : options_(options),
+      log_(log),
       transport_(
           make_transport(options, comm::Role::kServer, log, [this](std::exception_ptr failure) {
             inbox_.post([failure] { std::rethrow_exception(failure); });
@@ -69,7 +73,7 @@ ServerRun::ServerRun(const MemberOptions& options, Log& log)
       joining_options(options, comm::Role::kServer, *transport_), *transport_, *this);
 }
 
-MemberEnd ServerRun::go() { return take_part(*transport_, *member_, inbox_, end_); }
+MemberEnd ServerRun::go() { return take_part(options_, *transport_, *member_, inbox_, end_, log_); }
 
 void ServerRun::over(MemberEnd end) {
   inbox_.post([this, end] { end_ = end; });
@@ -78,21 +82,18 @@ void ServerRun::over(MemberEnd end) {
 void ServerRun::guarded(const std::function<void()>& action) {
   try {
     action();
-  } catch (const ConfigError& error) {
-    member_->report_error(error.what());
-  } catch (const RunError& error) {
-    member_->report_error(error.what());
-  } catch (const std::bad_alloc&) {
-    member_->report_error("out of memory");
+  } catch (...) {
+    member_->report_error(message_of(std::current_exception()));
   }
 }
 
-void ServerRun::welcomed(uint16_t, const Json& job) {
+void ServerRun::welcomed(uint16_t rank, const Json& job) {
   guarded([&] {
     const JobMessage message = read_job_message(job);
     job_.config = read_job_config(message.config, message.file);
     job_.network = std::make_unique<net::Network>(message.network, message.network_file,
                                                   job_.config.shard_batch());
+    log_.info(text("joined the job \"", job_.config.name, "\" as server ", rank));
     member_->prepared({});
   });
 }
@@ -115,6 +116,11 @@ void ServerRun::planned(const comm::Planned& planned) {
     transport_->limit_bandwidth(bandwidth_share(job_.config));
     member_->ready({}, false);
   });
+}
+
+void ServerRun::started(uint64_t first_step) {
+  began_ = true;
+  log_.info(text("begins with step ", first_step + 1));
 }
 
 comm::Placement ServerRun::place(comm::NodeId from, const comm::FrameHeader& header) {
@@ -165,7 +171,10 @@ void ServerRun::failed(const comm::Loss& loss, bool alone) {
   over(end_of(loss));
 }
 
-void ServerRun::dismissed() { over(loss_ ? end_of(*loss_) : MemberEnd::kDone); }
+void ServerRun::dismissed() {
+  if (began_ && !loss_) log_.info("the job is done");
+  over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
+}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "comm/member.h"
 #include "comm/tensor_intake.h"
 #include "core/error.h"
+#include "core/failure.h"
 #include "trainer/computation.h"
 #include "trainer/device_note.h"
 #include "trainer/end_watch.h"
@@ -137,7 +138,7 @@ WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
       joining_options(options, comm::Role::kWorker, *transport_), *transport_, *this);
 }
 
-MemberEnd WorkerRun::go() { return take_part(*transport_, *member_, inbox_, end_); }
+MemberEnd WorkerRun::go() { return take_part(options_, *transport_, *member_, inbox_, end_, log_); }
 
 void WorkerRun::over(MemberEnd end) {
   if (!end_) end_ = end;
@@ -155,12 +156,8 @@ template <class Action>
 void WorkerRun::guarded(Action action) {
   try {
     action();
-  } catch (const ConfigError& error) {
-    fail(error.what());
-  } catch (const RunError& error) {
-    fail(error.what());
-  } catch (const std::bad_alloc&) {
-    fail("out of memory");
+  } catch (...) {
+    fail(message_of(std::current_exception()));
   }
 }
 
@@ -186,8 +183,11 @@ void WorkerRun::planned(const comm::Planned& planned) {
   inbox_.post([this, planned] { guarded([&] { build(planned); }); });
 }
 
-void WorkerRun::started(uint64_t) {
-  inbox_.post([this] { train(); });
+void WorkerRun::started(uint64_t first_step) {
+  inbox_.post([this, first_step] {
+    log_.info(text("begins with step ", first_step + 1));
+    train();
+  });
 }
 
 comm::Placement WorkerRun::place(comm::NodeId from, const comm::FrameHeader& header) {
@@ -281,6 +281,9 @@ void WorkerRun::save(int64_t step) {
       transport_->post([this, step] { member_->saved(step); });
     } catch (const JobLost&) {
       // Dismissed meanwhile.
+    } catch (...) {
+      transport_->post(
+          [this, why = message_of(std::current_exception())] { member_->cannot_save(why); });
     }
   });
 }
@@ -293,7 +296,10 @@ void WorkerRun::dismissed() {
     live->limit.end();
   }
   window_.end();
-  inbox_.post([this] { over(loss_ ? end_of(*loss_) : MemberEnd::kDone); });
+  inbox_.post([this] {
+    if (began_ && !loss_) log_.info("the job is done");
+    over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
+  });
 }
 
 // ---- the main thread
@@ -302,6 +308,7 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   rank_ = rank;
   message_ = read_job_message(job);
   job_ = open_job_message(message_, options_);
+  log_.info(text("joined the job \"", job_.config.name, "\" as worker ", rank));
   progress_.sign("opening the training set");
   train_data_ = open_data(job_, DataPart::kTrain, log_);
   progress_.sign("opening the test set");
@@ -362,11 +369,13 @@ void WorkerRun::take_values() {
 
 void WorkerRun::train() {
   began_ = true;
-  try {
-    guarded([this] { train_to_the_end(); });
-  } catch (const JobLost&) {
-    // end_after() follows, or has said already what to do.
-  }
+  guarded([this] {
+    try {
+      train_to_the_end();
+    } catch (const JobLost&) {
+      // end_after() follows, or has said already what to do.
+    }
+  });
 }
 
 void WorkerRun::train_to_the_end() {
@@ -547,8 +556,8 @@ void WorkerRun::save_alone(int64_t step) {
         write_survivor_checkpoint(folder, state, computation_->tensors, kPatienceWithSurvivors);
     log_.info(
         text(wrote ? "wrote" : "found", " the checkpoint of step ", step, " in ", folder.string()));
-  } catch (const RunError& error) {
-    log_.warning(error.what());
+  } catch (...) {
+    log_.warning(message_of(std::current_exception()));
   }
 }
 

@@ -71,6 +71,52 @@ TEST_CASE("a daemon that is lost is named, the others wait for the next job") {
   CHECK(next.code == 0);
 }
 
+TEST_CASE("a daemon tells which job it joined, when that began, and that it is done") {
+  Cluster cluster;
+  const Program& worker = cluster.start("poseidon-worker", "worker-a", {"--rank", "0"});
+  cluster.start("poseidon-worker", "worker-b", {"--rank", "1"});
+  const Program& server = cluster.start("poseidon-server", "server");
+  REQUIRE(cluster.train("run").wait().code == 0);
+  for (const Program* daemon : {&worker, &server}) {
+    const std::string who = daemon == &worker ? "worker" : "server";
+    CHECK(says(*daemon, "joined the job \"tiny\" as " + who + " 0\nbegins with step 1\n"));
+    CHECK(says(*daemon, "\nthe job is done\n"));
+  }
+}
+
+TEST_CASE("a daemon that is asked to end tells the coordinator, and its state is not lost") {
+  Cluster cluster;
+  Program& leaving = cluster.start("poseidon-worker", "worker");
+  Program& server = cluster.start("poseidon-server", "server");
+  Program train = cluster.train("run", {"--set", "train.steps=1000000"}, "1", "1");
+  REQUIRE(says(train, "step 2/"));
+  leaving.send(SIGTERM);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(finished.err.find("poseidon-train: worker 0 (127.0.0.1:") != std::string::npos);
+  CHECK(finished.err.find(": it was asked to end by a signal; the last checkpoint is ") !=
+        std::string::npos);
+  CHECK(leaving.wait().code == 0);
+  server.send(SIGTERM);  // between two jobs
+  CHECK(server.wait().code == 0);
+}
+
+TEST_CASE("between two jobs a daemon's port stays its own") {
+  Cluster cluster;
+  const std::string place = free_address();
+  const Program& server = cluster.start("poseidon-server", "server", {"--listen", place});
+  cluster.start("poseidon-worker", "worker-a");
+  cluster.start("poseidon-worker", "worker-b");
+  REQUIRE(cluster.train("run").wait().code == 0);
+  REQUIRE(says(server, "the job is done"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (int i = 0; i < 100; ++i) {
+    CHECK(somebody_listens(place));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 TEST_CASE("another secret is told of on both sides") {
   Cluster cluster;
   write_text(cluster.job.folder / "other", std::string(32, 'o'));

@@ -115,30 +115,69 @@ TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
 
 TEST_CASE("a second signal ends a run at once, and nothing is left behind") {
   const TinyJob job;
-  Program train = begin(job, {});
+  Program train = begin(job, {"--set", "cluster.timeout_s=10"});
   const std::vector<Process> members = members_of(train.process(), job.folder / "run");
   const std::string address = coordinator_of(members);
-  train.send(SIGSTOP);  // so that both are there before either is looked at
+  kill(members[0].pid, SIGSTOP);  // so that the step does not end
   train.send(SIGINT);
+  CHECK(says(train, "SIGINT: stopping after this step; once more ends at once"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   train.send(SIGTERM);
-  train.send(SIGCONT);
   CHECK(train.wait().code == 1);
+  kill(members[0].pid, SIGCONT);
   check_nothing_left(job, members, address);
 }
 
-TEST_CASE("Ctrl-C goes to the whole group, and only the coordinator minds it") {
+TEST_CASE("signals to the whole group are for the coordinator, and several at once are one") {
+  for (const std::vector<int>& signals :
+       std::vector<std::vector<int>>{{SIGINT}, {SIGTERM, SIGTERM}, {SIGHUP, SIGTERM}}) {
+    const TinyJob job;
+    Program train = begin(job, {"--json"}, true);
+    const std::vector<Process> members = members_of(train.process(), job.folder / "run");
+    const std::string address = coordinator_of(members);
+    REQUIRE(members.size() == 4);
+    for (const int signal : signals) {
+      train.send(signal);  // as timeout does: to the process, then to its group
+      kill(-train.process(), signal);
+    }
+    const Finished finished = train.wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    CHECK(finished.err.find("warning") == std::string::npos);
+    CHECK(finished.err.find("; to go on: poseidon-train --resume " +
+                            (job.folder / "run").string()) != std::string::npos);
+    CHECK(fs::exists(Json::parse(finished.out)["checkpoint"].get<std::string>()));
+    check_nothing_left(job, members, address);
+  }
+}
+
+TEST_CASE("a signal that was ignored from the start stays so") {
   const TinyJob job;
-  Program train = begin(job, {"--json"}, true);
-  const std::vector<Process> members = members_of(train.process(), job.folder / "run");
-  const std::string address = coordinator_of(members);
-  REQUIRE(members.size() == 4);
-  kill(-train.process(), SIGINT);
-  const Finished finished = train.wait();
-  CAPTURE(finished.err);
-  REQUIRE(finished.code == 0);
-  CHECK(finished.err.find("warning") == std::string::npos);
-  CHECK(fs::exists(Json::parse(finished.out)["checkpoint"].get<std::string>()));
-  check_nothing_left(job, members, address);
+  std::vector<std::string> words = words_of(job);
+  words.insert(words.begin(), (fs::path(POSEIDON_BINARY_DIR) / "poseidon-train").string());
+  Program train("/usr/bin/nohup", words, job.folder);
+  REQUIRE(says(train, "begin with step"));
+  train.send(SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(train.err().find("stopping") == std::string::npos);
+  train.send(SIGTERM);
+  CHECK(train.wait().code == 0);
+}
+
+TEST_CASE("who reads the words of a run may be gone before it: the run goes on mute") {
+  for (const char* workers : {"1", "2"}) {
+    const TinyJob job;
+    const std::string program = (fs::path(POSEIDON_BINARY_DIR) / "poseidon-train").string();
+    // The reader ends after a line, as tee does by Ctrl-C.
+    Program shell("/bin/sh",
+                  {"-c", program + " " + (job.folder / "job.json").string() + " --workers " +
+                             workers + " --output " + (job.folder / "run").string() +
+                             " --set train.steps=500 --set train.log_every=1 2>&1 | head -n 1"},
+                  job.folder);
+    shell.wait();
+    REQUIRE(within(30, [&] { return fs::exists(job.folder / "run" / "summary.json"); }));
+    CHECK(json_of(job, "summary.json")["finished"].get<bool>());
+  }
 }
 
 TEST_CASE("SIGTERM before the first step has nothing to write, and says so") {

@@ -65,7 +65,8 @@ class DataCluster : public Cluster {
 class Applicant final : public comm::MemberHost {
  public:
   Applicant(const trainer::MemberOptions& options, std::vector<comm::Fact> facts)
-      : transport_(trainer::make_transport(options, comm::Role::kWorker, log_,
+      : options_(options),
+        transport_(trainer::make_transport(options, comm::Role::kWorker, log_,
                                            [](std::exception_ptr) {})) {
     comm::Member::Options joining =
         trainer::joining_options(options, comm::Role::kWorker, *transport_);
@@ -74,7 +75,7 @@ class Applicant final : public comm::MemberHost {
   }
   /// What it is told.
   std::string answer() {
-    trainer::take_part(*transport_, *member_, inbox_, end_);
+    trainer::take_part(options_, *transport_, *member_, inbox_, end_, log_);
     return answer_;
   }
 
@@ -105,6 +106,7 @@ class Applicant final : public comm::MemberHost {
     });
   }
 
+  const trainer::MemberOptions options_;
   SilentLog log_;
   trainer::Inbox inbox_;
   std::optional<trainer::MemberEnd> end_;

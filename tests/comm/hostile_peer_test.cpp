@@ -101,13 +101,15 @@ class QuietCoordinator final : public CoordinatorHost {
   Placement place(uint16_t, const FrameHeader&) override { return Placement::dropped(); }
   void received(uint16_t, const FrameHeader&) override {}
   void failed(const Loss& loss) override { losses.push_back(loss.message()); }
-  bool wants_checkpoint(int64_t) override { return false; }
+  bool wants_checkpoint(int64_t) override { return wants_state; }
   void saved(uint16_t, int64_t) override {}
+  void not_saved(uint16_t worker, const std::string&) override { without_state.push_back(worker); }
   void slow(NodeId, const std::string&) override {}
-  void ended(const Outcome&) override {}
+  void ended(const Outcome&) override { over = true; }
 
   int members = 0;
-  bool running = false;
+  bool running = false, wants_state = false, over = false;
+  std::vector<uint16_t> without_state;
   std::vector<std::string> refusals, losses;
   std::vector<int64_t> agreed_steps;
 };
@@ -310,6 +312,42 @@ TEST_CASE("an offer to halt that nobody asked for halts nobody") {
   const size_t before = crowd.transport.said.size();
   for (ConnectionId id : {1u, 2u}) crowd.hears(id, HaltOffer{3});
   CHECK(crowd.transport.said.size() == before);
+}
+
+TEST_CASE("of workers that cannot save each is asked once, and the job ends all the same") {
+  Crowd crowd;
+  crowd.begin();
+  crowd.host.wants_state = true;
+  crowd.hears(2, Lost{{.kind = Loss::Kind::kError,
+                       .who = {Role::kWorker, 1},
+                       .address = "",
+                       .why = "inf",
+                       .awaited = ""}});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, Stopped{5});
+  crowd.hears(2, CannotSave{"it was not asked"});
+  CHECK(crowd.host.without_state.empty());
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, CannotSave{"inf"});
+  CHECK(crowd.host.without_state == std::vector<uint16_t>{0, 1});
+  CHECK(crowd.host.over);
+}
+
+TEST_CASE("a worker that is asked to end gives its state before it goes") {
+  Crowd crowd;
+  crowd.begin();
+  crowd.host.wants_state = true;
+  crowd.hears(2, Lost{{.kind = Loss::Kind::kLeft,
+                       .who = {Role::kWorker, 1},
+                       .address = "",
+                       .why = "a signal",
+                       .awaited = ""}});
+  CHECK(crowd.host.losses == std::vector<std::string>{"worker 1 left in step 1: a signal"});
+  crowd.hears(1, Stopped{5});
+  crowd.hears(2, Stopped{6});
+  CHECK(crowd.transport.said.back().find("\"save\"") != std::string::npos);
+  crowd.hears(1, Saved{6});  // not its word to give
+  CHECK_FALSE(crowd.host.over);
+  crowd.hears(2, Saved{6});
+  CHECK(crowd.host.over);
 }
 
 TEST_CASE("a server forgets nodes that it never knew") {

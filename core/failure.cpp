@@ -1,0 +1,42 @@
+#include "core/failure.h"
+
+#include <filesystem>
+#include <new>
+
+#include "core/error.h"
+
+namespace poseidon {
+
+std::string message_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const ConfigError& error) {
+    return error.what();
+  } catch (const RunError& error) {
+    return error.what();
+  } catch (const std::filesystem::filesystem_error& error) {
+    return text(error.path1().string(), ": ", error.code().message());
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  } catch (const std::exception& error) {
+    return std::string("internal error: ") + error.what();
+  } catch (...) {
+    return "internal error: something was thrown that is no exception";
+  }
+}
+
+int exit_code_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const ConfigError&) {
+    return 2;
+  } catch (const std::filesystem::filesystem_error&) {
+    return 2;
+  } catch (const PeerLost&) {
+    return 3;
+  } catch (...) {
+    return 1;
+  }
+}
+
+}  // namespace poseidon

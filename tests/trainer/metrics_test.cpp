@@ -1,0 +1,51 @@
+#include "trainer/metrics.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// No file of this process can grow beyond some bytes while it lives: a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ignored_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, ignored_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  sighandler_t ignored_ = SIG_DFL;
+};
+
+}  // namespace
+
+TEST_CASE("lines of metrics that do not fit on the disk do not end the run") {
+  const TinyJob job;
+  Console console(Console::Mode::kSilent);
+  Metrics metrics(job.folder, {.steps = 3}, console);
+  metrics.trained({.step = 1}, false);
+  {
+    const FullDisk full(16);
+    CHECK_NOTHROW(metrics.trained({.step = 2}, false));
+    CHECK_NOTHROW(metrics.tested(2, {.samples = 1}));
+  }
+  metrics.trained({.step = 3}, true);
+  const std::string lines = read_text(job.folder / "metrics.jsonl");
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);
+  CHECK(lines.find("\"step\":3") != std::string::npos);
+}
