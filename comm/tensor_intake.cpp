@@ -1,5 +1,7 @@
 #include "comm/tensor_intake.h"
 
+#include <algorithm>
+
 #include "comm/slices.h"
 #include "core/error.h"
 
@@ -33,6 +35,13 @@ void TensorIntake::received() {
   came_[open_->tensor][open_->number] = true;
   --missing_;
   open_.reset();
+}
+
+uint64_t TensorIntake::missing(size_t tensors) const {
+  uint64_t missing = 0;
+  for (size_t i = 0; i < std::min(tensors, came_.size()); ++i)
+    missing += static_cast<uint64_t>(std::ranges::count(came_[i], false));
+  return missing;
 }
 
 void send_tensor(const FrameHeader& header, const Payload& tensor, const SendSlice& send) {

@@ -31,8 +31,8 @@ class TensorIntake {
   void received();
 
   bool complete() const { return missing_ == 0; }
-  /// Slices that have not come.
-  uint64_t missing() const { return missing_; }
+  /// Slices of the first `tensors` of the list that have not come.
+  uint64_t missing(size_t tensors) const;
 
  private:
   struct Slice {
@@ -81,8 +81,15 @@ class CheckpointIntake {
       found->second.intake.received();
   }
 
-  /// The checkpoint that `worker` says it has sent. Throws ConfigError unless it is whole.
+  /// The checkpoint that `worker` says it has sent, of all tensors. Throws ConfigError unless it is
+  /// whole.
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step) {
+    return take(worker, number, step, [](Store& store) { return store.memory().size(); });
+  }
+
+  /// The same, of the first tensors of the list: as many as `count` says of the store.
+  template <class Count>
+  std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step, Count count) {
     const auto found = by_worker_.find(worker);
     if (found == by_worker_.end() || found->second.number != number || !found->second.store)
       throw ConfigError(text("nothing came of the checkpoint of step ", step));
@@ -90,9 +97,10 @@ class CheckpointIntake {
     if (incoming.step != static_cast<uint64_t>(step))
       throw ConfigError(
           text("the checkpoint that came is of step ", incoming.step, ", not ", step));
-    if (!incoming.intake.complete())
-      throw ConfigError(text("the checkpoint of step ", step, " lacks ",
-                             counted(incoming.intake.missing(), "slice")));
+    const uint64_t missing = incoming.intake.missing(count(*incoming.store));
+    if (missing > 0)
+      throw ConfigError(
+          text("the checkpoint of step ", step, " lacks ", counted(missing, "slice")));
     return std::move(incoming.store);
   }
 

@@ -90,10 +90,14 @@ void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
 /// Throws ConfigError, by which the sender is lost, for one that is not whole.
 void ClusterRun::take_checkpoint(comm::NodeId node, const comm::Note& note) {
   const auto sent = read_note<SentCheckpoint>(note);
-  auto tensors = intake_.take(node.rank, static_cast<uint32_t>(sent.number), note.step);
-  if (static_cast<size_t>(sent.in_flight) > tensors->tensors().sums.size())
-    throw ConfigError(text("a checkpoint of step ", note.step, " carries the sums of ",
-                           sent.in_flight, " steps, more than there are"));
+  const auto count = [&](TensorStore& store) {
+    const RunTensors tensors = store.tensors();
+    if (static_cast<size_t>(sent.in_flight) > tensors.sums.size())
+      throw ConfigError(text("a checkpoint of step ", note.step, " carries the sums of ",
+                             sent.in_flight, " steps, more than there are"));
+    return in_order(tensors, sent.in_flight).size();
+  };
+  auto tensors = intake_.take(node.rank, static_cast<uint32_t>(sent.number), note.step, count);
   inbox_.post([this, rank = node.rank, step = note.step, tensors = std::move(tensors), sent] {
     write_checkpoints([&] { checkpoints_.take(rank, step, tensors, sent); });
   });

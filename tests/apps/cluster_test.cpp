@@ -88,7 +88,8 @@ TEST_CASE("a wire of bf16 does not round running statistics") {
     return run(job, {2, 1},
                {"--set", "comm.wire=" + wire, "--set", "data.train.transform.mean=-100", "--set",
                 "data.train.transform.scale=1", "--set", "data.test.transform.mean=-100", "--set",
-                "network=mean.json", "--set", "optimizer.learning_rate=0"})["test_loss"]
+                "network=" + (job.folder / "mean.json").string(), "--set",
+                "optimizer.learning_rate=0"})["test_loss"]
         .get<double>();
   };
   trainer::write_text(

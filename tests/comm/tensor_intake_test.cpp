@@ -79,6 +79,20 @@ TEST_CASE("a checkpoint is whole when each of its slices has come") {
         "nothing came of the checkpoint of step 100");
 }
 
+TEST_CASE("a checkpoint without the last tensors of the list is whole without them") {
+  Intake in;
+  const std::vector<FrameHeader> frames = frames_of(1, 100);
+  const auto slices_of_first =
+      std::ranges::count(frames, 0U, [](const FrameHeader& frame) { return frame.key; });
+  for (int64_t i = 0; i + 1 < slices_of_first; ++i)
+    CHECK(in.deliver(0, frames[static_cast<size_t>(i)]));
+  const auto one = [](const auto&) { return size_t{1}; };
+  CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100, one); }) ==
+        "the checkpoint of step 100 lacks 1 slice");
+  CHECK(in.deliver(0, frames[static_cast<size_t>(slices_of_first - 1)]));
+  CHECK(in.intake.take(0, 1, 100, one) != nullptr);
+}
+
 TEST_CASE("a slice that comes twice counts once, and one whose body breaks off does not count") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 5);

@@ -199,7 +199,9 @@ TEST_CASE("data and network that do not go together are refused") {
 }
 
 TEST_CASE("a test set with other classes than the training set is refused") {
-  const TinyJob job;
+  const TinyJob job(
+      R"({"name": "grey", "input": {"channels": 1, "height": 6, "width": 6}, "layers": [
+      {"name": "ip", "type": "linear", "outputs": 3}, {"name": "loss", "type": "softmax_loss"}]})");
   for (const char* image : {"train/cat/1.pgm", "train/dog/1.pgm", "train/emu/1.pgm",
                             "test/ape/1.pgm", "test/cat/1.pgm", "test/dog/1.pgm"}) {
     fs::create_directories((job.folder / image).parent_path());

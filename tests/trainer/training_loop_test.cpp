@@ -181,9 +181,10 @@ struct DirtyMemory {
 };
 
 /// A network of linear layers: "f", which learns, and others that learn nothing, around it.
-std::string with_idle_layers(const std::string& before, const std::string& after) {
+std::string with_idle_layers(const std::string& before, const std::string& after,
+                             const std::string& reads = "") {
   return R"({"name": "idle", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [)" +
-         before + R"({"name": "f", "type": "linear", "outputs": 3})" + after +
+         before + R"({"name": "f", "type": "linear")" + reads + R"(, "outputs": 3})" + after +
          R"(, {"name": "loss", "type": "softmax_loss"}]})";
 }
 
@@ -198,7 +199,7 @@ TEST_CASE("layers that learn nothing may stand anywhere") {
   for (const std::string& network :
        {with_idle_layers(R"({"name": "first", )" + frozen + ",", ""),
         with_idle_layers("", R"(, {"name": "last", )" + frozen),
-        with_idle_layers(R"({"name": "first", )" + unread + ",", ""),
+        with_idle_layers(R"({"name": "first", )" + unread + ",", "", R"(, "input": "input")"),
         with_idle_layers("", R"(, {"name": "last", )" + unread +
                                  R"(, {"name": "read", "type": "relu", "input": "f"})"),
         with_idle_layers(R"({"name": "first", )" + norm + ",", R"(, {"name": "last", )" + norm)})
