@@ -212,7 +212,7 @@ class Coordinator final : public Machine {
   CoordinatorHost& host_;
   Liveness liveness_;
   State state_ = State::kGathering;
-  Time entered_at_{0};                             ///< that state
+  Time entered_at_{0};  ///< that state
   std::map<ConnectionId, Stranger> strangers_;
   std::map<NodeId, MemberState> members_;
   std::map<int64_t, Digests> digests_;  ///< by step, after the last one that all have agreed on

@@ -132,13 +132,7 @@ Json ClusterRun::go() {
     start_children(secret_);
   transport_->start(*coordinator_);
   transport_->post([this] { coordinator_->begin(); });
-  try {
-    loop();
-  } catch (...) {
-    // What it calls is about to go.
-    transport_->stop();
-    throw;
-  }
+  loop();
   transport_->stop();
   // Before the first step children have nothing to finish.
   if (children_) children_->wait(begun_ ? kPatience : std::chrono::milliseconds(200));

@@ -66,7 +66,7 @@ void TestNote::describe(Fields& fields) {
   fields.number("loss", sums.loss, Range{}, "sum over them", kRequired);
   fields.integer("top1", sums.top1, between(0, 1e15), "whose label came first", kRequired);
   fields.integer("top5", sums.top5, between(0, 1e15), "whose label was among five", kRequired);
-  fields.number("seconds", sums.seconds, at_least(0), "that it took", kRequired);
+  fields.number("seconds", sums.seconds, between(0, 1e9), "that it took", kRequired);
 }
 
 void TrafficNote::describe(Fields& fields) {
