@@ -40,7 +40,7 @@ class Talker {
     peer_ = node_.events().opened[0].first;
   }
   void connect(const std::string& address) {
-    peer_ = node_.connect(address);
+    peer_ = node_.connect(address, comm::NodeId{});  // a coordinator
     REQUIRE(node_.wait_open());
   }
   void say(const std::string& body) {
