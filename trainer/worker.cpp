@@ -4,6 +4,7 @@
 #include "comm/tensor_intake.h"
 #include "core/error.h"
 #include "core/failure.h"
+#include "trainer/checkpoint_sender.h"
 #include "trainer/computation.h"
 #include "trainer/device_note.h"
 #include "trainer/end_watch.h"
@@ -16,7 +17,6 @@
 #include "trainer/run.h"
 #include "trainer/run_lock.h"
 #include "trainer/run_tensors.h"
-#include "trainer/send_window.h"
 #include "trainer/step_message.h"
 #include "trainer/survivor_checkpoint.h"
 #include "trainer/sync_plan.h"
@@ -27,8 +27,6 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Of a checkpoint, copied and not yet sent.
-constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
 constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
 /// With the computing thread when the job has failed or is over; more where steps are long.
 constexpr auto kPatienceWithComputing = std::chrono::milliseconds(5000);
@@ -75,7 +73,6 @@ class WorkerRun final : public comm::MemberHost {
   void agree(int64_t step);
   void test(int64_t step);
   void send_checkpoint(int64_t step);
-  void send_tensors(int64_t step, uint32_t number, int64_t in_flight);
   template <class Content>
   void tell(const Content& content, int64_t step = 0);
   void tell_step(StepReport report);
@@ -115,11 +112,10 @@ class WorkerRun final : public comm::MemberHost {
   std::vector<int64_t> values_wanted_;
   std::optional<comm::TensorIntake> values_intake_;  ///< of those wanted; in the I/O thread
   SchemeBytes told_bytes_;                           ///< in the I/O thread
-  int64_t stopped_step_ = -1;  ///< as it has told after a loss; in the I/O thread
-  bool began_ = false;         ///< the first step
-  SendWindow window_{kMostBytesOnTheWay};
-  int64_t agreed_step_ = -1, tested_step_ = -1, sent_step_ = -1;
-  int64_t checkpoints_sent_ = 0;
+  int64_t stopped_step_ = -1;               ///< as it has told after a loss; in the I/O thread
+  bool began_ = false;                      ///< the first step
+  std::optional<CheckpointSender> sender_;  ///< made with the member
+  int64_t agreed_step_ = -1, tested_step_ = -1;
 };
 
 WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
@@ -136,6 +132,7 @@ WorkerRun::WorkerRun(const MemberOptions& options, Log& log)
           })) {
   member_ = std::make_unique<comm::Member>(
       joining_options(options, comm::Role::kWorker, *transport_), *transport_, *this);
+  sender_.emplace(*transport_, *member_, progress_);
 }
 
 MemberEnd WorkerRun::go() { return take_part(options_, *transport_, *member_, inbox_, end_, log_); }
@@ -220,7 +217,7 @@ void WorkerRun::take(int64_t, const ClockNote& clock) {
   member_->note(write_note(clock_answer(clock)));
 }
 
-void WorkerRun::take(int64_t step, const WrittenNote&) { window_.written(step); }
+void WorkerRun::take(int64_t step, const WrittenNote&) { sender_->written(step); }
 
 /// Throws ConfigError when there are no such tensors.
 void WorkerRun::expect_values(const comm::Note& note) {
@@ -266,7 +263,7 @@ void WorkerRun::failed(const comm::Loss& loss, bool alone) {
     live->exchange.lose(loss.message());
     live->limit.end();
   }
-  window_.end();
+  sender_->end();
   must_end_soon("the job has failed, and its computing did not cease");
   inbox_.post([this, loss, alone] { end_after(loss, alone); });
 }
@@ -295,7 +292,7 @@ void WorkerRun::dismissed() {
     live->exchange.lose("dismissed by the coordinator");
     live->limit.end();
   }
-  window_.end();
+  sender_->end();
   inbox_.post([this] {
     if (began_ && !loss_) log_.info("the job is done");
     over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
@@ -399,10 +396,7 @@ void WorkerRun::train_to_the_end() {
   agree(step);
   send_checkpoint(step);
   if (!computation_->limit.halted()) test(step);
-  if (rank_ == 0) {
-    progress_.waits("the last checkpoint to be written");
-    window_.wait_until_written();
-  }
+  if (rank_ == 0) sender_->wait_until_written();
   tell_traffic();
   if (published_.trace) tell_trace();
   transport_->post([this, step] { member_->finished(step); });
@@ -441,42 +435,10 @@ void WorkerRun::test(int64_t step) {
 
 /// Worker 0 has what the others have; after a loss it is whoever is asked.
 void WorkerRun::send_checkpoint(int64_t step) {
-  if ((rank_ != 0 && !loss_) || sent_step_ == step) return;
-  progress_.waits("the checkpoint before to be written");
-  window_.begin(step);
-  sent_step_ = step;
+  if ((rank_ != 0 && !loss_) || sender_->sent_step() == step) return;
   const int64_t in_flight = computation_->sums.steps();
   refuse_non_finite(computation_->tensors, in_flight, step);
-  const int64_t number = ++checkpoints_sent_;
-  send_tensors(step, static_cast<uint32_t>(number), in_flight);
-  SentCheckpoint sent{.number = number,
-                      .in_flight = in_flight,
-                      .digest = tensor_digests(computation_->tensors, in_flight)};
-  transport_->post(
-      [this, note = write_note(std::move(sent), step)] { member_->note_after_bulk(note); });
-}
-
-/// Tensor by tensor: there is not room for a copy of all.
-void WorkerRun::send_tensors(int64_t step, uint32_t number, int64_t in_flight) {
-  const std::vector<const NamedTensor*> tensors = in_order(computation_->tensors, in_flight);
-  for (uint32_t place = 0; place < tensors.size(); ++place) {
-    const size_t count = tensors[place]->count();
-    std::shared_ptr<float[]> memory = window_.lend(count);
-    const std::span values(memory.get(), count);
-    tensors[place]->get(values);
-    progress_.sign("sending a checkpoint", place, static_cast<int64_t>(tensors.size()), "tensors");
-    comm::Payload tensor{std::as_bytes(values), std::move(memory)};
-    transport_->post([this, place, step, number, tensor = std::move(tensor)] {
-      comm::send_tensor({.view = member_->view(),
-                         .step = static_cast<uint64_t>(step),
-                         .key = place,
-                         .chunk = number},
-                        tensor,
-                        [this](const comm::FrameHeader& header, const comm::Payload& payload) {
-                          member_->send_to_coordinator(header, payload);
-                        });
-    });
-  }
+  sender_->send(step, computation_->tensors, in_flight);
 }
 
 template <class Content>
@@ -515,8 +477,7 @@ void WorkerRun::tell_trace() {
 void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   end_watch_.rest();
-  sent_step_ = -1;
-  window_.begin_anew();
+  sender_->begin_anew();
   log_.warning(loss.message());
   int64_t step = published_.first_step;
   if (computation_ != nullptr) {
