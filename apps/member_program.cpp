@@ -114,6 +114,10 @@ int take_part_in_jobs(const Words& words, MemberOptions options, OneJob one_job,
     if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))
       return static_cast<int>(end);
     options.pause = kBetweenJobs;
+    // Who keeps a step does not end before its time because nobody has come for it yet.
+    if (options.keeper != nullptr && words.join_timeout > 0)
+      options.join_timeout = std::max(words.options.join_timeout,
+                                      options.keeper->left(trainer::StepKeeper::Clock::now()));
   }
 }
 
@@ -135,6 +139,7 @@ int run_node(const char* name, const Words& words, OneJob one_job) {
     }
   };
   MemberOptions server = words.options;
+  server.keeper = nullptr;
   server.listen = words.server_listen;
   server.advertise = words.server_advertise;
   if (server.advertise.empty() && !words.options.advertise.empty())
@@ -181,6 +186,7 @@ int run(const char* name, const char* description, bool computes, int count, cha
   if (!words.secret_file.empty())
     words.options.secret = comm::read_secret(words.secret_file, standard_error);
   words.options.run_directory = words.run_directory;
+  if (!words.once && computes) words.options.keeper = std::make_shared<trainer::StepKeeper>();
   if (!words.data_root.empty()) words.options.data_root = trainer::DataRoot(words.data_root);
   if (!words.server_listen.empty()) {
     words.options.neighbours = comm::make_neighbours();

@@ -75,7 +75,7 @@ void Coordinator::control(MemberState& member, const ControlMessage& message) {
     finish_when_all_have();
   } else if (message.is<Lost>()) {
     const Loss loss = message.as<Lost>().loss;
-    if (loss.kind == Loss::Kind::kLeft && state_ <= State::kPreparing)
+    if (loss.kind == Loss::Kind::kLeft && state_ <= State::kFetching)
       member_lost(member, loss.why, Time{0});
     else
       hear(loss);
@@ -269,7 +269,7 @@ void Coordinator::member_lost(MemberState& member, const std::string& why, Time 
   const Loss loss = loss_of(member, Loss::Kind::kPeer, why);
   const NodeId node = member.node;
   members_.erase(node);
-  if (state_ <= State::kPreparing && options_.replaces_members) {
+  if (state_ <= State::kFetching && options_.replaces_members) {
     enter(State::kGathering);
     return host_.refused(loss.address, "it left before the job began: " + why);
   }

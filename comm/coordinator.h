@@ -37,8 +37,13 @@ class CoordinatorHost {
   /// of it: 10^6 bits a second of the slowest, rounded. `one_host`: it is no network.
   virtual bool wants_link() { return false; }
   virtual void measured_link(double /*mbps*/, bool /*one_host*/) {}
+  /// All are prepared. Asks a worker that keeps a later step of this run than the coordinator has
+  /// for it, if there is one, and returns its rank; Coordinator::fetched() says when it is there.
+  virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }
   /// All are prepared, with these facts on all workers: the plan to be published.
   virtual Json plan(const std::vector<Fact>& facts) = 0;
+  /// Steps done before the first of this run. Not asked for before plan().
+  virtual int64_t first_step() { return 0; }
   /// All have the same first values and begin.
   virtual void started() = 0;
   virtual void noted(NodeId node, const Note& note) = 0;
@@ -71,6 +76,7 @@ class Coordinator final : public Machine {
   enum class State : uint8_t {
     kGathering,  ///< who takes part
     kPreparing,  ///< all are there, and open job and data
+    kFetching,   ///< a later step than the coordinator has, from a worker that keeps it
     kMeasuring,  ///< the link between the workers
     kConnecting,
     kRunning,
@@ -90,7 +96,6 @@ class Coordinator final : public Machine {
     Time gather_timeout{0};  ///< 0: waits for members for ever
     /// Whether another may take the place of a member that is lost before the job begins.
     bool replaces_members = true;
-    int64_t first_step = 0;
   };
 
   /// Both must outlive it.
@@ -100,6 +105,8 @@ class Coordinator final : public Machine {
   /// Ends the job after a step that all can reach: as a signal does. Before the first step it
   /// fails.
   void halt();
+  /// What fetch_kept_step() asked for is in the host's hands.
+  void fetched();
   /// Says something to all workers.
   void note(const Note& note);
   void note(uint16_t worker, const Note& note);
@@ -221,6 +228,7 @@ class Coordinator final : public Machine {
   bool halting_ = false;
   Loss loss_;
   Time suspicion_{0};               ///< how long others are listened to
+  std::optional<uint16_t> keeper_;  ///< the worker that is asked for the step that it keeps
   std::optional<uint16_t> saving_;  ///< the worker whose state counts
   std::vector<Time> step_times_;    ///< of the latest steps, for what is slow
   Time last_step_at_{0};

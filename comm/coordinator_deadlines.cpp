@@ -29,6 +29,7 @@ Time Coordinator::patience() const {
     case State::kGathering:
       return options_.gather_timeout.count() > 0 ? options_.gather_timeout : Time::max();
     case State::kPreparing:
+    case State::kFetching:
     case State::kConnecting:
     case State::kRunning: return options_.stall_timeout;
     case State::kMeasuring: return options_.timeout + kMeasurement;
@@ -47,6 +48,7 @@ bool Coordinator::is_awaited(const MemberState& member) const {
   const bool worker = member.node.role == Role::kWorker;
   switch (state_) {
     case State::kPreparing: return !member.prepared;
+    case State::kFetching: return worker && member.node.rank == keeper_;
     case State::kMeasuring: return worker && member.link_mbps <= 0;
     case State::kConnecting: return !member.ready;
     case State::kRunning: return worker && !member.finished;
@@ -93,8 +95,8 @@ void Coordinator::watch() {
   const Time now = transport_.now(), quiet = now - quiet_since(member);
   if (quiet >= patience()) return expire(member);
   const Time warning = std::max(kLeastPatience, 10 * median_step());
-  const bool warns =
-      state_ == State::kPreparing || state_ == State::kConnecting || state_ == State::kRunning;
+  const bool warns = state_ == State::kPreparing || state_ == State::kFetching ||
+                     state_ == State::kConnecting || state_ == State::kRunning;
   if (!warns || member == nullptr || quiet < warning || now - warned_at_ < warning) return;
   warned_at_ = now;
   host_.slow(member->node, text("no sign of progress from ", name_of(member->node), " for ",
@@ -121,6 +123,7 @@ void Coordinator::expire(const MemberState* member) {
       return accuse(
           loss_of(*member, Loss::Kind::kStall, "its link was not measured within " + after));
     case State::kPreparing:
+    case State::kFetching:
     case State::kConnecting:
     case State::kRunning:
       return accuse(loss_of(*member, Loss::Kind::kStall,

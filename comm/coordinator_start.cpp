@@ -101,10 +101,19 @@ void Coordinator::publish_when_prepared() {
       !all(Role::kServer, &MemberState::prepared))
     return;
   if (!same_facts()) return;
+  keeper_ = host_.fetch_kept_step();
+  if (keeper_) return enter(State::kFetching);
   if (options_.workers > 1 && host_.wants_link())
     measure_link();
   else
     publish();
+}
+
+/// Where the worker that was asked is lost meanwhile, another may have to be.
+void Coordinator::fetched() {
+  if (state_ != State::kFetching) return;
+  enter(State::kPreparing);
+  publish_when_prepared();
 }
 
 std::vector<RosterEntry> Coordinator::roster() const {
@@ -179,13 +188,13 @@ void Coordinator::start_when_ready() {
   Digests digests;
   for (const auto& [node, member] : members_)
     if (node.role == Role::kWorker) digests[node.rank] = member.digest;
-  if (!replicas_are_equal(options_.first_step, digests)) return;
+  if (!replicas_are_equal(host_.first_step(), digests)) return;
   enter(State::kRunning);
   last_step_at_ = transport_.now();
-  last_step_ = options_.first_step;
-  for (auto& [node, member] : members_) member.step = options_.first_step;
+  last_step_ = host_.first_step();
+  for (auto& [node, member] : members_) member.step = last_step_;
   host_.started();
-  tell_all(Start{options_.first_step});
+  tell_all(Start{last_step_});
 }
 
 void Coordinator::report_absent(NodeId node, const std::string& why) {

@@ -14,11 +14,13 @@ struct StateRow {
   std::string_view then;      ///< what comes of that, and who is named
 };
 
-inline constexpr std::array<StateRow, 9> kCoordinatorStates{{
+inline constexpr std::array<StateRow, 10> kCoordinatorStates{{
     {"gathering", "the last member joins", "3 x `timeout_s`, 15 s at least; with `--external` none",
      "the first who has not joined is lost"},
     {"preparing", "all have opened job and data", "`stall_timeout_s` without a sign of progress",
      "the quietest is lost"},
+    {"fetching", "the worker that keeps a later step has sent it",
+     "`stall_timeout_s` without a tensor of it", "that worker is lost"},
     {"measuring", "all have told what the link takes", "`timeout_s` + 60 s",
      "the first who has not told is lost"},
     {"connecting", "all have their net and their peers",

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include "core/error.h"
 
@@ -31,10 +32,15 @@ void Sha256::update(std::span<const std::byte> bytes) {
 std::string Sha256::hex() {
   std::array<unsigned char, 32> digest{};
   EVP_DigestFinal_ex(state_->context, digest.data(), nullptr);
+  return hexadecimal(std::as_bytes(std::span(digest)));
+}
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
-  for (unsigned char byte : digest) {
-    out += "0123456789abcdef"[byte >> 4];
-    out += "0123456789abcdef"[byte & 15];
+  for (const std::byte byte : bytes) {
+    out += kDigits[std::to_integer<size_t>(byte >> 4)];
+    out += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
   }
   return out;
 }

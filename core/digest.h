@@ -22,6 +22,9 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
+/// Two lower-case digits for each byte.
+std::string hexadecimal(std::span<const std::byte> bytes);
+
 std::string sha256_hex(std::span<const std::byte> bytes);
 
 /// CRC-32C (Castagnoli polynomial, RFC 3720), continued from `crc` (0 to start).

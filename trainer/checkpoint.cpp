@@ -9,7 +9,6 @@
 #include "comm/plan.h"
 #include "core/digest.h"
 #include "core/error.h"
-#include "core/fields.h"
 
 namespace poseidon::trainer {
 
@@ -35,19 +34,6 @@ T read_value(const InputFile& file, uint64_t offset) {
   return value;
 }
 
-/// The keys of the state's JSON that are not about files and tensors.
-void describe_state(Fields& fields, RunState& state) {
-  fields.integer("step", state.step, at_least(0), "", Presence::kRequired);
-  fields.integer("samples", state.samples, at_least(0), "", Presence::kRequired);
-  fields.number("learning_rate", state.learning_rate, {}, "");
-  fields.text("config_hash", state.config_hash, "", Presence::kRequired);
-  fields.raw("config", state.config, "", Presence::kRequired);
-  fields.raw("choices", state.choices, "", Presence::kRequired);
-  fields.raw("plan", state.plan, "");
-  fields.text("dataset", state.dataset, "", Presence::kRequired);
-  fields.integer("sums_in_flight", state.in_flight, between(0, comm::kMostStaleness), "");
-}
-
 std::string name_of(int64_t step) { return "step-" + std::to_string(step); }
 
 /// 12 of ".../step-12.state" and ".../step-12.safetensors".
@@ -65,7 +51,7 @@ using Tensors = std::span<const NamedTensor* const>;
 void write_state(AtomicFile& file, const RunState& state, const AtomicFile& weights,
                  Tensors tensors) {
   RunState copy = state;
-  Json header = write_fields([&](Fields& fields) { describe_state(fields, copy); });
+  Json header = write_fields([&](Fields& fields) { copy.describe(fields); });
   if (state.in_flight == 0) header.erase("sums_in_flight");
   header["weights"] = {{"file", weights.path().filename().string()},
                        {"bytes", weights.bytes()},
@@ -120,6 +106,18 @@ void expect_agreed(int64_t step, Tensors tensors, const std::vector<int64_t>& di
 }
 
 }  // namespace
+
+void RunState::describe(Fields& fields) {
+  fields.integer("step", step, at_least(0), "", Presence::kRequired);
+  fields.integer("samples", samples, at_least(0), "", Presence::kRequired);
+  fields.number("learning_rate", learning_rate, {}, "");
+  fields.text("config_hash", config_hash, "", Presence::kRequired);
+  fields.raw("config", config, "", Presence::kRequired);
+  fields.raw("choices", choices, "", Presence::kRequired);
+  fields.raw("plan", plan, "");
+  fields.text("dataset", dataset, "", Presence::kRequired);
+  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "");
+}
 
 std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight) {
   std::vector<const NamedTensor*> all;
@@ -184,7 +182,7 @@ Checkpoint::Checkpoint(const fs::path& state_file) : file_(state_file) {
   const Json header = read_header();
   try {
     read_fields(header, {state_file.string(), ""}, [&](Fields& fields) {
-      describe_state(fields, state_);
+      state_.describe(fields);
       Json others;
       fields.raw("weights", others, "", Presence::kRequired);
       fields.raw("tensors", others, "", Presence::kRequired);
@@ -374,6 +372,10 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& run_or_file, Log& lo
   }
   throw RunError("--resume " + run_or_file.string() + ": none of the " +
                  std::to_string(steps.size()) + " checkpoints is whole");
+}
+
+bool has_checkpoint(const fs::path& run) {
+  return !steps_in(run / "checkpoints", INT64_MAX).empty();
 }
 
 namespace {

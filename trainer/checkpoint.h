@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fields.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "trainer/safetensors.h"
@@ -27,6 +28,8 @@ struct RunState {
   Json plan = Json::object();     ///< how gradients were summed, as in plan.json
   std::string dataset;            ///< fingerprint of the training set
   int64_t in_flight = 0;          ///< of the steps done, the last ones: their sums are carried
+
+  void describe(Fields& fields);
 };
 
 /// The tensors of a run, as they are named in files.
@@ -101,6 +104,9 @@ class Checkpoint {
 /// One that is damaged is named in a warning and the one before it is taken. Throws ConfigError
 /// when there is none at all, RunError when none is whole.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& run_or_file, Log& log);
+
+/// Whether a run directory has any checkpoint, whole or not.
+bool has_checkpoint(const std::filesystem::path& run);
 
 /// SHA-256 of all parameters in network order, canonical, fp32 little-endian.
 std::string weights_sha256(const RunTensors& tensors);

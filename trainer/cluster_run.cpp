@@ -31,35 +31,18 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
       options_(options),
       cluster_(cluster),
       console_(console),
-      resumed_(resumed_checkpoint(job, options.resume, console)),
-      measured_(MeasuredPlan::wanted(job, resumed_.get(), options.replan)
-                    ? std::optional<MeasuredPlan>(job)
-                    : std::nullopt),
-      plan_(measured_ ? measured_->provisional() : plan_of(job, resumed_.get(), options.replan)),
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
-      job_message_(write_job_message(job, measured_.has_value())),
       intake_([this] { return make_store(); }),
       checkpoints_(
           directory_, job.config.train.keep_checkpoints,
           [this](int64_t step) { return state_after(step); },
           [this](uint16_t worker, int64_t step) { tell_written(worker, step); }) {
-  if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
-      job.config.optimizer.clip_norm > 0)
-    plan_.overlap = comm::Overlap::kBarrier;
-  published_.plan = comm::to_json(plan_);
-  published_.choices =
-      choices_json(resumed_ != nullptr && !options.replan
-                       ? read_choices(resumed_->state().choices,
-                                      {options.resume.string(), "/choices"}, *job.network)
-                       : choices_of(job));
   published_.trace = options.trace;
-  if (resumed_ != nullptr) {
-    refuse_other_batch(resumed_->state(), job, options.resume);
-    warn_of_changes(resumed_->state(), job, console);
-    published_.first_step = resumed_->state().step;
-    published_.in_flight = resumed_->state().in_flight;
-    checkpoints_.begin_from(published_.first_step, resumed_->weights_file());
-  }
+  std::unique_ptr<Checkpoint> checkpoint = first_checkpoint();
+  if (MeasuredPlan::wanted(job, checkpoint.get(), options.replan)) measured_.emplace(job);
+  if (checkpoint != nullptr)
+    checkpoints_.begin_from(checkpoint->state().step, checkpoint->weights_file());
+  go_on_from(std::move(checkpoint));
   secret_ = cluster.external ? cluster.secret : random_secret();
   comm::AsioOptions listening;
   listening.listen = cluster.external ? cluster.listen : "127.0.0.1:0";
@@ -76,6 +59,44 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
     inbox_.post([this, failure] { lose_transport(failure); });
   };
   transport_ = std::make_unique<comm::AsioTransport>(std::move(listening));
+}
+
+/// Whether it begins with the latest step of its run that anybody has, not with a certain one.
+bool ClusterRun::goes_on() const {
+  return cluster_.external && std::filesystem::is_directory(options_.resume);
+}
+
+/// Null where the run begins anew.
+std::unique_ptr<Checkpoint> ClusterRun::first_checkpoint() const {
+  if (goes_on() && !has_checkpoint(options_.resume)) {
+    console_.info(text(options_.resume.string(),
+                       ": has no checkpoint yet: the run begins anew, unless a worker keeps a "
+                       "step of it"));
+    return nullptr;
+  }
+  std::unique_ptr<Checkpoint> checkpoint = resumed_checkpoint(job_, options_.resume, console_);
+  if (checkpoint != nullptr) warn_of_changes(checkpoint->state(), job_, console_);
+  return checkpoint;
+}
+
+/// The plan, until all workers are prepared, and where it begins.
+void ClusterRun::go_on_from(std::unique_ptr<Checkpoint> checkpoint) {
+  resumed_ = std::move(checkpoint);
+  const bool keeps_choices = resumed_ != nullptr && !options_.replan;
+  if (!MeasuredPlan::wanted(job_, resumed_.get(), options_.replan)) measured_.reset();
+  plan_ = measured_ ? measured_->provisional() : plan_of(job_, resumed_.get(), options_.replan);
+  if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
+      job_.config.optimizer.clip_norm > 0)
+    plan_.overlap = comm::Overlap::kBarrier;
+  published_.plan = comm::to_json(plan_);
+  published_.choices = choices_json(
+      keeps_choices ? read_choices(resumed_->state().choices,
+                                   {options_.resume.string(), "/choices"}, *job_.network)
+                    : choices_of(job_));
+  if (resumed_ == nullptr) return;
+  refuse_other_batch(resumed_->state(), job_, options_.resume);
+  published_.first_step = resumed_->state().step;
+  published_.in_flight = resumed_->state().in_flight;
 }
 
 /// The I/O thread uses what is destroyed next.
@@ -111,6 +132,11 @@ Json ClusterRun::go() {
   if (!options_.weights.empty()) check_weights_file(options_.weights);
   directory_.make();
   directory_.write_config(job_);
+  JobMessage message = job_message(job_);
+  message.times_layers = measured_.has_value();
+  message.run = directory_.id();
+  message.goes_on = goes_on();
+  job_message_ = write_job_message(std::move(message));
   const auto seconds = [](double value) {
     return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(value));
   };
@@ -122,8 +148,7 @@ Json ClusterRun::go() {
           .timeout = seconds(job_.config.cluster.timeout_s),
           .stall_timeout = seconds(job_.config.cluster.stall_timeout_s),
           .gather_timeout = cluster_.external ? comm::Time{0} : kJoinDeadlines * join_timeout(),
-          .replaces_members = cluster_.external,
-          .first_step = published_.first_step},
+          .replaces_members = cluster_.external},
       *transport_, *this);
   if (cluster_.external)
     console_.info(text("waiting for ", counted(plan_.workers, "worker"), " and ",
@@ -292,6 +317,27 @@ void ClusterRun::write_checkpoints(const std::function<void()>& action) {
     if (loss_) return console_.warning(error.what());
     report_error(error.what());
   }
+}
+
+/// What a worker has kept is from now on a checkpoint like others.
+void ClusterRun::write_kept_step(uint16_t worker, RunState state, TensorStore& tensors,
+                                 const SentCheckpoint& sent) {
+  const std::filesystem::path file =
+      write_checkpoint(directory_.checkpoints(), state, tensors.tensors(),
+                       {.agreed = &sent.digest, .may_write = [this] { directory_.check_lock(); }});
+  console_.info(text("worker ", worker, " has kept step ", state.step, ": fetched, and written to ",
+                     file.string()));
+  auto checkpoint =
+      std::make_shared<std::unique_ptr<Checkpoint>>(resumed_checkpoint(job_, file, console_));
+  warn_of_changes((*checkpoint)->state(), job_, console_);
+  checkpoints_.begin_from(state.step, file);
+  transport_->post([this, worker, step = state.step, checkpoint] {
+    keeper_.reset();
+    offers_.erase(worker);
+    coordinator_->note(worker, write_note(WrittenNote{}, step));
+    go_on_from(std::move(*checkpoint));
+    coordinator_->fetched();
+  });
 }
 
 void ClusterRun::tell_written(uint16_t worker, int64_t step) {

@@ -3,6 +3,8 @@
 
 #include "core/counted.h"
 #include "trainer/cluster_run_parts.h"
+#include "trainer/resume.h"
+#include "trainer/tensor_check.h"
 
 namespace poseidon::trainer {
 
@@ -14,6 +16,11 @@ void ClusterRun::refused(const std::string& address, const std::string& why) {
 }
 
 void ClusterRun::joined(comm::NodeId node, const std::string& address) {
+  // What is known of a worker that had the rank before.
+  if (node.role == comm::Role::kWorker) {
+    offers_.erase(node.rank);
+    if (keeper_ == node.rank) keeper_.reset();
+  }
   if (!cluster_.external) return;
   const std::string missing = coordinator_->missing();
   inbox_.post([this, node, address, missing] {
@@ -34,7 +41,54 @@ void ClusterRun::measured_link(double mbps, bool one_host) {
   });
 }
 
+/// The latest of those that are later than what is on the disk, the lowest rank of equals.
+std::optional<uint16_t> ClusterRun::fetch_kept_step() {
+  keeper_.reset();
+  int64_t latest = published_.first_step;
+  for (const auto& [worker, offer] : offers_)
+    if (offer.state.step > latest) {
+      keeper_ = worker;
+      latest = offer.state.step;
+    }
+  if (!keeper_) return std::nullopt;
+  {
+    MutexLock lock(mutex_);
+    tensor_list_ = offers_.at(*keeper_).list;
+  }
+  coordinator_->note(*keeper_, write_note(FetchNote{}, latest));
+  return keeper_;
+}
+
+/// What is not this job's is of no use here, and no fault of the worker's.
+void ClusterRun::take_offer(comm::NodeId worker, const comm::Note& note) {
+  auto kept = read_note<KeptNote>(note);
+  if (!goes_on() || kept.run != directory_.id() || kept.state.step != note.step)
+    throw ConfigError("a kept step that was not asked for");
+  try {
+    check_tensors(kept.list, *job_.network, job_.config.optimizer,
+                  std::max(job_.config.comm.staleness, kept.state.in_flight));
+    refuse_other_batch(kept.state, job_, options_.resume);
+    offers_[worker.rank] = std::move(kept);
+  } catch (const ConfigError& error) {
+    inbox_.post([this, worker, step = note.step, why = std::string(error.what())] {
+      console_.warning(text(comm::name_of(worker), " keeps step ", step,
+                            " of this run, which is not of this job: ", why));
+    });
+  }
+}
+
+/// A failure is told to all, as that of any checkpoint.
+void ClusterRun::take_kept_step(uint16_t worker, std::shared_ptr<TensorStore> tensors,
+                                const SentCheckpoint& sent) {
+  RunState state = offers_.at(worker).state;
+  state.in_flight = sent.in_flight;
+  inbox_.post([this, worker, state = std::move(state), tensors = std::move(tensors), sent] {
+    attempt([&] { write_kept_step(worker, state, *tensors, sent); });
+  });
+}
+
 Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
+  planned_ = true;
   try {
     if (measured_) {
       plan_ = measured_->make();
@@ -80,6 +134,8 @@ void ClusterRun::noted(comm::NodeId node, const comm::Note& note) {
     devices_[node.rank] = read_note<DeviceNote>(note);
     return;
   }
+  if (note.about == KeptNote::kAbout && node.role == comm::Role::kWorker)
+    return take_offer(node, note);
   if (note.about == TimesNote::kAbout && measured_)
     return measured_->add_times(read_note<TimesNote>(note));
   if (note.about == SentCheckpoint::kAbout && node.role == comm::Role::kWorker)
@@ -98,6 +154,9 @@ void ClusterRun::take_checkpoint(comm::NodeId node, const comm::Note& note) {
     return in_order(tensors, sent.in_flight).size();
   };
   auto tensors = intake_.take(node.rank, static_cast<uint32_t>(sent.number), note.step, count);
+  if (keeper_ == node.rank && note.step == offers_.at(node.rank).state.step)
+    return take_kept_step(node.rank, std::move(tensors), sent);
+  if (!planned_) throw ConfigError("a checkpoint that was not asked for");
   inbox_.post([this, rank = node.rank, step = note.step, tensors = std::move(tensors), sent] {
     write_checkpoints([&] { checkpoints_.take(rank, step, tensors, sent); });
   });

@@ -17,6 +17,7 @@
 #include "trainer/job_message.h"
 #include "trainer/launch.h"
 #include "trainer/measured_plan.h"
+#include "trainer/notes.h"
 #include "trainer/run_directory.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_stream.h"
@@ -40,6 +41,8 @@ class ClusterRun final : public comm::CoordinatorHost {
   void joined(comm::NodeId node, const std::string& address) override;
   bool wants_link() override { return measured_ && measured_->wants_link(); }
   void measured_link(double mbps, bool one_host) override;
+  std::optional<uint16_t> fetch_kept_step() override;
+  int64_t first_step() override { return published_.first_step; }
   Json plan(const std::vector<comm::Fact>& facts) override;
   void started() override;
   void noted(comm::NodeId node, const comm::Note& note) override;
@@ -52,6 +55,10 @@ class ClusterRun final : public comm::CoordinatorHost {
   void saved(uint16_t, int64_t) override {}
   void not_saved(uint16_t worker, const std::string& why) override;
   void slow(comm::NodeId node, const std::string& what) override;
+  void take_offer(comm::NodeId worker, const comm::Note& note);
+  void take_kept_step(uint16_t worker, std::shared_ptr<TensorStore> tensors,
+                      const SentCheckpoint& sent);
+  void go_on_from(std::unique_ptr<Checkpoint> checkpoint);
   void avoid_factors();
   std::shared_ptr<TensorStore> make_store();
   void take_checkpoint(comm::NodeId node, const comm::Note& note);
@@ -59,6 +66,10 @@ class ClusterRun final : public comm::CoordinatorHost {
   void ended(const comm::Outcome& outcome) override;
 
   // The main thread.
+  bool goes_on() const;
+  std::unique_ptr<Checkpoint> first_checkpoint() const;
+  void write_kept_step(uint16_t worker, RunState state, TensorStore& tensors,
+                       const SentCheckpoint& sent);
   std::chrono::seconds join_timeout() const;
   void start_children(const comm::Secret& secret);
   void loop();
@@ -98,6 +109,9 @@ class ClusterRun final : public comm::CoordinatorHost {
   Console& console_;
   std::unique_ptr<Checkpoint> resumed_;
   std::map<uint16_t, DeviceNote> devices_;  ///< of workers; in the I/O thread
+  std::map<uint16_t, KeptNote> offers_;     ///< by worker, what it keeps; in the I/O thread
+  std::optional<uint16_t> keeper_;          ///< of those, who is asked; in the I/O thread
+  bool planned_ = false;                    ///< in the I/O thread
   std::string no_factors_;                  ///< why, where workers do not compute alike
   std::optional<MeasuredPlan> measured_;    ///< in the I/O thread, where the plan is made
   comm::Plan plan_;                         ///< before all are prepared: provisional

@@ -112,6 +112,9 @@ void ClusterConfig::describe(Fields& fields) {
                 "already look like one");
   fields.number("stall_timeout_s", stall_timeout_s, between(1, 1e8),
                 "time without a sign of progress after which the job fails");
+  fields.number("rejoin_s", rejoin_s, between(0, 86400),
+                "how long a worker that outlives its job's end by a loss keeps the last complete "
+                "step, for --resume to fetch");
 }
 
 void JobConfig::describe(Fields& fields) {

@@ -60,7 +60,7 @@ struct ClusterConfig {
   int64_t workers = 1, servers = 0;
   int64_t logical_shards = 0;  ///< 0: as many as workers
   bool servers_apart = false;
-  double timeout_s = 10, stall_timeout_s = 600;
+  double timeout_s = 10, stall_timeout_s = 600, rejoin_s = 120;
 
   void describe(Fields& fields);
 };

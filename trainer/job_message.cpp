@@ -14,14 +14,19 @@ void JobMessage::describe(Fields& fields) {
   fields.raw("network", network, "its network", Presence::kRequired);
   fields.text("network_file", network_file, "for messages", Presence::kRequired);
   fields.boolean("times_layers", times_layers, "before the plan is made");
+  fields.text("run", run, "that this is a part of");
+  fields.boolean("goes_on", goes_on, "from the latest step that anybody has");
 }
 
-Json write_job_message(const Job& job, bool times_layers) {
-  JobMessage message{.file = job.file,
-                     .config = resolved(job.config),
-                     .network = job.network->json(),
-                     .network_file = job.config.network,
-                     .times_layers = times_layers};
+JobMessage job_message(const Job& job) {
+  return {.file = job.file,
+          .config = resolved(job.config),
+          .network = job.network->json(),
+          .network_file = job.config.network,
+          .run = ""};
+}
+
+Json write_job_message(JobMessage message) {
   return write_fields([&](Fields& fields) { message.describe(fields); });
 }
 

@@ -20,10 +20,14 @@ struct JobMessage {
   Json network = Json::object();
   std::string network_file;   ///< for messages
   bool times_layers = false;  ///< a worker tells how long each takes before the plan is made
+  std::string run;            ///< RunDirectory::id()
+  bool goes_on = false;       ///< from the latest step of the run that anybody has
   void describe(Fields& fields);
 };
 
-Json write_job_message(const Job& job, bool times_layers = false);
+/// The message that says nothing beyond the job.
+JobMessage job_message(const Job& job);
+Json write_job_message(JobMessage message);
 JobMessage read_job_message(const Json& json);
 /// Throws ConfigError where the job is none, or its data are not here.
 Job open_job_message(const JobMessage& message, const MemberOptions& options);

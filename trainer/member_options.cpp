@@ -37,6 +37,15 @@ class Stopping {
   comm::AsioTransport& transport_;
 };
 
+constexpr auto kLook = std::chrono::seconds(1);
+
+/// Its memory is not held for ever.
+void give_up_kept_step(const MemberOptions& options, Log& log) {
+  if (options.keeper == nullptr) return;
+  const std::string given_up = options.keeper->give_up(StepKeeper::Clock::now());
+  if (!given_up.empty()) log.info(given_up);
+}
+
 /// A node that listens at all addresses cannot tell by which of them it is reached.
 void refuse_unnamed(const MemberOptions& options) {
   if (options.listen.empty() || !options.advertise.empty()) return;
@@ -59,7 +68,10 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
     const std::stop_callback leaving(options.stop, [&] {
       transport.post([&member] { member.leave("it was asked to end by a signal"); });
     });
-    while (!end) inbox.run_one(Inbox::Clock::now() + std::chrono::hours(1));
+    while (!end) {
+      inbox.run_one(Inbox::Clock::now() + kLook);
+      give_up_kept_step(options, log);
+    }
     return *end;
   } catch (...) {
     const std::string why = message_of(std::current_exception());

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "trainer/data_root.h"
 #include "trainer/inbox.h"
+#include "trainer/kept_step.h"
 
 namespace poseidon::trainer {
 
@@ -37,6 +38,8 @@ struct MemberOptions {
   // Of a worker.
   int64_t threads = 0;
   DataRoot data_root = {};
+  /// Where it leaves the last complete step of a run that ended before its time; null: nowhere.
+  std::shared_ptr<StepKeeper> keeper = nullptr;
   /// Of the run whose coordinator has started this process: where it writes a checkpoint when the
   /// coordinator is gone. "": nowhere.
   std::filesystem::path run_directory = {};

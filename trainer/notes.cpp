@@ -44,6 +44,13 @@ void TensorsNote::describe(Fields& fields) {
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", kRequired);
 }
 
+void KeptNote::describe(Fields& fields) {
+  fields.text("run", run, "whose step it is", kRequired);
+  fields.object(
+      "state", [this](Fields& f) { state.describe(f); }, "of the step", kRequired);
+  fields.raw("list", list, "of a checkpoint's tensors", kRequired);
+}
+
 void StepNote::describe(Fields& fields) {
   fields.objects(
       "shards", shards.size(), [&](size_t size) { shards.resize(size); },

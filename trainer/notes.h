@@ -6,6 +6,7 @@
 #include "comm/counters.h"
 #include "comm/messages.h"
 #include "core/error.h"
+#include "trainer/checkpoint.h"
 #include "trainer/evaluation.h"
 #include "trainer/training_loop.h"
 
@@ -35,6 +36,21 @@ struct TensorsNote {
   Json choices = Json::object();
   int64_t threads = 1;
   void describe(Fields& fields);
+};
+
+/// Worker to coordinator, before it is prepared: it keeps this step of the run, and could send it.
+struct KeptNote {
+  static constexpr const char* kAbout = "kept";
+  std::string run;  ///< RunDirectory::id()
+  RunState state;
+  Json list = Json::object();  ///< as tensor_list() makes it
+  void describe(Fields& fields);
+};
+
+/// Coordinator to the worker that keeps a step: send it, as a checkpoint is sent.
+struct FetchNote {
+  static constexpr const char* kAbout = "fetch";
+  void describe(Fields&) {}
 };
 
 /// Worker to coordinator, after each step.

@@ -1,15 +1,42 @@
 #include "trainer/run_directory.h"
 
+#include <array>
 #include <ctime>
 
+#include "core/digest.h"
 #include "core/error.h"
+#include "core/fields.h"
 #include "core/file.h"
+#include "core/secret.h"
 
 namespace poseidon::trainer {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kRunFile = "run.json";
+constexpr size_t kIdBytes = 16;
+constexpr uint64_t kMostBytes = 4096;
+
+std::string make_id() {
+  std::array<std::byte, kIdBytes> bytes{};
+  fill_with_random_bytes(bytes);
+  return hexadecimal(bytes);
+}
+
+/// "" where there is none, as in the folder of a run that was begun by an earlier version.
+std::string read_id(const fs::path& file) {
+  if (!fs::exists(file)) return "";
+  std::vector<std::byte> bytes;
+  read_file(file, kMostBytes, bytes);
+  std::string id;
+  read_fields(
+      parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string()),
+      {file.string(), ""},
+      [&](Fields& fields) { fields.text("id", id, "of the run", Presence::kRequired); });
+  return id;
+}
 
 /// What writers of files that appear whole have left when they were killed.
 void remove_half_done(const fs::path& folder) {
@@ -64,6 +91,10 @@ void RunDirectory::make() {
   made_ = missing;
   remove_half_done(path_);
   remove_half_done(checkpoints());
+  id_ = read_id(path_ / kRunFile);
+  if (!id_.empty()) return;
+  id_ = make_id();
+  write(kRunFile, {{"id", id_}});
 }
 
 void RunDirectory::check_lock() const {

@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 /// Names of the classes, in order of their labels: {"classes": [...]}.
 inline constexpr const char* kClassesFile = "classes.json";
 
-/// Where a run keeps what it makes: config.json, network.json, classes.json, plan.json,
+/// Where a run keeps what it makes: run.json, config.json, network.json, classes.json, plan.json,
 /// traffic.json, metrics.jsonl, summary.json, the TensorBoard file and checkpoints/.
 class RunDirectory {
  public:
@@ -34,6 +34,9 @@ class RunDirectory {
   /// Throws RunError when another process has gone on with this run.
   void check_lock() const;
 
+  /// 32 hexadecimal digits, made at random with the folder: the same however often the run is gone
+  /// on with. Valid after make().
+  const std::string& id() const { return id_; }
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
@@ -48,6 +51,7 @@ class RunDirectory {
   bool resumed_ = false, kept_ = false;
   std::filesystem::path made_;  ///< the uppermost folder that was not there before; "": none
   std::optional<RunLock> lock_;
+  std::string id_;
 };
 
 /// The run directory that "--resume" names, itself or by one of its checkpoints; "" for a

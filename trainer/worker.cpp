@@ -55,6 +55,7 @@ class WorkerRun final : public comm::MemberHost {
   void expect_values(const comm::Note& note);
   void take(int64_t step, const ClockNote& clock);
   void take(int64_t step, const WrittenNote&);
+  void take(int64_t step, const FetchNote&);
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}
@@ -66,6 +67,8 @@ class WorkerRun final : public comm::MemberHost {
 
   // The main thread.
   void prepare(uint16_t rank, const Json& job);
+  void offer_kept_step();
+  void give_kept_step(int64_t step);
   void build(const comm::Planned& planned);
   void take_values();
   void train();
@@ -79,7 +82,9 @@ class WorkerRun final : public comm::MemberHost {
   void tell_traffic();
   void tell_trace();
   void end_after(const comm::Loss& loss, bool alone);
+  RunState state_after(int64_t step) const;
   void save_alone(int64_t step);
+  void keep_last_step();
   void fail(const std::string& why);
   void must_end_soon(const char* why);
   template <class Action>
@@ -210,7 +215,8 @@ void WorkerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
 
 void WorkerRun::noted(const comm::Note& note) {
   if (note.about == "values") return expect_values(note);
-  dispatch<ClockNote, WrittenNote>(note, [&](const auto& content) { take(note.step, content); });
+  dispatch<ClockNote, WrittenNote, FetchNote>(
+      note, [&](const auto& content) { take(note.step, content); });
 }
 
 void WorkerRun::take(int64_t, const ClockNote& clock) {
@@ -218,6 +224,10 @@ void WorkerRun::take(int64_t, const ClockNote& clock) {
 }
 
 void WorkerRun::take(int64_t step, const WrittenNote&) { sender_->written(step); }
+
+void WorkerRun::take(int64_t step, const FetchNote&) {
+  inbox_.post([this, step] { guarded([&] { give_kept_step(step); }); });
+}
 
 /// Throws ConfigError when there are no such tensors.
 void WorkerRun::expect_values(const comm::Note& note) {
@@ -295,6 +305,7 @@ void WorkerRun::dismissed() {
   sender_->end();
   inbox_.post([this] {
     if (began_ && !loss_) log_.info("the job is done");
+    keep_last_step();
     over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
   });
 }
@@ -315,9 +326,33 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   if (message_.times_layers)
     tell(read_times(time_layers(job_, {}, kJoinRepeats, log_), "this worker's times"));
   tell(device_note(job_.config.device.threads));
+  offer_kept_step();
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
   progress_.waits("the others to be prepared");
   transport_->post([this, facts] { member_->prepared(facts); });
+}
+
+/// The coordinator may have been lost since this was its last checkpoint.
+void WorkerRun::offer_kept_step() {
+  if (!message_.goes_on || options_.keeper == nullptr) return;
+  const KeptStep* kept = options_.keeper->of(message_.run);
+  if (kept == nullptr) return;
+  tell(
+      KeptNote{
+          .run = kept->run, .state = kept->state, .list = tensor_list(kept->tensors->tensors())},
+      kept->state.step);
+}
+
+void WorkerRun::give_kept_step(int64_t step) {
+  KeptStep* kept = options_.keeper != nullptr ? options_.keeper->of(message_.run) : nullptr;
+  if (kept == nullptr || kept->state.step != step)
+    throw ConfigError(text("it asks for step ", step, ", which this worker does not keep"));
+  try {
+    sender_->send(step, kept->tensors->tensors(), kept->state.in_flight);
+    progress_.waits("the others to be prepared");
+  } catch (const JobLost&) {
+    // It is kept on.
+  }
 }
 
 void WorkerRun::build(const comm::Planned& planned) {
@@ -366,6 +401,7 @@ void WorkerRun::take_values() {
 
 void WorkerRun::train() {
   began_ = true;
+  if (options_.keeper != nullptr) options_.keeper->drop(message_.run);
   guarded([this] {
     try {
       train_to_the_end();
@@ -495,8 +531,14 @@ void WorkerRun::end_after(const comm::Loss& loss, bool alone) {
   }
   end_watch_.expect(kPatienceWithDisk, "its checkpoint could not be written");
   save_alone(step);
+  keep_last_step();
   transport_->post([this] { member_->leave(); });
   over(end_of(loss));
+}
+
+RunState WorkerRun::state_after(int64_t step) const {
+  return run_state(job_, published_, computation_->schedule, step,
+                   computation_->engine.net().choices(), train_data_.dataset->fingerprint());
 }
 
 /// The coordinator is gone. A child of it writes into its run directory what it would have written;
@@ -510,15 +552,32 @@ void WorkerRun::save_alone(int64_t step) {
                         ": it is gone, or another run writes there");
   const auto folder = options_.run_directory / "checkpoints";
   try {
-    const RunState state =
-        run_state(job_, published_, computation_->schedule, step,
-                  computation_->engine.net().choices(), train_data_.dataset->fingerprint());
-    const bool wrote =
-        write_survivor_checkpoint(folder, state, computation_->tensors, kPatienceWithSurvivors);
+    const bool wrote = write_survivor_checkpoint(folder, state_after(step), computation_->tensors,
+                                                 kPatienceWithSurvivors);
     log_.info(
         text(wrote ? "wrote" : "found", " the checkpoint of step ", step, " in ", folder.string()));
   } catch (...) {
     log_.warning(message_of(std::current_exception()));
+  }
+}
+
+/// After a loss: the coordinator may be gone, or have had no room for a checkpoint.
+void WorkerRun::keep_last_step() {
+  const double seconds = job_.config.cluster.rejoin_s;
+  if (options_.keeper == nullptr || !began_ || !loss_ || seconds <= 0) return;
+  // Nobody knows whose values are right.
+  if (loss_->kind == comm::Loss::Kind::kDrift) return;
+  const int64_t step = computation_->loop->steps_done();
+  if (step <= published_.first_step) return;
+  end_watch_.expect(kPatienceWithDisk, "its last complete step could not be copied");
+  try {
+    options_.keeper->keep(
+        copy_step(message_.run, state_after(step), computation_->tensors),
+        StepKeeper::Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+    log_.info(text("keeps step ", step, " of \"", job_.config.name, "\" for ", seconds,
+                   " s, in case its run is gone on with (poseidon-train --resume)"));
+  } catch (...) {
+    log_.warning(text("step ", step, " is not kept: ", message_of(std::current_exception())));
   }
 }
 

@@ -35,6 +35,14 @@ void SimulatedCoordinator::noted(NodeId node, const Note& note) {
   if (note.about != "checkpoint") return;
   const auto store = intake_.take(node.rank, note.content.at("number").get<uint32_t>(), note.step);
   world_.result.checkpoints[note.step] = ComputeModel::digest(store->replica);
+  fetched_ = true;
+  coordinator_.fetched();
+}
+
+std::optional<uint16_t> SimulatedCoordinator::fetch_kept_step() {
+  const std::optional<uint16_t> keeper = fetched_ ? std::nullopt : world_.options.keeper;
+  if (keeper) coordinator_.note(*keeper, {.about = "fetch", .content = Json::object()});
+  return keeper;
 }
 
 }  // namespace poseidon::comm

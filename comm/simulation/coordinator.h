@@ -31,6 +31,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
   void joined(NodeId, const std::string&) override {}
   bool wants_link() override { return world_.options.measures_link; }
   void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }
+  std::optional<uint16_t> fetch_kept_step() override;
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
   void noted(NodeId node, const Note& note) override;
@@ -55,6 +56,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
   SimulatedWorld& world_;
   Coordinator coordinator_;
   CheckpointIntake<ReplicaStore> intake_;
+  bool fetched_ = false;
 };
 
 }  // namespace poseidon::comm

@@ -28,7 +28,15 @@ struct Fault {
 };
 
 /// What a node computes, or does for the protocol's sake.
-enum class Work : uint8_t { kPreparing, kBuilding, kTesting, kStopping, kSaving, kConcluding };
+enum class Work : uint8_t {
+  kPreparing,
+  kGiving,  ///< the step that it keeps
+  kBuilding,
+  kTesting,
+  kStopping,
+  kSaving,
+  kConcluding
+};
 
 /// A node whose work never comes to an end, while its protocol goes on.
 struct Hang {
@@ -61,6 +69,7 @@ struct SimulatedJobOptions {
   Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from the plan to being ready
   Time stall_timeout = std::chrono::seconds(600);
   bool measures_link = false;
+  std::optional<uint16_t> keeper = {};  ///< a worker that keeps a step which the coordinator lacks
 };
 
 /// What came of it.

@@ -41,6 +41,14 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
 
+/// The coordinator asks for the step that this one keeps; what is in it does not matter here.
+void SimulatedWorker::noted(const Note& note) {
+  if (note.about != "fetch" || hangs(Work::kGiving)) return;
+  sign("giving the step that it keeps");
+  replica_ = world_.model.first_values();
+  send_checkpoint(0);
+}
+
 void SimulatedWorker::planned(const Planned& planned) {
   exchange_ = std::make_unique<WorkerExchange>(
       world_.options.plan, member_.rank(),

@@ -40,7 +40,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
     exchange_->received(from, header);
   }
   void forgotten(NodeId) override {}
-  void noted(const Note&) override {}
+  void noted(const Note& note) override;
   int64_t offer_halt() override;
   void halt(int64_t step) override;
   void concluded() override {}

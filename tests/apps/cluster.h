@@ -69,6 +69,22 @@ class Cluster {
     return Program("poseidon-train", words, job.folder / (output + "-words"));
   }
 
+  /// Goes on with a run, or from one of its checkpoints.
+  Program resume(const std::filesystem::path& named, const std::vector<std::string>& more = {}) {
+    const std::filesystem::path folder = job.folder / "resume-words";
+    std::filesystem::create_directories(folder);
+    std::vector<std::string> words{"--resume",
+                                   named.string(),
+                                   "--listen",
+                                   address,
+                                   "--external",
+                                   "--secret-file",
+                                   (job.folder / "secret").string(),
+                                   "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Program("poseidon-train", words, folder);
+  }
+
   const trainer::TinyJob job;
   const std::string address = free_address();
 

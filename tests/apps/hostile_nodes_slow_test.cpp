@@ -123,7 +123,8 @@ class WrongCoordinator {
   }
 
   void welcome() {
-    talker->say(comm::Welcome{.rank = 0, .timeout_s = 5, .job = trainer::write_job_message(job)});
+    talker->say(comm::Welcome{
+        .rank = 0, .timeout_s = 5, .job = trainer::write_job_message(trainer::job_message(job))});
   }
   void until_prepared() {
     welcome();
@@ -471,7 +472,8 @@ std::vector<Json> whole_job(const trainer::Job& job, const std::string& address)
                                      .last_step = job.config.train.steps,
                                      .trace = true});
   return {
-      json_of(comm::Welcome{.rank = 0, .timeout_s = 5, .job = trainer::write_job_message(job)}),
+      json_of(comm::Welcome{
+          .rank = 0, .timeout_s = 5, .job = trainer::write_job_message(trainer::job_message(job))}),
       json_of(
           comm::Planned{.view = 1, .roster = {{comm::Role::kWorker, 0, address}}, .plan = plan}),
       json_of(comm::Note{.about = "values", .step = 0, .content = {{"tensors", Json::array()}}}),

@@ -36,6 +36,12 @@ SimulatedJobOptions with(std::vector<Hang> hangs, std::vector<Fault> faults = {}
   return options;
 }
 
+SimulatedJobOptions with_a_kept_step(std::vector<Hang> hangs) {
+  SimulatedJobOptions options = with(std::move(hangs));
+  options.keeper = 1;
+  return options;
+}
+
 /// No slice gets through in time, while signs of life do.
 SimulatedJobOptions on_a_slow_link() {
   SimulatedJobOptions options = small_job();
@@ -71,6 +77,9 @@ std::vector<Stall> stalls() {
        "server 1 was lost before the first step: it did not "
        "join within 30 s; missing: 1 server"},
       {State::kPreparing, with({{worker(1), Work::kPreparing}}), 20s,
+       "worker 1 (w1) made no progress before the first step: no sign of progress for 20 s; it was "
+       "opening data"},
+      {State::kFetching, with_a_kept_step({{worker(1), Work::kGiving}}), 20s,
        "worker 1 (w1) made no progress before the first step: no sign of progress for 20 s; it was "
        "opening data"},
       {State::kMeasuring, on_a_slow_link(), 1060s,
@@ -139,6 +148,7 @@ TEST_CASE("whatever the coordinator is at when it stands still or dies, all memb
       for (uint64_t event = 0; event < 40; event += 4) {
         const Fault end{.kind = kind, .at_event = event, .in = static_cast<State>(state)};
         SimulatedJobOptions options = with({});
+        if (static_cast<State>(state) == State::kFetching) options.keeper = 1;
         options.measures_link = state == static_cast<uint8_t>(State::kMeasuring);
         // So that it comes to all that follows a loss.
         if (static_cast<State>(state) >= State::kSuspecting)
@@ -149,6 +159,25 @@ TEST_CASE("whatever the coordinator is at when it stands still or dies, all memb
         CAPTURE(event);
         CHECK(result.idle == "");
       }
+}
+
+TEST_CASE("a step that a worker keeps is fetched before the plan is made") {
+  const SimulatedJobResult result = run_job(with_a_kept_step({}));
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->finished);
+  CHECK(result.checkpoints.contains(0));
+  CHECK(time_in(State::kFetching, result) > 0s);
+}
+
+TEST_CASE("a worker that is lost while it is asked for its step is waited for anew") {
+  SimulatedJobOptions options = with_a_kept_step({});
+  options.faults = {{.in = State::kFetching, .a = worker(1)}};
+  const SimulatedJobResult result = run_job(options);
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->loss.message() ==
+        "worker 1 was lost before the first step: it did not join within 30 s; missing: 1 worker");
+  REQUIRE(!result.warnings.empty());
+  CHECK(result.warnings[0].starts_with("it left before the job began: "));
 }
 
 TEST_CASE("two survivors that hang are given up one behind the other, and the third is saved") {

@@ -128,8 +128,8 @@ std::string name_of(Fault::Kind kind) {
 }
 
 std::string name_of(Work work) {
-  constexpr std::array kNames{"preparing", "building", "testing",
-                              "stopping",  "saving",   "concluding"};
+  constexpr std::array kNames{"preparing", "giving", "building",  "testing",
+                              "stopping",  "saving", "concluding"};
   return kNames[static_cast<size_t>(work)];
 }
 
@@ -182,6 +182,8 @@ SimulatedJobOptions scenario(uint64_t seed) {
     options.network.bytes_per_second = static_cast<double>(pick(random, 1, 100)) * 1e6;
   options.compute_jitter = static_cast<double>(pick(random, 0, 20)) * 0.1;
   options.measures_link = seed % 64 == 7;  // few: it moves more than all the rest of the job
+  if (seed % 8 == 3)
+    options.keeper = static_cast<uint16_t>(pick(random, 0, options.plan.workers - 1));
   if (pick(random, 0, 5) == 0) return options;
   options.stall_timeout = 60s;
   const uint64_t events = run_job(options).events;
@@ -198,6 +200,7 @@ std::string description(const SimulatedJobOptions& options) {
                          options.plan.servers, " servers, ", options.plan.logical_shards,
                          " logical shards, staleness ", options.plan.staleness);
   if (options.measures_link) out += ", the link is measured";
+  if (options.keeper) out += text(", worker ", *options.keeper, " keeps a step");
   for (const Fault& fault : options.faults) {
     out += text("; at event ", fault.at_event);
     if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);

@@ -1,0 +1,205 @@
+// Daemons keep the last complete step of a run whose coordinator is gone: who goes on with the run
+// has lost nothing.
+
+#include <doctest/doctest.h>
+
+#include "core/json.h"
+#include "tests/apps/cluster.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Two workers, a server, and a coordinator that is killed in the middle of its run.
+class LostCoordinator {
+ public:
+  explicit LostCoordinator(Words settings = {}, const Words& worker_words = {})
+      : settings_(with({"--set", "train.steps=3000", "--set", "train.log_every=1"}, settings)) {
+    workers_[0] =
+        &cluster.start("poseidon-worker", "worker-a", with({"--rank", "0"}, worker_words));
+    workers_[1] =
+        &cluster.start("poseidon-worker", "worker-b", with({"--rank", "1"}, worker_words));
+    cluster.start("poseidon-server", "server");
+  }
+
+  Json undisturbed() {
+    const Finished finished = cluster.train("whole", settings_).wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    return Json::parse(finished.out);
+  }
+
+  void kill_coordinator_after(const std::string& step) {
+    Program train = cluster.train("run", settings_);
+    REQUIRE(says(train, "step " + step + "/"));
+    train.send(SIGKILL);
+    train.wait();
+  }
+
+  Finished resume(const std::string& named = "run", const Words& more = {}) {
+    return cluster.resume(cluster.job.folder / named, more).wait();
+  }
+
+  Program& worker(int i) { return *workers_[i]; }
+  /// The step that a worker says it keeps.
+  int64_t kept_by(int i) {
+    const std::string words = "keeps step ";
+    REQUIRE(says(worker(i), words));
+    const std::string err = worker(i).err();
+    return std::stoll(err.substr(err.rfind(words) + words.size()));
+  }
+
+  Cluster cluster;
+
+ private:
+  const Words settings_;
+  Program* workers_[2] = {};
+};
+
+void check_same(const Finished& finished, const Json& whole) {
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  const Json summary = Json::parse(finished.out);
+  CHECK(summary["steps"] == whole["steps"]);
+  CHECK(summary["weights_sha256"] == whole["weights_sha256"]);
+  CHECK(summary["state_sha256"] == whole["state_sha256"]);
+}
+
+}  // namespace
+
+TEST_CASE("a coordinator that is killed without a checkpoint loses no step of its daemons") {
+  LostCoordinator lost;
+  const Json whole = lost.undisturbed();
+  lost.kill_coordinator_after("40");
+  const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
+  CHECK(kept >= 40);
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(finished.err.find("has no checkpoint yet") != std::string::npos);
+  CHECK(finished.err.find(" has kept step " + std::to_string(kept) + ": fetched") !=
+        std::string::npos);
+  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+  CHECK(fs::exists(lost.cluster.job.folder / "run/checkpoints" /
+                   ("step-" + std::to_string(kept) + ".state")));
+}
+
+TEST_CASE("a kept step that is later than the newest checkpoint is taken, and only then") {
+  LostCoordinator lost({"--set", "train.checkpoint_every=30"});
+  const Json whole = lost.undisturbed();
+  lost.kill_coordinator_after("47");
+  const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
+  // The checkpoint that is named is what is gone on with.
+  const fs::path named = lost.cluster.job.folder / "run/checkpoints/step-30.state";
+  REQUIRE(fs::exists(named));
+  const fs::path copy = lost.cluster.job.folder / "copy";
+  fs::copy(lost.cluster.job.folder / "run", copy, fs::copy_options::recursive);
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+  const Finished earlier = lost.resume("copy/checkpoints/step-30.state");
+  check_same(earlier, whole);
+  CHECK(Json::parse(earlier.out)["first_step"] == 31);
+}
+
+TEST_CASE("the coordinator and a worker are lost: what the other worker keeps is enough") {
+  for (const int lost_worker : {0, 1}) {
+    LostCoordinator lost;
+    const Json whole = lost.undisturbed();
+    lost.kill_coordinator_after("25");
+    const int64_t kept = lost.kept_by(1 - lost_worker);
+    lost.cluster.end(lost.worker(lost_worker));
+    lost.cluster.start("poseidon-worker", "worker-c");
+    const Finished finished = lost.resume();
+    check_same(finished, whole);
+    CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+  }
+}
+
+TEST_CASE("two coordinators are killed, one behind the other") {
+  LostCoordinator lost;
+  const Json whole = lost.undisturbed();
+  lost.kill_coordinator_after("25");
+  lost.kept_by(0);
+  Program second = lost.cluster.resume(lost.cluster.job.folder / "run");
+  REQUIRE(says(second, "step 600/"));
+  second.send(SIGKILL);
+  second.wait();
+  REQUIRE(eventually([&] { return lost.kept_by(0) >= 600 && lost.kept_by(1) >= 600; }));
+  const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+}
+
+TEST_CASE("a step is kept for cluster.rejoin_s; then the run begins anew, to the same bits") {
+  LostCoordinator lost({"--set", "cluster.rejoin_s=0.5"});
+  const Json whole = lost.undisturbed();
+  lost.kill_coordinator_after("25");
+  const int64_t kept = lost.kept_by(0);
+  for (const int i : {0, 1}) REQUIRE(says(lost.worker(i), " is kept no longer"));
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(Json::parse(finished.out)["first_step"] == 1);
+  CHECK(finished.err.find("has kept step " + std::to_string(kept)) == std::string::npos);
+}
+
+TEST_CASE("a step that is not of this job is not taken, and nobody is blamed") {
+  LostCoordinator lost;
+  lost.kill_coordinator_after("25");
+  lost.kept_by(0);
+  lost.kept_by(1);
+  const Finished finished =
+      lost.resume("run", {"--set", "optimizer={\"type\": \"adam\", \"learning_rate\": 0.001}",
+                          "--set", "train.steps=20"});
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+  CHECK(finished.err.find("which is not of this job: ") != std::string::npos);
+  CHECK(Json::parse(finished.out)["first_step"] == 1);
+}
+
+TEST_CASE("a worker with --once ends with its job, and keeps nothing") {
+  LostCoordinator lost({}, {"--once"});
+  lost.kill_coordinator_after("25");
+  for (const int i : {0, 1}) {
+    const Finished finished = lost.worker(i).wait();
+    CHECK(finished.code == 3);
+    CHECK(finished.err.find("keeps step") == std::string::npos);
+  }
+}
+
+TEST_CASE("a worker that keeps a step looks for a coordinator for as long, whatever it is told") {
+  LostCoordinator lost({"--set", "cluster.rejoin_s=4"}, {"--join-timeout", "1"});
+  lost.kill_coordinator_after("25");
+  lost.kept_by(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  CHECK_FALSE(has_ended(lost.worker(0).process()));
+  const Finished finished = lost.worker(0).wait();
+  CHECK(finished.code == 2);
+}
+
+TEST_CASE("a disk that is full at the end costs no step that the daemons have done") {
+  LostCoordinator lost;
+  const Json whole = lost.undisturbed();
+  Program train =
+      lost.cluster.train("run", {"--set", "train.steps=3000", "--set", "train.log_every=1"});
+  REQUIRE(says(train, "step 40/"));
+  const fs::path checkpoints = lost.cluster.job.folder / "run/checkpoints";
+  fs::remove_all(checkpoints);
+  lost.cluster.end(lost.worker(1));
+  CHECK(train.wait().code == 3);
+  const int64_t kept = lost.kept_by(0);
+  fs::create_directories(checkpoints);
+  lost.cluster.start("poseidon-worker", "worker-c");
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+}

@@ -1,0 +1,95 @@
+// What a worker keeps of a run from one job to the next.
+
+#include "trainer/kept_step.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/engine.h"
+#include "trainer/run_tensors.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A run's tensors in memory, with room for the sums of two steps.
+struct LiveRun {
+  explicit LiveRun(const TinyJob& tiny)
+      : job(tiny.load()),
+        engine(job, {.choices = {}, .versions = 2}, log),
+        optimizer(job.config.optimizer, engine.net(), engine.updater()),
+        sums(engine.net(), 2),
+        tensors(tensors_of(engine.net(), optimizer, sums)) {
+    sums.begin_with(5, 1);
+  }
+
+  SilentLog log;
+  Job job;
+  Engine engine;
+  Optimizer optimizer;
+  SumsInFlight sums;
+  RunTensors tensors;
+};
+
+void fill(const RunTensors& tensors, int64_t in_flight, float first) {
+  for (const NamedTensor* tensor : in_order(tensors, in_flight)) {
+    std::vector<float> values(tensor->count());
+    for (float& value : values) value = first++;
+    tensor->set(values);
+  }
+}
+
+RunState state_after(int64_t step, int64_t in_flight = 0) {
+  RunState state;
+  state.step = step;
+  state.in_flight = in_flight;
+  return state;
+}
+
+KeptStep step_of(const std::string& run, int64_t step) {
+  return {.run = run, .state = state_after(step), .tensors = nullptr};
+}
+
+}  // namespace
+
+TEST_CASE("a copy of a step holds all that a checkpoint of it would, whatever becomes of the run") {
+  const TinyJob tiny;
+  LiveRun run(tiny);
+  fill(run.tensors, 1, 1);
+  const std::string digest = state_sha256(run.tensors, 1);
+  KeptStep kept = copy_step("a run", state_after(6, 1), run.tensors);
+  fill(run.tensors, 1, 1000);
+  CHECK(kept.run == "a run");
+  CHECK(kept.state.step == 6);
+  CHECK(state_sha256(kept.tensors->tensors(), 1) == digest);
+  CHECK(tensor_list(kept.tensors->tensors()) == tensor_list(run.tensors));
+}
+
+TEST_CASE("a step is kept for its own run, until another takes its place, or its time is over") {
+  StepKeeper keeper;
+  const StepKeeper::Clock::time_point now{};
+  CHECK(keeper.of("one") == nullptr);
+  CHECK(keeper.left(now) == 0s);
+  keeper.keep(step_of("one", 7), now + 2500ms);
+  REQUIRE(keeper.of("one") != nullptr);
+  CHECK(keeper.of("one")->state.step == 7);
+  CHECK(keeper.of("two") == nullptr);
+  CHECK(keeper.left(now) == 3s);
+  keeper.drop("two");
+  CHECK(keeper.of("one") != nullptr);
+  CHECK(keeper.give_up(now + 2499ms) == "");
+  CHECK(keeper.give_up(now + 2500ms) ==
+        "step 7 is kept no longer: nobody has gone on with its run in time");
+  CHECK(keeper.of("one") == nullptr);
+  CHECK(keeper.give_up(now + 1h) == "");
+
+  keeper.keep(step_of("one", 8), now + 1s);
+  keeper.keep(step_of("two", 3), now + 9s);
+  CHECK(keeper.of("one") == nullptr);
+  CHECK(keeper.give_up(now + 2s) == "");
+  keeper.drop("two");
+  CHECK(keeper.of("two") == nullptr);
+  CHECK(keeper.left(now) == 0s);
+}
