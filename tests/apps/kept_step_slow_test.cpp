@@ -1,96 +1,11 @@
-// Daemons keep the last complete step of a run whose coordinator is gone: who goes on with the run
-// has lost nothing.
+// Daemons keep the last complete step of a run that has failed: for how long, for whom, and after
+// which losses.
 
-#include <doctest/doctest.h>
-
-#include "core/json.h"
-#include "tests/apps/cluster.h"
+#include "tests/apps/lost_coordinator.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
 namespace fs = std::filesystem;
-
-namespace {
-
-using Words = std::vector<std::string>;
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-/// Two workers, a server, and a coordinator that is killed in the middle of its run.
-class LostCoordinator {
- public:
-  explicit LostCoordinator(Words settings = {}, const Words& worker_words = {})
-      : settings_(with({"--set", "train.steps=3000", "--set", "train.log_every=1"}, settings)) {
-    workers_[0] =
-        &cluster.start("poseidon-worker", "worker-a", with({"--rank", "0"}, worker_words));
-    workers_[1] =
-        &cluster.start("poseidon-worker", "worker-b", with({"--rank", "1"}, worker_words));
-    cluster.start("poseidon-server", "server");
-  }
-
-  Json undisturbed() {
-    const Finished finished = cluster.train("whole", settings_).wait();
-    CAPTURE(finished.err);
-    REQUIRE(finished.code == 0);
-    return Json::parse(finished.out);
-  }
-
-  void kill_coordinator_after(const std::string& step) {
-    Program train = cluster.train("run", settings_);
-    REQUIRE(says(train, "step " + step + "/"));
-    train.send(SIGKILL);
-    train.wait();
-  }
-
-  Finished resume(const std::string& named = "run", const Words& more = {}) {
-    return cluster.resume(cluster.job.folder / named, more).wait();
-  }
-
-  Program& worker(int i) { return *workers_[i]; }
-  /// The step that a worker says it keeps.
-  int64_t kept_by(int i) {
-    const std::string words = "keeps step ";
-    REQUIRE(says(worker(i), words));
-    const std::string err = worker(i).err();
-    return std::stoll(err.substr(err.rfind(words) + words.size()));
-  }
-
-  Cluster cluster;
-
- private:
-  const Words settings_;
-  Program* workers_[2] = {};
-};
-
-void check_same(const Finished& finished, const Json& whole) {
-  CAPTURE(finished.err);
-  REQUIRE(finished.code == 0);
-  const Json summary = Json::parse(finished.out);
-  CHECK(summary["steps"] == whole["steps"]);
-  CHECK(summary["weights_sha256"] == whole["weights_sha256"]);
-  CHECK(summary["state_sha256"] == whole["state_sha256"]);
-}
-
-}  // namespace
-
-TEST_CASE("a coordinator that is killed without a checkpoint loses no step of its daemons") {
-  LostCoordinator lost;
-  const Json whole = lost.undisturbed();
-  lost.kill_coordinator_after("40");
-  const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
-  CHECK(kept >= 40);
-  const Finished finished = lost.resume();
-  check_same(finished, whole);
-  CHECK(finished.err.find("has no checkpoint yet") != std::string::npos);
-  CHECK(finished.err.find(" has kept step " + std::to_string(kept) + ": fetched") !=
-        std::string::npos);
-  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
-  CHECK(fs::exists(lost.cluster.job.folder / "run/checkpoints" /
-                   ("step-" + std::to_string(kept) + ".state")));
-}
 
 TEST_CASE("a kept step that is later than the newest checkpoint is taken, and only then") {
   LostCoordinator lost({"--set", "train.checkpoint_every=30"});

@@ -5,7 +5,8 @@ name who it was, and the newest checkpoint must go on to the bits of an undistur
   process_rounds.py --binaries build/release/bin --rounds 200 --seed 1
   process_rounds.py --binaries build/release/bin --rounds 1 --seed 137 --keep   (one again)
 
-Round i of a seed is round 0 of seed + i. Needs root for the faults of a full disk.
+Round i of a seed is round 0 of seed + i. Needs root for the faults of a full disk, and a C compiler
+for those of a slow one.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -43,7 +45,29 @@ JOB = {
     "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.001},
     "train": {"steps": STEPS, "seed": 3, "log_every": 1000},
     "cluster": {"logical_shards": 2}, "device": {"threads": 1}}
-FAULTS = ["kill", "stop", "group", "disk", "cut", "silence"]
+FAULTS = ["kill", "stop", "group", "disk", "slow disk", "cut", "silence"]
+# A disk that takes its time: now and then half a second to bring anything to it.
+SLOW_DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int fsync(int file) {
+  static int (*really)(int);
+  if (!really) really = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
+  usleep(rand() % 4 == 0 ? 500000 : 20000);
+  return really(file);
+}
+"""
+
+
+def make_slow_disk(folder):
+    """A library to be loaded before a program's own."""
+    library = pathlib.Path(folder) / "slow_disk.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=SLOW_DISK, text=True,
+                   check=True)
+    return str(library)
 
 
 def wait_until(seconds, condition):
@@ -133,11 +157,16 @@ class Round:
         self.external = self.fault in ("cut", "silence") or self.random.random() < 0.3
         if self.fault in ("group", "disk"):
             self.role, self.external = "coordinator", False
+        self.slow = self.fault == "slow disk"  # and somebody is killed meanwhile
+        if self.slow:
+            self.fault = "kill"
         if self.fault in ("cut", "silence") and self.role == "coordinator":
             self.role = "worker"
+        # Daemons that stay, from which a step that they keep can be fetched.
+        self.lasting = self.external and self.role == "coordinator"
 
     def __str__(self):
-        return (f"{self.fault} of {self.victim()}, {self.scheme}, a checkpoint every {self.every}, "
+        return (f"{'on a slow disk, ' if self.slow else ''}{self.fault} of {self.victim()}, {self.scheme}, a checkpoint every {self.every}, "
                 f"{'daemons' if self.external else 'children'}")
 
     def victim(self):
@@ -154,7 +183,8 @@ class Round:
     def start(self, name, words, key):
         log = open(self.folder / f"{key}.err", "wb")
         out = open(self.folder / f"{key}.out", "wb")
-        self.processes[key] = subprocess.Popen([self.program(name), *words], stdout=out, stderr=log,
+        environment = {**os.environ, "LD_PRELOAD": self.options.slow_disk} if self.slow else None
+        self.processes[key] = subprocess.Popen([self.program(name), *words], stdout=out, stderr=log, env=environment,
                                                stdin=subprocess.DEVNULL, start_new_session=True)
 
     def start_all(self):
@@ -173,14 +203,15 @@ class Round:
             secret.write_text("s" * 32)
             secret.chmod(0o600)
             port = free_port()
-            words += ["--external", "--listen", f"127.0.0.1:{port}", "--secret-file", str(secret)]
+            self.reached = ["--external", "--listen", f"127.0.0.1:{port}", "--secret-file", str(secret)]
+            words += self.reached
             for role in ("worker", "server"):
                 for rank in range(2):
                     proxy = self.proxies[f"{role} {rank}"] = Proxy(port)
                     more = ["--threads", "1"] if role == "worker" else []
                     self.start(f"poseidon-{role}", ["--coordinator", proxy.address, "--secret-file",
-                                                    str(secret), "--rank", str(rank), "--once",
-                                                    *more], f"{role} {rank}")
+                                                    str(secret), "--rank", str(rank), *more,
+                                                    *([] if self.lasting else ["--once"])], f"{role} {rank}")
         self.start("poseidon-train", words, "the coordinator")
 
     def said(self, key="the coordinator"):
@@ -254,17 +285,24 @@ class Round:
         survivors = [train.pid, *members.values()]
         if victim is not None and self.fault != "group":
             survivors.remove(victim) if self.fault in ("kill", "stop") else None
-        limit = 60 if self.fault == "disk" else 1.3 * self.options.timeout + self.options.slack
-        if not wait_until(limit, lambda: all(self.has_ended(pid) for pid in survivors)):
+        limit = 60 if self.fault == "disk" else self.options.timeout + self.options.slack
+        if self.lasting:
+            limit += 60 if victim is None else 0
+            self.see_members_words(limit)
+        elif not wait_until(limit, lambda: all(self.has_ended(pid) for pid in survivors)):
             left = [key for key, pid in {"the coordinator": train.pid, **members}.items()
                     if pid in survivors and not self.has_ended(pid)]
             self.complain(f"after {time.monotonic() - struck:.1f} s there are left: {left}")
-        self.see_words(train)
+        if not self.lasting:
+            self.see_words(train)
         if victim is not None:
             try:
                 os.kill(victim, signal.SIGKILL)
             except OSError:
                 pass
+        if self.lasting and victim is not None:
+            train.wait()
+            self.see_kept_step()
         self.see_disk()
 
     # ---- what is left
@@ -286,18 +324,37 @@ class Round:
             if code != 3 or not last.startswith(f"poseidon-train: {self.victim()} (127.0.0.1:"):
                 self.complain(f"exit code {code}, it says: {last}")
 
-    def see_members_words(self):
+    def see_members_words(self, limit=0):
         if (self.run / "summary.json").exists():
             return
-        for key in ("worker 0", "worker 1", "server 0", "server 1"):
+
+        def tells(key):
             log = self.log_of(key)
-            if "warning: the coordinator (127.0.0.1:" not in log and "the job is done" not in log:
-                self.complain(f"{key} does not name the coordinator: {log}")
+            return "warning: the coordinator (127.0.0.1:" in log or "the job is done" in log
+
+        for key in ("worker 0", "worker 1", "server 0", "server 1"):
+            if not wait_until(limit, lambda key=key: tells(key)):
+                self.complain(f"{key} does not name the coordinator: {self.log_of(key)}")
+
+    def see_kept_step(self):
+        """Who goes on with the run has the last complete step of the daemons, and the same bits."""
+        steps = [int(step) for rank in range(2)
+                 for step in re.findall(r"keeps step (\d+)", self.log_of(f"worker {rank}"))]
+        if not steps or not self.run.exists():
+            return
+        done = subprocess.run([self.program("poseidon-train"), "--resume", str(self.run), "--json", *self.reached,
+                               "--set", "train.checkpoint_every=0"], capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            return self.complain(f"resume of a kept step: {done.stderr}")
+        summary = json.loads(done.stdout)
+        if summary["weights_sha256"] != self.digests[self.scheme]:
+            self.complain("a kept step went on to other bits")
+        if summary["first_step"] <= max(steps):
+            self.complain(f"went on with step {summary['first_step']}, but step {max(steps)} was kept")
 
     def see_disk(self):
-        # Of daemons nobody else can write there: who goes on clears away what a dead writer left.
-        abandoned = self.external and self.role == "coordinator"
-        if not abandoned:
+        # Who goes on clears away what a dead writer has left.
+        if self.role != "coordinator" or self.fault not in ("kill", "stop"):
             self.see_no_temporary_files()
         if self.mounted:
             saved = self.folder / "saved"
@@ -355,10 +412,12 @@ def main():
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
     parser.add_argument("--keep", action="store_true", help="keep the folders of good rounds too")
     options = parser.parse_args()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what nohup has ignored, the programs would ignore too
     options.binaries = options.binaries.resolve()
     if os.geteuid() != 0 and "disk" in options.faults:
         options.faults = [fault for fault in options.faults if fault != "disk"]
     options.folder = tempfile.mkdtemp(prefix="poseidon-rounds-")
+    options.slow_disk = make_slow_disk(options.folder)
     digests = {scheme: undisturbed(options, scheme) for scheme in ("ps", "sfb", "auto")}
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(options.abreast) as pool:

@@ -1,0 +1,24 @@
+// Daemons keep the last complete step of a run whose coordinator is gone: who goes on with the run
+// has lost nothing.
+
+#include "tests/apps/lost_coordinator.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+namespace fs = std::filesystem;
+
+TEST_CASE("a coordinator that is killed without a checkpoint loses no step of its daemons") {
+  LostCoordinator lost;
+  const Json whole = lost.undisturbed();
+  lost.kill_coordinator_after("40");
+  const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
+  CHECK(kept >= 40);
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(finished.err.find("has no checkpoint yet") != std::string::npos);
+  CHECK(finished.err.find(" has kept step " + std::to_string(kept) + ": fetched") !=
+        std::string::npos);
+  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+  CHECK(fs::exists(lost.cluster.job.folder / "run/checkpoints" /
+                   ("step-" + std::to_string(kept) + ".state")));
+}

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "core/json.h"
+#include "tests/apps/cluster.h"
+
+/// A run by daemons whose coordinator is killed.
+namespace poseidon::apps {
+
+using Words = std::vector<std::string>;
+
+inline Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Two workers, a server, and a coordinator that is killed in the middle of its run.
+class LostCoordinator {
+ public:
+  explicit LostCoordinator(Words settings = {}, const Words& worker_words = {})
+      : settings_(with({"--set", "train.steps=3000", "--set", "train.log_every=1"}, settings)) {
+    workers_[0] =
+        &cluster.start("poseidon-worker", "worker-a", with({"--rank", "0"}, worker_words));
+    workers_[1] =
+        &cluster.start("poseidon-worker", "worker-b", with({"--rank", "1"}, worker_words));
+    cluster.start("poseidon-server", "server");
+  }
+
+  Json undisturbed() {
+    const Finished finished = cluster.train("whole", settings_).wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    return Json::parse(finished.out);
+  }
+
+  void kill_coordinator_after(const std::string& step) {
+    Program train = cluster.train("run", settings_);
+    REQUIRE(says(train, "step " + step + "/"));
+    train.send(SIGKILL);
+    train.wait();
+  }
+
+  Finished resume(const std::string& named = "run", const Words& more = {}) {
+    return cluster.resume(cluster.job.folder / named, more).wait();
+  }
+
+  Program& worker(int i) { return *workers_[i]; }
+  /// The step that a worker says it keeps.
+  int64_t kept_by(int i) {
+    const std::string words = "keeps step ";
+    REQUIRE(says(worker(i), words));
+    const std::string err = worker(i).err();
+    return std::stoll(err.substr(err.rfind(words) + words.size()));
+  }
+
+  Cluster cluster;
+
+ private:
+  const Words settings_;
+  Program* workers_[2] = {};
+};
+
+/// All steps were done in the end, to the bits of an undisturbed run.
+inline void check_same(const Finished& finished, const Json& whole) {
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  const Json summary = Json::parse(finished.out);
+  CHECK(summary["steps"] == whole["steps"]);
+  CHECK(summary["weights_sha256"] == whole["weights_sha256"]);
+  CHECK(summary["state_sha256"] == whole["state_sha256"]);
+}
+
+}  // namespace poseidon::apps
