@@ -286,7 +286,11 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
   loss_ = loss;
   if (hangs(Work::kStopping)) {
     // Where nobody is left to end it, the process sees to that itself (trainer/end_watch.h).
-    if (alone) world_.network.after(node_, 5s, [this] { over_ = true; });
+    if (alone)
+      world_.network.after(node_, 5s, [this] {
+        over_ = true;
+        member_.leave();
+      });
     return;
   }
   world_.network.after(node_, 1ms, [this, alone] {
