@@ -70,7 +70,8 @@ def job_of_photographs(folder):
 def later_checkpoint(folder):
     """The weights of the short run, by the name that those of a long one have."""
     checkpoints = folder / "runs" / "photos" / "checkpoints"
-    shutil.copy(next(checkpoints.glob("step-*.safetensors")), checkpoints / "step-9000.safetensors")
+    for weights in list(checkpoints.glob("step-*.safetensors")):
+        shutil.copy(weights, checkpoints / "step-9000.safetensors")
 
 
 # Names that documents use, and what makes them, in the folder that commands are run in.
