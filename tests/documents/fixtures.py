@@ -1,0 +1,159 @@
+"""What the documents' commands are run with: the files that they name, how long ones are cut short, which are not run.
+
+Each table is by a pattern that is sought in a command's words. An entry that fits no command of any document is a
+fault.
+"""
+import gzip
+import json
+import pathlib
+import random
+import re
+import shutil
+import struct
+import tarfile
+
+SHIMS = pathlib.Path(__file__).resolve().parent / "shims"
+
+
+def mnist(folder):
+    """MNIST's four files, of a few random pictures, in the reader's ~/data."""
+    target = folder.parent / "home" / "data" / "mnist"
+    target.mkdir(parents=True)
+    for part, count in (("train", 320), ("t10k", 100)):
+        pixels, labels = random.Random(1).randbytes(count * 28 * 28), bytes(i % 10 for i in range(count))
+        images = struct.pack(">IIII", 0x803, count, 28, 28) + pixels
+        (target / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(images, 1))
+        (target / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">II", 0x801, count) + labels))
+
+
+def cifar_archive(folder):
+    """Folders of classes with random pictures of 32 x 32, as PPM, which Python can write by itself."""
+    numbers, tree = random.Random(2), folder.parent / "cifar"
+    for part, count in (("train", 20), ("test", 5)):
+        for label in range(10):
+            place = tree / part / f"class{label}"
+            place.mkdir(parents=True)
+            for i in range(count):
+                (place / f"{i:04}.ppm").write_bytes(b"P6 32 32 255\n" + numbers.randbytes(32 * 32 * 3))
+    with tarfile.open(folder / "cifar10.tar.gz", "w:gz") as archive:
+        archive.add(tree, ".")
+
+
+def picture(folder, suffix):
+    return folder / "tests" / "fuzz" / "corpus" / "image" / f"colour.{suffix}"
+
+
+def photographs(folder):
+    for part in ("train", "val"):
+        for label in ("cats", "dogs"):
+            place = folder / "photos" / part / label
+            place.mkdir(parents=True)
+            for i in range(4):
+                for suffix in ("jpg", "png"):
+                    shutil.copy(picture(folder, suffix), place / f"{i}.{suffix}")
+
+
+def job_of_photographs(folder):
+    """As README.md says: configs/resnet18-images.json with the packed sets, and a network of two classes."""
+    configs = folder / "configs"
+    network = json.loads((configs / "networks" / "resnet18.json").read_text(encoding="utf-8"))
+    next(layer for layer in network["layers"] if layer["type"] == "linear")["outputs"] = 2
+    (folder / "my-network.json").write_text(json.dumps(network), encoding="utf-8")
+    job = json.loads((configs / "resnet18-images.json").read_text(encoding="utf-8"))
+    job["network"] = "my-network.json"
+    job["data"]["batch_per_worker"] = 4
+    for part, name in (("train", "train"), ("test", "val")):
+        job["data"][part].update(type="records", path="${POSEIDON_DATA}/photos/" + name)
+    (folder / "my-job.json").write_text(json.dumps(job), encoding="utf-8")
+
+
+def later_checkpoint(folder):
+    """The weights of the short run, by the name that those of a long one have."""
+    checkpoints = folder / "runs" / "photos" / "checkpoints"
+    for weights in list(checkpoints.glob("step-*.safetensors")):
+        shutil.copy(weights, checkpoints / "step-9000.safetensors")
+
+
+# Names that documents use, and what makes them, in the folder that commands are run in.
+NAMES = [
+    (r"configs/lenet-mnist\.json", mnist),
+    (r"\bcifar10\.tar\.gz\b", cifar_archive),
+    (r"\bpack photos\b", photographs),
+    (r"\bmy-job\.json\b", job_of_photographs),
+    (r"step-9000\.safetensors", later_checkpoint),
+    (r"\bcat\.jpg\b", lambda folder: shutil.copy(picture(folder, "jpg"), folder / "cat.jpg")),
+    (r"\bdog\.png\b", lambda folder: shutil.copy(picture(folder, "png"), folder / "dog.png")),
+]
+
+# Commands that take long, and the words that make them short; they go behind the first group. The first entry counts.
+SHORTER = [
+    (r"^(\./scripts/quickstart)", "--max-steps 300"),
+    (r"^(poseidon-train) my-job\.json", "--max-steps 2"),
+    (r"^(poseidon-train) .*device\.choices=", "--max-steps 2"),
+    (r"^(poseidon-train) .*--tune", "--set data.batch_per_worker=2"),
+    (r"^(poseidon-train) .*--time\b", "--set data.batch_per_worker=2"),
+    (r"^(poseidon-train) --resume \S+(?: --workers \d+)?$", "--max-steps 40"),
+    (r"^(poseidon-train) (?!.*--(help|plan|test|check|classify)\b)", "--max-steps 20"),
+    (r"^(python3 bench/startup\.py)", "--rounds 1"),
+    (r"^(python3 bench/transport\.py)", "--rounds 1 --seconds 1"),
+    (r"^(\S+/bench_convolution .*)", "1"),
+]
+
+# Commands that are not run, and why.
+EXCLUDED = [
+    (r"^\./scripts/test\b", "it runs all tests, as a stage of .ci/run does"),
+    (r"^python3 bench/(training|busy)\.py", "it needs PyTorch, which the checks do not install"),
+    (r"^python3 bench/loader\.py", "it needs Pillow, which the checks do not install"),
+    (r"^sudo\b", "it asks for a password"),
+]
+
+# Programs in shims/ that stand in for others, first in PATH, and why.
+STAND_INS = [
+    ("mpirun", "starts processes with their ranks; Open MPI is not installed for the checks"),
+]
+
+
+class Tables:
+    """The tables above, which know what of them was used."""
+
+    def __init__(self, names=(), shorter=(), excluded=(), stand_ins=()):
+        self.names, self.shorter, self.excluded, self.stand_ins = names, shorter, excluded, stand_ins
+        self.used = set()
+
+    def find(self, table, words):
+        for pattern, value in table:
+            found = re.search(pattern, words)
+            if found:
+                self.used.add(pattern)
+                return found, value
+        return None, None
+
+    def why_not(self, command):
+        """The reason why a command is not run; None for one that is."""
+        return self.find(self.excluded, command.words)[1]
+
+    def shortened(self, command):
+        """A command's text, and the words that were put into it."""
+        found, words = self.find(self.shorter, command.words)
+        if not found:
+            return command.text, ""
+        program = found[1]
+        return command.text.replace(program, f"{program} {words}", 1), words
+
+    def make_names(self, command, folder):
+        """Makes what a command is the first to name."""
+        for pattern, make in self.names:
+            if pattern not in self.used and self.find([(pattern, make)], command.words)[0]:
+                make(folder)
+
+    def stand_in(self, command):
+        """Why a stand-in takes the place of a program in a command; "" where none does."""
+        return self.find(self.stand_ins, command.words)[1] or ""
+
+    def unused(self):
+        tables = (self.names, self.shorter, self.excluded, self.stand_ins)
+        return [pattern for table in tables for pattern, _ in table if pattern not in self.used]
+
+
+def project_tables():
+    return Tables(NAMES, SHORTER, EXCLUDED, STAND_INS)
