@@ -92,6 +92,7 @@ SHORTER = [
     (r"^(poseidon-train) .*device\.choices=", "--max-steps 2"),
     (r"^(poseidon-train) .*--tune", "--set data.batch_per_worker=2"),
     (r"^(poseidon-train) .*--time\b", "--set data.batch_per_worker=2"),
+    (r"^(poseidon-train) --resume .*--external", "--max-steps 60"),
     (r"^(poseidon-train) --resume \S+(?: --workers \d+)?$", "--max-steps 40"),
     (r"^(poseidon-train) (?!.*--(help|plan|test|check|classify)\b)", "--max-steps 20"),
     (r"^(python3 bench/startup\.py)", "--rounds 1"),
