@@ -1,6 +1,7 @@
 #include "core/json.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -110,9 +111,13 @@ Json read_json(const std::filesystem::path& path) {
     throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
-  std::string content(kMaxBytes + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  content.resize(static_cast<size_t>(file.gcount()));
+  // In pieces: the C library would keep one piece of memory that fits the largest file.
+  std::string content;
+  std::array<char, 1 << 14> piece{};
+  do {
+    file.read(piece.data(), piece.size());
+    content.append(piece.data(), static_cast<size_t>(file.gcount()));
+  } while (file && content.size() <= kMaxBytes);
   return parse_json(content, path.string());
 }
 
