@@ -83,9 +83,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+PlacedError::PlacedError(JsonPlace place, std::string_view message)
+    : ConfigError(
+          text(place.file, ": ", place.pointer.empty() ? "/" : place.pointer, ": ", message)),
+      place_(std::move(place)),
+      message_(message) {}
+
 void fail_at(const JsonPlace& place, std::string_view message) {
-  throw ConfigError(
-      text(place.file, ": ", place.pointer.empty() ? "/" : place.pointer, ": ", message));
+  throw PlacedError(place, message);
 }
 
 Json parse_json(std::string_view json_text, const std::string& file_name) {
