@@ -220,7 +220,7 @@ void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
   guarded(node, [&] {
     if (!report_) throw ConfigError("a note before the plan was made");
     if (node.role == comm::Role::kWorker)
-      dispatch<TensorsNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
+      dispatch<TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
     else
       dispatch<TrafficNote, TraceNote>(note, taken);
   });
@@ -261,6 +261,16 @@ void ClusterRun::make_values(const TensorsNote& note) {
   Json plan = plan_json(plan_, choices_);
   if (!no_factors_.empty()) plan["reason"] = no_factors_;
   directory_.write("plan.json", plan);
+}
+
+/// Data may be where the workers are, and not here; all have the same.
+void ClusterRun::take(comm::NodeId worker, int64_t, const ClassesNote& note) {
+  if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
+  const auto most = static_cast<size_t>(job_.network->classes());
+  if (note.classes.size() > most)
+    throw ConfigError(text(note.classes.size(), " classes, where network \"", job_.network->name(),
+                           "\" tells only ", most, " apart"));
+  directory_.write(kClassesFile, {{"classes", note.classes}});
 }
 
 void ClusterRun::take(comm::NodeId worker, int64_t step, const StepNote& note) {

@@ -77,6 +77,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void guarded(comm::NodeId node, Action action);
   void ask_for_time();
   void take(comm::NodeId node, int64_t step, const TensorsNote& note);
+  void take(comm::NodeId node, int64_t step, const ClassesNote& note);
   void take(comm::NodeId node, int64_t step, const StepNote& note);
   void take(comm::NodeId node, int64_t step, const TestNote& note);
   void take(comm::NodeId node, int64_t step, const TrafficNote& note);

@@ -44,6 +44,10 @@ void TensorsNote::describe(Fields& fields) {
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", kRequired);
 }
 
+void ClassesNote::describe(Fields& fields) {
+  fields.texts("classes", classes, "names, in order of their labels", kRequired);
+}
+
 void StepNote::describe(Fields& fields) {
   fields.objects(
       "shards", shards.size(), [&](size_t size) { shards.resize(size); },

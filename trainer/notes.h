@@ -37,6 +37,13 @@ struct TensorsNote {
   void describe(Fields& fields);
 };
 
+/// Worker 0 to coordinator, when its net is made: names of the classes, in order of their labels.
+struct ClassesNote {
+  static constexpr const char* kAbout = "classes";
+  std::vector<std::string> classes;
+  void describe(Fields& fields);
+};
+
 /// Worker to coordinator, after each step.
 struct StepNote {
   static constexpr const char* kAbout = "step";

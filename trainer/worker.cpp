@@ -342,6 +342,7 @@ void WorkerRun::build(const comm::Planned& planned) {
   live_ = computation_.get();
   const Json list = tensor_list(computation_->tensors);
   values_ = std::make_unique<TensorStore>(list);
+  if (rank_ == 0) tell(ClassesNote{train_data_.dataset->classes()}, published_.first_step);
   tell(TensorsNote{.list = list,
                    .choices = choices_json(computation_->engine.net().choices()),
                    .threads = computation_->engine.threads()},

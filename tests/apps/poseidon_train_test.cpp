@@ -298,8 +298,11 @@ TEST_CASE("--test tells the accuracy of each class and which are confused") {
   CHECK(has(table, "taken for"));
 }
 
-TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
-  const TinyJob job;
+namespace {
+
+/// Makes a job's training set a folder of images, "train/", which is its test set, too. Beside it
+/// is another one, "other/".
+void train_on_images(const TinyJob& job) {
   for (const char* image : {"train/cat/1.pgm", "train/dog/1.pgm", "train/emu/1.pgm",
                             "other/ape/1.pgm", "other/cat/1.pgm", "other/dog/1.pgm"}) {
     fs::create_directories((job.folder / image).parent_path());
@@ -312,6 +315,13 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
   json["data"]["train"] = {{"type", "images"}, {"path", "train"}};
   json["data"]["test"] = json["data"]["train"];
   trainer::write_text(job.folder / "job.json", json.dump());
+}
+
+}  // namespace
+
+TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
+  const TinyJob job;
+  train_on_images(job);
   const std::string output = (job.folder / "run").string();
   const std::string image = (job.folder / "train/dog/1.pgm").string();
   CHECK(run(job, {"--output", output}).code == 0);
@@ -348,6 +358,23 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
       Program("poseidon-train", {"--resume", output, "--classify", away}, job.folder).wait();
   CHECK(table.code == 0);
   CHECK(table.out.starts_with(away + ":  "));
+}
+
+TEST_CASE("a run of several workers remembers its classes, too") {
+  const TinyJob job;
+  train_on_images(job);
+  const std::string output = (job.folder / "run").string();
+  CHECK(run(job, {"--output", output, "--workers", "2", "--threads", "1"}).code == 0);
+  fs::rename(job.folder / "train", job.folder / "away");
+  const std::string dog = (job.folder / "away/dog/1.pgm").string();
+  const Finished classified =
+      Program("poseidon-train", {"--resume", output, "--classify", dog, "--json"}, job.folder)
+          .wait();
+  CHECK(classified.code == 0);
+  const Json scores = Json::parse(classified.out)["images"][0]["scores"];
+  std::set<std::string> names;
+  for (const Json& score : scores) names.insert(score["class"].get<std::string>());
+  CHECK(names == std::set<std::string>{"cat", "dog", "emu"});
 }
 
 TEST_CASE("a run that fails ends with 1") {

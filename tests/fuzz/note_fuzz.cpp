@@ -75,6 +75,7 @@ void take(int64_t, const ClockNote& note) {
   trace.events();
 }
 
+void take(int64_t, const ClassesNote&) {}
 void take(int64_t, const TestNote&) {}
 void take(int64_t, const TrafficNote&) {}
 
@@ -85,8 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const comm::ControlMessage message(std::as_bytes(std::span(data, size)));
     if (!message.is<comm::Note>()) return 0;
     const auto note = message.as<comm::Note>();
-    dispatch<TimesNote, TensorsNote, StepNote, TestNote, TrafficNote, TraceNote, ClockNote>(
-        note, [&](const auto& content) { take(note.step, content); });
+    dispatch<TimesNote, TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote, TraceNote,
+             ClockNote>(note, [&](const auto& content) { take(note.step, content); });
   } catch (const ConfigError&) {
     // Refused with a reason: as it should be.
   }
