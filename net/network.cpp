@@ -205,7 +205,8 @@ void describe_network(Fields& fields) {
 Network::Network(const std::filesystem::path& file, int64_t batch)
     : Network(read_json(file), file.string(), batch) {}
 
-Network::Network(const Json& json, const std::string& file, int64_t batch) : json_(json) {
+Network::Network(const Json& json, const std::string& file, int64_t batch)
+    : file_(file), json_(json) {
   const JsonPlace top{file, ""};
   int64_t channels = 0, height = 1, width = 1;
   Json unused;
