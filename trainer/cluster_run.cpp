@@ -6,7 +6,9 @@
 #include "core/counted.h"
 #include "core/failure.h"
 #include "trainer/cluster_run_parts.h"
+#include "trainer/computation.h"
 #include "trainer/engine.h"
+#include "trainer/memory_estimate.h"
 #include "trainer/resume.h"
 #include "trainer/run_tensors.h"
 #include "trainer/tensor_check.h"
@@ -105,9 +107,17 @@ void ClusterRun::start_children(const comm::Secret& secret) {
   }
 }
 
+/// Local children read what this process can read, and have this machine's memory: errors and
+/// warnings of this process are the clearer ones.
+void ClusterRun::look_at_data_and_memory() {
+  const size_t data = check_data(job_, console_);
+  MemoryEstimate estimate = estimate_memory(job_, plan_, net_options(job_, published_, plan_));
+  estimate.data = data;
+  warn_of_memory(job_, estimate, plan_.workers, console_);
+}
+
 Json ClusterRun::go() {
-  // Local children read what this process can read: its errors are the clearer ones.
-  if (!cluster_.external) check_data(job_, console_);
+  if (!cluster_.external) look_at_data_and_memory();
   if (!options_.weights.empty()) check_weights_file(options_.weights);
   directory_.make();
   directory_.write_config(job_);

@@ -59,6 +59,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void ended(const comm::Outcome& outcome) override;
 
   // The main thread.
+  void look_at_data_and_memory();
   std::chrono::seconds join_timeout() const;
   void start_children(const comm::Secret& secret);
   void loop();

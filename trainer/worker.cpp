@@ -12,6 +12,7 @@
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
+#include "trainer/memory_estimate.h"
 #include "trainer/progress.h"
 #include "trainer/run.h"
 #include "trainer/run_lock.h"
@@ -27,8 +28,6 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Of a checkpoint, copied and not yet sent.
-constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
 constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
 /// With the computing thread when the job has failed or is over; more where steps are long.
 constexpr auto kPatienceWithComputing = std::chrono::milliseconds(5000);
@@ -331,6 +330,10 @@ void WorkerRun::build(const comm::Planned& planned) {
     compute_trace_ = std::make_unique<TraceRecorder>();
     flow_trace_ = std::make_unique<FlowTrace>(plan_, *member_);
   }
+  // A child's parent has done it, for all of them together.
+  if (options_.run_directory.empty())
+    warn_of_memory(job_, estimate_memory(job_, plan_, net_options(job_, published_, plan_)), 1,
+                   log_);
   computation_ = std::make_unique<Computation>(
       job_, published_, plan_, rank_, train_data_,
       [this](std::function<void()> task) {
