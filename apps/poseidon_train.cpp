@@ -17,6 +17,7 @@
 #include "trainer/classify.h"
 #include "trainer/cluster_run.h"
 #include "trainer/engine.h"
+#include "trainer/memory_estimate.h"
 #include "trainer/reference.h"
 #include "trainer/run.h"
 #include "trainer/sync_plan.h"
@@ -119,10 +120,7 @@ void classify(const Job& job, const TrainOptions& options, Console& console) {
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
   switch (options.action) {
-    case Action::kCheck:
-      trainer::check_data(job, console);
-      print(job.network->summary(), options.json, print_check);
-      break;
+    case Action::kCheck: print(trainer::check_job(job, console), options.json, print_check); break;
     case Action::kPlan:
       print(trainer::plan_job(job, options.times), options.json, print_plan);
       break;

@@ -123,6 +123,20 @@ void print_confusions(const Json& confusions) {
 
 }  // namespace
 
+namespace {
+
+/// Of what there is none, nothing is said.
+void print_memory(const Json& memory) {
+  std::printf("\n%-28s %10s\n", "memory at a run's peak", "MiB");
+  for (const auto& [key, bytes] : memory.items()) {
+    std::string name = key == "total_bytes" ? "total of a worker" : key;
+    std::ranges::replace(name, '_', ' ');
+    if (bytes != 0) std::printf("%-28s %10.1f\n", name.c_str(), mebibytes(bytes));
+  }
+}
+
+}  // namespace
+
 void print_check(const Json& check) {
   std::printf("%-28s %-14s %-20s %12s\n", "layer", "type", "output", "parameters");
   for (const Json& layer : check["layers"])
@@ -134,6 +148,7 @@ void print_check(const Json& check) {
       name_of(check).c_str(), check["parameters"].get<long long>(),
       mebibytes(check["parameter_bytes"]), mebibytes(check["activation_bytes"]),
       check["layers"].empty() ? 0LL : check["layers"][0]["output_shape"][0].get<long long>());
+  print_memory(check["memory"]);
 }
 
 void print_plan(const Json& plan) {

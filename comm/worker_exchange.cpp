@@ -70,13 +70,30 @@ void WorkerExchange::index_layers() {
   }
 }
 
+namespace {
+
+/// One piece as it lies in memory.
+bool is_direct(const Plan& plan, const Chunk& chunk) {
+  return chunk.pieces.size() == 1 && number_of(plan, chunk) == WireNumber::kFp32;
+}
+
+}  // namespace
+
+uint64_t WorkerExchange::staging_bytes(const Plan& plan, size_t parts) {
+  uint64_t bytes = 0;
+  for (const Chunk& chunk : plan.chunks)
+    if (!is_direct(plan, chunk))
+      bytes += static_cast<uint64_t>(chunk.elements()) * bytes_of(number_of(plan, chunk));
+  return bytes * (parts + 1) * static_cast<uint64_t>(plan.staleness + 1);
+}
+
 void WorkerExchange::index_chunks() {
   for (uint32_t i = 0; i < plan_.chunks.size(); ++i) {
     const Chunk& chunk = plan_.chunks[i];
     const WireNumber number = number_of(plan_, chunk);
     ChunkState state{.number = number,
                      .bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number),
-                     .direct = chunk.pieces.size() == 1 && number == WireNumber::kFp32,
+                     .direct = is_direct(plan_, chunk),
                      .step = options_.first_step,
                      .sent = options_.first_step};
     state.slices = slices_of(state.bytes);

@@ -57,6 +57,10 @@ class WorkerExchange {
   WorkerExchange(const Plan& plan, uint32_t rank, const Options& options, ExchangeMemory& memory,
                  Outlet& outlet, Arrived arrived);
 
+  /// What chunks are put together in that are not sent and received where they lie, bytes, of a
+  /// worker that contributes `parts` parts.
+  static uint64_t staging_bytes(const Plan& plan, size_t parts);
+
   /// The sum of this worker's shards in `part` of one tensor that goes by the parameter server, or
   /// of the only worker's, which is where ExchangeMemory::sum says. `values` must stay until the
   /// layer has arrived. Steps come in order, as many ahead of the sums as the plan's staleness.

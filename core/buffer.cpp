@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/memory.h"
 
 namespace poseidon {
 
@@ -16,13 +17,15 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+Buffer::Buffer(size_t bytes, std::string_view purpose) : bytes_(bytes) {
   if (bytes == 0) return;
   // Page faults of a large network's first step are cheaper by 512 on huge pages.
   const size_t alignment = bytes >= 4 * kHugePage ? kHugePage : kCacheLine;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   data_ = std::aligned_alloc(alignment, rounded);
-  if (data_ == nullptr) throw RunError(text("out of memory: could not allocate ", bytes, " bytes"));
+  if (data_ == nullptr)
+    throw OutOfMemory(
+        text("out of memory: ", bytes_text(bytes), " for ", purpose, " cannot be had"));
   if (alignment == kHugePage) madvise(data_, rounded, MADV_HUGEPAGE);
   std::memset(data_, 0, rounded);
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace poseidon {
@@ -11,8 +12,8 @@ namespace poseidon {
 class Buffer {
  public:
   Buffer() = default;
-  /// Throws RunError when the memory cannot be had.
-  explicit Buffer(size_t bytes);
+  /// Throws OutOfMemory when the memory cannot be had, which says what it is for: "gradients".
+  explicit Buffer(size_t bytes, std::string_view purpose = "a buffer");
   ~Buffer();
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -20,6 +20,12 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Memory that the run needs cannot be had. Programs exit with 1.
+class OutOfMemory : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// A process that takes part in the run is gone, and the run with it. Programs exit with 3.
 class PeerLost : public RunError {
  public:

@@ -1,6 +1,7 @@
 #include "core/json.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -82,9 +83,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+PlacedError::PlacedError(JsonPlace place, std::string_view message)
+    : ConfigError(
+          text(place.file, ": ", place.pointer.empty() ? "/" : place.pointer, ": ", message)),
+      place_(std::move(place)),
+      message_(message) {}
+
 void fail_at(const JsonPlace& place, std::string_view message) {
-  throw ConfigError(
-      text(place.file, ": ", place.pointer.empty() ? "/" : place.pointer, ": ", message));
+  throw PlacedError(place, message);
 }
 
 Json parse_json(std::string_view json_text, const std::string& file_name) {
@@ -110,9 +116,13 @@ Json read_json(const std::filesystem::path& path) {
     throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
-  std::string content(kMaxBytes + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  content.resize(static_cast<size_t>(file.gcount()));
+  // In pieces: the C library would keep one piece of memory that fits the largest file.
+  std::string content;
+  std::array<char, 1 << 14> piece{};
+  do {
+    file.read(piece.data(), piece.size());
+    content.append(piece.data(), static_cast<size_t>(file.gcount()));
+  } while (file && content.size() <= kMaxBytes);
   return parse_json(content, path.string());
 }
 

@@ -6,11 +6,24 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "core/json_fwd.h"
 
 namespace poseidon {
 
-/// Throws ConfigError "FILE: POINTER: MESSAGE".
+/// What is wrong with one value, "FILE: POINTER: MESSAGE".
+class PlacedError : public ConfigError {
+ public:
+  PlacedError(JsonPlace place, std::string_view message);
+  const JsonPlace& place() const { return place_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  JsonPlace place_;
+  std::string message_;
+};
+
+/// Throws PlacedError.
 [[noreturn]] void fail_at(const JsonPlace& place, std::string_view message);
 
 /// Parses JSON text. Refuses, with file, line and column: malformed text, a key given twice in an

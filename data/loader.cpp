@@ -185,7 +185,8 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
   int64_t largest = 0;
   for (const ShardRange& shard : options_.shards) largest = std::max(largest, shard.count);
   for (Slot& slot : slots_) {
-    slot.pixels = Buffer(static_cast<size_t>(largest * sample_count_) * sizeof(float));
+    slot.pixels =
+        Buffer(static_cast<size_t>(largest * sample_count_) * sizeof(float), "batches ahead");
     slot.labels.resize(static_cast<size_t>(largest));
     slot.indices.resize(static_cast<size_t>(largest));
   }
@@ -346,6 +347,12 @@ Loader::Loader(const Dataset& dataset, const Transform& transform, const LoaderO
 }
 
 Loader::~Loader() = default;
+
+size_t Loader::bytes(int64_t samples, int64_t values, int64_t ready_batches) {
+  const size_t of_sample =
+      static_cast<size_t>(values) * sizeof(float) + sizeof(int32_t) + sizeof(int64_t);
+  return static_cast<size_t>(ready_batches * samples) * of_sample;
+}
 
 const Batch& Loader::next() { return ring_->next(); }
 int64_t Loader::steps_per_pass() const { return ring_->plan().steps_per_pass(); }

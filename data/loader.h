@@ -65,6 +65,11 @@ class Loader {
          Log& log);
   ~Loader();
 
+  /// What batches that are ready take of memory, bytes: of at most `samples` samples each, of
+  /// `values` values.
+  static size_t bytes(int64_t samples, int64_t values,
+                      int64_t ready_batches = LoaderOptions{}.ready_batches);
+
   /// The next batch in order; waits for it. An error met while preparing it is thrown here, again
   /// at every further call.
   const Batch& next();

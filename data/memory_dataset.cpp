@@ -42,6 +42,12 @@ void MemoryDataset::read(int64_t index, Sample& sample) const {
   sample.bytes = std::span(at.file.pixels).subspan(static_cast<size_t>(at.index) * bytes, bytes);
 }
 
+size_t MemoryDataset::memory_bytes() const {
+  size_t bytes = 0;
+  for (const PixelFile& file : files_) bytes += file.labels.size() + file.pixels.size();
+  return bytes;
+}
+
 std::string MemoryDataset::name(int64_t index) const {
   const Position at = find(index);
   return text(at.file.name, " #", at.index);

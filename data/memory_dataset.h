@@ -25,6 +25,7 @@ class MemoryDataset final : public Dataset {
   const DatasetDescription& description() const override { return description_; }
   void read(int64_t index, Sample& sample) const override;
   std::string name(int64_t index) const override;
+  size_t memory_bytes() const override;
 
  private:
   struct Position {

@@ -171,16 +171,23 @@ class Expander {
     if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
     if (layer["type"] == "block") return add_block(layer, place, scope, full, inputs);
     if (entries_.size() >= kMostLayers) fail_at(place, text("more than ", kMostLayers, " layers"));
-    if (layer["type"].is_string()) add_defaults(layer);
-    entries_.push_back({std::move(layer), place, full, inputs});
+    std::vector<std::string> defaulted = add_defaults(layer);
+    entries_.push_back({std::move(layer), place, full, inputs, std::move(defaulted)});
     return full;
   }
 
-  void add_defaults(Json& layer) const {
+  /// Returns the keys that were added.
+  std::vector<std::string> add_defaults(Json& layer) const {
+    std::vector<std::string> added;
+    if (!layer["type"].is_string()) return added;
     const auto found = defaults_.find(layer["type"].get<std::string>());
-    if (found == defaults_.end()) return;
-    for (const auto& [key, value] : found->second.items())
-      if (!layer.contains(key)) layer[key] = value;
+    if (found == defaults_.end()) return added;
+    for (const auto& [key, value] : found->second.items()) {
+      if (layer.contains(key)) continue;
+      layer[key] = value;
+      added.push_back(key);
+    }
+    return added;
   }
 
   std::vector<std::string> inputs_of(const Json& layer, const JsonPlace& place, const Scope& scope,

@@ -14,9 +14,16 @@ struct LayerEntry {
   JsonPlace place;                  ///< where it stands in the file
   std::string name;                 ///< "stage1.0.conv1"
   std::vector<std::string> inputs;  ///< full names; kInputName for the network's input
+  /// The keys that its type's defaults gave it: their values stand under defaults_of().
+  std::vector<std::string> defaulted;
 };
 
 inline constexpr const char* kInputName = "input";
+
+/// Where the file has the defaults of a type of layer.
+inline JsonPlace defaults_of(const std::string& file, const std::string& type) {
+  return JsonPlace{file, "/defaults"}.at(type);
+}
 
 /// Expands the "layers" of a network: puts in the layers of blocks with their parameters, fills in
 /// type defaults, and gives every layer its full name and inputs. Throws ConfigError.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "net/program.h"
 #include "net/tensor_memory.h"
 
@@ -13,6 +14,9 @@ namespace poseidon::net {
 namespace {
 
 size_t at(int index) { return static_cast<size_t>(index); }
+
+/// Kinds of tensors, for TensorMemory; those of an optimizer come after them.
+constexpr size_t kValues = 0, kNextValues = 1, kGradients = 2;
 
 /// FNV-1a: a name as a number, the same on every machine.
 uint64_t name_hash(std::string_view name) {
@@ -62,70 +66,119 @@ struct Net::State {
         parameters_of_layer(definition.nodes().size()),
         statistics_of_layer(definition.nodes().size()) {
     check(versions == 1 || versions == 2, "a net has one version of its parameters or two");
-    make_parameters();
-    make_statistics();
-    bind();
+    list_parameters();
+    list_statistics();
+    if (options.takes_memory) take_memory();
     find_summed_layers();
   }
 
-  void make_parameters() {
-    size_t total = 0, learned = 0;
+  void list_parameters() {
     for (const Call* call : in_network_order()) {
       const std::vector<layers::ParameterSpec> specs = definition_of(*call).parameters();
       for (size_t i = 0; i < specs.size(); ++i) {
-        Parameter parameter{
-            .name = definition_of(*call).name + "." + specs[i].name,
-            .layer = call->node,
-            .index = static_cast<int>(i),
-            .spec = specs[i],
-            .learned = call->runs_backward && specs[i].learning_rate_multiplier != 0,
-            .value = {},
-            .next = {},
-            .gradient = {}};
-        const size_t count = count_of(*call->layer, parameter);
-        total += TensorMemory::padded(count);
-        if (parameter.learned) learned += TensorMemory::padded(count);
         parameters_of_layer[at(call->node)].push_back(static_cast<int>(parameters.size()));
         layer_of_parameter.push_back(call->layer.get());
-        parameters.push_back(std::move(parameter));
+        parameters.push_back(
+            {.name = definition_of(*call).name + "." + specs[i].name,
+             .layer = call->node,
+             .index = static_cast<int>(i),
+             .spec = specs[i],
+             .learned = call->runs_backward && specs[i].learning_rate_multiplier != 0,
+             .value = {},
+             .next = {},
+             .gradient = {}});
       }
     }
-    values = TensorMemory(total, 0);
-    if (versions == 2) next_values = TensorMemory(learned, 1);
-    if (training()) gradients = TensorMemory(total, 2);
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      Parameter& parameter = parameters[i];
-      const size_t count = count_of(*layer_of_parameter[i], parameter);
+  }
+
+  void list_statistics() {
+    for (const Call* call : in_network_order())
+      for (const layers::StatisticSpec& spec : definition_of(*call).statistics()) {
+        statistics_of_layer[at(call->node)].push_back(static_cast<int>(statistics.size()));
+        statistics.push_back({.name = definition_of(*call).name + "." + spec.name,
+                              .layer = call->node,
+                              .spec = spec,
+                              .value = {},
+                              .next = {},
+                              .contribution = {}});
+      }
+  }
+
+  size_t packed_count(const Parameter& parameter) const {
+    return static_cast<size_t>(
+        layer_of_parameter[index_of(parameter)]->packed_count(parameter.index));
+  }
+
+  static size_t count_of(const Statistic& statistic) {
+    return static_cast<size_t>(statistic.spec.shape.count());
+  }
+
+  /// Floats of all parameters, and of those that are learned.
+  size_t parameter_floats() const {
+    size_t floats = 0;
+    for (const Parameter& parameter : parameters)
+      floats += TensorMemory::padded(packed_count(parameter));
+    return floats;
+  }
+  size_t learned_floats() const {
+    size_t floats = 0;
+    for (const Parameter& parameter : parameters)
+      if (parameter.learned) floats += TensorMemory::padded(packed_count(parameter));
+    return floats;
+  }
+  /// Of one version.
+  size_t statistic_floats() const {
+    size_t floats = 0;
+    for (const Statistic& statistic : statistics)
+      floats += TensorMemory::padded(count_of(statistic));
+    return floats;
+  }
+
+  NetMemory memory() const {
+    const size_t tracked = TensorMemory::bytes(statistic_floats(), 0);
+    return {.parameters = TensorMemory::bytes(parameter_floats(), kValues),
+            .second_version =
+                versions == 2 ? TensorMemory::bytes(learned_floats(), kNextValues) + tracked : 0,
+            .gradients = training() ? TensorMemory::bytes(parameter_floats(), kGradients) : 0,
+            .statistics = 2 * tracked,
+            .activations = program.arena_bytes() - program.scratch_bytes(),
+            .scratch = program.scratch_bytes()};
+  }
+
+  void take_memory() {
+    program.take_memory();
+    values = taken(parameter_floats(), kValues, "parameters");
+    if (versions == 2) next_values = taken(learned_floats(), kNextValues, "a second version");
+    if (training()) gradients = taken(parameter_floats(), kGradients, "gradients");
+    const auto tensors = static_cast<size_t>(versions) + 1;
+    statistic_memory = TensorMemory(tensors * statistic_floats(), kValues, "running statistics");
+    for (Parameter& parameter : parameters) {
+      const size_t count = packed_count(parameter);
       parameter.value = values.take(count);
       parameter.next =
           parameter.learned && versions == 2 ? next_values.take(count) : parameter.value;
       if (training()) parameter.gradient = gradients.take(count);
     }
+    for (Statistic& statistic : statistics) {
+      const size_t count = count_of(statistic);
+      statistic.value = statistic_memory.take(count);
+      statistic.next = versions == 2 ? statistic_memory.take(count) : statistic.value;
+      statistic.contribution = statistic_memory.take(count);
+    }
+    bind();
   }
 
-  static size_t count_of(const layers::Layer& layer, const Parameter& parameter) {
-    return static_cast<size_t>(layer.packed_count(parameter.index));
-  }
-
-  void make_statistics() {
-    size_t total = 0;
-    for (const Call* call : in_network_order())
-      for (const layers::StatisticSpec& spec : definition_of(*call).statistics())
-        total += TensorMemory::padded(static_cast<size_t>(spec.shape.count()));
-    const auto tensors = static_cast<size_t>(versions) + 1;
-    statistic_memory = TensorMemory(tensors * total, 0);
-    for (const Call* call : in_network_order()) {
-      for (const layers::StatisticSpec& spec : definition_of(*call).statistics()) {
-        const auto count = static_cast<size_t>(spec.shape.count());
-        statistics_of_layer[at(call->node)].push_back(static_cast<int>(statistics.size()));
-        const std::span<float> value = statistic_memory.take(count);
-        statistics.push_back({.name = definition_of(*call).name + "." + spec.name,
-                              .layer = call->node,
-                              .spec = spec,
-                              .value = value,
-                              .next = versions == 2 ? statistic_memory.take(count) : value,
-                              .contribution = statistic_memory.take(count)});
-      }
+  /// Memory for the tensors of all parameters. Names the largest where it cannot be had.
+  TensorMemory taken(size_t floats, size_t kind, const char* what) const {
+    try {
+      return {floats, kind, what};
+    } catch (const OutOfMemory&) {
+      const auto size = [this](const Parameter& parameter) { return packed_count(parameter); };
+      const Parameter& largest = *std::ranges::max_element(parameters, {}, size);
+      throw OutOfMemory(text(network.file(), ": ", bytes_text(size(largest) * sizeof(float)),
+                             " for \"", largest.name, "\", the largest part of ",
+                             bytes_text(TensorMemory::bytes(floats, kind)), " for ", what,
+                             ", cannot be had"));
     }
   }
 
@@ -194,14 +247,6 @@ struct Net::State {
 
   size_t index_of(const Parameter& parameter) const {
     return static_cast<size_t>(&parameter - parameters.data());
-  }
-
-  /// The name a person knows a call by.
-  std::string name_of(const Call& call) const {
-    if (call.node >= 0) return definition_of(call).name;
-    for (const Call& other : program.calls())
-      if (other.output == call.inputs[0]) return "reorder after " + name_of(other);
-    return "reorder of the input";
   }
 
   const Network& network;
@@ -378,9 +423,9 @@ std::string Net::first_non_finite(const layers::StepContext& step) {
   for (Call& call : state_->program.calls()) {
     if (call.node >= 0)
       for (int index : state_->parameters_of_layer[at(call.node)])
-        if (!all_finite(state_->parameters[at(index)].value)) return state_->name_of(call);
+        if (!all_finite(state_->parameters[at(index)].value)) return state_->program.name_of(call);
     call.layer->forward(step, call.memory);
-    if (!all_finite(call.memory.output)) return state_->name_of(call);
+    if (!all_finite(call.memory.output)) return state_->program.name_of(call);
   }
   std::string found;
   backward(step, [&](int layer) {
@@ -417,7 +462,7 @@ void Net::set_trace(TraceRecorder* trace) {
   state_->trace = trace;
   if (trace == nullptr) return;
   for (Call& call : state_->program.calls()) {
-    const std::string name = state_->name_of(call);
+    const std::string name = state_->program.name_of(call);
     call.labels = {.forward = trace->label({"compute", "forward", name}),
                    .backward = trace->label({"compute", "backward", name}),
                    .rebuild = trace->label({"compute", "rebuild", name})};
@@ -451,7 +496,7 @@ std::vector<Net::Timing> Net::time(const layers::StepContext& step, int repeats)
   }
   std::vector<Timing> out;
   for (size_t i = 0; i < calls.size(); ++i)
-    out.push_back({.name = state_->name_of(calls[i]),
+    out.push_back({.name = state_->program.name_of(calls[i]),
                    .type = std::string(calls[i].node >= 0 ? state_->definition_of(calls[i]).type()
                                                           : "reorder"),
                    .forward_ms = median(forward_ms[i]),
@@ -461,6 +506,10 @@ std::vector<Net::Timing> Net::time(const layers::StepContext& step, int repeats)
   return out;
 }
 
-size_t Net::arena_bytes() const { return state_->program.arena_bytes(); }
+NetMemory Net::memory() const { return state_->memory(); }
+
+size_t Net::packed_count(const Parameter& parameter) const {
+  return state_->packed_count(parameter);
+}
 
 }  // namespace poseidon::net

@@ -10,6 +10,7 @@
 
 #include "core/trace.h"
 #include "layers/layer.h"
+#include "net/batch_too_large.h"
 #include "net/network.h"
 
 namespace poseidon::net {
@@ -53,6 +54,16 @@ using OnGradient = std::function<void(int layer)>;
 /// Called in backward after each layer: parameters of the layers announced so far may change.
 using BetweenLayers = std::function<void()>;
 
+/// What a net takes of memory, bytes.
+struct NetMemory {
+  size_t parameters = 0;
+  size_t second_version = 0;  ///< of learned parameters and of statistics
+  size_t gradients = 0;       ///< of parameters
+  size_t statistics = 0;      ///< and a batch's contributions to them
+  size_t activations = 0;     ///< with their gradients and workspaces, after reuse
+  size_t scratch = 0;         ///< of whichever layer is at work
+};
+
 /// A network in the memory of one device: parameters, activations, and the order of execution. Used
 /// by one thread.
 class Net {
@@ -64,13 +75,17 @@ class Net {
     /// 2: learned parameters and statistics have a second memory, into which an update is written
     /// beside the current values; see flip().
     int versions = 1;
+    /// False: it is only to be asked what it would take (memory()), and has no values.
+    bool takes_memory = true;
     /// Layers that give factors in place of gradients (layers::FactorShape), and of how many
     /// samples rebuild() gets them: those of the global batch. Frozen layers cannot.
     std::vector<std::string> factored = {};
     int64_t factor_rows = 0;
   };
 
-  /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError.
+  /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError;
+  /// where memory cannot be had, OutOfMemory that names what wants most, of activations
+  /// BatchTooLarge.
   Net(const Network& network, layers::LayerFactory& factory, const Options& options);
   ~Net();
 
@@ -172,8 +187,10 @@ class Net {
   /// Times every operation over `repeats` steps (medians).
   std::vector<Timing> time(const layers::StepContext& step, int repeats);
 
-  /// Bytes of activations, gradients of activations, workspaces and scratch, after reuse.
-  size_t arena_bytes() const;
+  /// What it takes of memory.
+  NetMemory memory() const;
+  /// Elements of a parameter as they lie in memory, with padding.
+  size_t packed_count(const Parameter& parameter) const;
 
  private:
   struct State;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "core/error.h"
 #include "layers/registry.h"
@@ -123,6 +124,42 @@ Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const
   return output;
 }
 
+/// Where under "defaults" the value stands that is wrong in a layer; none, where it is the layer's
+/// own.
+std::optional<JsonPlace> place_in_defaults(const LayerEntry& entry, const JsonPlace& wrong) {
+  for (const std::string& key : entry.defaulted) {
+    const std::string taken = entry.place.at(key).pointer;
+    if (wrong.pointer != taken && !wrong.pointer.starts_with(taken + "/")) continue;
+    const JsonPlace given = defaults_of(wrong.file, entry.json["type"].get<std::string>()).at(key);
+    return JsonPlace{given.file, given.pointer + wrong.pointer.substr(taken.size())};
+  }
+  return std::nullopt;
+}
+
+/// "; "kernel" is from /defaults/convolution": of what a message about a whole layer speaks of.
+std::string what_is_from_defaults(const LayerEntry& entry, const std::string& message) {
+  std::string out;
+  for (const std::string& key : entry.defaulted)
+    if (message.find(key) != std::string::npos)
+      out += text("; \"", key, "\" is from ",
+                  defaults_of("", entry.json["type"].get<std::string>()).pointer);
+  return out;
+}
+
+/// Does what reads or checks a layer. A wrong value that its type's defaults gave is told where it
+/// stands, with the layer that took it.
+template <class Action>
+void with_places_of(const LayerEntry& entry, const Action& action) {
+  try {
+    action();
+  } catch (const PlacedError& error) {
+    if (const auto given = place_in_defaults(entry, error.place()))
+      fail_at(*given, text(error.message(), " (the layer \"", entry.name, "\" at ",
+                           entry.place.pointer, " took it)"));
+    fail_at(error.place(), error.message() + what_is_from_defaults(entry, error.message()));
+  }
+}
+
 }  // namespace
 
 void describe_network(Fields& fields) {
@@ -168,7 +205,8 @@ void describe_network(Fields& fields) {
 Network::Network(const std::filesystem::path& file, int64_t batch)
     : Network(read_json(file), file.string(), batch) {}
 
-Network::Network(const Json& json, const std::string& file, int64_t batch) : json_(json) {
+Network::Network(const Json& json, const std::string& file, int64_t batch)
+    : file_(file), json_(json) {
   const JsonPlace top{file, ""};
   int64_t channels = 0, height = 1, width = 1;
   Json unused;
@@ -196,7 +234,9 @@ Network::Network(const Json& json, const std::string& file, int64_t batch) : jso
   for (size_t i : execution_order(entries, index)) {
     const LayerEntry& entry = entries[i];
     Node node;
-    read_fields(entry.json, entry.place, [&](Fields& fields) { describe_layer(fields, node); });
+    with_places_of(entry, [&] {
+      read_fields(entry.json, entry.place, [&](Fields& fields) { describe_layer(fields, node); });
+    });
     node.definition->name = entry.name;
     std::vector<Shape> shapes;
     for (const std::string& input : entry.inputs) {
@@ -208,7 +248,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch) : jso
           nodes_[static_cast<size_t>(node.inputs.back())].definition->is_loss())
         fail_at(entry.place, "the loss \"" + input + "\" cannot be the input of a layer");
     }
-    node.output = infer(*node.definition, shapes, entry.place);
+    with_places_of(entry, [&] { node.output = infer(*node.definition, shapes, entry.place); });
     node_of[entry.name] = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
   }

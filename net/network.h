@@ -35,6 +35,8 @@ class Network {
   /// The same from JSON that was read elsewhere; `file` names it in messages.
   Network(const Json& json, const std::string& file, int64_t batch);
 
+  /// As messages name it.
+  const std::string& file() const { return file_; }
   const std::string& name() const { return name_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   /// (batch, channels, height, width)
@@ -53,6 +55,7 @@ class Network {
  private:
   void mark_what_reaches_a_loss();
 
+  std::string file_;
   Json json_;
   std::string name_;
   Shape input_;

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "net/memory_plan.h"
+#include "core/memory.h"
+#include "net/batch_too_large.h"
 
 namespace poseidon::net {
 
@@ -22,7 +23,10 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
   add_value({.shape = network.input(), .layout = Layout::kPlain, .producer = -1, .consumers = {}});
   for (const Operation& operation : fuse(network, factory)) add_operation(operation);
   mark_backward();
-  assign_memory();
+  place_activations();
+  place_gradients();
+  place_workspaces();
+  arena_.lay_out();
 }
 
 bool Program::is_factored(const std::string& layer) const {
@@ -164,49 +168,16 @@ bool Program::may_overwrite(const Call& call, int input) const {
 
 namespace {
 
-/// Collects the pieces of memory, some of which are shared by several users, and binds pointers to
-/// them once the arena is there.
-class Pieces {
- public:
-  int add(size_t bytes, int first, int last) {
-    intervals_.push_back({bytes, first, last});
-    return static_cast<int>(intervals_.size()) - 1;
-  }
-  void extend(int piece, int first, int last) {
-    intervals_[at(piece)].first = std::min(intervals_[at(piece)].first, first);
-    intervals_[at(piece)].last = std::max(intervals_[at(piece)].last, last);
-  }
-  Buffer allocate() {
-    plan_ = plan_memory(intervals_);
-    Buffer arena(plan_.total);
-    base_ = static_cast<std::byte*>(arena.data());
-    return arena;
-  }
-  std::byte* memory(int piece) const {
-    return piece < 0 ? nullptr : base_ + plan_.offsets[at(piece)];
-  }
-
- private:
-  std::vector<Interval> intervals_;
-  MemoryPlan plan_;
-  std::byte* base_ = nullptr;
-};
-
 size_t stored_bytes(const Value& value) {
   return static_cast<size_t>(stored_count(value.shape, value.layout)) * sizeof(float);
 }
 
 }  // namespace
 
-void Program::assign_memory() {
-  const int count = static_cast<int>(calls_.size());
-  const auto backward_time = [&](int call) { return 2 * count - 1 - call; };
-  const int end = 2 * count;
-  Pieces pieces;
-  std::vector<int> piece_of_value(values_.size(), -1), piece_of_workspace(calls_.size(), -1);
-  size_t scratch_bytes = 0;
-
-  // Activations, from their producer to their last reader.
+/// Activations live from their producer to their last reader.
+void Program::place_activations() {
+  const int end = 2 * static_cast<int>(calls_.size());
+  places_.values.assign(values_.size(), -1);
   for (size_t v = 0; v < values_.size(); ++v) {
     const Value& value = values_[v];
     const int first = std::max(value.producer, 0);
@@ -216,77 +187,118 @@ void Program::assign_memory() {
       last = std::max(last, consumer);
       for (int k = 0; k < reader.inputs_read_back && reader.runs_backward; ++k)
         if (reader.inputs[at(k)] == static_cast<int>(v))
-          last = std::max(last, backward_time(consumer));
+          last = std::max(last, backward_moment(consumer));
     }
     if (value.producer >= 0) {
       const Call& producer = calls_[at(value.producer)];
       const layers::Needs& needs = producer.layer->needs();
       if (producer.runs_backward && needs.backward_reads_output)
-        last = std::max(last, backward_time(value.producer));
+        last = std::max(last, backward_moment(value.producer));
       if (needs.forward_in_place >= 0 && may_overwrite(producer, needs.forward_in_place)) {
-        piece_of_value[v] = piece_of_value[at(producer.inputs[at(needs.forward_in_place)])];
-        pieces.extend(piece_of_value[v], first, last);
+        places_.values[v] = places_.values[at(producer.inputs[at(needs.forward_in_place)])];
+        arena_.extend(places_.values[v], first, last);
         continue;
       }
     }
-    piece_of_value[v] = pieces.add(stored_bytes(value), first, last);
+    places_.values[v] = arena_.add(stored_bytes(value), first, last, {value.producer, "output"});
   }
+}
 
-  // Gradients, from the consumer that writes one to the producer that reads it.
-  std::vector<std::vector<int>> contributions(values_.size());  // pieces, by value
-  std::vector<std::vector<int>> input_gradient(calls_.size());  // pieces, by call and input
-  for (int c = count - 1; c >= 0; --c) {
+/// Gradients live from the consumer that writes one to the producer that reads it.
+void Program::place_gradients() {
+  places_.contributions.resize(values_.size());
+  places_.input_gradients.resize(calls_.size());
+  for (int c = static_cast<int>(calls_.size()) - 1; c >= 0; --c) {
     const Call& call = calls_[at(c)];
     const layers::Needs& needs = call.layer->needs();
-    scratch_bytes = std::max(scratch_bytes, needs.scratch_bytes);
-    if (needs.workspace_bytes > 0)
-      piece_of_workspace[at(c)] =
-          pieces.add(needs.workspace_bytes, c, options_.training ? backward_time(c) : c);
-    input_gradient[at(c)].assign(call.inputs.size(), -1);
+    places_.input_gradients[at(c)].assign(call.inputs.size(), -1);
     if (!call.runs_backward) continue;
+    const std::vector<int>& own = places_.contributions[at(call.output)];
     for (size_t k = 0; k < call.inputs.size(); ++k) {
       const Value& value = values_[at(call.inputs[k])];
       if (!value.needs_gradient) continue;
-      const bool in_place = needs.backward_in_place == static_cast<int>(k) &&
-                            !contributions[at(call.output)].empty() &&
+      const bool in_place = needs.backward_in_place == static_cast<int>(k) && !own.empty() &&
                             value.layout == values_[at(call.output)].layout;
-      const int piece = in_place
-                            ? contributions[at(call.output)][0]
-                            : pieces.add(stored_bytes(value), backward_time(c), backward_time(c));
-      input_gradient[at(c)][k] = piece;
-      contributions[at(call.inputs[k])].push_back(piece);
-      pieces.extend(piece, backward_time(c), backward_time(value.producer));
+      const int moment = backward_moment(c);
+      const int piece = in_place ? own[0]
+                                 : arena_.add(stored_bytes(value), moment, moment,
+                                              {value.producer, "gradient of its output"});
+      places_.input_gradients[at(c)][k] = piece;
+      places_.contributions[at(call.inputs[k])].push_back(piece);
+      arena_.extend(piece, moment, backward_moment(value.producer));
     }
   }
-  const int scratch = scratch_bytes > 0 ? pieces.add(scratch_bytes, 0, end) : -1;
+}
 
-  arena_ = pieces.allocate();
-  memory_of_value_.resize(values_.size());
-  for (size_t v = 0; v < values_.size(); ++v)
-    memory_of_value_[v] = reinterpret_cast<float*>(pieces.memory(piece_of_value[v]));
-  for (int c = 0; c < count; ++c) {
-    Call& call = calls_[at(c)];
-    layers::Bindings& memory = call.memory;
-    for (size_t k = 0; k < call.inputs.size(); ++k) {
-      Tensor input = tensor(call.inputs[k]);
-      memory.inputs.push_back(input);
-      input.data = reinterpret_cast<float*>(pieces.memory(input_gradient[at(c)][k]));
-      memory.input_gradients.push_back(input);
-    }
-    memory.output = tensor(call.output);
-    for (int piece : contributions[at(call.output)]) {
-      Tensor gradient = memory.output;
-      gradient.data = reinterpret_cast<float*>(pieces.memory(piece));
-      memory.output_gradients.push_back(gradient);
-    }
-    memory.workspace = pieces.memory(piece_of_workspace[at(c)]);
-    memory.scratch = pieces.memory(scratch);
+/// Workspaces live from a call's forward pass to its backward pass; scratch memory is of all calls.
+void Program::place_workspaces() {
+  const int count = static_cast<int>(calls_.size());
+  places_.workspaces.assign(calls_.size(), -1);
+  size_t scratch_bytes = 0;
+  int greediest = 0;
+  for (int c = count - 1; c >= 0; --c) {
+    const layers::Needs& needs = calls_[at(c)].layer->needs();
+    if (needs.scratch_bytes > scratch_bytes) greediest = c;
+    scratch_bytes = std::max(scratch_bytes, needs.scratch_bytes);
+    if (needs.workspace_bytes > 0)
+      places_.workspaces[at(c)] = arena_.add(
+          needs.workspace_bytes, c, options_.training ? backward_moment(c) : c, {c, "workspace"});
   }
+  if (scratch_bytes > 0)
+    places_.scratch = arena_.add(scratch_bytes, 0, 2 * count, {greediest, "scratch memory"});
+}
+
+void Program::take_memory() {
+  try {
+    arena_.take();
+  } catch (const OutOfMemory&) {
+    fail_to_take();
+  }
+  for (size_t c = 0; c < calls_.size(); ++c) bind(c);
+}
+
+void Program::fail_to_take() const {
+  const int piece = arena_.largest();
+  const Arena::Purpose purpose = arena_.purpose_of(piece);
+  const std::string bytes = bytes_text(arena_.bytes_of(piece));
+  const std::string wanted = purpose.call < 0 ? bytes + " for the input"
+                                              : text("layer \"", name_of(calls_[at(purpose.call)]),
+                                                     "\": ", bytes, " for its ", purpose.what);
+  throw BatchTooLarge(text(network_.file(), ": ", wanted, " with a batch of ", network_.batch(),
+                           ", the largest part of ", bytes_text(arena_.bytes()),
+                           " for activations, cannot be had"));
+}
+
+void Program::bind(size_t c) {
+  const auto floats = [&](int piece) { return reinterpret_cast<float*>(arena_.memory(piece)); };
+  Call& call = calls_[c];
+  layers::Bindings& memory = call.memory;
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    Tensor input = tensor(call.inputs[k]);
+    memory.inputs.push_back(input);
+    input.data = floats(places_.input_gradients[c][k]);
+    memory.input_gradients.push_back(input);
+  }
+  memory.output = tensor(call.output);
+  for (int piece : places_.contributions[at(call.output)]) {
+    Tensor gradient = memory.output;
+    gradient.data = floats(piece);
+    memory.output_gradients.push_back(gradient);
+  }
+  memory.workspace = arena_.memory(places_.workspaces[c]);
+  memory.scratch = arena_.memory(places_.scratch);
+}
+
+std::string Program::name_of(const Call& call) const {
+  if (call.node >= 0) return network_.nodes()[at(call.node)].definition->name;
+  for (const Call& other : calls_)
+    if (other.output == call.inputs[0]) return "reorder after " + name_of(other);
+  return "reorder of the input";
 }
 
 Tensor Program::tensor(int value) const {
   const Value& v = values_[at(value)];
-  return {memory_of_value_[at(value)], v.shape, v.layout};
+  return {reinterpret_cast<float*>(arena_.memory(places_.values[at(value)])), v.shape, v.layout};
 }
 
 Tensor Program::kept_output(int node) const {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/buffer.h"
 #include "core/trace.h"
 #include "layers/layer.h"
+#include "net/arena.h"
 #include "net/fusion.h"
 
 namespace poseidon::net {
@@ -39,8 +39,8 @@ struct Call {
 };
 
 /// The operations of a network with their layers made, the reorders between layouts put in, and the
-/// memory of every activation, gradient and workspace assigned. Calls run forward in order, and
-/// backward in reverse.
+/// memory of every activation, gradient and workspace laid out. Calls run forward in order, and
+/// backward in reverse, once the memory is taken.
 class Program {
  public:
   struct Options {
@@ -53,6 +53,9 @@ class Program {
 
   Program(const Network& network, layers::LayerFactory& factory, const Options& options);
 
+  /// Throws BatchTooLarge, naming the layer that wants most.
+  void take_memory();
+
   std::vector<Call>& calls() { return calls_; }
   const std::vector<Call>& calls() const { return calls_; }
   /// The network's input.
@@ -60,7 +63,13 @@ class Program {
   /// The output of a node; a null tensor when it was fused into a later one or its memory is
   /// reused.
   Tensor kept_output(int node) const;
+  /// Of activations, their gradients and workspaces, after reuse, and of scratch.
   size_t arena_bytes() const { return arena_.bytes(); }
+  size_t scratch_bytes() const {
+    return places_.scratch < 0 ? 0 : arena_.bytes_of(places_.scratch);
+  }
+  /// The name a person knows a call by.
+  std::string name_of(const Call& call) const;
 
  private:
   void check_factored() const;
@@ -69,7 +78,12 @@ class Program {
   int in_layout(int value, Layout layout);
   int add_value(Value value);
   void mark_backward();
-  void assign_memory();
+  void place_activations();
+  void place_gradients();
+  void place_workspaces();
+  void bind(size_t call);
+  [[noreturn]] void fail_to_take() const;
+  int backward_moment(int call) const { return 2 * static_cast<int>(calls_.size()) - 1 - call; }
   bool may_overwrite(const Call& call, int input) const;
   Tensor tensor(int value) const;
 
@@ -80,8 +94,15 @@ class Program {
   std::vector<Value> values_;
   std::vector<int> value_of_node_;
   std::map<std::pair<int, Layout>, int> reordered_;
-  std::vector<float*> memory_of_value_;
-  Buffer arena_;
+  /// Pieces of the arena; -1: none.
+  struct Places {
+    std::vector<int> values;                        ///< by value
+    std::vector<std::vector<int>> contributions;    ///< by value: gradients from its consumers
+    std::vector<std::vector<int>> input_gradients;  ///< by call and input
+    std::vector<int> workspaces;                    ///< by call
+    int scratch = -1;                               ///< of all calls
+  } places_;
+  Arena arena_;
 };
 
 }  // namespace poseidon::net

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "core/buffer.h"
 
@@ -16,10 +17,16 @@ namespace poseidon::net {
 class TensorMemory {
  public:
   TensorMemory() = default;
-  /// `floats`: the sum of padded() over all tensors.
-  TensorMemory(size_t floats, size_t kind)
-      : buffer_((floats + kind * kStagger) * sizeof(float)),
+  /// `floats`: the sum of padded() over all tensors. Throws OutOfMemory, which says for what
+  /// `purpose`.
+  TensorMemory(size_t floats, size_t kind, std::string_view purpose)
+      : buffer_(bytes(floats, kind), purpose),
         rest_(buffer_.as<float>().subspan(kind * kStagger)) {}
+
+  /// What it takes.
+  static constexpr size_t bytes(size_t floats, size_t kind) {
+    return (floats + kind * kStagger) * sizeof(float);
+  }
 
   static constexpr size_t padded(size_t floats) { return (floats + kLine - 1) / kLine * kLine; }
 

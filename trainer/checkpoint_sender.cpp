@@ -6,11 +6,6 @@
 
 namespace poseidon::trainer {
 
-namespace {
-/// Of a checkpoint, copied and not yet sent.
-constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
-}  // namespace
-
 CheckpointSender::CheckpointSender(comm::AsioTransport& transport, comm::Member& member,
                                    ProgressReporter& progress)
     : transport_(transport), member_(member), progress_(progress), window_(kMostBytesOnTheWay) {}

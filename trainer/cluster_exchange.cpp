@@ -73,24 +73,46 @@ void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traff
       throw ConfigError("the plan has \"" + planned.name + "\", which the network has not");
     layer.node = tensor.parameter != nullptr ? tensor.parameter->layer : tensor.statistic->layer;
     const bool by_factors = net_.factor_shape(layer.node).has_value();
-    tensor.direct = plan_.staleness == 0 &&
-                    (tensor.parameter == nullptr || net_.canonical_is_packed(*tensor.parameter));
+    tensor.direct = Tensor::is_direct(net_, plan_, tensor.parameter);
     const auto bytes = static_cast<size_t>(planned.elements) * sizeof(float);
     const auto steps = static_cast<size_t>(plan_.staleness + 1);
     if (!by_factors) {
       for (size_t step = 0; step < steps && !tensor.direct; ++step)
-        tensor.canonical.emplace_back(bytes);
+        tensor.canonical.emplace_back(bytes, "sums");
       const size_t packed = tensor.parameter != nullptr ? tensor.parameter->gradient.size()
                                                         : tensor.statistic->contribution.size();
       for (const comm::Part& part : parts_) {
         tensor.trees.emplace_back(packed, part.count, updater);
         if (parts_.size() == 1) continue;
         std::vector<Buffer>& of_steps = tensor.parts.emplace_back();
-        for (size_t step = 0; step < steps; ++step) of_steps.emplace_back(bytes);
+        for (size_t step = 0; step < steps; ++step) of_steps.emplace_back(bytes, "sums");
       }
     }
     layer.tensors.push_back(std::move(tensor));
   }
+}
+
+size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t rank) {
+  const auto parts =
+      comm::parts_within(static_cast<uint32_t>(plan.logical_shards), shards_of(plan, rank));
+  const auto steps = static_cast<size_t>(plan.staleness + 1);
+  size_t bytes = comm::WorkerExchange::staging_bytes(plan, parts.size());
+  for (const comm::LayerPlan& layer : plan.layers) {
+    if (layer.scheme == comm::Scheme::kSfb) continue;
+    for (const comm::TensorTraffic& tensor : layer.traffic.tensors) {
+      const net::Parameter* parameter = find_named(net.parameters(), tensor.name);
+      const auto elements = static_cast<size_t>(tensor.elements);
+      const size_t packed = parameter != nullptr ? net.packed_count(*parameter) : elements;
+      const size_t copies = (Tensor::is_direct(net, plan, parameter) ? 0 : steps) +
+                            (parts.size() == 1 ? 0 : parts.size() * steps);
+      bytes += copies * elements * sizeof(float);
+      for (const comm::Part& part : parts) bytes += ShardTree::bytes(packed, part.count);
+    }
+  }
+  for (const int layer : net.summed_layers())
+    if (const auto shape = net.factor_shape(layer))
+      bytes += comm::steps_of_factors(plan) * StackedFactors::bytes(*shape, plan.global_batch);
+  return bytes;
 }
 
 // ---- the compute thread

@@ -39,6 +39,10 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t rank,
                   uint64_t first_step, Post post);
 
+  /// What it takes of memory, bytes: of sums and factors, and where they are put together for the
+  /// wire. The net need not have taken any.
+  static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank);
+
   // The compute thread's part. All of these throw JobLost after lose().
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
@@ -78,6 +82,11 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     std::vector<Buffer> canonical;  ///< unless direct: of the steps in flight
     /// By own part where there are several, of the steps in flight: what was summed.
     std::vector<std::vector<Buffer>> parts;
+    /// Whether the net's own memory is in the order, and free for the time, of a sum.
+    static bool is_direct(const net::Net& net, const comm::Plan& plan,
+                          const net::Parameter* parameter) {
+      return plan.staleness == 0 && (parameter == nullptr || net.canonical_is_packed(*parameter));
+    }
     std::span<float> memory(uint64_t step) const;
   };
   struct Layer {

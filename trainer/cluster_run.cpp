@@ -6,7 +6,9 @@
 #include "core/counted.h"
 #include "core/failure.h"
 #include "trainer/cluster_run_parts.h"
+#include "trainer/computation.h"
 #include "trainer/engine.h"
+#include "trainer/memory_estimate.h"
 #include "trainer/resume.h"
 #include "trainer/run_tensors.h"
 #include "trainer/tensor_check.h"
@@ -126,9 +128,17 @@ void ClusterRun::start_children(const comm::Secret& secret) {
   }
 }
 
+/// Local children read what this process can read, and have this machine's memory: errors and
+/// warnings of this process are the clearer ones.
+void ClusterRun::look_at_data_and_memory() {
+  const size_t data = check_data(job_, console_);
+  MemoryEstimate estimate = estimate_memory(job_, plan_, net_options(job_, published_, plan_));
+  estimate.data = data;
+  warn_of_memory(job_, estimate, plan_.workers, console_);
+}
+
 Json ClusterRun::go() {
-  // Local children read what this process can read: its errors are the clearer ones.
-  if (!cluster_.external) check_data(job_, console_);
+  if (!cluster_.external) look_at_data_and_memory();
   if (!options_.weights.empty()) check_weights_file(options_.weights);
   directory_.make();
   directory_.write_config(job_);
@@ -245,7 +255,7 @@ void ClusterRun::take_note(comm::NodeId node, const comm::Note& note) {
   guarded(node, [&] {
     if (!report_) throw ConfigError("a note before the plan was made");
     if (node.role == comm::Role::kWorker)
-      dispatch<TensorsNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
+      dispatch<TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
     else
       dispatch<TrafficNote, TraceNote>(note, taken);
   });
@@ -286,6 +296,16 @@ void ClusterRun::make_values(const TensorsNote& note) {
   Json plan = plan_json(plan_, choices_);
   if (!no_factors_.empty()) plan["reason"] = no_factors_;
   directory_.write("plan.json", plan);
+}
+
+/// Data may be where the workers are, and not here; all have the same.
+void ClusterRun::take(comm::NodeId worker, int64_t, const ClassesNote& note) {
+  if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
+  const auto most = static_cast<size_t>(job_.network->classes());
+  if (note.classes.size() > most)
+    throw ConfigError(text(note.classes.size(), " classes, where network \"", job_.network->name(),
+                           "\" tells only ", most, " apart"));
+  directory_.write(kClassesFile, {{"classes", note.classes}});
 }
 
 void ClusterRun::take(comm::NodeId worker, int64_t step, const StepNote& note) {

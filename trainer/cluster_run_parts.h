@@ -70,6 +70,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::unique_ptr<Checkpoint> first_checkpoint() const;
   void write_kept_step(uint16_t worker, RunState state, TensorStore& tensors,
                        const SentCheckpoint& sent);
+  void look_at_data_and_memory();
   std::chrono::seconds join_timeout() const;
   void start_children(const comm::Secret& secret);
   void loop();
@@ -88,6 +89,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void guarded(comm::NodeId node, Action action);
   void ask_for_time();
   void take(comm::NodeId node, int64_t step, const TensorsNote& note);
+  void take(comm::NodeId node, int64_t step, const ClassesNote& note);
   void take(comm::NodeId node, int64_t step, const StepNote& note);
   void take(comm::NodeId node, int64_t step, const TestNote& note);
   void take(comm::NodeId node, int64_t step, const TrafficNote& note);

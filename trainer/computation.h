@@ -12,6 +12,10 @@
 
 namespace poseidon::trainer {
 
+/// Of the net of one worker of several. Throws ConfigError.
+net::Net::Options net_options(const Job& job, const PublishedPlan& published,
+                              const comm::Plan& plan);
+
 /// Everything that computes in one worker of several, once the plan is known.
 struct Computation {
   /// `job`, `plan`, `data` and `trace`, which may be null, must outlive it. Throws ConfigError,

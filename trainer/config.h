@@ -84,6 +84,10 @@ struct JobConfig {
   int64_t global_batch() const {
     return data.global_batch != 0 ? data.global_batch : data.batch_per_worker * cluster.workers;
   }
+  /// The key that says how large the batch is.
+  const char* batch_key() const {
+    return data.global_batch != 0 ? "data.global_batch" : "data.batch_per_worker";
+  }
   /// Samples that go through the net at once.
   int64_t shard_batch() const { return global_batch() / logical_shards(); }
 };

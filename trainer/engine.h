@@ -14,7 +14,8 @@ namespace poseidon::trainer {
 /// used by the compute thread.
 class Engine {
  public:
-  /// `job` must outlive it. Says the net's warnings. Throws ConfigError.
+  /// `job` must outlive it. Says the net's warnings. Throws ConfigError; OutOfMemory that names the
+  /// layer that wants most, and what would take less.
   Engine(const Job& job, const net::Net::Options& options, Log& log);
 
   net::Net& net() { return *net_; }

@@ -36,6 +36,24 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
   }
 }
 
+size_t LocalExchange::bytes(net::Net& net, int64_t shards, int64_t staleness) {
+  const auto kept = staleness == 0 ? 0 : static_cast<size_t>(staleness + 1);
+  size_t bytes = 0;
+  for (const net::Parameter& parameter : net.parameters()) {
+    const size_t elements = net.packed_count(parameter);
+    if (parameter.learned) bytes += kept * elements * sizeof(float);
+    if (summed(net, parameter)) bytes += ShardTree::bytes(elements, shards);
+  }
+  for (const net::Statistic& statistic : net.statistics()) {
+    const auto elements = static_cast<size_t>(statistic.spec.shape.count());
+    bytes += kept * elements * sizeof(float) + ShardTree::bytes(elements, shards);
+  }
+  for (const int layer : net.summed_layers())
+    if (const auto shape = net.factor_shape(layer))
+      bytes += StackedFactors::bytes(*shape, shards * net.input().shape.samples());
+  return bytes;
+}
+
 void LocalExchange::forward_done(int64_t shard) {
   if (shard == 0) ++step_;
   for (const auto& [layer, stack] : factors_)

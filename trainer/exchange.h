@@ -53,6 +53,8 @@ struct Lateness {
 class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness = {});
+  /// What it takes of memory, bytes. The net need not have taken any.
+  static size_t bytes(net::Net& net, int64_t shards, int64_t staleness);
 
   void forward_done(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;

@@ -169,23 +169,26 @@ PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log)
   return test;
 }
 
-void check_data(const Job& job, Log& log) {
+size_t check_data(const Job& job, Log& log) {
   const data::DatasetConfig& train = job.config.data.train;
   const data::DatasetConfig& test = job.config.data.test;
   const auto there = [](const std::string& path) { return path.empty() || fs::exists(path); };
   const bool prepared = there(train.transform.mean_image);
   const bool test_there =
       job.config.data.has_test && there(test.path) && there(test.transform.mean_image);
-  if (!prepared) return;
+  if (!prepared) return 0;
   PreparedData trained;
+  size_t bytes = 0;
   if (there(train.path)) {
     trained = open_data(job, DataPart::kTrain, log);
     check_first_sample(trained, {job.file, "/data/train"});
+    bytes += trained.dataset->memory_bytes();
   }
-  if (!test_there) return;
+  if (!test_there) return bytes;
   const PreparedData tested = trained.dataset != nullptr ? open_test_data(job, trained, log)
                                                          : open_data(job, DataPart::kTest, log);
   check_first_sample(tested, {job.file, "/data/test"});
+  return bytes + tested.dataset->memory_bytes();
 }
 
 }  // namespace poseidon::trainer

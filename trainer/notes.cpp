@@ -51,6 +51,10 @@ void KeptNote::describe(Fields& fields) {
   fields.raw("list", list, "of a checkpoint's tensors", kRequired);
 }
 
+void ClassesNote::describe(Fields& fields) {
+  fields.texts("classes", classes, "names, in order of their labels", kRequired);
+}
+
 void StepNote::describe(Fields& fields) {
   fields.objects(
       "shards", shards.size(), [&](size_t size) { shards.resize(size); },

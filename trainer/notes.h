@@ -53,6 +53,13 @@ struct FetchNote {
   void describe(Fields&) {}
 };
 
+/// Worker 0 to coordinator, when its net is made: names of the classes, in order of their labels.
+struct ClassesNote {
+  static constexpr const char* kAbout = "classes";
+  std::vector<std::string> classes;
+  void describe(Fields& fields);
+};
+
 /// Worker to coordinator, after each step.
 struct StepNote {
   static constexpr const char* kAbout = "step";

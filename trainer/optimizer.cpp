@@ -75,21 +75,41 @@ UpdateRule OptimizerConfig::rule() const {
   return UpdateRule::kSgd;
 }
 
+std::span<const char* const> OptimizerConfig::state_names() const {
+  const double kept = rule() == UpdateRule::kRmsProp ? rmsprop_momentum : momentum;
+  return layers::state_names(rule(), kept > 0);
+}
+
+namespace {
+
+size_t learned_floats(net::Net& net) {
+  size_t floats = 0;
+  for (const net::Parameter& parameter : net.parameters())
+    if (parameter.learned) floats += net::TensorMemory::padded(net.packed_count(parameter));
+  return floats;
+}
+
+/// One for each state and version.
+size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
+  return static_cast<size_t>(net.versions()) * config.state_names().size();
+}
+
+}  // namespace
+
+size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
+  size_t bytes = 0;
+  for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
+    bytes += net::TensorMemory::bytes(learned_floats(net), kKindsOfNet + kind);
+  return bytes;
+}
+
 Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater)
     : config_(config), net_(net), updater_(updater), states_of_parameter_(net.parameters().size()) {
-  const UpdateRule rule = config.rule();
-  const double momentum = rule == UpdateRule::kRmsProp ? config.rmsprop_momentum : config.momentum;
-  const std::span<const char* const> names = layers::state_names(rule, momentum > 0);
-  size_t total = 0, learned = 0;
-  for (const net::Parameter& parameter : net.parameters()) {
-    if (!parameter.learned) continue;
-    total += net::TensorMemory::padded(parameter.value.size());
-    ++learned;
-  }
+  const std::span<const char* const> names = config.state_names();
+  for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
+    memory_.emplace_back(learned_floats(net), kKindsOfNet + kind, "the optimizer's state");
   const auto versions = static_cast<size_t>(net.versions());
-  for (size_t kind = 0; kind < versions * names.size(); ++kind)
-    memory_.emplace_back(total, kKindsOfNet + kind);
-  states_.reserve(learned * names.size());
+  states_.reserve(net.parameters().size() * names.size());
   for (size_t i = 0; i < net.parameters().size(); ++i) {
     const net::Parameter& parameter = net.parameters()[i];
     if (!parameter.learned) continue;

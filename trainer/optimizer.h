@@ -31,6 +31,8 @@ struct OptimizerConfig {
 
   void describe(Fields& fields);
   layers::UpdateRule rule() const;
+  /// Of the tensors beside each parameter.
+  std::span<const char* const> state_names() const;
 };
 
 /// What all updates of one step have in common.
@@ -44,7 +46,10 @@ struct UpdateStep {
 /// order of that parameter, in as many versions as the net has. Used by the compute thread.
 class Optimizer {
  public:
-  /// `net` and `updater` must outlive it. State begins at zero.
+  /// What the state takes of memory, bytes. The net need not have taken any.
+  static size_t bytes(const OptimizerConfig& config, net::Net& net);
+
+  /// `net` and `updater` must outlive it. State begins at zero. Throws OutOfMemory.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
   /// The numbers of the next update of parameter `index` of the net. Its gradient must be in the

@@ -9,6 +9,7 @@
 #include "trainer/engine.h"
 #include "trainer/exchange.h"
 #include "trainer/job_message.h"
+#include "trainer/memory_estimate.h"
 #include "trainer/metrics.h"
 #include "trainer/resume.h"
 #include "trainer/run_directory.h"
@@ -51,6 +52,7 @@ class Run {
 
  private:
   net::Choices choices() const;
+  net::Net::Options net_options() const;
   void begin();
   void go_on_from_checkpoint();
   int64_t sums_carried() const { return resumed_ == nullptr ? 0 : resumed_->state().in_flight; }
@@ -101,11 +103,7 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
                 job.file + ": /optimizer/schedule"),
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
       plan_(plan_of(job, resumed_.get(), options.replan)),
-      engine_(job,
-              {.choices = choices(),
-               .factored = factored_layers(plan_),
-               .factor_rows = plan_.global_batch},
-              console),
+      engine_(job, net_options(), console),
       optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
       sums_(engine_.net(), std::max(plan_.staleness, sums_carried())),
       tensors_(tensors_of(engine_.net(), optimizer_, sums_)) {}
@@ -114,6 +112,14 @@ net::Choices Run::choices() const {
   if (resumed_ == nullptr || options_.replan) return choices_of(job_);
   return read_choices(resumed_->state().choices, {options_.resume.string(), "/choices"},
                       *job_.network);
+}
+
+/// Warns of the memory that the net will take, last before it is taken.
+net::Net::Options Run::net_options() const {
+  const net::Net::Options options{
+      .choices = choices(), .factored = factored_layers(plan_), .factor_rows = plan_.global_batch};
+  warn_of_memory(job_, estimate_memory(job_, plan_, options), 1, console_);
+  return options;
 }
 
 void Run::begin() {

@@ -8,6 +8,9 @@
 
 namespace poseidon::trainer {
 
+/// Of a checkpoint, copied and not yet sent.
+inline constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
+
 /// How much of its checkpoints a worker has in memory on their way to the coordinator: the compute
 /// thread waits where it is too much, and begins none while the one before is not written. Other
 /// threads say what has become of it.

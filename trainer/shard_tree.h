@@ -20,8 +20,13 @@ class ShardTree {
       : elements_(elements),
         shards_(shards),
         updater_(updater),
-        partial_(elements * sizeof(float) *
-                 static_cast<size_t>(std::bit_width(static_cast<uint64_t>(shards - 1)))) {}
+        partial_(bytes(elements, shards), "sums over shards") {}
+
+  /// What it takes of memory.
+  static size_t bytes(size_t elements, int64_t shards) {
+    return elements * sizeof(float) *
+           static_cast<size_t>(std::bit_width(static_cast<uint64_t>(shards - 1)));
+  }
 
   /// Takes the values of `shard`; shards come in order. After the last one, `values` is the sum.
   void add(int64_t shard, std::span<float> values) {

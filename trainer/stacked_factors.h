@@ -11,8 +11,13 @@ class StackedFactors {
  public:
   StackedFactors(const layers::FactorShape& shape, int64_t samples)
       : shape_(shape),
-        deltas_(bytes(samples, shape.rows)),
-        activations_(bytes(samples, shape.columns)) {}
+        deltas_(bytes(samples, shape.rows), "factors"),
+        activations_(bytes(samples, shape.columns), "factors") {}
+
+  /// What they take of memory.
+  static size_t bytes(const layers::FactorShape& shape, int64_t samples) {
+    return bytes(samples, shape.rows) + bytes(samples, shape.columns);
+  }
 
   /// From sample `first` on.
   layers::FactorMemory from(int64_t first) const {

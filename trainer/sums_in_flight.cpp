@@ -18,6 +18,13 @@ SumsInFlight::SumsInFlight(net::Net& net, int64_t most) : net_(net) {
   places_.resize(static_cast<size_t>(most), StepSums(tensors_.size()));
 }
 
+size_t SumsInFlight::bytes_of_step() const {
+  size_t bytes = 0;
+  for (const Tensor& tensor : tensors_)
+    bytes += static_cast<size_t>(tensor.shape().count()) * sizeof(float);
+  return bytes;
+}
+
 void SumsInFlight::begin_with(int64_t first, int64_t steps) {
   check(steps <= static_cast<int64_t>(places_.size()), "there is room for all sums in flight");
   first_ = first;

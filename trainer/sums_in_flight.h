@@ -14,6 +14,8 @@ class SumsInFlight {
  public:
   /// Room for `most` steps, taken when it is needed. `net` must outlive it.
   SumsInFlight(net::Net& net, int64_t most);
+  /// What those of one step take of memory.
+  size_t bytes_of_step() const;
 
   int64_t steps() const { return steps_; }
   bool holds(int64_t step) const { return step >= first_ && step < first_ + steps_; }

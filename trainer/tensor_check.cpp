@@ -4,7 +4,6 @@
 #include <map>
 
 #include "core/error.h"
-#include "layers/update.h"
 
 namespace poseidon::trainer {
 
@@ -82,11 +81,8 @@ void check_tensors(const Json& json, const net::Network& network, const Optimize
     fail_at(kPlace.at("sum_steps"),
             text("expected at most ", steps, " steps, got ", list.sum_steps));
   std::map<std::string, std::vector<int64_t>> states, sums;
-  const layers::UpdateRule rule = optimizer.rule();
-  const double momentum =
-      rule == layers::UpdateRule::kRmsProp ? optimizer.rmsprop_momentum : optimizer.momentum;
   for (const Entry& weight : known.weights) {
-    for (const char* state : layers::state_names(rule, momentum > 0))
+    for (const char* state : optimizer.state_names())
       states[weight.name + "." + state] = weight.shape;
     for (int64_t step = 0; step < list.sum_steps; ++step)
       sums[text("sum.", step, ".", weight.name)] = weight.shape;

@@ -47,6 +47,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
     forward += timing.forward_ms;
     backward += timing.backward_ms;
   }
+  const net::NetMemory memory = net.memory();
   Json layers = Json::array();
   for (const auto& timing : timings)
     layers.push_back(
@@ -61,7 +62,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
   return {{"name", job.config.name},     {"batch", job.config.shard_batch()},
           {"threads", engine.threads()}, {"layers", std::move(layers)},
           {"forward_ms", forward},       {"backward_ms", backward},
-          {"update_ms", update},         {"arena_bytes", net.arena_bytes()}};
+          {"update_ms", update},         {"arena_bytes", memory.activations + memory.scratch}};
 }
 
 }  // namespace poseidon::trainer

@@ -13,6 +13,7 @@
 #include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
+#include "trainer/memory_estimate.h"
 #include "trainer/progress.h"
 #include "trainer/run.h"
 #include "trainer/run_lock.h"
@@ -363,6 +364,10 @@ void WorkerRun::build(const comm::Planned& planned) {
     compute_trace_ = std::make_unique<TraceRecorder>();
     flow_trace_ = std::make_unique<FlowTrace>(plan_, *member_);
   }
+  // A child's parent has done it, for all of them together.
+  if (options_.run_directory.empty())
+    warn_of_memory(job_, estimate_memory(job_, plan_, net_options(job_, published_, plan_)), 1,
+                   log_);
   computation_ = std::make_unique<Computation>(
       job_, published_, plan_, rank_, train_data_,
       [this](std::function<void()> task) {
@@ -374,6 +379,7 @@ void WorkerRun::build(const comm::Planned& planned) {
   live_ = computation_.get();
   const Json list = tensor_list(computation_->tensors);
   values_ = std::make_unique<TensorStore>(list);
+  if (rank_ == 0) tell(ClassesNote{train_data_.dataset->classes()}, published_.first_step);
   tell(TensorsNote{.list = list,
                    .choices = choices_json(computation_->engine.net().choices()),
                    .threads = computation_->engine.threads()},

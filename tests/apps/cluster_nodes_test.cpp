@@ -59,6 +59,9 @@ TEST_CASE("workers may have servers in their own processes, for the same bits") 
   REQUIRE(together.code == 0);
   CHECK(first.wait().code == 0);
   CHECK(second.wait().code == 0);
+  // The data are the daemons' alone: it is worker 0 who tells of the classes.
+  CHECK(read_json(cluster.job.folder / "together/classes.json")["classes"] ==
+        Json::array({"0", "1", "2"}));
   for (const char* program : {"poseidon-worker", "poseidon-server"})
     for (const char* name : {"-a", "-b"}) cluster.start(program, std::string(program) + name);
   const Finished apart = cluster.train("apart", {}, "2").wait();

@@ -72,6 +72,78 @@ TEST_CASE("--check prints the network; missing data is a warning there and an er
       has(refused.err, "/data/train/path: \"${NOWHERE}/mnist\": the variable NOWHERE is not set"));
 }
 
+TEST_CASE("--check tells of what memory a run is made, and of all of it") {
+  const TinyJob job;
+  const auto memory_of = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--check", "--json", "--threads", "1"});
+    const Finished checked = run(job, words);
+    CHECK(checked.code == 0);
+    return Json::parse(checked.out)["memory"];
+  };
+  const Json memory = memory_of({});
+  int64_t sum = 0;
+  for (const auto& [name, bytes] : memory.items())
+    if (name != "total_bytes") sum += bytes.get<int64_t>();
+  CHECK(memory["total_bytes"] == sum);
+  // Three batches of 8 samples made ready, with label and index of each, for training and test.
+  CHECK(memory["batches"] == 2 * 3 * 8 * (2 * 6 * 6 * 4 + 4 + 8));
+  CHECK(memory["copies"] == 3 * 80 * 4);  // of the largest tensor
+  CHECK(memory["second_version"] == 0);
+  CHECK(memory["sums"] == 0);
+  CHECK(memory["data"] == 0);
+  CHECK(memory["process"].get<int64_t>() > 1 << 20);
+
+  const Json of_two = memory_of({"--workers", "2"});
+  CHECK(of_two["second_version"] > 0);
+  CHECK(of_two["sums"] > 0);
+  // All that a checkpoint has of parameters and their momentum.
+  CHECK(of_two["copies"] == 2 * 4 * (5 * 2 * 9 + 2 * 5 + 3 * 80 + 3));
+  const Json adam = memory_of({"--set", "optimizer={\"type\": \"adam\", \"learning_rate\": 0.1}"});
+  CHECK(adam["optimizer_state"].get<double>() ==
+        doctest::Approx(2 * memory["optimizer_state"].get<double>()).epsilon(0.2));
+  CHECK(memory_of({"--set", "cluster.logical_shards=4"})["sums"] > 0);
+
+  const Finished table = run(job, {"--check"});
+  CHECK(has(table.out, "memory at a run's peak"));
+  CHECK(has(table.out, "optimizer state"));
+  CHECK(has(table.out, "total of a worker"));
+  CHECK_FALSE(has(table.out, "second version"));
+}
+
+// The sanitizers' allocators want more addresses than a limit leaves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("memory that cannot be had is told with layer and batch, after a warning") {
+  const TinyJob job;
+  const std::string program = (fs::path(POSEIDON_BINARY_DIR) / "poseidon-train").string();
+  const auto limited = [&](const std::string& more) {
+    return Program("/bin/sh",
+                   {"-c", "ulimit -v 2000000; exec '" + program + "' '" +
+                              (job.folder / "job.json").string() + "' --threads 1 --output '" +
+                              (job.folder / "run").string() + "' " + more},
+                   job.folder)
+        .wait();
+  };
+  const Finished batch = limited("--set data.batch_per_worker=4000000");
+  CHECK(batch.code == 1);
+  CHECK(has(batch.err, "warning: at its peak 1 worker of this run will take about "));
+  CHECK(has(batch.err, (job.folder / "tiny_network.json").string() + ": layer \""));
+  CHECK(has(batch.err, " with a batch of 4000000, the largest part of "));
+  CHECK(has(batch.err, " are available: reduce data.batch_per_worker\n"));
+  CHECK_FALSE(fs::exists(job.folder / "run"));
+
+  // Its weights alone: no batch is small enough.
+  std::string network = trainer::kTinyNetwork;
+  network.replace(network.find("\"outputs\": 3"), 12, "\"outputs\": 8000000");
+  trainer::write_text(job.folder / "tiny_network.json", network);
+  const Finished weights = limited("--set data.batch_per_worker=1");
+  CHECK(weights.code == 1);
+  CHECK(has(weights.err,
+            ": 2.6 GB for \"ip.weight\", the largest part of 2.6 GB for parameters, "
+            "cannot be had; "));
+  CHECK_FALSE(has(weights.err, ": reduce "));
+}
+#endif
+
 TEST_CASE("--check refuses what the run would refuse of its first sample") {
   const TinyJob job;
   const Finished checked =
@@ -298,8 +370,11 @@ TEST_CASE("--test tells the accuracy of each class and which are confused") {
   CHECK(has(table, "taken for"));
 }
 
-TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
-  const TinyJob job;
+namespace {
+
+/// Makes a job's training set a folder of images, "train/", which is its test set, too. Beside it
+/// is another one, "other/".
+void train_on_images(const TinyJob& job) {
   for (const char* image : {"train/cat/1.pgm", "train/dog/1.pgm", "train/emu/1.pgm",
                             "other/ape/1.pgm", "other/cat/1.pgm", "other/dog/1.pgm"}) {
     fs::create_directories((job.folder / image).parent_path());
@@ -312,6 +387,13 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
   json["data"]["train"] = {{"type", "images"}, {"path", "train"}};
   json["data"]["test"] = json["data"]["train"];
   trainer::write_text(job.folder / "job.json", json.dump());
+}
+
+}  // namespace
+
+TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
+  const TinyJob job;
+  train_on_images(job);
   const std::string output = (job.folder / "run").string();
   const std::string image = (job.folder / "train/dog/1.pgm").string();
   CHECK(run(job, {"--output", output}).code == 0);
@@ -348,6 +430,23 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
       Program("poseidon-train", {"--resume", output, "--classify", away}, job.folder).wait();
   CHECK(table.code == 0);
   CHECK(table.out.starts_with(away + ":  "));
+}
+
+TEST_CASE("a run of several workers remembers its classes, too") {
+  const TinyJob job;
+  train_on_images(job);
+  const std::string output = (job.folder / "run").string();
+  CHECK(run(job, {"--output", output, "--workers", "2", "--threads", "1"}).code == 0);
+  fs::rename(job.folder / "train", job.folder / "away");
+  const std::string dog = (job.folder / "away/dog/1.pgm").string();
+  const Finished classified =
+      Program("poseidon-train", {"--resume", output, "--classify", dog, "--json"}, job.folder)
+          .wait();
+  CHECK(classified.code == 0);
+  const Json scores = Json::parse(classified.out)["images"][0]["scores"];
+  std::set<std::string> names;
+  for (const Json& score : scores) names.insert(score["class"].get<std::string>());
+  CHECK(names == std::set<std::string>{"cat", "dog", "emu"});
 }
 
 TEST_CASE("a run that fails ends with 1") {

@@ -1,6 +1,7 @@
 #include "core/json.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -72,6 +73,18 @@ TEST_CASE("files that cannot be read are named") {
   const std::string folder = std::filesystem::temp_directory_path().string();
   CHECK_THROWS_WITH_AS(read_json(folder), (folder + ": is a folder, expected a JSON file").c_str(),
                        ConfigError);
+}
+
+TEST_CASE("a long file is read whole, unless it is over the limit") {
+  const auto path = std::filesystem::temp_directory_path() / text("json-", getpid(), ".json");
+  const auto write = [&](const std::string& words) {
+    std::ofstream(path, std::ios::binary) << words;
+  };
+  write("\"" + std::string(1000000, 'x') + "\"");
+  CHECK(read_json(path).get<std::string>().size() == 1000000);
+  write(std::string((size_t{16} << 20) + 1, ' '));
+  CHECK_THROWS_AS(read_json(path), ConfigError);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("values are shown in one short line") {

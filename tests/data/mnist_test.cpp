@@ -34,6 +34,7 @@ TEST_CASE("mnist: reads IDX files, plain and gzipped") {
   CHECK(dataset->description().shape == Shape{1, 2, 4});
   CHECK(dataset->classes().size() == 10);
   CHECK(dataset->name(1) == "train-images-idx3-ubyte #1");
+  CHECK(dataset->memory_bytes() == 3 * (8 + 1));  // pixels and a label
   Sample sample;
   dataset->read(2, sample);
   CHECK(sample.label == 2);

@@ -80,6 +80,7 @@ void take(int64_t, const ClockNote& note) {
   trace.events();
 }
 
+void take(int64_t, const ClassesNote&) {}
 void take(int64_t, const TestNote&) {}
 void take(int64_t, const TrafficNote&) {}
 
@@ -90,8 +91,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const comm::ControlMessage message(std::as_bytes(std::span(data, size)));
     if (!message.is<comm::Note>()) return 0;
     const auto note = message.as<comm::Note>();
-    dispatch<TimesNote, KeptNote, TensorsNote, StepNote, TestNote, TrafficNote, TraceNote,
-             ClockNote>(note, [&](const auto& content) { take(note.step, content); });
+    dispatch<TimesNote, KeptNote, TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote,
+             TraceNote, ClockNote>(note, [&](const auto& content) { take(note.step, content); });
   } catch (const ConfigError&) {
     // Refused with a reason: as it should be.
   }

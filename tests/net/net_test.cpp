@@ -169,8 +169,45 @@ TEST_CASE(
 TEST_CASE("forward only needs less memory and gives the same loss") {
   Bench training(kBranches), testing(kBranches, 3, {.training = false, .choices = {}, .keep = {}});
   training.step.phase = testing.step.phase = layers::Phase::kTest;
-  CHECK(testing.net.arena_bytes() < training.net.arena_bytes());
+  CHECK(testing.net.memory().activations < training.net.memory().activations);
   CHECK(training.loss() == doctest::Approx(testing.loss()).epsilon(1e-5));
+}
+
+TEST_CASE("what a net would take is known without taking it") {
+  for (const int versions : {1, 2}) {
+    CAPTURE(versions);
+    Bench bench(kBranches, 3, {.versions = versions});
+    Net hollow(bench.network, *bench.factory, {.versions = versions, .takes_memory = false});
+    const NetMemory would = hollow.memory(), does = bench.net.memory();
+    CHECK(would.activations == does.activations);
+    CHECK(would.scratch == does.scratch);
+    CHECK(would.parameters == does.parameters);
+    CHECK((would.second_version > 0) == (versions == 2));
+    size_t parameters = 0;
+    REQUIRE(hollow.parameters().size() == bench.net.parameters().size());
+    for (size_t i = 0; i < hollow.parameters().size(); ++i) {
+      const Parameter &one = hollow.parameters()[i], &other = bench.net.parameters()[i];
+      CHECK(one.name == other.name);
+      CHECK(one.learned == other.learned);
+      CHECK(one.value.empty());
+      CHECK(hollow.packed_count(one) == other.value.size());
+      CHECK(hollow.canonical_is_packed(one) == bench.net.canonical_is_packed(other));
+      parameters += other.value.size_bytes();
+    }
+    // Each tensor begins a cache line, each kind some lines after the one before.
+    CHECK(would.parameters >= parameters);
+    CHECK(would.parameters <= parameters + 64 * hollow.parameters().size());
+    CHECK(would.gradients >= would.parameters);
+    CHECK(would.gradients <= would.parameters + 4096);
+  }
+}
+
+TEST_CASE("activations are laid out for the batch: twice the batch, twice the memory") {
+  const Bench one(kBranches, 8), two(kBranches, 16);
+  const auto bytes = [](const Bench& bench) {
+    return static_cast<double>(bench.net.memory().activations);
+  };
+  CHECK(bytes(two) == doctest::Approx(2 * bytes(one)).epsilon(0.02));
 }
 
 TEST_CASE("a layer's two versions trade places, and the passes read the current one") {

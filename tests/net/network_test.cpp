@@ -149,6 +149,46 @@ TEST_CASE("what is wrong under defaults is named there, not at a layer") {
         "n.json: /defaults/relu/slop: unknown key; did you mean \"slope\"?");
 }
 
+TEST_CASE("a wrong value under defaults is named there, with the layer that took it") {
+  const auto refused = [&](const std::string& defaults, const std::string& layer) {
+    return error_of(with_layers(layer, "\"defaults\": " + defaults + ", "));
+  };
+  const std::string convolution = R"({"name": "c", "type": "convolution", "outputs": 4})";
+  const std::string taken = " (the layer \"c\" at /layers/0 took it)";
+  CHECK(refused(R"({"convolution": {"kernel": "three"}})", convolution) ==
+        "n.json: /defaults/convolution/kernel: expected an integer >= 1, got \"three\"" + taken);
+  CHECK(refused(R"({"convolution": {"kernel": [3, 0]}})", convolution) ==
+        "n.json: /defaults/convolution/kernel/1: expected an integer >= 1, got 0" + taken);
+  CHECK(refused(R"({"convolution": {"kernel": 1, "weight_filler":
+                    {"type": "uniform", "minimum": 1, "maximum": 0}}})",
+                convolution) ==
+        "n.json: /defaults/convolution/weight_filler: expected \"minimum\" <= \"maximum\", got 1 "
+        "and 0" +
+            taken);
+  // What a layer says itself is wrong where the layer says it.
+  CHECK(refused(R"({"convolution": {"kernel": 1}})",
+                R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": 0})") ==
+        "n.json: /layers/0/kernel: expected an integer >= 1, got 0");
+}
+
+TEST_CASE("where values do not go together, those from defaults are named") {
+  CHECK(error_of(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4})",
+                             R"("defaults": {"convolution": {"kernel": 9, "bias": false}}, )")) ==
+        "n.json: /layers/0: [convolution 'c'] kernel spans 9 but the padded input has only 8 rows; "
+        "\"kernel\" is from /defaults/convolution");
+}
+
+TEST_CASE("a wrong value under defaults that a layer of a block took, is named there as well") {
+  const std::string error =
+      error_of(with_layers(R"({"name": "b", "type": "block", "block": "x", "repeat": 2})",
+                           R"("defaults": {"relu": {"slope": "steep"}},
+                              "blocks": {"x": {"layers": [{"name": "r", "type": "relu"}]}}, )"));
+  CHECK(
+      error ==
+      "n.json: /defaults/relu/slope: expected a number >= 0, got \"steep\" (the layer \"b.0.r\" at "
+      "/blocks/x/layers/0 took it)");
+}
+
 TEST_CASE("more multipliers than parameters, and a filler upside down, are refused") {
   CHECK(error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 2, "bias": false,
                                  "learning_rate_multipliers": [1, 2]})")) ==

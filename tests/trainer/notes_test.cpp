@@ -61,6 +61,12 @@ TEST_CASE("a note is not read as anything but what it is") {
   }
 }
 
+TEST_CASE("names of classes are read as they were told, also of none and of one") {
+  for (const std::vector<std::string>& classes :
+       {std::vector<std::string>{}, {"cat"}, {"cat", "a dog\n", ""}})
+    CHECK(read_note<ClassesNote>(write_note(ClassesNote{classes})).classes == classes);
+}
+
 TEST_CASE("a worker's list of tensors is what its network has") {
   const TinyJob tiny;
   for (const char* type : {"sgd", "adam", "rmsprop"})

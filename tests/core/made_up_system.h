@@ -1,0 +1,39 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace poseidon {
+
+/// The root of a made-up system: what a process reads of its limits, in a folder that is removed
+/// with this.
+class MadeUpSystem {
+ public:
+  /// `groups`: the content of /proc/self/cgroup.
+  explicit MadeUpSystem(const std::string& groups) {
+    std::string name = (std::filesystem::temp_directory_path() / "poseidon-system-XXXXXX").string();
+    root_ = ::mkdtemp(name.data());
+    add("proc/self/cgroup", groups);
+  }
+  ~MadeUpSystem() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+  MadeUpSystem(const MadeUpSystem&) = delete;
+  MadeUpSystem& operator=(const MadeUpSystem&) = delete;
+
+  MadeUpSystem& add(const std::string& file, const std::string& content) {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << content;
+    return *this;
+  }
+  const std::filesystem::path& root() const { return root_; }
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace poseidon

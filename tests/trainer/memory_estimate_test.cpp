@@ -1,0 +1,68 @@
+#include "trainer/memory_estimate.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/engine.h"
+#include "trainer/sync_plan.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+class Warnings final : public Log {
+ public:
+  void info(std::string_view) override {}
+  void warning(std::string_view message) override { all.emplace_back(message); }
+  std::vector<std::string> all;
+};
+
+MemoryEstimate estimate_of(const Job& job) {
+  return estimate_memory(job, plan_of(job, nullptr, false), {});
+}
+
+}  // namespace
+
+TEST_CASE("state and gradients are told as they are taken") {
+  const TinyJob tiny;
+  for (const char* type : {"sgd", "adam"}) {
+    CAPTURE(type);
+    const Job job =
+        tiny.load({"optimizer={\"type\": \"" + std::string(type) + "\", \"learning_rate\": 0.1}"});
+    const MemoryEstimate told = estimate_of(job);
+    SilentLog log;
+    Engine engine(job, {}, log);
+    Optimizer optimizer(job.config.optimizer, engine.net(), engine.updater());
+    size_t states = 0, gradients = 0;
+    for (const Optimizer::State& state : optimizer.states()) states += state.memory.size_bytes();
+    for (const net::Parameter& each : engine.net().parameters())
+      gradients += each.gradient.size_bytes();
+    // Beside the tensors themselves: some cache lines for each of them, and each kind of them.
+    constexpr size_t kLines = size_t{16} << 10;
+    CHECK(told.optimizer_state >= states);
+    CHECK(told.optimizer_state <= states + kLines);
+    CHECK(told.net.gradients >= gradients);
+    CHECK(told.net.gradients <= gradients + kLines);
+  }
+}
+
+TEST_CASE("a run that wants more than there is warns in one line, and others do not") {
+  const TinyJob tiny;
+  const Job job = tiny.load();
+  Warnings log;
+  MemoryEstimate estimate = estimate_of(job);
+  warn_of_memory(job, estimate, 1, log);
+  CHECK(log.all.empty());
+  estimate.data = size_t{1} << 50;
+  warn_of_memory(job, estimate, 1, log);
+  estimate.process = 0;
+  warn_of_memory(job, estimate, 2, log);
+  REQUIRE(log.all.size() == 2);
+  CHECK(log.all[0].starts_with(
+      "at its peak 1 worker of this run will take about 1.1 PB of memory, more than the "));
+  CHECK(log.all[0].ends_with(
+      " that are available here; --check tells of its parts, and a smaller data.batch_per_worker "
+      "takes less"));
+  CHECK(log.all[1].starts_with("at its peak 2 workers of this run will take about 2.3 PB"));
+}
