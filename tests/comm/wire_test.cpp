@@ -23,7 +23,7 @@ std::vector<Bytes> blocks_of_page() {
   std::vector<Bytes> blocks;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {
-    if (line == "```") {
+    if (line == "```" || line == "```text") {
       inside = !inside;
       if (inside) blocks.emplace_back();
     } else if (inside) {
