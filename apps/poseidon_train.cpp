@@ -8,10 +8,10 @@
 
 #include "apps/run_program.h"
 #include "apps/stop_signals.h"
-#include "apps/team_waits.h"
 #include "apps/train_options.h"
 #include "apps/train_print.h"
 #include "core/counted.h"
+#include "core/cpu/team_waits.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "trainer/classify.h"
@@ -77,13 +77,16 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
 }
 
 /// One worker trains in this process, several in processes of their own.
+bool trains_here(const Job& job, const TrainOptions& options) {
+  return job.config.cluster.workers == 1 && !options.external;
+}
+
 Json train(const Job& job, const TrainOptions& options, Console& console) {
   const StopSignals signals([&console](const std::string& signal) {
     console.info(signal + ": stopping after this step; once more ends at once");
   });
   const trainer::RunOptions run = run_options(options, &signals.come());
-  if (job.config.cluster.workers == 1 && !options.external)
-    return trainer::train(job, run, console);
+  if (trains_here(job, options)) return trainer::train(job, run, console);
   trainer::ClusterOptions cluster{.external = options.external,
                                   .listen = options.listen,
                                   .secret = {},
@@ -117,8 +120,15 @@ void classify(const Job& job, const TrainOptions& options, Console& console) {
         text(failed, " of ", counted(options.images.size(), "image"), " could not be classified"));
 }
 
+/// Or else processes of its own, which are started while this one has one thread.
+bool computes_here(const Job& job, const TrainOptions& options) {
+  return options.action != Action::kTrain || trains_here(job, options);
+}
+
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
+  std::optional<cpu::TeamWaits> waits;
+  if (computes_here(job, options)) waits.emplace();
   switch (options.action) {
     case Action::kCheck: print(trainer::check_job(job, console), options.json, print_check); break;
     case Action::kPlan:
@@ -165,6 +175,5 @@ int run(int count, char** words) {
 
 int main(int count, char** words) {
   using namespace poseidon::apps;
-  wait_without_spinning(words);
   return run_program("poseidon-train", count, words, [=] { return run(count, words); });
 }
