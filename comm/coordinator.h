@@ -65,6 +65,8 @@ class CoordinatorHost {
   /// A node makes no progress, once in a while before it counts as stalled; or the end of the job
   /// does not wait for it any longer.
   virtual void slow(NodeId node, const std::string& what) = 0;
+  /// The end of the job goes on without this node, which was lost meanwhile or hangs.
+  virtual void given_up(NodeId /*node*/) {}
   virtual void ended(const Outcome& outcome) = 0;
 };
 

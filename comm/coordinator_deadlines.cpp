@@ -141,6 +141,7 @@ void Coordinator::expire(const MemberState* member) {
 /// not be waited for.
 void Coordinator::lose_survivor(NodeId node) {
   members_.erase(node);
+  host_.given_up(node);
   if (state_ == State::kSaving && node.role == Role::kWorker && saving_ == node.rank) {
     saving_.reset();
     enter(State::kFailing);

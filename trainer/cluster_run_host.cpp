@@ -212,6 +212,13 @@ void ClusterRun::slow(comm::NodeId, const std::string& what) {
   inbox_.post([this, what] { console_.warning(what); });
 }
 
+/// A child may be stopped, and would never end by itself.
+void ClusterRun::given_up(comm::NodeId node) {
+  inbox_.post([this, node] {
+    if (children_) children_->kill(node);
+  });
+}
+
 void ClusterRun::ended(const comm::Outcome& outcome) {
   inbox_.post([this, outcome] { outcome_ = outcome; });
 }

@@ -55,6 +55,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void saved(uint16_t, int64_t) override {}
   void not_saved(uint16_t worker, const std::string& why) override;
   void slow(comm::NodeId node, const std::string& what) override;
+  void given_up(comm::NodeId node) override;
   void take_offer(comm::NodeId worker, const comm::Note& note);
   void take_kept_step(uint16_t worker, std::shared_ptr<TensorStore> tensors,
                       const SentCheckpoint& sent);

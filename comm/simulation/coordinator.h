@@ -47,6 +47,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
   bool wants_checkpoint(int64_t) override { return true; }
   void saved(uint16_t, int64_t) override {}
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
+  void given_up(NodeId node) override { world_.result.given_up.push_back(node); }
   void ended(const Outcome& outcome) override {
     world_.result.outcome = outcome;
     world_.result.duration = world_.network.now();

@@ -83,6 +83,7 @@ struct SimulatedJobResult {
   std::map<int64_t, uint32_t> checkpoints;  ///< digests of those that the coordinator took
   std::map<int64_t, uint32_t> agreed;       ///< digests of steps that all workers agreed on
   std::vector<std::string> warnings;        ///< of the coordinator
+  std::vector<NodeId> given_up;             ///< by it, at the end
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};                         ///< until the coordinator's end, or everybody's

@@ -22,6 +22,15 @@ TEST_CASE("whoever is lost when all steps are done, the job is finished") {
       }
 }
 
+TEST_CASE("a server that stands still when all steps are done is not waited for, and told of") {
+  const SimulatedJobResult result = run_with(small_job(), {{.kind = Fault::Kind::kPause,
+                                                            .in = Coordinator::State::kConcluding,
+                                                            .a = {Role::kServer, 1}}});
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->finished);
+  CHECK(result.given_up == std::vector<NodeId>{{Role::kServer, 1}});
+}
+
 TEST_CASE("told to halt when all steps are done, the job is finished") {
   const SimulatedJobResult result =
       run_with(small_job(), {{.kind = Fault::Kind::kHalt, .in = State::kConcluding}});

@@ -188,6 +188,7 @@ TEST_CASE("two survivors that hang are given up one behind the other, and the th
   CHECK(result.outcome->loss.who == worker(0));
   CHECK(result.outcome->saved_step.has_value());
   CHECK(result.losses.at(2).who == worker(0));
+  CHECK(result.given_up == std::vector<NodeId>{worker(1)});
 }
 
 TEST_CASE("a test may take longer than the stall timeout") {
