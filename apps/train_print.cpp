@@ -121,10 +121,6 @@ void print_confusions(const Json& confusions) {
                 confusions[i]["samples"].get<long long>());
 }
 
-}  // namespace
-
-namespace {
-
 /// Of what there is none, nothing is said.
 void print_memory(const Json& memory) {
   std::printf("\n%-28s %10s\n", "memory at a run's peak", "MiB");

@@ -49,15 +49,18 @@ void ClusterCheckpoints::write(int64_t step, const Waiting& waiting) {
   if (agreed != agreed_.end() && agreed->second != waiting.sent.digest)
     throw RunError(text("step ", step, ": worker ", waiting.worker,
                         " sent a checkpoint of other values than the workers agreed on"));
-  const RunTensors tensors = waiting.tensors->tensors();
-  RunState state = state_of_(step);
-  state.in_flight = waiting.sent.in_flight;
-  last_ = write_checkpoint(
-      directory_.checkpoints(), state, tensors,
-      {.agreed = &waiting.sent.digest, .may_write = [this] { directory_.check_lock(); }});
+  put(state_of_(step), *waiting.tensors, waiting.sent);
+}
+
+void ClusterCheckpoints::put(RunState state, TensorStore& store, const SentCheckpoint& sent) {
+  state.in_flight = sent.in_flight;
+  const RunTensors tensors = store.tensors();
+  last_ =
+      write_checkpoint(directory_.checkpoints(), state, tensors,
+                       {.agreed = &sent.digest, .may_write = [this] { directory_.check_lock(); }});
   weights_digest_ = weights_sha256(tensors);
   state_digest_ = state_sha256(tensors, state.in_flight);
-  saved_step_ = step;
+  saved_step_ = state.step;
   directory_.keep();
   prune_checkpoints(directory_.path(), keep_);
 }

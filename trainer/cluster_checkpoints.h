@@ -37,6 +37,9 @@ class ClusterCheckpoints {
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
   void agreed(int64_t step, std::vector<int64_t> digest);
+  /// Writes one that a worker has kept of an earlier part of the run, which it says beside the
+  /// tensors.
+  void put(RunState state, TensorStore& store, const SentCheckpoint& sent);
   /// From now on nobody else's word is waited for.
   void trust_survivors();
 

@@ -41,7 +41,6 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
           [this](uint16_t worker, int64_t step) { tell_written(worker, step); }) {
   published_.trace = options.trace;
   std::unique_ptr<Checkpoint> checkpoint = first_checkpoint();
-  if (MeasuredPlan::wanted(job, checkpoint.get(), options.replan)) measured_.emplace(job);
   if (checkpoint != nullptr)
     checkpoints_.begin_from(checkpoint->state().step, checkpoint->weights_file());
   go_on_from(std::move(checkpoint));
@@ -85,7 +84,10 @@ std::unique_ptr<Checkpoint> ClusterRun::first_checkpoint() const {
 void ClusterRun::go_on_from(std::unique_ptr<Checkpoint> checkpoint) {
   resumed_ = std::move(checkpoint);
   const bool keeps_choices = resumed_ != nullptr && !options_.replan;
-  if (!MeasuredPlan::wanted(job_, resumed_.get(), options_.replan)) measured_.reset();
+  if (!MeasuredPlan::wanted(job_, resumed_.get(), options_.replan))
+    measured_.reset();
+  else if (!measured_)
+    measured_.emplace(job_);
   plan_ = measured_ ? measured_->provisional() : plan_of(job_, resumed_.get(), options_.replan);
   if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
       job_.config.optimizer.clip_norm > 0)
@@ -340,17 +342,14 @@ void ClusterRun::write_checkpoints(const std::function<void()>& action) {
 }
 
 /// What a worker has kept is from now on a checkpoint like others.
-void ClusterRun::write_kept_step(uint16_t worker, RunState state, TensorStore& tensors,
+void ClusterRun::write_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
                                  const SentCheckpoint& sent) {
-  const std::filesystem::path file =
-      write_checkpoint(directory_.checkpoints(), state, tensors.tensors(),
-                       {.agreed = &sent.digest, .may_write = [this] { directory_.check_lock(); }});
+  checkpoints_.put(state, tensors, sent);
   console_.info(text("worker ", worker, " has kept step ", state.step, ": fetched, and written to ",
-                     file.string()));
-  auto checkpoint =
-      std::make_shared<std::unique_ptr<Checkpoint>>(resumed_checkpoint(job_, file, console_));
+                     checkpoints_.last().string()));
+  auto checkpoint = std::make_shared<std::unique_ptr<Checkpoint>>(
+      resumed_checkpoint(job_, checkpoints_.last(), console_));
   warn_of_changes((*checkpoint)->state(), job_, console_);
-  checkpoints_.begin_from(state.step, file);
   transport_->post([this, worker, step = state.step, checkpoint] {
     keeper_.reset();
     offers_.erase(worker);

@@ -80,9 +80,7 @@ void ClusterRun::take_offer(comm::NodeId worker, const comm::Note& note) {
 /// A failure is told to all, as that of any checkpoint.
 void ClusterRun::take_kept_step(uint16_t worker, std::shared_ptr<TensorStore> tensors,
                                 const SentCheckpoint& sent) {
-  RunState state = offers_.at(worker).state;
-  state.in_flight = sent.in_flight;
-  inbox_.post([this, worker, state = std::move(state), tensors = std::move(tensors), sent] {
+  inbox_.post([this, worker, state = offers_.at(worker).state, tensors = std::move(tensors), sent] {
     attempt([&] { write_kept_step(worker, state, *tensors, sent); });
   });
 }

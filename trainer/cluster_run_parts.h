@@ -69,7 +69,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   // The main thread.
   bool goes_on() const;
   std::unique_ptr<Checkpoint> first_checkpoint() const;
-  void write_kept_step(uint16_t worker, RunState state, TensorStore& tensors,
+  void write_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
                        const SentCheckpoint& sent);
   void look_at_data_and_memory();
   std::chrono::seconds join_timeout() const;

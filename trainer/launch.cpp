@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/digest.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/secret.h"
@@ -93,14 +94,11 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }  // namespace
 
 comm::Secret random_secret() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::array<std::byte, kSecretBytes> random;
   fill_with_random_bytes(random);
-  comm::Secret secret;
-  for (const std::byte byte : random)
-    for (const int digit : {std::to_integer<int>(byte) >> 4, std::to_integer<int>(byte) & 15})
-      secret.push_back(static_cast<std::byte>(kDigits[static_cast<size_t>(digit)]));
-  return secret;
+  const std::string digits = hexadecimal(random);
+  const auto bytes = std::as_bytes(std::span(digits));
+  return {bytes.begin(), bytes.end()};
 }
 
 fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
