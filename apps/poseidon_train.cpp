@@ -14,13 +14,16 @@
 #include "core/cpu/team_waits.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "trainer/choices.h"
 #include "trainer/classify.h"
 #include "trainer/cluster_run.h"
-#include "trainer/engine.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/reference.h"
 #include "trainer/run.h"
+#include "trainer/run_options.h"
 #include "trainer/sync_plan.h"
+#include "trainer/test.h"
+#include "trainer/timing.h"
 #include "trainer/tune.h"
 
 namespace poseidon::apps {

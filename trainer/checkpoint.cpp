@@ -9,6 +9,8 @@
 #include "comm/plan.h"
 #include "core/digest.h"
 #include "core/error.h"
+#include "core/file.h"
+#include "trainer/safetensors.h"
 
 namespace poseidon::trainer {
 

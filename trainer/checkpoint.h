@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "core/fields.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
-#include "trainer/safetensors.h"
+#include "trainer/named_tensor.h"
 
 /// Checkpoints: step-<N>.safetensors with the parameters and statistics, for any reader, and
 /// step-<N>.state with what else is needed to go on. The bytes: docs/checkpoint-format.md.

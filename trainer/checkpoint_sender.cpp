@@ -2,7 +2,6 @@
 
 #include "comm/tensor_intake.h"
 #include "trainer/notes.h"
-#include "trainer/tensor_stream.h"
 
 namespace poseidon::trainer {
 

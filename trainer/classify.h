@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "trainer/run.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "trainer/job.h"
+#include "trainer/run_options.h"
 
 namespace poseidon::trainer {
 

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "trainer/checkpoint.h"
+#include "trainer/notes.h"
 #include "trainer/run_directory.h"
-#include "trainer/tensor_stream.h"
+#include "trainer/tensor_store.h"
 
 namespace poseidon::trainer {
 

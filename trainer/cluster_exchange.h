@@ -14,16 +14,11 @@
 #include "layers/update.h"
 #include "net/net.h"
 #include "trainer/exchange.h"
+#include "trainer/job_lost.h"
 #include "trainer/shard_tree.h"
 #include "trainer/stacked_factors.h"
 
 namespace poseidon::trainer {
-
-/// The job has failed elsewhere: no further sum will come.
-class JobLost : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// One worker of several. The compute thread hands over gradients as they become final and takes
 /// sums back; comm::WorkerExchange moves them in the I/O thread. What a layer contributes and where

@@ -1,5 +1,4 @@
 #include "trainer/cluster_report.h"
-
 #include "trainer/sync_plan.h"
 
 namespace poseidon::trainer {

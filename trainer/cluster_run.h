@@ -4,7 +4,10 @@
 #include <string>
 
 #include "comm/asio/driver.h"
-#include "trainer/run.h"
+#include "core/json.h"
+#include "trainer/console.h"
+#include "trainer/job.h"
+#include "trainer/run_options.h"
 
 namespace poseidon::trainer {
 

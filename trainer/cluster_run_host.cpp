@@ -3,8 +3,10 @@
 
 #include "core/counted.h"
 #include "trainer/cluster_run_parts.h"
+#include "trainer/facts.h"
 #include "trainer/resume.h"
 #include "trainer/tensor_check.h"
+#include "trainer/without_factors.h"
 
 namespace poseidon::trainer {
 

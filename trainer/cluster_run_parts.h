@@ -7,20 +7,21 @@
 
 #include "comm/coordinator.h"
 #include "comm/tensor_intake.h"
+#include "core/inbox.h"
 #include "core/mutex.h"
 #include "trainer/cluster_checkpoints.h"
 #include "trainer/cluster_report.h"
 #include "trainer/cluster_run.h"
 #include "trainer/device_note.h"
 #include "trainer/first_values.h"
-#include "trainer/inbox.h"
 #include "trainer/job_message.h"
 #include "trainer/launch.h"
 #include "trainer/measured_plan.h"
 #include "trainer/notes.h"
+#include "trainer/published_plan.h"
 #include "trainer/run_directory.h"
 #include "trainer/sync_plan.h"
-#include "trainer/tensor_stream.h"
+#include "trainer/tensor_store.h"
 #include "trainer/trace_file.h"
 
 namespace poseidon::trainer {

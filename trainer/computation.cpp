@@ -15,14 +15,6 @@ std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
 
 }  // namespace
 
-net::Net::Options net_options(const Job& job, const PublishedPlan& published,
-                              const comm::Plan& plan) {
-  return {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
-          .versions = 2,
-          .factored = factored_layers(plan),
-          .factor_rows = plan.global_batch};
-}
-
 Computation::Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan,
                          uint32_t rank, const PreparedData& data, ClusterExchange::Post post,
                          TraceRecorder* trace, Log& log)

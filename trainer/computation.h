@@ -5,16 +5,13 @@
 
 #include "trainer/cluster_exchange.h"
 #include "trainer/engine.h"
-#include "trainer/job_message.h"
+#include "trainer/optimizer.h"
+#include "trainer/published_plan.h"
 #include "trainer/run_tensors.h"
 #include "trainer/step_limit.h"
 #include "trainer/training_loop.h"
 
 namespace poseidon::trainer {
-
-/// Of the net of one worker of several. Throws ConfigError.
-net::Net::Options net_options(const Job& job, const PublishedPlan& published,
-                              const comm::Plan& plan);
 
 /// Everything that computes in one worker of several, once the plan is known.
 struct Computation {

@@ -6,7 +6,7 @@
 #include "core/fields.h"
 #include "core/json.h"
 #include "data/dataset_config.h"
-#include "trainer/optimizer.h"
+#include "trainer/optimizer_config.h"
 
 namespace poseidon::trainer {
 

@@ -4,9 +4,7 @@
 #include <map>
 #include <string>
 
-#include "comm/plan.h"
 #include "core/fields.h"
-#include "trainer/job.h"
 
 namespace poseidon::trainer {
 
@@ -25,10 +23,5 @@ DeviceNote device_note(int64_t threads);
 /// The first difference between workers, by rank: "worker 1 computes with ..., worker 0 with ...";
 /// "" where all are alike.
 std::string difference_of(const std::map<uint16_t, DeviceNote>& devices);
-
-/// `plan` with all layers by the parameter server, since workers differ: each of them sums a layer
-/// that goes by factors for itself, so their replicas would drift. Throws ConfigError, with the
-/// difference, where job or network ask for factors.
-comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference);
 
 }  // namespace poseidon::trainer

@@ -29,13 +29,4 @@ class Engine {
   std::unique_ptr<net::Net> net_;
 };
 
-/// Choices as JSON, {"conv1": {"layout": "blocked16", ...}}, and back. Throws ConfigError, also for
-/// a layer that the network has not.
-Json choices_json(const net::Choices& choices);
-net::Choices read_choices(const Json& json, const JsonPlace& place, const net::Network& network);
-
-/// The choices that the job's device.choices names: a file that --tune wrote, or a plan.json. Empty
-/// when it names none.
-net::Choices choices_of(const Job& job);
-
 }  // namespace poseidon::trainer

@@ -1,7 +1,7 @@
 #include "trainer/first_values.h"
 
 #include "trainer/run_tensors.h"
-#include "trainer/tensor_stream.h"
+#include "trainer/tensor_store.h"
 
 namespace poseidon::trainer {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trainer/checkpoint.h"
-#include "trainer/tensor_stream.h"
+#include "trainer/tensor_store.h"
 
 namespace poseidon::trainer {
 

@@ -1,16 +1,11 @@
 #include "trainer/member_options.h"
 
 #include "comm/address.h"
-#include "comm/wire.h"
 #include "core/error.h"
 #include "core/failure.h"
+#include "trainer/facts.h"
 
 namespace poseidon::trainer {
-
-std::string build_identity() {
-  return text("poseidon ", POSEIDON_VERSION, ", wire format ", comm::kWireVersion, ", compiler ",
-              __VERSION__);
-}
 
 comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
                                       const comm::AsioTransport& transport) {
@@ -79,12 +74,6 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
     transport.post([&member, why] { member.report_error(why); });
     return MemberEnd::kFailed;
   }
-}
-
-MemberEnd end_of(const comm::Loss& loss) {
-  const bool own_error =
-      loss.kind == comm::Loss::Kind::kError || loss.kind == comm::Loss::Kind::kDrift;
-  return own_error ? MemberEnd::kFailed : MemberEnd::kPeerLost;
 }
 
 std::unique_ptr<comm::AsioTransport> make_transport(

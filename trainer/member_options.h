@@ -11,10 +11,11 @@
 #include "comm/asio/driver.h"
 #include "comm/member.h"
 #include "comm/messages.h"
+#include "core/inbox.h"
 #include "core/log.h"
 #include "trainer/data_root.h"
-#include "trainer/inbox.h"
 #include "trainer/kept_step.h"
+#include "trainer/member_end.h"
 
 namespace poseidon::trainer {
 
@@ -45,12 +46,6 @@ struct MemberOptions {
   std::filesystem::path run_directory = {};
 };
 
-/// How a process's part in a job ended; the values are exit codes.
-enum class MemberEnd : int { kDone = 0, kFailed = 1, kRefused = 2, kPeerLost = 3 };
-
-/// What must be the same in all processes of a job.
-std::string build_identity();
-
 /// Takes part in one job as a worker: blocks until it is over. Tells `log` what happens.
 MemberEnd run_worker(const MemberOptions& options, Log& log);
 /// The same as a server.
@@ -70,8 +65,5 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
 MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport,
                     comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
                     Log& log);
-
-/// How a loss ends this process: an error of somebody's own is no lost peer.
-MemberEnd end_of(const comm::Loss& loss);
 
 }  // namespace poseidon::trainer

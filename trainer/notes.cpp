@@ -108,4 +108,12 @@ void ClockNote::describe(Fields& fields) {
   fields.integer("there_ns", there_ns, kNanoseconds, "the member's; of a question 0");
 }
 
+void SentCheckpoint::describe(Fields& fields) {
+  fields.integer("number", number, between(0, UINT32_MAX), "", Presence::kRequired);
+  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "",
+                 Presence::kRequired);
+  fields.integers("digest", digest, between(0, UINT32_MAX), "CRC-32C by tensor",
+                  Presence::kRequired);
+}
+
 }  // namespace poseidon::trainer

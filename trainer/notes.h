@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "trainer/checkpoint.h"
 #include "trainer/evaluation.h"
+#include "trainer/tensor_store.h"
 #include "trainer/training_loop.h"
 
 /// What the coordinator and the members of a job tell each other beyond comm's own messages: one
@@ -103,6 +104,22 @@ struct TraceNote {
 struct ClockNote {
   static constexpr const char* kAbout = "clock";
   int64_t asked_ns = 0, there_ns = 0;
+  void describe(Fields& fields);
+};
+
+/// Coordinator to the worker that has sent the checkpoint of a step: it is written.
+struct WrittenNote {
+  static constexpr const char* kAbout = "written";
+  void describe(Fields&) {}
+};
+
+/// Worker to coordinator, when it has sent a checkpoint.
+struct SentCheckpoint {
+  static constexpr const char* kAbout = "checkpoint";
+  int64_t number = 0;           ///< by which it counts its checkpoints, as their frames do
+  int64_t in_flight = 0;        ///< of how many steps it carries sums
+  std::vector<int64_t> digest;  ///< tensor_digests()
+
   void describe(Fields& fields);
 };
 

@@ -169,4 +169,9 @@ fs::path default_run_directory(const std::string& name) {
   }
 }
 
+std::string stopped_text(int64_t step, int64_t steps, const fs::path& folder) {
+  return text("stopped after step ", step, " of ", steps, "; to go on: poseidon-train --resume ",
+              folder.string());
+}
+
 }  // namespace poseidon::trainer

@@ -70,4 +70,7 @@ RunDirectory open_run_directory(const std::filesystem::path& output,
 /// "runs/<name>-<date>-<time>"; with a number behind it where that is taken.
 std::filesystem::path default_run_directory(const std::string& name);
 
+/// What a run that was stopped says, and how it goes on.
+std::string stopped_text(int64_t step, int64_t steps, const std::filesystem::path& folder);
+
 }  // namespace poseidon::trainer

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/opened_for_user.h"
+#include "trainer/safetensors.h"
 
 namespace poseidon::trainer {
 

@@ -2,26 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/file.h"
 #include "core/json.h"
-#include "core/shape.h"
+#include "trainer/named_tensor.h"
 
 namespace poseidon::trainer {
-
-/// A tensor of a run by its name in files, in canonical order, wherever and however it is kept.
-struct NamedTensor {
-  std::string name;
-  Shape shape;
-  std::function<void(std::span<float>)> get;
-  std::function<void(std::span<const float>)> set;
-
-  size_t count() const { return static_cast<size_t>(shape.count()); }
-};
 
 /// Writes tensors, one after another, as fp32 in the safetensors format
 /// (https://huggingface.co/docs/safetensors): 8 bytes header length, JSON header, data. `metadata`

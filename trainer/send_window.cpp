@@ -1,6 +1,6 @@
 #include "trainer/send_window.h"
 
-#include "trainer/cluster_exchange.h"
+#include "trainer/job_lost.h"
 
 namespace poseidon::trainer {
 

@@ -4,10 +4,12 @@
 #include "comm/server_shard.h"
 #include "core/error.h"
 #include "core/failure.h"
+#include "core/inbox.h"
 #include "trainer/flow_trace.h"
-#include "trainer/inbox.h"
 #include "trainer/job_message.h"
+#include "trainer/member_end.h"
 #include "trainer/member_options.h"
+#include "trainer/published_plan.h"
 #include "trainer/sync_plan.h"
 #include "trainer/trace_file.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "net/net.h"
-#include "trainer/safetensors.h"
+#include "trainer/named_tensor.h"
 
 namespace poseidon::trainer {
 

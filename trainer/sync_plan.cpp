@@ -6,7 +6,7 @@
 #include "comm/traffic.h"
 #include "core/error.h"
 #include "layers/linear.h"
-#include "trainer/engine.h"
+#include "trainer/choices.h"
 
 namespace poseidon::trainer {
 
@@ -171,6 +171,17 @@ comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan) {
     return sync_plan(job, request);
   return comm::follow_plan(request, comm::read_plan(resumed->state().plan,
                                                     {"the checkpoint's plan", ""}, request.layers));
+}
+
+std::vector<std::string> factored_layers(const comm::Plan& plan) {
+  std::vector<std::string> names;
+  for (const comm::LayerPlan& layer : plan.layers)
+    if (layer.scheme == comm::Scheme::kSfb) names.push_back(layer.traffic.name);
+  return names;
+}
+
+double bandwidth_share(const JobConfig& config) {
+  return config.comm.bandwidth_limit_mbps / (config.cluster.servers_apart ? 1 : 2);
 }
 
 Json plan_json(const comm::Plan& plan, const net::Choices& choices) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "net/network.h"
-#include "trainer/optimizer.h"
+#include "trainer/optimizer_config.h"
 
 namespace poseidon::trainer {
 

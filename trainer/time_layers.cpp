@@ -3,7 +3,6 @@
 
 #include "trainer/engine.h"
 #include "trainer/optimizer.h"
-#include "trainer/run.h"
 #include "trainer/timing.h"
 
 namespace poseidon::trainer {

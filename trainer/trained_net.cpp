@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/fields.h"
+#include "trainer/choices.h"
 #include "trainer/resume.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_tensors.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trainer/engine.h"
-#include "trainer/run.h"
+#include "trainer/run_options.h"
 
 namespace poseidon::trainer {
 

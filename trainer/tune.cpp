@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "trainer/choices.h"
 #include "trainer/engine.h"
 #include "trainer/timing.h"
 
@@ -26,7 +27,7 @@ struct Measured {
 
 class Tuner {
  public:
-  Tuner(const Job& job, Console& console) : job_(job), console_(console) {}
+  Tuner(const Job& job, Log& log) : job_(job), log_(log) {}
 
   Json run() {
     const Measured rule = measure("the fixed rule", {});
@@ -45,7 +46,7 @@ class Tuner {
  private:
   /// A net with these choices, made anew and timed. Only one is in memory at a time.
   Measured measure(const std::string& what, const net::Choices& choices) {
-    Engine engine(job_, {.choices = choices}, console_);
+    Engine engine(job_, {.choices = choices}, log_);
     Measured measured;
     for (const net::Net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
       measured.layer_ms[timing.name] += timing.forward_ms + timing.backward_ms;
@@ -53,7 +54,7 @@ class Tuner {
     }
     measured.choices = engine.net().choices();
     measured.alternatives = engine.net().alternatives();
-    console_.info(poseidon::text("tune: ", what, ": ", measured.total_ms, " ms"));
+    log_.info(poseidon::text("tune: ", what, ": ", measured.total_ms, " ms"));
     return measured;
   }
 
@@ -107,11 +108,11 @@ class Tuner {
   }
 
   const Job& job_;
-  Console& console_;
+  Log& log_;
 };
 
 }  // namespace
 
-Json tune(const Job& job, Console& console) { return Tuner(job, console).run(); }
+Json tune(const Job& job, Log& log) { return Tuner(job, log).run(); }
 
 }  // namespace poseidon::trainer

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/json.h"
-#include "trainer/console.h"
+#include "core/log.h"
 #include "trainer/job.h"
 
 namespace poseidon::trainer {
@@ -10,6 +10,6 @@ namespace poseidon::trainer {
 /// activations) and takes what is faster than the fixed rule by more than the noise. Returns
 /// {"choices": {layer: choice}, "rule_ms", "tuned_ms"}: a file that device.choices can name. Timing
 /// decides here and nowhere else.
-Json tune(const Job& job, Console& console);
+Json tune(const Job& job, Log& log);
 
 }  // namespace poseidon::trainer

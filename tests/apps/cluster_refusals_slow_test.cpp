@@ -4,7 +4,9 @@
 
 #include "comm/asio/driver.h"
 #include "core/error.h"
+#include "core/inbox.h"
 #include "tests/apps/cluster.h"
+#include "trainer/facts.h"
 #include "trainer/member_options.h"
 
 using namespace poseidon;
@@ -108,7 +110,7 @@ class Applicant final : public comm::MemberHost {
 
   const trainer::MemberOptions options_;
   SilentLog log_;
-  trainer::Inbox inbox_;
+  poseidon::Inbox inbox_;
   std::optional<trainer::MemberEnd> end_;
   std::string answer_;
   std::unique_ptr<comm::AsioTransport> transport_;

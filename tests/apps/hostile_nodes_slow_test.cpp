@@ -12,9 +12,11 @@
 #include "comm/plan.h"
 #include "tests/apps/cluster.h"
 #include "tests/comm/asio_node.h"
+#include "trainer/facts.h"
 #include "trainer/job_message.h"
 #include "trainer/member_options.h"
 #include "trainer/notes.h"
+#include "trainer/published_plan.h"
 #include "trainer/sync_plan.h"
 
 using namespace poseidon;

@@ -6,6 +6,7 @@
 
 #include "tests/trainer/tiny_job.h"
 #include "trainer/engine.h"
+#include "trainer/optimizer.h"
 #include "trainer/run_tensors.h"
 
 using namespace poseidon;

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/engine.h"
 #include "trainer/sync_plan.h"
+#include "trainer/timing.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

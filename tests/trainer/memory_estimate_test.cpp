@@ -4,6 +4,7 @@
 
 #include "tests/trainer/tiny_job.h"
 #include "trainer/engine.h"
+#include "trainer/optimizer.h"
 #include "trainer/sync_plan.h"
 
 using namespace poseidon;

@@ -1,16 +1,19 @@
-// What members tell, as it is read, and held against the job that it is told of.
-
 #include "trainer/notes.h"
+
+// What members tell, as it is read, and held against the job that it is told of.
 
 #include <doctest/doctest.h>
 
 #include "tests/trainer/tiny_job.h"
 #include "trainer/engine.h"
+#include "trainer/facts.h"
 #include "trainer/job_message.h"
+#include "trainer/optimizer.h"
+#include "trainer/published_plan.h"
 #include "trainer/run_tensors.h"
 #include "trainer/sync_plan.h"
 #include "trainer/tensor_check.h"
-#include "trainer/tensor_stream.h"
+#include "trainer/tensor_store.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

@@ -13,6 +13,7 @@
 #include "layers/cpu/update.h"
 #include "net/net.h"
 #include "trainer/optimizer.h"
+#include "trainer/optimizer_config.h"
 
 using namespace poseidon;
 

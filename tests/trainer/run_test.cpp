@@ -1,6 +1,6 @@
-// Whole runs of a tiny job: the same bits again, stopped and resumed, sharded, clipped, broken.
-
 #include "trainer/run.h"
+
+// Whole runs of a tiny job: the same bits again, stopped and resumed, sharded, clipped, broken.
 
 #include <doctest/doctest.h>
 
@@ -9,6 +9,8 @@
 #include "tests/trainer/tiny_job.h"
 #include "trainer/checkpoint.h"
 #include "trainer/safetensors.h"
+#include "trainer/test.h"
+#include "trainer/timing.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

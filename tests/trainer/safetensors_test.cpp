@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
+#include "trainer/named_tensor.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

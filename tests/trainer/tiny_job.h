@@ -12,6 +12,7 @@
 #include "tests/support/error_of.h"
 #include "trainer/job.h"
 #include "trainer/run.h"
+#include "trainer/run_options.h"
 
 /// A job that trains in milliseconds, in a folder of its own that is removed with it.
 namespace poseidon::trainer {

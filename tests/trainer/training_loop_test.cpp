@@ -10,6 +10,8 @@
 
 #include "tests/trainer/tiny_job.h"
 #include "trainer/engine.h"
+#include "trainer/named_tensor.h"
+#include "trainer/optimizer.h"
 #include "trainer/run_tensors.h"
 
 using namespace poseidon;

@@ -1,4 +1,4 @@
-#include "trainer/tensor_stream.h"
+#include "trainer/tensor_store.h"
 
 #include <algorithm>
 
@@ -106,14 +106,6 @@ Json tensor_list(const RunTensors& tensors) {
           {"optimizer", list_of(tensors.optimizer)},
           {"sums", std::move(sums)},
           {"sum_steps", tensors.sums.size()}};
-}
-
-void SentCheckpoint::describe(Fields& fields) {
-  fields.integer("number", number, between(0, UINT32_MAX), "", Presence::kRequired);
-  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "",
-                 Presence::kRequired);
-  fields.integers("digest", digest, between(0, UINT32_MAX), "CRC-32C by tensor",
-                  Presence::kRequired);
 }
 
 }  // namespace poseidon::trainer

@@ -48,20 +48,4 @@ class TensorStore {
 /// "optimizer": [...], "sums": [...], "sum_steps": 1}, in the order of in_order().
 Json tensor_list(const RunTensors& tensors);
 
-/// Coordinator to the worker that has sent the checkpoint of a step: it is written.
-struct WrittenNote {
-  static constexpr const char* kAbout = "written";
-  void describe(Fields&) {}
-};
-
-/// What a worker says when it has sent a checkpoint: the content of its note.
-struct SentCheckpoint {
-  static constexpr const char* kAbout = "checkpoint";
-  int64_t number = 0;           ///< by which it counts its checkpoints, as their frames do
-  int64_t in_flight = 0;        ///< of how many steps it carries sums
-  std::vector<int64_t> digest;  ///< tensor_digests()
-
-  void describe(Fields& fields);
-};
-
 }  // namespace poseidon::trainer

@@ -6,7 +6,7 @@
 
 #include "core/mutex.h"
 
-namespace poseidon::trainer {
+namespace poseidon {
 
 /// What other threads want this one to do, in order.
 class Inbox {
@@ -42,4 +42,4 @@ class Inbox {
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
 };
 
-}  // namespace poseidon::trainer
+}  // namespace poseidon

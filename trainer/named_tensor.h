@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/shape.h"
+
+namespace poseidon::trainer {
+
+/// A tensor of a run by its name in files, in canonical order, wherever and however it is kept.
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::function<void(std::span<float>)> get;
+  std::function<void(std::span<const float>)> set;
+
+  size_t count() const { return static_cast<size_t>(shape.count()); }
+};
+
+}  // namespace poseidon::trainer
