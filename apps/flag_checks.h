@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "comm/address.h"
+#include "comm/wire/address.h"
 #include "core/error.h"
 
 /// What the words of a command line must be; each gives CLI11 the sentence that refuses a word.

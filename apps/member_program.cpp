@@ -10,7 +10,7 @@
 #include "apps/run_program.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_options.h"
-#include "comm/address.h"
+#include "comm/wire/address.h"
 #include "core/error.h"
 #include "core/mutex.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/member_options.h"
+#include "trainer/member/member_options.h"
 
 namespace poseidon::apps {
 

@@ -7,7 +7,7 @@
 #include "apps/flag_checks.h"
 #include "apps/tls_options.h"
 #include "core/error.h"
-#include "trainer/run_directory.h"
+#include "trainer/report/run_directory.h"
 
 namespace poseidon::apps {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "comm/asio/driver.h"
-#include "comm/server_shard.h"
-#include "comm/worker_exchange.h"
+#include "comm/exchange/server_shard.h"
+#include "comm/exchange/worker_exchange.h"
 #include "core/error.h"
 
 namespace {

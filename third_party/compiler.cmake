@@ -51,18 +51,9 @@ if(POSEIDON_COVERAGE)
   target_link_options(poseidon_settings INTERFACE --coverage)
 endif()
 
-# poseidon_library(NAME LINKS...): every source of this folder and of its parts: for a device (cpu), for
-# sockets (asio), for a network that is simulated (simulation).
+# poseidon_library(NAME LINKS...): every source of this folder and of its rooms.
 function(poseidon_library name)
-  set(sources)
-  foreach(part IN ITEMS "" /cpu /asio /simulation)
-    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}${part}/*.cpp)
-    list(APPEND sources ${found})
-  endforeach()
-  if(NOT sources)
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
-    set(sources ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
-  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(poseidon_${name} STATIC ${sources})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})
 endfunction()

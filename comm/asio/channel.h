@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "comm/transport.h"
+#include "comm/wire/transport.h"
 
 namespace poseidon::comm {
 

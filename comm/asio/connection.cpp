@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "comm/address.h"
-#include "comm/words.h"
+#include "comm/wire/address.h"
+#include "comm/wire/words.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

@@ -9,9 +9,9 @@
 #include "comm/asio/driver.h"
 #include "comm/asio/pacer.h"
 #include "comm/asio/stream.h"
-#include "comm/frame_reader.h"
-#include "comm/handshake.h"
-#include "comm/send_queue.h"
+#include "comm/wire/frame_reader.h"
+#include "comm/wire/handshake.h"
+#include "comm/wire/send_queue.h"
 
 namespace poseidon::comm {
 

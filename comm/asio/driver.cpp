@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/address.h"
 #include "comm/asio/connection.h"
 #include "comm/asio/listener.h"
 #include "comm/asio/neighbours.h"
 #include "comm/asio/tls_stream.h"
+#include "comm/wire/address.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

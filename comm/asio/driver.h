@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "comm/handshake.h"
-#include "comm/transport.h"
+#include "comm/wire/handshake.h"
+#include "comm/wire/transport.h"
 #include "core/log.h"
 
 namespace poseidon::comm {

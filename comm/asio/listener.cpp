@@ -1,6 +1,6 @@
 #include "comm/asio/listener.h"
 
-#include "comm/address.h"
+#include "comm/wire/address.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

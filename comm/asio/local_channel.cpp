@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "comm/frame_reader.h"
-#include "comm/send_queue.h"
+#include "comm/wire/frame_reader.h"
+#include "comm/wire/send_queue.h"
 #include "core/error.h"
 #include "core/mutex.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/transport.h"
+#include "comm/wire/transport.h"
 
 namespace poseidon::comm {
 

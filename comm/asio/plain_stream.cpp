@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "comm/asio/stream.h"
-#include "comm/wire.h"
+#include "comm/wire/wire.h"
 
 namespace poseidon::comm {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/coordinator.h"
+#include "comm/exchange/tensor_intake.h"
+#include "comm/membership/coordinator.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
-#include "comm/tensor_intake.h"
 
 namespace poseidon::comm {
 

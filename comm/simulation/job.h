@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/coordinator.h"
-#include "comm/counters.h"
-#include "comm/member.h"
-#include "comm/plan.h"
+#include "comm/membership/coordinator.h"
+#include "comm/membership/member.h"
+#include "comm/plan/counters.h"
+#include "comm/plan/plan.h"
 #include "comm/simulation/network.h"
 
 /// A whole job on a simulated network: the coordinator, the workers' and the servers' real state

@@ -1,7 +1,7 @@
 #include "comm/simulation/model.h"
 
-#include "comm/number_format.h"
-#include "comm/shard_parts.h"
+#include "comm/plan/shard_parts.h"
+#include "comm/wire/number_format.h"
 #include "core/digest.h"
 
 namespace poseidon::comm {

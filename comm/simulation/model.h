@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "comm/plan.h"
-#include "comm/wire.h"
+#include "comm/plan/plan.h"
+#include "comm/wire/wire.h"
 
 /// The computation of a simulated worker: gradients made up as a function of step, logical shard
 /// and element, and an update that is easy to follow.

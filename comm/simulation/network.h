@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/transport.h"
+#include "comm/wire/transport.h"
 
 /// A network that exists in numbers only: the state machines run under it unchanged, in one thread,
 /// on a clock that jumps from event to event. Everything that happens is a function of the seed.

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "comm/member.h"
-#include "comm/server_shard.h"
+#include "comm/exchange/server_shard.h"
+#include "comm/membership/member.h"
 #include "comm/simulation/world.h"
 
 namespace poseidon::comm {

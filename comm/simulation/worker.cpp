@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/tensor_intake.h"
+#include "comm/exchange/tensor_intake.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -285,7 +285,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
   failed_ = true;
   loss_ = loss;
   if (hangs(Work::kStopping)) {
-    // Where nobody is left to end it, the process sees to that itself (trainer/end_watch.h).
+    // Where nobody is left to end it, the process sees to that itself (trainer/member/end_watch.h).
     if (alone)
       world_.network.after(node_, 5s, [this] {
         over_ = true;

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/member.h"
+#include "comm/exchange/step_versions.h"
+#include "comm/exchange/worker_exchange.h"
+#include "comm/membership/member.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
-#include "comm/step_versions.h"
-#include "comm/worker_exchange.h"
 
 namespace poseidon::comm {
 

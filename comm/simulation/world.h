@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "comm/member.h"
+#include "comm/membership/member.h"
 #include "comm/simulation/job.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/network.h"

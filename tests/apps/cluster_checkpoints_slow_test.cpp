@@ -6,7 +6,7 @@
 
 #include "core/json.h"
 #include "tests/apps/processes.h"
-#include "trainer/checkpoint.h"
+#include "trainer/state/checkpoint.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;

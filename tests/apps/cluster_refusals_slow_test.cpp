@@ -6,8 +6,8 @@
 #include "core/error.h"
 #include "core/inbox.h"
 #include "tests/apps/cluster.h"
-#include "trainer/facts.h"
-#include "trainer/member_options.h"
+#include "trainer/member/member_options.h"
+#include "trainer/messages/facts.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;

@@ -10,7 +10,7 @@
 
 #include "core/json.h"
 #include "tests/apps/program.h"
-#include "trainer/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;

@@ -8,16 +8,16 @@
 #include <limits>
 #include <random>
 
-#include "comm/messages.h"
-#include "comm/plan.h"
+#include "comm/plan/plan.h"
+#include "comm/wire/messages.h"
 #include "tests/apps/cluster.h"
 #include "tests/comm/asio_node.h"
-#include "trainer/facts.h"
-#include "trainer/job_message.h"
-#include "trainer/member_options.h"
-#include "trainer/notes.h"
-#include "trainer/published_plan.h"
-#include "trainer/sync_plan.h"
+#include "trainer/member/member_options.h"
+#include "trainer/messages/facts.h"
+#include "trainer/messages/job_message.h"
+#include "trainer/messages/notes.h"
+#include "trainer/plan/published_plan.h"
+#include "trainer/plan/sync_plan.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;

@@ -1,4 +1,4 @@
-#include "comm/address.h"
+#include "comm/wire/address.h"
 
 #include <doctest/doctest.h>
 

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/address.h"
 #include "comm/asio/driver.h"
+#include "comm/wire/address.h"
 
 /// What the tests of comm/asio talk through: a transport with a machine that writes down what it is
 /// told, and a bare socket that says what it likes.

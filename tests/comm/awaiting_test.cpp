@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/server_shard.h"
-#include "comm/worker_exchange.h"
+#include "comm/exchange/server_shard.h"
+#include "comm/exchange/worker_exchange.h"
 
 using namespace poseidon::comm;
 

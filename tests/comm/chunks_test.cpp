@@ -1,4 +1,4 @@
-#include "comm/chunks.h"
+#include "comm/plan/chunks.h"
 
 #include <doctest/doctest.h>
 

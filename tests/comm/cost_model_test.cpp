@@ -1,4 +1,4 @@
-#include "comm/cost_model.h"
+#include "comm/plan/cost_model.h"
 
 #include <doctest/doctest.h>
 

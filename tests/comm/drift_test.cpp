@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/drift.h"
+#include "comm/membership/drift.h"
 #include "comm/simulation/job.h"
 
 using namespace poseidon::comm;

@@ -1,10 +1,10 @@
-#include "comm/frame_reader.h"
+#include "comm/wire/frame_reader.h"
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 
-#include "comm/send_queue.h"
+#include "comm/wire/send_queue.h"
 #include "core/file.h"
 
 using namespace poseidon;

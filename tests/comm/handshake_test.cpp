@@ -1,4 +1,4 @@
-#include "comm/handshake.h"
+#include "comm/wire/handshake.h"
 
 #include <doctest/doctest.h>
 

@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/coordinator.h"
-#include "comm/member.h"
-#include "comm/server_shard.h"
-#include "comm/worker_exchange.h"
+#include "comm/exchange/server_shard.h"
+#include "comm/exchange/worker_exchange.h"
+#include "comm/membership/coordinator.h"
+#include "comm/membership/member.h"
 #include "core/error.h"
 #include "tests/comm/small_plan.h"
 #include "tests/support/error_of.h"

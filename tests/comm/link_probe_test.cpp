@@ -1,6 +1,6 @@
 // The link between the workers, as it is measured before the plan is made.
 
-#include "comm/link_probe.h"
+#include "comm/membership/link_probe.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/liveness.h"
+#include "comm/wire/liveness.h"
 #include "tests/comm/seeds/scenario.h"
 
 using namespace poseidon::comm;

@@ -1,13 +1,13 @@
-#include "comm/plan.h"
+#include "comm/plan/plan.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "comm/chunks.h"
-#include "comm/cost_model.h"
-#include "comm/scheme_choice.h"
-#include "comm/traffic.h"
+#include "comm/plan/chunks.h"
+#include "comm/plan/cost_model.h"
+#include "comm/plan/scheme_choice.h"
+#include "comm/plan/traffic.h"
 #include "core/error.h"
 #include "tests/comm/small_plan.h"
 #include "tests/comm/vgg19.h"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/plan.h"
+#include "comm/plan/plan.h"
 #include "core/error.h"
 #include "tests/comm/small_plan.h"
 #include "tests/comm/vgg19.h"

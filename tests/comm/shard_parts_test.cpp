@@ -1,4 +1,4 @@
-#include "comm/shard_parts.h"
+#include "comm/plan/shard_parts.h"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "comm/plan/traffic.h"
 #include "comm/simulation/job.h"
 #include "comm/simulation/model.h"
-#include "comm/traffic.h"
 #include "tests/comm/seeds/scenario.h"
 
 using namespace poseidon::comm;

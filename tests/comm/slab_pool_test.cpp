@@ -1,4 +1,4 @@
-#include "comm/slab_pool.h"
+#include "comm/wire/slab_pool.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/wire.h"
+#include "comm/wire/wire.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;

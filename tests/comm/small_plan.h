@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/plan.h"
+#include "comm/plan/plan.h"
 #include "tests/comm/vgg19.h"
 
 /// A small network to plan for, and what tests look at in a plan.

@@ -1,12 +1,12 @@
 // Every state of the coordinator and of a member ends: each is stalled in turn. The table that says
-// how (comm/states.h) is the one of docs/cluster.md.
+// how (comm/membership/states.h) is the one of docs/cluster.md.
 
 #include <doctest/doctest.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "comm/states.h"
+#include "comm/membership/states.h"
 #include "tests/comm/small_job.h"
 
 using namespace poseidon::comm;

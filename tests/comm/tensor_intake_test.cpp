@@ -1,11 +1,11 @@
-#include "comm/tensor_intake.h"
+#include "comm/exchange/tensor_intake.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "comm/slices.h"
+#include "comm/wire/slices.h"
 #include "tests/support/error_of.h"
 
 using namespace poseidon;

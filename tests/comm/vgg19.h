@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/plan.h"
+#include "comm/plan/plan.h"
 
 /// VGG19 as numbers, for tests of the estimator against the values of the papers' formulas.
 namespace poseidon::comm {

@@ -1,4 +1,4 @@
-#include "comm/wire.h"
+#include "comm/wire/wire.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <vector>
 
-#include "comm/handshake.h"
+#include "comm/wire/handshake.h"
 #include "core/file.h"
 
 using namespace poseidon;

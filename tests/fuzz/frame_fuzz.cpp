@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "comm/frame_reader.h"
+#include "comm/wire/frame_reader.h"
 
 namespace {
 

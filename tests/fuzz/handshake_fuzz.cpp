@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "comm/handshake.h"
+#include "comm/wire/handshake.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace poseidon::comm;

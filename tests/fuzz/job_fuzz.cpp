@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "trainer/config.h"
+#include "trainer/job/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace poseidon;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 #include "core/error.h"
 
 namespace {

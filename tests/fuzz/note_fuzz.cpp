@@ -7,11 +7,11 @@
 
 #include "core/error.h"
 #include "net/network.h"
-#include "trainer/notes.h"
-#include "trainer/step_message.h"
-#include "trainer/sync_plan.h"
-#include "trainer/tensor_check.h"
-#include "trainer/trace_file.h"
+#include "trainer/messages/notes.h"
+#include "trainer/messages/step_message.h"
+#include "trainer/plan/sync_plan.h"
+#include "trainer/report/trace_file.h"
+#include "trainer/state/tensor_check.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "comm/plan.h"
+#include "comm/plan/plan.h"
 #include "core/error.h"
 
 namespace {

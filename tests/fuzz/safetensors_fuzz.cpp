@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "tests/fuzz/fuzz_file.h"
-#include "trainer/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace poseidon;

@@ -8,7 +8,7 @@
 #include "core/digest.h"
 #include "core/error.h"
 #include "tests/fuzz/fuzz_file.h"
-#include "trainer/checkpoint.h"
+#include "trainer/state/checkpoint.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "trainer/sync_plan.h"
+#include "trainer/plan/sync_plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace poseidon;

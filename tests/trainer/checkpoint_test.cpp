@@ -1,4 +1,4 @@
-#include "trainer/checkpoint.h"
+#include "trainer/state/checkpoint.h"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
-#include "trainer/cluster_checkpoints.h"
+#include "trainer/coordinator/cluster_checkpoints.h"
 
 #include <doctest/doctest.h>
 
 #include <future>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/cluster_exchange.h"
-#include "trainer/send_window.h"
+#include "trainer/state/send_window.h"
+#include "trainer/step/cluster_exchange.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

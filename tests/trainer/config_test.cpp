@@ -1,10 +1,10 @@
-#include "trainer/config.h"
+#include "trainer/job/config.h"
 
 #include <doctest/doctest.h>
 
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
-#include "trainer/overrides.h"
+#include "trainer/job/overrides.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

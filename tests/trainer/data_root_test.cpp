@@ -1,4 +1,4 @@
-#include "trainer/data_root.h"
+#include "trainer/job/data_root.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 
 #include <atomic>
 
-#include "trainer/end_watch.h"
-#include "trainer/progress.h"
+#include "trainer/member/end_watch.h"
+#include "trainer/member/progress.h"
 
 using namespace poseidon::trainer;
 using namespace std::chrono_literals;

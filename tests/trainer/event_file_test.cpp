@@ -1,4 +1,4 @@
-#include "trainer/event_file.h"
+#include "trainer/report/event_file.h"
 
 #include <doctest/doctest.h>
 

@@ -1,13 +1,13 @@
 // What a worker keeps of a run from one job to the next.
 
-#include "trainer/kept_step.h"
+#include "trainer/state/kept_step.h"
 
 #include <doctest/doctest.h>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/engine.h"
-#include "trainer/optimizer.h"
-#include "trainer/run_tensors.h"
+#include "trainer/state/run_tensors.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/optimizer.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

@@ -1,12 +1,12 @@
 // The plan by time that a run makes from what its workers measure.
 
-#include "trainer/measured_plan.h"
+#include "trainer/plan/measured_plan.h"
 
 #include <doctest/doctest.h>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/sync_plan.h"
-#include "trainer/timing.h"
+#include "trainer/measure/timing.h"
+#include "trainer/plan/sync_plan.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

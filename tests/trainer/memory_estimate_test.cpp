@@ -1,11 +1,11 @@
-#include "trainer/memory_estimate.h"
+#include "trainer/measure/memory_estimate.h"
 
 #include <doctest/doctest.h>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/engine.h"
-#include "trainer/optimizer.h"
-#include "trainer/sync_plan.h"
+#include "trainer/plan/sync_plan.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/optimizer.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

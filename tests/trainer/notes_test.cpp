@@ -1,19 +1,19 @@
-#include "trainer/notes.h"
+#include "trainer/messages/notes.h"
 
 // What members tell, as it is read, and held against the job that it is told of.
 
 #include <doctest/doctest.h>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/engine.h"
-#include "trainer/facts.h"
-#include "trainer/job_message.h"
-#include "trainer/optimizer.h"
-#include "trainer/published_plan.h"
-#include "trainer/run_tensors.h"
-#include "trainer/sync_plan.h"
-#include "trainer/tensor_check.h"
-#include "trainer/tensor_store.h"
+#include "trainer/messages/facts.h"
+#include "trainer/messages/job_message.h"
+#include "trainer/plan/published_plan.h"
+#include "trainer/plan/sync_plan.h"
+#include "trainer/state/run_tensors.h"
+#include "trainer/state/tensor_check.h"
+#include "trainer/state/tensor_store.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/optimizer.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

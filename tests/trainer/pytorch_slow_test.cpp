@@ -12,8 +12,8 @@
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/update.h"
 #include "net/net.h"
-#include "trainer/optimizer.h"
-#include "trainer/optimizer_config.h"
+#include "trainer/job/optimizer_config.h"
+#include "trainer/step/optimizer.h"
 
 using namespace poseidon;
 

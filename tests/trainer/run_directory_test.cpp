@@ -1,10 +1,10 @@
-#include "trainer/run_directory.h"
+#include "trainer/report/run_directory.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/checkpoint.h"
+#include "trainer/state/checkpoint.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

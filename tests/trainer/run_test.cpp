@@ -1,4 +1,4 @@
-#include "trainer/run.h"
+#include "trainer/run/run.h"
 
 // Whole runs of a tiny job: the same bits again, stopped and resumed, sharded, clipped, broken.
 
@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/checkpoint.h"
-#include "trainer/safetensors.h"
-#include "trainer/test.h"
-#include "trainer/timing.h"
+#include "trainer/inference/test.h"
+#include "trainer/measure/timing.h"
+#include "trainer/state/checkpoint.h"
+#include "trainer/state/safetensors.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

@@ -1,10 +1,10 @@
-#include "trainer/safetensors.h"
+#include "trainer/state/safetensors.h"
 
 #include <doctest/doctest.h>
 
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
-#include "trainer/named_tensor.h"
+#include "trainer/step/named_tensor.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

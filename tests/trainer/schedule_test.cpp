@@ -1,4 +1,4 @@
-#include "trainer/schedule.h"
+#include "trainer/job/schedule.h"
 
 #include <doctest/doctest.h>
 

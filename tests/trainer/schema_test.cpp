@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "net/network.h"
 #include "tests/trainer/tiny_job.h"
-#include "trainer/config.h"
-#include "trainer/reference.h"
+#include "trainer/job/config.h"
+#include "trainer/job/reference.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

@@ -1,4 +1,4 @@
-#include "trainer/shard_tree.h"
+#include "trainer/step/shard_tree.h"
 
 #include <doctest/doctest.h>
 

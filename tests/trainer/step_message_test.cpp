@@ -1,6 +1,6 @@
 // What workers tell of their steps, and what it comes to over a step and over a run.
 
-#include "trainer/step_message.h"
+#include "trainer/messages/step_message.h"
 
 #include <doctest/doctest.h>
 

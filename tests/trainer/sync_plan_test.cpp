@@ -1,15 +1,15 @@
 // From jobs and networks to plans: the shipped ones, and what a network file and times say.
 
-#include "trainer/sync_plan.h"
+#include "trainer/plan/sync_plan.h"
 
 #include <doctest/doctest.h>
 
 #include <map>
 
-#include "comm/shard_parts.h"
+#include "comm/plan/shard_parts.h"
 #include "layers/cpu/update.h"
 #include "tests/trainer/tiny_job.h"
-#include "trainer/shard_tree.h"
+#include "trainer/step/shard_tree.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

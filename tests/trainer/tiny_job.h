@@ -10,9 +10,9 @@
 
 #include "core/error.h"
 #include "tests/support/error_of.h"
-#include "trainer/job.h"
-#include "trainer/run.h"
-#include "trainer/run_options.h"
+#include "trainer/job/job.h"
+#include "trainer/job/run_options.h"
+#include "trainer/run/run.h"
 
 /// A job that trains in milliseconds, in a folder of its own that is removed with it.
 namespace poseidon::trainer {

@@ -1,13 +1,13 @@
 // From spans of several threads to one trace: steps, clocks, nesting.
 
-#include "trainer/trace_file.h"
+#include "trainer/report/trace_file.h"
 
 #include <doctest/doctest.h>
 
 #include <thread>
 
 #include "core/error.h"
-#include "trainer/flow_trace.h"
+#include "trainer/member/flow_trace.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

@@ -1,7 +1,7 @@
 // The loop with two versions of everything an update changes, and the way back when the exchange
 // fails.
 
-#include "trainer/training_loop.h"
+#include "trainer/step/training_loop.h"
 
 #include <doctest/doctest.h>
 #include <malloc.h>
@@ -9,10 +9,10 @@
 #include <numeric>
 
 #include "tests/trainer/tiny_job.h"
-#include "trainer/engine.h"
-#include "trainer/named_tensor.h"
-#include "trainer/optimizer.h"
-#include "trainer/run_tensors.h"
+#include "trainer/state/run_tensors.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/named_tensor.h"
+#include "trainer/step/optimizer.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "comm/membership/states.h"
 #include "comm/simulation/model.h"
-#include "comm/states.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

@@ -1,0 +1,185 @@
+#include "comm/exchange/server_shard.h"
+
+#include "comm/plan/chunks.h"
+#include "comm/wire/mutation.h"
+#include "comm/wire/slices.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet)
+    : plan_(plan),
+      rank_(rank),
+      options_(options),
+      outlet_(outlet),
+      tree_(static_cast<uint32_t>(plan.logical_shards), static_cast<uint32_t>(plan.workers)),
+      own_index_(plan.chunks.size(), -1),
+      incoming_(static_cast<size_t>(plan.workers)),
+      bytes_of_layer_(plan.layers.size()) {
+  for (size_t i = 0; i < plan.chunks.size(); ++i) {
+    const Chunk& chunk = plan.chunks[i];
+    if (chunk.server != rank) continue;
+    own_index_[i] = static_cast<int32_t>(own_.size());
+    const WireNumber number = number_of(plan, chunk);
+    const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
+    check(slices_of(bytes) <= kMostSlices, "a chunk has at most 64 slices");
+    own_.push_back(
+        {.key = chunk.key, .number = number, .bytes = bytes, .step = options.first_step});
+    const SliceSum empty{.complete = std::vector<bool>(tree_.nodes().size()),
+                         .values = std::vector<Values>(tree_.nodes().size())};
+    own_.back().window.assign(static_cast<size_t>(plan.staleness + 1),
+                              {.slices = std::vector<SliceSum>(slices_of(bytes), empty)});
+  }
+}
+
+ServerShard::OwnChunk* ServerShard::own_chunk(uint32_t chunk) {
+  if (chunk >= own_index_.size() || own_index_[chunk] < 0) return nullptr;
+  return &own_[static_cast<size_t>(own_index_[chunk])];
+}
+
+std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) const {
+  if (header.chunk >= own_index_.size() || own_index_[header.chunk] < 0)
+    return text("sent a contribution to chunk ", header.chunk, ", which is not on server ", rank_);
+  const OwnChunk& chunk = own_[static_cast<size_t>(own_index_[header.chunk])];
+  const int32_t leaf = tree_.leaf_of(header.part);
+  if (leaf < 0 || tree_.worker_of(static_cast<size_t>(leaf)) != worker)
+    return text("sent the part of ", header.part.count, " shards from shard ", header.part.first,
+                ", which is not its own");
+  if (!is_slice_of(header, chunk.bytes))
+    return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", header.chunk,
+                ", which has ", chunk.bytes);
+  if (header.step >= chunk.step + chunk.window.size())
+    return text("sent a contribution to step ", header.step, " before the sum of step ", chunk.step,
+                " was made");
+  return "";
+}
+
+Placement ServerShard::place(uint32_t worker, const FrameHeader& header) {
+  if (header.view != options_.view && !mutated(Mutation::kOldView)) {
+    ++traffic_.outdated;
+    return Placement::dropped();
+  }
+  std::string fault = fault_of(worker, header);
+  if (!fault.empty()) return Placement::refused(std::move(fault));
+  OwnChunk& chunk = *own_chunk(header.chunk);
+  const auto leaf = static_cast<size_t>(tree_.leaf_of(header.part));
+  if (header.step < chunk.step ||
+      chunk.at(header.step).slices[header.offset / kSliceBytes].complete[leaf]) {
+    ++traffic_.repeated;
+    if (!mutated(Mutation::kDoubleContribution) || header.step < chunk.step)
+      return Placement::dropped();
+  }
+  if (!options_.carries_payload) return Placement::into({});
+  Incoming& incoming = incoming_[worker];
+  incoming.values = pool_.take(header.length / bytes_of(chunk.number));
+  if (chunk.number == WireNumber::kFp32)
+    return Placement::into(std::as_writable_bytes(incoming.values->values()));
+  incoming.wire.resize(header.length);
+  return Placement::into(incoming.wire);
+}
+
+void ServerShard::forget(uint32_t worker) {
+  if (worker < incoming_.size()) incoming_[worker].values.reset();
+}
+
+void ServerShard::received(uint32_t worker, const FrameHeader& header) {
+  traffic_.bytes_received += header.length;
+  Incoming& incoming = incoming_[worker];
+  Values values = std::move(incoming.values);
+  const WireNumber number = own_chunk(header.chunk)->number;
+  if (values != nullptr && number == WireNumber::kBf16)
+    from_wire(number, incoming.wire.data(), values->values());
+  complete(header, std::move(values));
+}
+
+void ServerShard::complete(const FrameHeader& header, Values values) {
+  SliceSum& sum = own_chunk(header.chunk)->at(header.step).slices[header.offset / kSliceBytes];
+  const std::vector<PartTree::Node>& nodes = tree_.nodes();
+  auto node = static_cast<size_t>(tree_.leaf_of(header.part));
+  if (sum.complete[node]) {  // only code that is wrong on purpose comes here
+    if (sum.values[node] != nullptr) add_into(sum.values[node]->values(), values->values());
+    return;
+  }
+  while (nodes[node].parent >= 0) {
+    sum.complete[node] = true;
+    const auto sibling = static_cast<size_t>(nodes[node].sibling);
+    if (!sum.complete[sibling]) {
+      sum.values[node] = std::move(values);
+      return;
+    }
+    // Both operands are there, and the addition of two numbers does not mind their order.
+    if (values != nullptr && !mutated(Mutation::kDroppedContribution))
+      add_into(values->values(), sum.values[sibling]->values());
+    sum.values[sibling].reset();
+    node = static_cast<size_t>(nodes[node].parent);
+  }
+  send_sum(header, values);
+  finish_slice(header);
+}
+
+void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
+  const OwnChunk& own = *own_chunk(of.chunk);
+  const FrameHeader header{.kind = FrameKind::kSum,
+                           .view = options_.view,
+                           .step = of.step,
+                           .key = own.key,
+                           .chunk = of.chunk,
+                           .part = {0, static_cast<uint32_t>(plan_.logical_shards)},
+                           .offset = of.offset,
+                           .length = of.length};
+  Payload payload;
+  if (values != nullptr) {
+    if (own.number == WireNumber::kBf16)  // in place: it only shrinks
+      to_wire(own.number, values->values(), std::as_writable_bytes(values->values()).data());
+    payload = {std::as_bytes(values->values()).first(header.length), values};
+  }
+  for (int64_t worker = 0; worker < plan_.workers; ++worker) {
+    outlet_.send({Role::kWorker, static_cast<uint16_t>(worker)}, header, payload,
+                 bulk_priority(own.key));
+    traffic_.bytes_sent += header.length;
+  }
+}
+
+void ServerShard::finish_slice(const FrameHeader& of) {
+  OwnChunk& chunk = *own_chunk(of.chunk);
+  StepSum& sum = chunk.at(of.step);
+  SliceSum& slice = sum.slices[of.offset / kSliceBytes];
+  std::fill(slice.complete.begin(), slice.complete.end(), true);
+  ++sum.slices_done;
+  // A later step may be summed first; it counts in its turn.
+  while (chunk.at(chunk.step).slices_done == sum.slices.size()) {
+    StepSum& done = chunk.at(chunk.step++);
+    done.slices_done = 0;
+    for (SliceSum& each : done.slices) std::fill(each.complete.begin(), each.complete.end(), false);
+    count_bytes(of.chunk);
+  }
+}
+
+void ServerShard::count_bytes(uint32_t chunk) {
+  for (const Piece& piece : plan_.chunks[chunk].pieces) {
+    LayerBytes& bytes = bytes_of_layer_[piece.layer];
+    const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(own_chunk(chunk)->number);
+    for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
+      if (!on_one_node(plan_, tree_.worker_of(leaf), rank_)) bytes.received += size;
+    for (uint32_t worker = 0; worker < plan_.workers; ++worker)
+      if (!on_one_node(plan_, worker, rank_)) bytes.sent += size;
+  }
+}
+
+std::string ServerShard::awaiting(uint32_t worker) const {
+  for (size_t i = 0; i < plan_.chunks.size(); ++i) {
+    if (own_index_[i] < 0) continue;
+    const OwnChunk& chunk = own_[static_cast<size_t>(own_index_[i])];
+    for (const SliceSum& slice : chunk.at(chunk.step).slices) {
+      const auto leaves = slice.complete.begin() + static_cast<int64_t>(tree_.leaves());
+      if (std::none_of(slice.complete.begin(), leaves, [](bool done) { return done; })) continue;
+      for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
+        if (!slice.complete[leaf] && tree_.worker_of(leaf) == worker)
+          return text("the gradient of \"", plan_.layers[chunk.key].traffic.name, "\" of step ",
+                      chunk.step + 1, " from worker ", worker);
+    }
+  }
+  return "";
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/plan/counters.h"
+#include "comm/plan/plan.h"
+#include "comm/plan/shard_parts.h"
+#include "comm/wire/number_format.h"
+#include "comm/wire/outlet.h"
+#include "comm/wire/slab_pool.h"
+
+namespace poseidon::comm {
+
+/// The sums of one server: takes the workers' contributions to its chunks slice by slice, adds them
+/// by the fixed tree while they come, sends each slice's sum to all workers as soon as it is
+/// complete, and keeps nothing of it. As many steps may be in flight as the plan's staleness and
+/// one. Knows nothing of sockets or time.
+class ServerShard {
+ public:
+  struct Options {
+    uint32_t view = 0;
+    bool carries_payload = true;  ///< false: a planning run, frames have lengths only
+    uint64_t first_step = 0;
+  };
+
+  /// `plan` and `outlet` must outlive it.
+  ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
+
+  /// Where the body of a contribution of `worker` shall go.
+  Placement place(uint32_t worker, const FrameHeader& header);
+  /// The body of a frame that was placed is there.
+  void received(uint32_t worker, const FrameHeader& header);
+  /// A body that was placed will not come.
+  void forget(uint32_t worker);
+
+  const TrafficCount& traffic() const { return traffic_; }
+  const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
+  /// What of the sums under way is awaited from `worker`, as messages name it: "the gradient of
+  /// "conv1" of step 12 from worker 2"; "" when nothing is.
+  std::string awaiting(uint32_t worker) const;
+  /// Bytes of partial sums held now.
+  uint64_t bytes_held() const { return pool_.bytes_in_use(); }
+
+ private:
+  using Values = std::shared_ptr<SlabPool::Slab>;  ///< fp32 values of one slice
+  /// One slice of a chunk on its way to a sum: by node of the tree, whether it is complete, and its
+  /// values until they are added to their sibling's.
+  struct SliceSum {
+    std::vector<bool> complete;
+    std::vector<Values> values;
+  };
+  struct StepSum {
+    uint64_t slices_done = 0;
+    std::vector<SliceSum> slices = {};
+  };
+  struct OwnChunk {
+    uint32_t key = 0;
+    WireNumber number = WireNumber::kFp32;
+    uint64_t bytes = 0;                ///< on the wire
+    uint64_t step = 0;                 ///< the first that is not summed yet
+    std::vector<StepSum> window = {};  ///< from that step on, by step modulo their number
+    StepSum& at(uint64_t which) { return window[which % window.size()]; }
+    const StepSum& at(uint64_t which) const { return window[which % window.size()]; }
+  };
+  struct Incoming {
+    std::vector<std::byte> wire;  ///< bf16: as it came
+    Values values;
+  };
+
+  OwnChunk* own_chunk(uint32_t chunk);
+  std::string fault_of(uint32_t worker, const FrameHeader& header) const;
+  void complete(const FrameHeader& header, Values values);
+  void send_sum(const FrameHeader& of, const Values& values);
+  void finish_slice(const FrameHeader& of);
+  void count_bytes(uint32_t chunk);
+
+  const Plan& plan_;
+  const uint32_t rank_;
+  const Options options_;
+  Outlet& outlet_;
+  const PartTree tree_;
+  SlabPool pool_;
+  std::vector<int32_t> own_index_;  ///< by chunk of the plan; -1: another server's
+  std::vector<OwnChunk> own_;
+  std::vector<Incoming> incoming_;  ///< by worker
+  TrafficCount traffic_;
+  std::vector<LayerBytes> bytes_of_layer_;
+};
+
+}  // namespace poseidon::comm

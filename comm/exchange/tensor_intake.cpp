@@ -1,0 +1,57 @@
+#include "comm/exchange/tensor_intake.h"
+
+#include <algorithm>
+
+#include "comm/wire/slices.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+TensorIntake::TensorIntake(std::vector<std::span<std::byte>> tensors)
+    : tensors_(std::move(tensors)), came_(tensors_.size()) {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    came_[i].resize(slices_of(tensors_[i].size()));
+    missing_ += came_[i].size();
+  }
+}
+
+Placement TensorIntake::place(const FrameHeader& header) {
+  open_.reset();
+  if (header.kind != FrameKind::kTensor || header.key >= tensors_.size())
+    return Placement::refused(text("sent a ", name_of(header.kind), " frame with key ", header.key,
+                                   ", expected one of ", tensors_.size(), " tensors"));
+  const std::span<std::byte> memory = tensors_[header.key];
+  if (!is_slice_of(header, memory.size()))
+    return Placement::refused(text("sent ", header.length, " bytes at ", header.offset,
+                                   " of tensor ", header.key, ", which has ", memory.size()));
+  const Slice slice{.tensor = header.key, .number = header.offset / kSliceBytes};
+  if (came_[slice.tensor][slice.number]) return Placement::dropped();
+  open_ = slice;
+  return Placement::into(memory.subspan(header.offset, header.length));
+}
+
+void TensorIntake::received() {
+  if (!open_) return;
+  came_[open_->tensor][open_->number] = true;
+  --missing_;
+  open_.reset();
+}
+
+uint64_t TensorIntake::missing(size_t tensors) const {
+  uint64_t missing = 0;
+  for (size_t i = 0; i < std::min(tensors, came_.size()); ++i)
+    missing += static_cast<uint64_t>(std::ranges::count(came_[i], false));
+  return missing;
+}
+
+void send_tensor(const FrameHeader& header, const Payload& tensor, const SendSlice& send) {
+  FrameHeader slice = header;
+  slice.kind = FrameKind::kTensor;
+  for (uint64_t number = 0; number < slices_of(tensor.bytes.size()); ++number) {
+    slice.offset = number * kSliceBytes;
+    slice.length = slice_length(tensor.bytes.size(), number);
+    send(slice, {tensor.bytes.subspan(slice.offset, slice.length), tensor.owner});
+  }
+}
+
+}  // namespace poseidon::comm

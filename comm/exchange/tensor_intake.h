@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/wire/outlet.h"
+#include "core/counted.h"
+#include "core/error.h"
+
+/// Tensors that come in by frames, slice by slice: those of a checkpoint, or first values. A
+/// frame's `key` is the tensor's place in a list that both ends know.
+namespace poseidon::comm {
+
+/// Where the slices of a list of tensors go, and which have come. What is whole was not put
+/// together from anything but one slice for each place.
+class TensorIntake {
+ public:
+  /// The memory of each tensor, which must stay; of one that shall not come: nothing.
+  explicit TensorIntake(std::vector<std::span<std::byte>> tensors);
+
+  /// A slice that has come is dropped; what fits nowhere is refused.
+  Placement place(const FrameHeader& header);
+  /// The body that was placed last has come.
+  void received();
+
+  bool complete() const { return missing_ == 0; }
+  /// Slices of the first `tensors` of the list that have not come.
+  uint64_t missing(size_t tensors) const;
+
+ private:
+  struct Slice {
+    size_t tensor = 0;
+    uint64_t number = 0;
+  };
+
+  std::vector<std::span<std::byte>> tensors_;
+  std::vector<std::vector<bool>> came_;  ///< by tensor and slice
+  uint64_t missing_ = 0;
+  std::optional<Slice> open_;  ///< being read
+};
+
+/// Sends a tensor in slices, which share its owner; `header` says all but kind, offset and length.
+using SendSlice = std::function<void(const FrameHeader&, const Payload&)>;
+void send_tensor(const FrameHeader& header, const Payload& tensor, const SendSlice& send);
+
+/// The checkpoints that workers send, one at a time from each. Two are never mixed: a worker
+/// numbers those that it sends, and a frame's `chunk` is that number. `Store` is what one is put
+/// into, with memory() for a TensorIntake.
+template <class Store>
+class CheckpointIntake {
+ public:
+  explicit CheckpointIntake(std::function<std::shared_ptr<Store>()> make)
+      : make_(std::move(make)) {}
+
+  Placement place(uint16_t worker, const FrameHeader& header) {
+    if (header.kind != FrameKind::kTensor)
+      return Placement::refused(text("sent a ", name_of(header.kind), " frame, expected a tensor"));
+    auto found = by_worker_.find(worker);
+    if (found != by_worker_.end() && header.chunk < found->second.number)
+      return Placement::dropped();
+    // Its last slice was read before this header: nobody writes into the store that goes.
+    if (found == by_worker_.end() || header.chunk > found->second.number)
+      found = by_worker_.insert_or_assign(worker, Incoming(header, make_())).first;
+    Incoming& incoming = found->second;
+    if (!incoming.store) return Placement::dropped();
+    if (header.step != incoming.step)
+      return Placement::refused(text("sent a tensor of step ", header.step,
+                                     " within the checkpoint of step ", incoming.step));
+    return incoming.intake.place(header);
+  }
+
+  void received(uint16_t worker) {
+    if (const auto found = by_worker_.find(worker); found != by_worker_.end())
+      found->second.intake.received();
+  }
+
+  /// The checkpoint that `worker` says it has sent, of all tensors. Throws ConfigError unless it is
+  /// whole.
+  std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step) {
+    return take(worker, number, step, [](Store& store) { return store.memory().size(); });
+  }
+
+  /// The same, of the first tensors of the list: as many as `count` says of the store.
+  template <class Count>
+  std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step, Count count) {
+    const auto found = by_worker_.find(worker);
+    if (found == by_worker_.end() || found->second.number != number || !found->second.store)
+      throw ConfigError(text("nothing came of the checkpoint of step ", step));
+    Incoming& incoming = found->second;
+    if (incoming.step != static_cast<uint64_t>(step))
+      throw ConfigError(
+          text("the checkpoint that came is of step ", incoming.step, ", not ", step));
+    const uint64_t missing = incoming.intake.missing(count(*incoming.store));
+    if (missing > 0)
+      throw ConfigError(
+          text("the checkpoint of step ", step, " lacks ", counted(missing, "slice")));
+    return std::move(incoming.store);
+  }
+
+ private:
+  struct Incoming {
+    Incoming(const FrameHeader& header, std::shared_ptr<Store> into)
+        : number(header.chunk),
+          step(header.step),
+          store(std::move(into)),
+          intake(store->memory()) {}
+
+    uint32_t number;
+    uint64_t step;
+    std::shared_ptr<Store> store;  ///< null once it was taken
+    TensorIntake intake;
+  };
+
+  const std::function<std::shared_ptr<Store>()> make_;
+  std::map<uint16_t, Incoming> by_worker_;  ///< the latest of each
+};
+
+}  // namespace poseidon::comm

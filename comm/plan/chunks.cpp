@@ -1,0 +1,140 @@
+#include "comm/plan/chunks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
+
+int64_t bytes_of(const Piece& piece) { return piece.count * kFloatBytes; }
+
+int64_t divided_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+/// A large tensor in even parts: none of them is much smaller than the others.
+void cut_tensor(const Piece& tensor, int64_t most_bytes, std::vector<Chunk>& chunks) {
+  const int64_t parts = divided_up(bytes_of(tensor), most_bytes);
+  const int64_t length = divided_up(divided_up(tensor.count, parts), kCutElements) * kCutElements;
+  for (int64_t first = 0; first < tensor.count; first += length) {
+    Piece piece = tensor;
+    piece.first = first;
+    piece.count = std::min(length, tensor.count - first);
+    chunks.push_back({.server = 0, .key = tensor.layer, .pieces = {piece}});
+  }
+}
+
+}  // namespace
+
+int64_t Chunk::elements() const {
+  int64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.count;
+  return sum;
+}
+
+WireNumber number_of(std::string_view wire, const TensorTraffic& tensor) {
+  return wire == "bf16" && !tensor.exact ? WireNumber::kBf16 : WireNumber::kFp32;
+}
+
+WireNumber number_of(const Plan& plan, const Piece& piece) {
+  return number_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
+}
+
+WireNumber number_of(const Plan& plan, const Chunk& chunk) {
+  return number_of(plan, chunk.pieces[0]);
+}
+
+WireNumber number_of_factors(const Plan& plan) { return number_of(plan.wire, TensorTraffic{}); }
+
+std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
+  std::vector<Piece> tensors;
+  for (uint32_t layer = 0; layer < layers.size(); ++layer) {
+    const LayerPlan& plan = layers[layer];
+    if (plan.scheme == Scheme::kLocal) continue;
+    for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
+      const TensorTraffic& traffic = plan.traffic.tensors[tensor];
+      if (plan.scheme == Scheme::kPs || traffic.statistic)
+        tensors.push_back(
+            {.layer = layer, .tensor = tensor, .first = 0, .count = traffic.elements});
+    }
+  }
+  return tensors;
+}
+
+int64_t cut_bytes(int64_t total_bytes, int64_t servers, int64_t chunk_bytes) {
+  const int64_t most = std::max(kSmallBytes, std::min(chunk_bytes, total_bytes / servers / 8));
+  constexpr int64_t kUnit = kCutElements * kFloatBytes;
+  return most / kUnit * kUnit;
+}
+
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t most_bytes) {
+  std::vector<Chunk> chunks;
+  int64_t shared_bytes = 0;  // of the last chunk, while small neighbours may still join it; else 0
+  for (const Piece& tensor : tensors) {
+    const int64_t bytes = bytes_of(tensor);
+    if (bytes >= kSmallBytes) {
+      cut_tensor(tensor, most_bytes, chunks);
+      shared_bytes = 0;
+      continue;
+    }
+    const bool joins =
+        shared_bytes > 0 && shared_bytes < kSmallBytes && shared_bytes + bytes <= most_bytes;
+    if (!joins) {
+      chunks.push_back({.server = 0, .key = tensor.layer, .pieces = {}});
+      shared_bytes = 0;
+    }
+    chunks.back().pieces.push_back(tensor);
+    shared_bytes += bytes;
+  }
+  return chunks;
+}
+
+std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors,
+                              int64_t most_bytes) {
+  std::vector<Chunk> chunks;
+  while (!tensors.empty()) {
+    const WireNumber number = number_of(plan, tensors[0]);
+    const auto end = std::ranges::find_if(
+        tensors, [&](const Piece& tensor) { return number_of(plan, tensor) != number; });
+    const auto alike = static_cast<size_t>(end - tensors.begin());
+    std::ranges::move(cut_chunks(tensors.first(alike), most_bytes), std::back_inserter(chunks));
+    tensors = tensors.subspan(alike);
+  }
+  return chunks;
+}
+
+void deal(std::span<Chunk> chunks, int64_t servers) {
+  std::vector<int64_t> sizes;
+  for (const Chunk& chunk : chunks) sizes.push_back(chunk.elements());
+  std::vector<size_t> order(chunks.size());
+  std::iota(order.begin(), order.end(), 0);
+  // Chunks stand in order of key: equals keep that order.
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(-sizes[a], chunks[a].key) < std::pair(-sizes[b], chunks[b].key);
+  });
+  using Load = std::pair<int64_t, uint32_t>;  // elements, server
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
+  for (int64_t server = 0; server < servers; ++server)
+    least.emplace(0, static_cast<uint32_t>(server));
+  for (size_t index : order) {
+    const auto [load, server] = least.top();
+    least.pop();
+    chunks[index].server = server;
+    least.emplace(load + sizes[index], server);
+  }
+}
+
+double hottest_over_mean(std::span<const Chunk> chunks, int64_t servers) {
+  std::vector<int64_t> loads(static_cast<size_t>(servers));
+  for (const Chunk& chunk : chunks) loads[chunk.server] += chunk.elements();
+  const int64_t total = std::accumulate(loads.begin(), loads.end(), int64_t{0});
+  if (total == 0) return 1;
+  const int64_t hottest = *std::max_element(loads.begin(), loads.end());
+  return static_cast<double>(hottest) * static_cast<double>(servers) / static_cast<double>(total);
+}
+
+}  // namespace poseidon::comm

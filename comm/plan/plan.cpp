@@ -1,0 +1,175 @@
+#include "comm/plan/plan.h"
+
+#include <algorithm>
+
+#include "comm/plan/chunks.h"
+#include "comm/plan/cost_model.h"
+#include "comm/plan/scheme_choice.h"
+#include "comm/plan/traffic.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr auto kFloatBytes = static_cast<double>(sizeof(float));
+/// Of the fullest server over the mean.
+constexpr double kEvenEnough = 1.1;
+
+void check_request(const PlanRequest& request) {
+  check(request.workers >= 1 && request.servers >= 1, "a plan is for workers and servers");
+  check(request.global_batch >= 1, "a plan is for a batch");
+  check(request.logical_shards == 0 || request.logical_shards >= request.workers,
+        "each worker has a logical shard");
+}
+
+/// Both sides of Algorithm 1.
+void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
+  const LayerTraffic& traffic = layer.traffic;
+  if (traffic.linear) {
+    const WeightShape weight{static_cast<double>(traffic.rows),
+                             static_cast<double>(traffic.columns)};
+    layer.ps_bytes = kFloatBytes * ps_floats(weight.rows * weight.columns, cluster).both;
+    layer.sfb_bytes = kFloatBytes * sfb_floats(weight, batch, cluster);
+    return;
+  }
+  int64_t elements = 0;
+  for (const TensorTraffic& tensor : traffic.tensors)
+    if (!tensor.statistic) elements += tensor.elements;
+  layer.ps_bytes = kFloatBytes * ps_floats(static_cast<double>(elements), cluster).both;
+  layer.sfb_bytes = -1;
+}
+
+/// A plan without chunks.
+Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes) {
+  Plan plan{
+      .workers = request.workers,
+      .servers = request.servers,
+      .logical_shards = request.logical_shards == 0 ? request.workers : request.logical_shards,
+      .global_batch = request.global_batch,
+      .servers_apart = request.servers_apart,
+      .policy = request.policy,
+      .wire = request.wire,
+      .overlap = request.overlap,
+      .staleness = request.staleness,
+      .layers = {},
+      .chunks = {},
+      .link_mbps = request.link_mbps};
+  for (size_t i = 0; i < schemes.size(); ++i)
+    plan.layers.push_back({.traffic = request.layers[i], .scheme = schemes[i]});
+  return plan;
+}
+
+void add_chunks(Plan& plan, int64_t chunk_bytes) {
+  const std::vector<Piece> tensors = ps_tensors(plan.layers);
+  int64_t elements = 0;
+  for (const Piece& tensor : tensors) elements += tensor.count;
+  const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
+  // Smaller chunks where those of the usual size cannot be dealt evenly.
+  for (int64_t most = cut_bytes(bytes, plan.servers, chunk_bytes);;
+       most = cut_bytes(bytes, plan.servers, most / 2)) {
+    plan.chunks = cut_chunks(plan, tensors, most);
+    deal(plan.chunks, plan.servers);
+    if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers) <= kEvenEnough) return;
+  }
+}
+
+void add_prediction(Plan& plan, const PlanRequest& request) {
+  std::vector<Scheme> schemes;
+  std::vector<double> bytes;
+  for (const LayerPlan& layer : plan.layers) {
+    schemes.push_back(layer.scheme);
+    bytes.push_back(layer.bytes);
+  }
+  plan.predicted_step_ms = predicted_step_ms(request, schemes, bytes);
+}
+
+/// Whether the tensors of each chunk travel alike.
+bool chunks_are_alike(const Plan& plan) {
+  return std::ranges::all_of(plan.chunks, [&](const Chunk& chunk) {
+    return std::ranges::all_of(chunk.pieces, [&](const Piece& piece) {
+      return number_of(plan, piece) == number_of(plan, chunk);
+    });
+  });
+}
+
+/// A layer's earlier scheme, for this number of workers.
+Scheme followed(Scheme earlier, int64_t workers) {
+  if (earlier == Scheme::kSfb) return Scheme::kSfb;
+  return workers == 1 ? Scheme::kLocal : Scheme::kPs;
+}
+
+void check_same_layers(const PlanRequest& request, const Plan& earlier) {
+  bool same = request.layers.size() == earlier.layers.size();
+  for (size_t i = 0; same && i < request.layers.size(); ++i)
+    same = request.layers[i].name == earlier.layers[i].traffic.name &&
+           request.layers[i].tensors == earlier.layers[i].traffic.tensors;
+  if (!same) throw ConfigError("the earlier plan is for another network");
+}
+
+}  // namespace
+
+std::string name_of(Scheme scheme) {
+  switch (scheme) {
+    case Scheme::kLocal: return "local";
+    case Scheme::kPs: return "ps";
+    case Scheme::kSfb: break;
+  }
+  return "sfb";
+}
+
+std::string name_of(Overlap overlap) {
+  switch (overlap) {
+    case Overlap::kPriority: return "priority";
+    case Overlap::kBarrier: return "barrier";
+    case Overlap::kNone: break;
+  }
+  return "none";
+}
+
+Plan make_plan(const PlanRequest& request) {
+  check_request(request);
+  Plan plan = with_schemes(request, choose_schemes(request));
+  add_chunks(plan, request.chunk_bytes);
+  complete(plan);
+  add_prediction(plan, request);
+  return plan;
+}
+
+Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
+  check_request(request);
+  check_same_layers(request, earlier);
+  std::vector<Scheme> schemes;
+  for (size_t i = 0; i < request.layers.size(); ++i) {
+    schemes.push_back(followed(earlier.layers[i].scheme, request.workers));
+    check_factors(request.layers[i], schemes.back());
+  }
+  Plan plan = with_schemes(request, schemes);
+  plan.policy = earlier.policy;
+  if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
+  const bool both_have_servers = plan.workers > 1 && earlier.workers > 1;
+  if (both_have_servers && plan.servers == earlier.servers) plan.chunks = earlier.chunks;
+  // Those of another wire may not do.
+  if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
+  complete(plan);
+  add_prediction(plan, request);
+  return plan;
+}
+
+void complete(Plan& plan) {
+  const ClusterSize cluster{static_cast<double>(plan.workers), static_cast<double>(plan.servers)};
+  const double batch = static_cast<double>(plan.global_batch) / cluster.workers;
+  const std::vector<LayerTrafficBytes> traffic = expected_traffic(plan);
+  int64_t total = 0;
+  const auto nodes = static_cast<double>(layout_of(plan).nodes());
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    add_costs(plan.layers[i], batch, cluster);
+    const int64_t bytes = total_bytes(traffic[i]);
+    plan.layers[i].bytes = static_cast<double>(bytes) / nodes;
+    total += bytes;
+  }
+  plan.bytes_per_node = static_cast<double>(total) / nodes;
+  plan.hottest_shard_over_mean = hottest_over_mean(plan.chunks, plan.servers);
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,253 @@
+#include "comm/plan/chunks.h"
+#include "comm/plan/plan.h"
+#include "comm/wire/slices.h"
+#include "core/counted.h"
+#include "core/error.h"
+#include "core/fields.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr int64_t kMostProcesses = 4096;  // as a job may ask for
+constexpr int64_t kMostShards = int64_t{1} << 20;
+constexpr int64_t kMostSamples = int64_t{1} << 40;
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+Json layer_json(const LayerPlan& layer) {
+  const LayerTraffic& traffic = layer.traffic;
+  Json tensors = Json::array();
+  for (const TensorTraffic& tensor : traffic.tensors)
+    tensors.push_back(
+        {{"name", tensor.name}, {"elements", tensor.elements}, {"statistic", tensor.statistic}});
+  return {{"name", traffic.name},
+          {"type", traffic.type},
+          {"rows", traffic.rows},
+          {"columns", traffic.columns},
+          {"ps_bytes", layer.ps_bytes},
+          {"sfb_bytes", traffic.linear ? Json(layer.sfb_bytes) : Json()},
+          {"bytes", layer.bytes},
+          {"scheme", name_of(layer.scheme)},
+          {"tensors", std::move(tensors)}};
+}
+
+Json chunk_json(const Chunk& chunk) {
+  Json pieces = Json::array();
+  for (const Piece& piece : chunk.pieces)
+    pieces.push_back({{"layer", piece.layer},
+                      {"tensor", piece.tensor},
+                      {"first", piece.first},
+                      {"count", piece.count}});
+  return {{"server", chunk.server}, {"key", chunk.key}, {"pieces", std::move(pieces)}};
+}
+
+/// Values that follow from others: they may stand in a plan, and are computed anew.
+void skip(Fields& fields, std::initializer_list<const char*> keys) {
+  Json unused;
+  for (const char* key : keys) fields.raw(key, unused, "");
+}
+
+void read_index(Fields& fields, const char* key, uint32_t& value) {
+  int64_t wide = 0;
+  fields.integer(key, wide, between(0, kMostShards), "", Presence::kRequired);
+  value = static_cast<uint32_t>(wide);
+}
+
+void read_tensor(Fields& fields, TensorTraffic& tensor) {
+  fields.text("name", tensor.name, "", Presence::kRequired);
+  fields.integer("elements", tensor.elements, between(1, kMostElements), "", Presence::kRequired);
+  fields.boolean("statistic", tensor.statistic, "");
+}
+
+void read_layer(Fields& fields, LayerPlan& layer) {
+  LayerTraffic& traffic = layer.traffic;
+  fields.text("name", traffic.name, "", Presence::kRequired);
+  fields.text("type", traffic.type, "", Presence::kRequired);
+  fields.option("scheme", layer.scheme, {"local", "ps", "sfb"}, "", Presence::kRequired);
+  fields.objects(
+      "tensors", 0, [&](size_t size) { traffic.tensors.resize(size); },
+      [&](Fields& f, size_t i) { read_tensor(f, traffic.tensors[i]); }, "", Presence::kRequired);
+  skip(fields, {"rows", "columns", "ps_bytes", "sfb_bytes", "bytes"});
+}
+
+void read_piece(Fields& fields, Piece& piece) {
+  read_index(fields, "layer", piece.layer);
+  read_index(fields, "tensor", piece.tensor);
+  fields.integer("first", piece.first, between(0, kMostElements), "", Presence::kRequired);
+  fields.integer("count", piece.count, between(1, kMostElements), "", Presence::kRequired);
+}
+
+void read_chunk(Fields& fields, Chunk& chunk) {
+  read_index(fields, "server", chunk.server);
+  read_index(fields, "key", chunk.key);
+  fields.objects(
+      "pieces", 0, [&](size_t size) { chunk.pieces.resize(size); },
+      [&](Fields& f, size_t i) { read_piece(f, chunk.pieces[i]); }, "", Presence::kRequired);
+}
+
+void read_choice(Fields& fields, const char* key, std::string& value,
+                 const std::vector<std::string>& names) {
+  int index = 0;
+  fields.choice(key, index, names, "", Presence::kRequired);
+  value = names[static_cast<size_t>(index)];
+}
+
+void read_top(Fields& fields, Plan& plan) {
+  const auto required = Presence::kRequired;
+  fields.integer("workers", plan.workers, between(1, kMostProcesses), "", required);
+  fields.integer("servers", plan.servers, between(1, kMostProcesses), "", required);
+  fields.integer("logical_shards", plan.logical_shards, between(1, kMostShards), "", required);
+  fields.integer("global_batch", plan.global_batch, between(1, kMostSamples), "", required);
+  fields.boolean("servers_apart", plan.servers_apart, "");
+  read_choice(fields, "policy", plan.policy, {"bytes", "time"});
+  read_choice(fields, "wire", plan.wire, {"fp32", "bf16"});
+  fields.option("overlap", plan.overlap, {"priority", "barrier", "none"}, "", required);
+  fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
+  fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");
+  fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
+  fields.objects(
+      "layers", 0, [&](size_t size) { plan.layers.resize(size); },
+      [&](Fields& f, size_t i) { read_layer(f, plan.layers[i]); }, "", required);
+  fields.objects(
+      "chunks", 0, [&](size_t size) { plan.chunks.resize(size); },
+      [&](Fields& f, size_t i) { read_chunk(f, plan.chunks[i]); }, "", required);
+  // A run's plan.json holds the choices of its device too, and may say why no layer is by factors.
+  skip(fields,
+       {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices", "reason"});
+}
+
+/// Holds a plan that was read against the layers of this network, and takes over what it does not
+/// say of them.
+void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPlace& place) {
+  const LayerTraffic& read = layer.traffic;
+  if (read.name != known.name || read.type != known.type)
+    fail_at(place, text("expected the ", known.type, " layer \"", known.name,
+                        "\" of this network, got the ", read.type, " layer \"", read.name, "\""));
+  if (read.tensors != known.tensors)
+    fail_at(place.at("tensors"),
+            text("layer \"", known.name, "\" has other tensors in this network"));
+  if (layer.scheme == Scheme::kSfb && !known.may_use_factors)
+    fail_at(place.at("scheme"),
+            text("got \"sfb\", but the gradient of the ", known.type, " layer \"", known.name,
+                 "\" is no product of factors that can be sent"));
+  layer.traffic = known;
+}
+
+void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const JsonPlace& place) {
+  if (plan.layers.size() != layers.size())
+    fail_at(place.at("layers"),
+            text("expected the ", layers.size(),
+                 " layers of this network that have something to sum, got ", plan.layers.size()));
+  const Scheme wrong = plan.workers == 1 ? Scheme::kPs : Scheme::kLocal;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const JsonPlace at = place.at("layers").at(i);
+    match_layer(plan.layers[i], layers[i], at);
+    if (plan.layers[i].scheme == wrong)
+      fail_at(at.at("scheme"),
+              text("got \"", name_of(wrong), "\" in a plan for ", counted(plan.workers, "worker")));
+  }
+}
+
+/// Chunks must hold every element that servers sum exactly once, in order.
+class ChunkChecker {
+ public:
+  ChunkChecker(const Plan& plan, const JsonPlace& place)
+      : plan_(plan), place_(place), tensors_(ps_tensors(plan.layers)) {}
+
+  void check() {
+    for (size_t i = 0; i < plan_.chunks.size(); ++i)
+      check_chunk(plan_.chunks[i], place_.at("chunks").at(i));
+    if (tensor_ < tensors_.size())
+      fail_at(place_.at("chunks"),
+              text("elements from ", done_, " of ", words(tensors_[tensor_]), " on are missing"));
+  }
+
+ private:
+  void check_chunk(const Chunk& chunk, const JsonPlace& place) {
+    if (chunk.server >= plan_.servers)
+      fail_at(place.at("server"),
+              text("expected less than ", plan_.servers, " servers, got ", chunk.server));
+    if (chunk.pieces.empty()) fail_at(place.at("pieces"), "expected at least one piece");
+    if (chunk.key != chunk.pieces[0].layer)
+      fail_at(place.at("key"), text("expected the layer of its first piece, ",
+                                    chunk.pieces[0].layer, ", got ", chunk.key));
+    for (size_t i = 0; i < chunk.pieces.size(); ++i)
+      check_piece(chunk.pieces[i], chunk, place.at("pieces").at(i));
+    const auto bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_of(plan_, chunk));
+    if (bytes > kMostChunkBytes)
+      fail_at(place.at("pieces"),
+              text("expected at most ", kMostChunkBytes, " bytes, got ", bytes));
+  }
+
+  void check_piece(const Piece& piece, const Chunk& chunk, const JsonPlace& place) {
+    if (tensor_ == tensors_.size())
+      fail_at(place, "every element that servers sum has stood in a piece before this one");
+    const Piece& tensor = tensors_[tensor_];
+    if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
+      fail_at(place, text("expected element ", done_, " of ", words(tensor), ", got element ",
+                          piece.first, " of ", words(piece)));
+    if (number_of(plan_, piece) != number_of(plan_, chunk))
+      fail_at(place, text("expected a tensor that travels as the first of its chunk does, got ",
+                          words(piece), ": with \"wire\": \"", plan_.wire,
+                          "\" only one of the two is rounded"));
+    if (piece.first % kCutElements != 0)
+      fail_at(place.at("first"),
+              text("expected a multiple of ", kCutElements, ", got ", piece.first));
+    if (piece.count > tensor.count - done_)
+      fail_at(place.at("count"),
+              text("expected at most ", tensor.count - done_, ", got ", piece.count));
+    done_ += piece.count;
+    if (done_ < tensor.count) return;
+    ++tensor_;
+    done_ = 0;
+  }
+
+  static std::string words(const Piece& piece) {
+    return text("tensor ", piece.tensor, " of layer ", piece.layer);
+  }
+
+  const Plan& plan_;
+  const JsonPlace& place_;
+  std::vector<Piece> tensors_;
+  size_t tensor_ = 0;  ///< the tensor that is next, and how much of it was seen
+  int64_t done_ = 0;
+};
+
+}  // namespace
+
+Json to_json(const Plan& plan) {
+  Json layers = Json::array(), chunks = Json::array();
+  for (const LayerPlan& layer : plan.layers) layers.push_back(layer_json(layer));
+  for (const Chunk& chunk : plan.chunks) chunks.push_back(chunk_json(chunk));
+  return {{"workers", plan.workers},
+          {"servers", plan.servers},
+          {"batch_per_worker",
+           static_cast<double>(plan.global_batch) / static_cast<double>(plan.workers)},
+          {"policy", plan.policy},
+          {"layers", std::move(layers)},
+          {"bytes_per_node", plan.bytes_per_node},
+          {"hottest_shard_over_mean", plan.hottest_shard_over_mean},
+          {"link_mbps", plan.link_mbps},
+          {"predicted_step_ms", plan.predicted_step_ms},
+          {"logical_shards", plan.logical_shards},
+          {"global_batch", plan.global_batch},
+          {"servers_apart", plan.servers_apart},
+          {"wire", plan.wire},
+          {"overlap", name_of(plan.overlap)},
+          {"staleness", plan.staleness},
+          {"chunks", std::move(chunks)}};
+}
+
+Plan read_plan(const Json& json, const JsonPlace& place, const std::vector<LayerTraffic>& layers) {
+  Plan plan;
+  read_fields(json, place, [&](Fields& fields) { read_top(fields, plan); });
+  if (plan.logical_shards < plan.workers)
+    fail_at(place.at("logical_shards"),
+            text("expected at least \"workers\" (", plan.workers, "), got ", plan.logical_shards));
+  match_layers(plan, layers, place);
+  ChunkChecker(plan, place).check();
+  complete(plan);
+  return plan;
+}
+
+}  // namespace poseidon::comm

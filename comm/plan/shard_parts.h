@@ -1,0 +1,51 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "comm/wire/wire.h"
+
+/// The fixed tree of additions over the logical shards: a range is the sum of its first part, of
+/// the largest power of two below its length, and of the rest. Whoever holds which shards, all sums
+/// follow it, so their bits are the same.
+namespace poseidon::comm {
+
+/// Length of the left child of a range of `count` > 1 shards.
+inline uint32_t left_count(uint32_t count) { return std::bit_floor(count - 1); }
+
+/// The logical shards of worker `rank`: as equal as can be, larger ones first.
+Part shards_of_worker(uint32_t shards, uint32_t workers, uint32_t rank);
+
+/// The largest nodes of the tree over `shards` that lie within `range`, in order: what a worker
+/// that holds `range` can sum by itself.
+std::vector<Part> parts_within(uint32_t shards, Part range);
+
+/// The tree above the parts of all workers: what a server adds.
+class PartTree {
+ public:
+  PartTree(uint32_t shards, uint32_t workers);
+
+  struct Node {
+    Part part;
+    int32_t parent = -1, sibling = -1;
+    bool operator==(const Node&) const = default;
+  };
+  /// Leaves are the workers' parts in order of shards; the root is last.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  size_t leaves() const { return leaves_; }
+  /// The leaf of a part, or -1.
+  int32_t leaf_of(Part part) const;
+  /// The worker that contributes a leaf.
+  uint32_t worker_of(size_t leaf) const { return worker_of_leaf_[leaf]; }
+
+ private:
+  int32_t add_inner(Part part);
+
+  std::vector<Node> nodes_;
+  size_t leaves_ = 0;
+  std::vector<uint32_t> worker_of_leaf_;
+  std::vector<int32_t> leaf_by_first_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,33 @@
+#include "comm/wire/identity.h"
+
+#include "core/error.h"
+#include "core/secret.h"
+
+namespace poseidon::comm {
+
+JobId make_job_id() {
+  JobId id;
+  fill_with_random_bytes(id);
+  return id;
+}
+
+std::string name_of(const PeerIdentity& node) {
+  if (node.rank >= 0) return name_of(NodeId{node.role, static_cast<uint16_t>(node.rank)});
+  return text("a ", node.role == Role::kServer ? "server" : "worker", " without a rank");
+}
+
+std::string mismatch(const PeerIdentity& caller, NodeId called, const PeerIdentity& callee) {
+  if (callee.role != called.role || callee.rank != called.rank)
+    return text(name_of(called), " was called, this is ", name_of(callee));
+  if (caller.role == Role::kCoordinator) return "a coordinator calls nobody";
+  if (called.role == Role::kCoordinator) return "";  // that is how a node joins a job
+  if (caller.rank < 0) return name_of(caller) + " calls nobody but the coordinator";
+  if (caller.job != callee.job)
+    return text(name_of(caller), " is of another job than ", name_of(callee));
+  if (caller.view != callee.view)
+    return text(name_of(caller), " is of view ", caller.view, ", ", name_of(callee), " of view ",
+                callee.view);
+  return "";
+}
+
+}  // namespace poseidon::comm

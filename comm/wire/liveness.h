@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// Bounds of a job's timeout, in seconds: threads on a busy machine get their
+/// turn late, and a shorter silence is no sign of anything.
+inline constexpr double kLeastTimeoutSeconds = 0.5, kMostTimeoutSeconds = 1e6;
+
+/// Who has been heard of when. Every node beats on every connection four times in `timeout`; who is
+/// silent for `timeout` is dead.
+class Liveness {
+ public:
+  explicit Liveness(Time timeout) : timeout_(timeout) {}
+
+  void add(ConnectionId connection, Time now) { heard_[connection] = now; }
+  void remove(ConnectionId connection) { heard_.erase(connection); }
+  void heard(ConnectionId connection, Time now) {
+    const auto found = heard_.find(connection);
+    if (found != heard_.end()) found->second = now;
+  }
+  /// Beats at the next wake: the others may have been counting by this timeout all along, which may
+  /// be much shorter than what this node has gone by.
+  void set_timeout(Time timeout) {
+    timeout_ = timeout;
+    next_beat_ = Time{0};
+  }
+  Time timeout() const { return timeout_; }
+
+  /// Sends beats that are due, asks for the next wake, and returns who has been silent for too
+  /// long.
+  std::vector<ConnectionId> wake(Transport& transport) {
+    const Time now = transport.now();
+    // Whoever sleeps through wakes of its own (a stopped process, a suspended machine) has not
+    // listened either, and must not take its own absence for that of the others.
+    if (last_wake_ && now - *last_wake_ > timeout_ / 2)
+      for (auto& [connection, when] : heard_) when = now;
+    last_wake_ = now;
+    transport.wake_at(now + timeout_ / 20);
+    beat(transport, now);
+    std::vector<ConnectionId> silent;
+    for (const auto& [connection, when] : heard_)
+      if (now - when >= timeout_) silent.push_back(connection);
+    return silent;
+  }
+
+ private:
+  void beat(Transport& transport, Time now) {
+    if (now < next_beat_) return;
+    next_beat_ = now + timeout_ / 4;
+    for (const auto& [connection, when] : heard_)
+      transport.send(connection, {.kind = FrameKind::kHeartbeat}, {}, kUrgent);
+  }
+
+  Time timeout_;
+  Time next_beat_{0};
+  std::optional<Time> last_wake_;
+  std::map<ConnectionId, Time> heard_;
+};
+
+}  // namespace poseidon::comm

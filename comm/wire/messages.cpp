@@ -1,0 +1,175 @@
+#include "comm/wire/messages.h"
+
+#include "comm/wire/liveness.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
+const std::vector<std::string> kKinds{"peer", "stall", "drift", "error", "left"};
+constexpr Range kRanks{.minimum = -1, .maximum = 65535};
+constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
+
+void describe_facts(Fields& fields, std::vector<Fact>& facts) {
+  fields.objects(
+      "facts", facts.size(), [&](size_t size) { facts.resize(size); },
+      [&](Fields& f, size_t i) {
+        f.text("name", facts[i].name, "of what", Presence::kRequired);
+        f.text("value", facts[i].value, "as it is here", Presence::kRequired);
+      },
+      "what must be the same on all nodes", Presence::kRequired);
+}
+
+void describe_members(Fields& fields, int64_t& view, std::vector<RosterEntry>& roster) {
+  fields.integer("view", view, between(1, 4e9), "of the membership", Presence::kRequired);
+  fields.objects(
+      "roster", roster.size(), [&](size_t size) { roster.resize(size); },
+      [&](Fields& f, size_t i) {
+        f.option("role", roster[i].role, kRoles, "of a node", Presence::kRequired);
+        f.integer("rank", roster[i].rank, between(0, 65535), "of it", Presence::kRequired);
+        f.text("address", roster[i].address, "host:port", Presence::kRequired);
+      },
+      "all nodes of the job", Presence::kRequired);
+}
+
+void describe_step(Fields& fields, int64_t& step) {
+  fields.integer("step", step, kSteps, "number of steps done", Presence::kRequired);
+}
+
+void describe_loss(Fields& fields, Loss& loss) {
+  fields.option("kind", loss.kind, kKinds, "what happened", Presence::kRequired);
+  fields.option("role", loss.who.role, kRoles, "of the node in question", Presence::kRequired);
+  int64_t rank = loss.who.rank;
+  fields.integer("rank", rank, between(0, 65535), "of the node in question", Presence::kRequired);
+  loss.who.rank = static_cast<uint16_t>(rank);
+  fields.text("address", loss.address, "of the node in question");
+  fields.text("why", loss.why, "in words", Presence::kRequired);
+  fields.integer("step", loss.step, kSteps, "that was under way, from 1; 0: before the first");
+  fields.text("awaited", loss.awaited, "who waited for what");
+}
+
+template <class... Messages>
+bool is_one_of(const std::string& type) {
+  return ((type == Messages::kType) || ...);
+}
+
+bool is_known(const std::string& type) {
+  return is_one_of<Join, Welcome, Refused, Prepared, Measure, Met, Probe, Measured, Planned, Ready,
+                   Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Stopped,
+                   Save, Saved, CannotSave, Finished, Conclude, Dismissed>(type);
+}
+
+}  // namespace
+
+void Join::describe(Fields& fields) {
+  fields.option("role", role, kRoles, "that it wants", Presence::kRequired);
+  fields.integer("wanted_rank", wanted_rank, kRanks, "-1: any");
+  fields.text("address", address, "where the other nodes reach it", Presence::kRequired);
+  describe_facts(fields, facts);
+}
+
+void Welcome::describe(Fields& fields) {
+  fields.integer("rank", rank, between(0, 65535), "within the role", Presence::kRequired);
+  fields.number("timeout_s", timeout_s, between(kLeastTimeoutSeconds, kMostTimeoutSeconds),
+                "silence that is death", Presence::kRequired);
+  fields.raw("job", job, "for the trainer", Presence::kRequired);
+}
+
+void Refused::describe(Fields& fields) { fields.text("why", why, "in words", Presence::kRequired); }
+
+void Prepared::describe(Fields& fields) { describe_facts(fields, facts); }
+
+void Measure::describe(Fields& fields) {
+  describe_members(fields, view, roster);
+  fields.integer("to", to, between(0, 65535), "worker that it sends to", Presence::kRequired);
+  fields.integer("from", from, between(0, 65535), "worker that it hears from", Presence::kRequired);
+}
+
+void Measured::describe(Fields& fields) {
+  fields.number("mbps", mbps, kPositive, "10^6 bits a second that came in", Presence::kRequired);
+}
+
+void Planned::describe(Fields& fields) {
+  describe_members(fields, view, roster);
+  fields.raw("plan", plan, "the sync plan", Presence::kRequired);
+}
+
+void Ready::describe(Fields& fields) {
+  fields.integers("digest", digest, at_least(0), "by tensor", Presence::kRequired);
+}
+
+void Start::describe(Fields& fields) {
+  fields.integer("first_step", first_step, kSteps, "counted from 0", Presence::kRequired);
+}
+
+void Note::describe(Fields& fields) {
+  fields.text("about", about, "of what it tells", Presence::kRequired);
+  describe_step(fields, step);
+  fields.raw("content", content, "for the trainer", Presence::kRequired);
+}
+
+void Progress::describe(Fields& fields) {
+  fields.text("doing", doing, "what it computes", Presence::kRequired);
+  fields.integer("done", done, at_least(0), "parts of it");
+  fields.integer("of", of, at_least(0), "all parts; 0: not counted");
+  fields.text("unit", unit, "what the parts are");
+  fields.boolean("waits", waits, "for others");
+}
+
+void Digest::describe(Fields& fields) {
+  describe_step(fields, step);
+  fields.integers("values", values, at_least(0), "CRC-32C by tensor", Presence::kRequired);
+}
+
+void HaltOffer::describe(Fields& fields) { describe_step(fields, step); }
+void Halt::describe(Fields& fields) { describe_step(fields, step); }
+void Lost::describe(Fields& fields) { describe_loss(fields, loss); }
+void Failed::describe(Fields& fields) { describe_loss(fields, loss); }
+void Stopped::describe(Fields& fields) { describe_step(fields, step); }
+void Save::describe(Fields& fields) { describe_step(fields, step); }
+void Saved::describe(Fields& fields) { describe_step(fields, step); }
+void CannotSave::describe(Fields& fields) {
+  fields.text("why", why, "in words", Presence::kRequired);
+}
+void Finished::describe(Fields& fields) { describe_step(fields, step); }
+
+namespace {
+
+/// An error of the training loop begins with the step, which is said already.
+std::string without_step(const std::string& why, int64_t step) {
+  const std::string known = text("step ", step, ": ");
+  return why.starts_with(known) ? why.substr(known.size()) : why;
+}
+
+}  // namespace
+
+std::string Loss::message() const {
+  const std::string node = name_of(who) + (address.empty() ? "" : " (" + address + ")");
+  const std::string when = step == 0 ? " before the first step" : text(" in step ", step);
+  const std::string waiting = awaited.empty() ? "" : "; " + awaited;
+  switch (kind) {
+    case Kind::kPeer: return node + " was lost" + when + ": " + why + waiting;
+    case Kind::kStall: return node + " made no progress" + when + ": " + why + waiting;
+    case Kind::kDrift:
+      return (who.role == Role::kCoordinator ? "the workers have drifted apart"
+                                             : node + " has drifted from the others") +
+             when + ": " + why;
+    case Kind::kError: return node + " failed" + when + ": " + without_step(why, step);
+    case Kind::kLeft: return node + " left" + when + ": " + why;
+  }
+  return why;
+}
+
+ControlMessage::ControlMessage(std::span<const std::byte> body) {
+  json_ =
+      parse_json({reinterpret_cast<const char*>(body.data()), body.size()}, "a control message");
+  if (!json_.is_object() || !json_.contains("type") || !json_["type"].is_string())
+    throw ConfigError("a control message is no object with a \"type\"");
+  type_ = json_["type"].get<std::string>();
+  if (!is_known(type_)) throw ConfigError("a control message of the unknown type " + shown(type_));
+  json_.erase("type");
+}
+
+}  // namespace poseidon::comm

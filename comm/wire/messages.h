@@ -1,0 +1,270 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/wire/node.h"
+#include "core/fields.h"
+#include "core/json.h"
+
+/// What nodes say to each other besides numbers: the bodies of control frames, one JSON object
+/// each, whose "type" names the message. docs/wire-format.md tells when each is sent.
+namespace poseidon::comm {
+
+/// A value that must be the same on all workers: {"threads", "2"}.
+struct Fact {
+  std::string name, value;
+  bool operator==(const Fact&) const = default;
+};
+
+/// Member to coordinator: asks to take part.
+struct Join {
+  static constexpr const char* kType = "join";
+  Role role = Role::kWorker;
+  int64_t wanted_rank = -1;  ///< -1: any
+  std::string address;       ///< "host:port" where the other nodes reach it
+  std::vector<Fact> facts;   ///< must equal the coordinator's
+  void describe(Fields& fields);
+};
+
+/// Coordinator to member: it takes part. The job is the trainer's affair.
+struct Welcome {
+  static constexpr const char* kType = "welcome";
+  int64_t rank = 0;
+  double timeout_s = 10;
+  Json job = Json::object();
+  void describe(Fields& fields);
+};
+
+/// Coordinator to member: it does not.
+struct Refused {
+  static constexpr const char* kType = "refused";
+  std::string why;
+  void describe(Fields& fields);
+};
+
+/// Member to coordinator: data and network are open; what follows from them.
+struct Prepared {
+  static constexpr const char* kType = "prepared";
+  std::vector<Fact> facts;
+  void describe(Fields& fields);
+};
+
+/// One node of the job, as all know it.
+struct RosterEntry {
+  Role role = Role::kWorker;
+  int64_t rank = 0;
+  std::string address;
+};
+
+/// Coordinator to worker: meet those with whom to measure the link, as one of all workers at once
+/// (comm/membership/link_probe.h).
+struct Measure {
+  static constexpr const char* kType = "measure";
+  int64_t view = 1;
+  std::vector<RosterEntry> roster;
+  int64_t to = 0, from = 0;  ///< ranks of workers
+  void describe(Fields& fields);
+};
+
+/// Worker to coordinator: connected to those whom it is to measure with. Coordinator to worker: all
+/// are, so begin.
+struct Met {
+  static constexpr const char* kType = "met";
+  void describe(Fields&) {}
+};
+struct Probe {
+  static constexpr const char* kType = "probe";
+  void describe(Fields&) {}
+};
+
+/// Worker to coordinator: what came in, 10^6 bits a second.
+struct Measured {
+  static constexpr const char* kType = "measured";
+  double mbps = 0;
+  void describe(Fields& fields);
+};
+
+/// Coordinator to member: the plan, and where everybody is.
+struct Planned {
+  static constexpr const char* kType = "planned";
+  int64_t view = 1;
+  std::vector<RosterEntry> roster;
+  Json plan = Json::object();
+  void describe(Fields& fields);
+};
+
+/// Member to coordinator: connected to its peers, first values in place.
+struct Ready {
+  static constexpr const char* kType = "ready";
+  std::vector<int64_t> digest;  ///< by tensor; of a server: empty
+  void describe(Fields& fields);
+};
+
+/// Coordinator to member: all are ready.
+struct Start {
+  static constexpr const char* kType = "start";
+  int64_t first_step = 0;
+  void describe(Fields& fields);
+};
+
+/// Member to coordinator and back: the trainer's own words (losses, tests, traffic).
+struct Note {
+  static constexpr const char* kType = "note";
+  std::string about;
+  int64_t step = 0;  ///< steps done
+  Json content = Json::object();
+  void describe(Fields& fields);
+};
+
+/// Worker to coordinator: what its computing thread does, told about once a second by that thread
+/// alone, and when it turns to something else. Beats say that a process lives, this that it works.
+struct Progress {
+  static constexpr const char* kType = "progress";
+  std::string doing;         ///< "testing"
+  int64_t done = 0, of = 0;  ///< "120 of 500"; of 0: not counted
+  std::string unit;          ///< "batches"
+  bool waits = false;        ///< for others, so it is not to be waited for
+  void describe(Fields& fields);
+};
+
+/// Worker to coordinator: checksums of its parameters and optimizer state after `step` steps.
+struct Digest {
+  static constexpr const char* kType = "digest";
+  int64_t step = 0;
+  std::vector<int64_t> values;  ///< CRC-32C by tensor
+  void describe(Fields& fields);
+};
+
+/// Coordinator to worker: how far must you go? Worker: I will not go beyond `step` until told.
+/// Coordinator: end after `step` steps.
+struct HaltQuery {
+  static constexpr const char* kType = "halt_query";
+  void describe(Fields&) {}
+};
+struct HaltOffer {
+  static constexpr const char* kType = "halt_offer";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+struct Halt {
+  static constexpr const char* kType = "halt";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+
+/// Why a job ends before its time.
+struct Loss {
+  enum class Kind : uint8_t {
+    kPeer,   ///< a node is gone: broken connection, silence, a frame against the protocol
+    kStall,  ///< a node answers but makes no progress
+    kDrift,  ///< replicas differ; `who` is the coordinator where nobody knows which is right
+    kError,  ///< a node met an error of its own: a loss that is not finite, a disk that is full
+    kLeft,   ///< a node was asked to end
+  };
+  Kind kind = Kind::kPeer;
+  NodeId who;
+  std::string address;
+  std::string why;
+  int64_t step = 0;     ///< that was under way, counted from 1; 0: before the first
+  std::string awaited;  ///< "worker 1 awaited the sum of \"conv1\" of step 12 from it", or ""
+
+  /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
+  std::string message() const;
+  bool operator==(const Loss&) const = default;
+};
+
+/// Member to coordinator: it has lost a peer, or has an error of its own.
+struct Lost {
+  static constexpr const char* kType = "lost";
+  Loss loss;
+  void describe(Fields& fields);
+};
+
+/// Coordinator to member: the job has failed; end it.
+struct Failed {
+  static constexpr const char* kType = "failed";
+  Loss loss;
+  void describe(Fields& fields);
+};
+
+/// Worker to coordinator: it computes no more, and has this many complete steps.
+struct Stopped {
+  static constexpr const char* kType = "stopped";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+
+/// Coordinator to worker: send the checkpoint of your last complete step.
+struct Save {
+  static constexpr const char* kType = "save";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+
+/// Worker to coordinator: all tensors of it have been sent before this. Member to coordinator: its
+/// part in the job is done.
+struct Saved {
+  static constexpr const char* kType = "saved";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+/// Worker to coordinator: it cannot send that checkpoint; another worker may.
+struct CannotSave {
+  static constexpr const char* kType = "cannot_save";
+  std::string why;
+  void describe(Fields& fields);
+};
+struct Finished {
+  static constexpr const char* kType = "finished";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+
+/// Coordinator to server: all workers are done; tell what you have to tell, and that you are done.
+struct Conclude {
+  static constexpr const char* kType = "conclude";
+  void describe(Fields&) {}
+};
+
+/// Coordinator to member: the job is over for everybody.
+struct Dismissed {
+  static constexpr const char* kType = "dismissed";
+  void describe(Fields&) {}
+};
+
+/// The body of a control frame.
+template <class Message>
+std::string encode_message(Message message) {
+  Json json = write_fields([&](Fields& fields) { message.describe(fields); });
+  json["type"] = Message::kType;
+  return json.dump();
+}
+
+/// A control frame's body that was read.
+class ControlMessage {
+ public:
+  /// Throws ConfigError for what is no message.
+  explicit ControlMessage(std::span<const std::byte> body);
+
+  template <class Message>
+  bool is() const {
+    return type_ == Message::kType;
+  }
+  /// Throws ConfigError for keys that are missing, unknown or of the wrong type.
+  template <class Message>
+  Message as() const {
+    Message message;
+    read_fields(json_, {"a \"" + type_ + "\" message", ""},
+                [&](Fields& fields) { message.describe(fields); });
+    return message;
+  }
+  const std::string& type() const { return type_; }
+
+ private:
+  std::string type_;
+  Json json_;
+};
+
+}  // namespace poseidon::comm

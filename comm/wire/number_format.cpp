@@ -1,0 +1,33 @@
+#include "comm/wire/number_format.h"
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+void to_wire(WireNumber number, std::span<const float> values, std::byte* wire) {
+  if (number == WireNumber::kFp32) {
+    std::memcpy(wire, values.data(), values.size_bytes());
+    return;
+  }
+  auto* out = reinterpret_cast<uint16_t*>(wire);
+  for (size_t i = 0; i < values.size(); ++i) out[i] = to_bf16(values[i]);
+}
+
+void from_wire(WireNumber number, const std::byte* wire, std::span<float> values) {
+  if (number == WireNumber::kFp32) {
+    std::memcpy(values.data(), wire, values.size_bytes());
+    return;
+  }
+  const auto* in = reinterpret_cast<const uint16_t*>(wire);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(in[i]);
+}
+
+void add_into(std::span<float> sum, std::span<const float> values) {
+  check(sum.size() == values.size(), "only tensors of one size are added");
+  float* __restrict target = sum.data();
+  const float* __restrict source = values.data();
+  const size_t count = sum.size();
+  for (size_t i = 0; i < count; ++i) target[i] += source[i];
+}
+
+}  // namespace poseidon::comm

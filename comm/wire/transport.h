@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "comm/wire/identity.h"
+#include "comm/wire/wire.h"
+
+/// The seam between the protocol, which is free of I/O, and what drives it: sockets (comm/asio) or
+/// a simulated network (comm/simulation). A Machine is told what happened and asks its Transport to
+/// act; both live in one thread, and neither calls into the other from within such a request
+/// (a Transport never calls its machine before the request has returned).
+namespace poseidon::comm {
+
+/// Time since an epoch of the driver's own.
+using Time = std::chrono::nanoseconds;
+
+/// One connection of this process, never used twice.
+using ConnectionId = uint32_t;
+
+/// Memory to be sent. It must stay as it is until the driver lets go of `owner`, in any thread;
+/// without an owner, until the machine knows by the protocol that it has arrived.
+struct Payload {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, each in its own time
+};
+
+/// Smaller is sooner, where there is a link to share; equals keep their order.
+using Priority = uint32_t;
+inline constexpr Priority kUrgent = 0;  ///< control frames
+/// Of a bulk frame: by the place of its layer in the forward pass.
+inline constexpr Priority bulk_priority(uint32_t forward_place) { return 1 + forward_place; }
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual Time now() const = 0;
+  /// As whom connections are accepted from now on.
+  virtual void present_as(const PeerIdentity& self) = 0;
+  /// Begins to connect to "host:port" as `self`. Machine::opened follows when `called` has answered
+  /// there, of the same job and view (or the coordinator), else Machine::closed.
+  virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
+                               NodeId called) = 0;
+  /// Sends one frame. header.length and header.body_seal are filled in from the payload; a payload
+  /// without bytes but with header.length > 0 stands for that many (simulated planning runs).
+  /// Frames of a connection that is closed are dropped.
+  virtual void send(ConnectionId to, const FrameHeader& header, Payload payload,
+                    Priority priority) = 0;
+  /// Forgets the bulk frames that wait to be sent over a connection.
+  virtual void drop_bulk(ConnectionId) {}
+  /// Ends a connection after the urgent frames that wait have been sent, or `linger` has passed; it
+  /// is not followed by Machine::closed.
+  virtual void close(ConnectionId connection) = 0;
+  /// Asks for Machine::wake at `when`, once; the earliest request counts.
+  virtual void wake_at(Time when) = 0;
+};
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  /// Why somebody who calls, and is of this job and view, is not let in; "" when it is. Asked
+  /// before it has proved who it is.
+  virtual std::string refusal(const PeerIdentity& caller) const {
+    static_cast<void>(caller);
+    return "";
+  }
+  /// A connection is authenticated; by connect() or accepted from outside.
+  virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
+  /// Where the body of a bulk frame shall go, header.length bytes; empty: it is read and dropped,
+  /// and received() is not called. The memory must stay until received() or closed().
+  virtual std::span<std::byte> place(ConnectionId from, const FrameHeader& header) = 0;
+  /// A whole frame. A bulk body lies where place() said; another one is valid during the call.
+  virtual void received(ConnectionId from, const FrameHeader& header,
+                        std::span<const std::byte> body) = 0;
+  /// Some bytes have come, of a body a slice: the peer is alive. At most every few milliseconds.
+  virtual void heard(ConnectionId from) = 0;
+  /// A connection broke, or could not be made: "refused", "reset by peer", "a frame's checksum
+  /// ...".
+  virtual void closed(ConnectionId connection, const std::string& why) = 0;
+  virtual void wake() = 0;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,111 @@
+#include "trainer/coordinator/cluster_report.h"
+#include "trainer/plan/sync_plan.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// What one worker tells ahead of another is kept, so it has an end: far more than a link that
+/// stands still until it counts as lost holds back.
+constexpr size_t kMostGathered = 1 << 20;
+
+}  // namespace
+
+ClusterReport::ClusterReport(const comm::Plan& plan, const std::filesystem::path& folder,
+                             const Metrics::Options& metrics, Console& console)
+    : plan_(plan),
+      metrics_(folder, metrics, console),
+      times_(workers(), plan.layers.size()),
+      told_(workers(), metrics.steps_done),
+      bytes_of_layer_(plan.layers.size()) {}
+
+template <class Part>
+Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step) {
+  if (all.size() >= kMostGathered)
+    throw ConfigError(text("some workers are ", kMostGathered, " notes ahead of others"));
+  return all.try_emplace(step, workers()).first->second;
+}
+
+bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& note,
+                              int64_t last_step) {
+  if (step != told_[worker] + 1 || step > last_step)
+    throw ConfigError(text("worker ", worker, " tells of step ", step, ", expected ",
+                           told_[worker] + 1, " of ", last_step));
+  told_[worker] = step;
+  WorkerStep part = worker_step(note, step, worker, plan_);
+  times_.add(worker, part.report);
+  auto& gathered = gathered_of(steps_, step);
+  if (!gathered.add(worker, std::move(part))) return false;
+  std::vector<WorkerStep> parts;
+  for (const auto& each : gathered.parts()) parts.push_back(*each);
+  steps_.erase(step);
+  last_report_ = join_steps(parts, plan_);
+  metrics_.trained(last_report_, step == last_step);
+  return true;
+}
+
+void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& note) {
+  auto& gathered = gathered_of(tests_, step);
+  if (!gathered.add(worker, note.sums)) return;
+  TestSums sums;
+  for (const auto& each : gathered.parts()) sums += *each;
+  tests_.erase(step);
+  last_test_ = sums.mean();
+  tested_step_ = step;
+  metrics_.tested(step, *last_test_);
+}
+
+void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {
+  if (note.layers.size() != bytes_of_layer_.size())
+    throw ConfigError(text(comm::name_of(node), " tells of the bytes of ", note.layers.size(),
+                           " layers, expected ", bytes_of_layer_.size()));
+  if (!heard_.insert(node).second) return;
+  for (size_t i = 0; i < note.layers.size(); ++i) {
+    bytes_of_layer_[i].sent += static_cast<int64_t>(note.layers[i].sent);
+    bytes_of_layer_[i].received += static_cast<int64_t>(note.layers[i].received);
+  }
+}
+
+Json ClusterReport::traffic(int64_t steps) const {
+  Json traffic = traffic_json(plan_, steps, bytes_of_layer_);
+  Json unheard = Json::array();
+  for (const auto& [role, count] :
+       {std::pair(comm::Role::kWorker, plan_.workers), {comm::Role::kServer, plan_.servers}})
+    for (int64_t rank = 0; rank < count; ++rank)
+      if (const comm::NodeId node{role, static_cast<uint16_t>(rank)}; !heard_.contains(node))
+        unheard.push_back(comm::name_of(node));
+  if (!unheard.empty()) traffic["unheard"] = std::move(unheard);
+  return traffic;
+}
+
+Json ClusterReport::summary(const Json& traffic) const {
+  const auto nodes = static_cast<double>(comm::layout_of(plan_).nodes());
+  const bool trained = last_report_.step > 0;
+  return {{"train_loss", trained ? Json(last_report_.loss) : Json()},
+          {"test_top1", last_test_ ? Json(last_test_->top1) : Json()},
+          {"test_top5", last_test_ ? Json(last_test_->top5) : Json()},
+          {"test_loss", last_test_ ? Json(last_test_->loss) : Json()},
+          {"test_step", last_test_ ? Json(tested_step_) : Json()},
+          {"samples_per_second", metrics_.samples_per_second()},
+          {"bytes_sent", traffic["bytes_sent"].get<double>() / nodes},
+          {"bytes_received", traffic["bytes_received"].get<double>() / nodes},
+          {"time", times_.workers(plan_)},
+          {"layers", layers(traffic)}};
+}
+
+/// What each layer moved over all nodes and was waited for, beside what was planned.
+Json ClusterReport::layers(const Json& traffic) const {
+  Json layers = Json::array();
+  for (size_t i = 0; i < plan_.layers.size(); ++i) {
+    const Json& layer = traffic["layers"][i];
+    layers.push_back(
+        {{"name", layer["name"]},
+         {"scheme", layer["scheme"]},
+         {"bytes", layer["bytes_sent"].get<int64_t>() + layer["bytes_received"].get<int64_t>()},
+         {"planned_bytes", layer["planned_bytes"]},
+         {"sum_wait_s", times_.layer_wait_s(i)}});
+  }
+  return layers;
+}
+
+}  // namespace poseidon::trainer

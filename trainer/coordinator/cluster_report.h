@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "comm/plan/traffic.h"
+#include "core/json.h"
+#include "trainer/messages/step_message.h"
+#include "trainer/report/metrics.h"
+#include "trainer/step/evaluation.h"
+
+namespace poseidon::trainer {
+
+/// One thing of all workers, as it comes in.
+template <class Part>
+class Gathered {
+ public:
+  explicit Gathered(size_t workers) : parts_(workers) {}
+  /// Whether all are there now.
+  bool add(uint16_t worker, Part part) {
+    parts_[worker] = std::move(part);
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [](const std::optional<Part>& each) { return each.has_value(); });
+  }
+  const std::vector<std::optional<Part>>& parts() const { return parts_; }
+
+ private:
+  std::vector<std::optional<Part>> parts_;
+};
+
+/// What the members of a job tell of it, and what it comes to: metrics while it runs, tables at its
+/// end.
+class ClusterReport {
+ public:
+  /// `plan` must outlive it.
+  ClusterReport(const comm::Plan& plan, const std::filesystem::path& folder,
+                const Metrics::Options& metrics, Console& console);
+
+  // Notes of members. All throw ConfigError for what does not fit the plan or the run so far.
+  /// Whether all workers have told of this step now. `last_step`: of the run.
+  bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
+  void take_test(uint16_t worker, int64_t step, const TestNote& note);
+  void take_traffic(comm::NodeId node, const TrafficNote& note);
+
+  /// The last step that all workers have told of; 0: none.
+  int64_t last_step() const { return last_report_.step; }
+  /// traffic.json of a run of `steps` steps. Nodes that have not told, as after a loss, are listed
+  /// as "unheard".
+  Json traffic(int64_t steps) const;
+  /// The part of summary.json that follows from what was told; `traffic` as traffic() made it.
+  Json summary(const Json& traffic) const;
+
+ private:
+  template <class Part>
+  Gathered<Part>& gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step);
+  Json layers(const Json& traffic) const;
+  size_t workers() const { return static_cast<size_t>(plan_.workers); }
+
+  const comm::Plan& plan_;
+  Metrics metrics_;
+  TimeTable times_;
+  std::vector<int64_t> told_;  ///< by worker: the last step that it has told of
+  std::map<int64_t, Gathered<WorkerStep>> steps_;
+  std::map<int64_t, Gathered<TestSums>> tests_;
+  StepReport last_report_;
+  std::optional<TestResult> last_test_;
+  int64_t tested_step_ = 0;
+  std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
+  std::set<comm::NodeId> heard_;                 ///< whose bytes are in it
+};
+
+}  // namespace poseidon::trainer

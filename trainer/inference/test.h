@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/json.h"
+#include "trainer/job/job.h"
+#include "trainer/job/run_options.h"
+#include "trainer/report/console.h"
+
+namespace poseidon::trainer {
+
+/// Tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
+/// (`options.weights`): loss, accuracy, also by class, and which classes are confused.
+Json test(const Job& job, const RunOptions& options, Console& console);
+
+}  // namespace poseidon::trainer

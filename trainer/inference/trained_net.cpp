@@ -1,0 +1,76 @@
+#include "trainer/inference/trained_net.h"
+
+#include "core/error.h"
+#include "core/fields.h"
+#include "trainer/job/choices.h"
+#include "trainer/report/run_directory.h"
+#include "trainer/state/resume.h"
+#include "trainer/state/run_tensors.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The layer that the main loss reads: the heaviest one's, of equal ones the last one's.
+std::string score_layer(const net::Network& network) {
+  const net::Node* main = nullptr;
+  for (const net::Node& node : network.nodes())
+    if (node.definition->is_loss() &&
+        (main == nullptr || node.definition->loss_weight() >= main->definition->loss_weight()))
+      main = &node;
+  if (main == nullptr || main->inputs[0] == net::kNetworkInput)
+    throw ConfigError("network \"" + network.name() + "\": expected a layer before its loss");
+  return network.nodes()[static_cast<size_t>(main->inputs[0])].definition->name;
+}
+
+/// Classes of the data set, if it is there.
+std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
+  try {
+    if (!config.path.empty() && !fs::exists(config.path)) return {};
+    return data::open_dataset(config)->classes();
+  } catch (const std::runtime_error&) {
+    return {};  // names are an ornament: labels say the same
+  }
+}
+
+}  // namespace
+
+TrainedNet::TrainedNet(const Job& job, const RunOptions& options, Log& log)
+    : score_layer_(score_layer(*job.network)),
+      engine_(job, {.training = false, .choices = choices_of(job), .keep = {score_layer_}}, log),
+      weights_(options.weights) {
+  if (options.resume.empty() && options.weights.empty())
+    throw ConfigError("weights are missing: --resume RUN_DIR|FILE, or --weights FILE");
+  if (const auto checkpoint = resumed_checkpoint(job, options.resume, log)) {
+    weights_ = checkpoint->weights_file();
+    step_ = checkpoint->state().step;
+  }
+  net().initialize(static_cast<uint64_t>(job.config.train.seed));
+  report_match(weights_, load_weights(weights_, weights_of(net())), log);
+}
+
+std::vector<std::string> classes_of_run(const RunOptions& options) {
+  const fs::path run = run_directory_of(options.resume.empty() ? options.weights : options.resume);
+  const fs::path file = run / kClassesFile;
+  std::vector<std::string> names;
+  if (run.empty() || !fs::exists(file)) return names;
+  read_fields(read_json(file), {file.string(), ""}, [&](Fields& fields) {
+    fields.texts("classes", names, "names, in order of their labels", Presence::kRequired);
+  });
+  return names;
+}
+
+std::vector<std::string> class_names(const Job& job, const RunOptions& options) {
+  std::vector<std::string> names = classes_of_run(options);
+  if (names.empty()) names = classes_of_data(job.config.data.train);
+  if (names.empty() && job.config.data.has_test) names = classes_of_data(job.config.data.test);
+  return names;
+}
+
+std::string class_name(const std::vector<std::string>& names, size_t label) {
+  return label < names.size() ? names[label] : "class " + std::to_string(label);
+}
+
+}  // namespace poseidon::trainer

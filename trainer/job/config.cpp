@@ -1,0 +1,249 @@
+#include "trainer/job/config.h"
+
+#include <cmath>
+
+#include "comm/plan/plan.h"
+#include "comm/wire/liveness.h"
+#include "comm/wire/slices.h"
+#include "core/digest.h"
+#include "core/error.h"
+#include "net/network.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// A text that is one of `names`, kept as text.
+void named(Fields& fields, std::string_view key, std::string& value,
+           const std::vector<std::string>& names, std::string_view doc) {
+  const auto at = std::find(names.begin(), names.end(), value);
+  int index = static_cast<int>(at - names.begin());
+  fields.choice(key, index, names, doc);
+  value = names[static_cast<size_t>(index)];
+}
+
+void expect_one(const JsonPlace& place, bool first, bool second, const char* pair) {
+  if (first != second) return;
+  fail_at(place, text("expected exactly one of ", pair, ", got ", first ? "both" : "neither"));
+}
+
+void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
+  const JsonPlace data{file, "/data"}, cluster{file, "/cluster"};
+  const int64_t batch = config.global_batch(), shards = config.logical_shards();
+  if (shards < config.cluster.workers)
+    fail_at(cluster.at("logical_shards"),
+            text("expected at least \"workers\" (", config.cluster.workers, "), got ", shards));
+  if (use == JobUse::kRun && batch % shards != 0)
+    fail_at(data, text("expected a global batch that \"cluster.logical_shards\" (", shards,
+                       ") divides, got ", batch, " samples"));
+}
+
+}  // namespace
+
+void DataConfig::describe(Fields& fields) {
+  fields.object(
+      "train", [this](Fields& f) { train.describe(f); }, "what is trained on", Presence::kRequired);
+  fields.object(
+      "test", [this](Fields& f) { test.describe(f); },
+      "what is tested on, while training and at its end", Presence::kOptional, &has_test);
+  fields.integer("batch_per_worker", batch_per_worker, between(1, 1 << 24),
+                 "samples of one worker in a step; this or global_batch");
+  fields.integer("global_batch", global_batch, between(1, 1 << 24),
+                 "samples of all workers in a step");
+  fields.integer("loader_threads", loader_threads, between(1, 64),
+                 "threads that prepare batches; they change no result");
+}
+
+void TrainConfig::describe(Fields& fields) {
+  fields.integer("steps", steps, between(1, 1e12), "length of the job; this or epochs");
+  fields.number("epochs", epochs, {.minimum = 0, .maximum = 1e9, .above_minimum = true},
+                "length of the job in passes over the training set");
+  fields.integer("seed", seed, at_least(0), "of first values, order, augmentation and dropout");
+  fields.integer("test_every", test_every, at_least(0), "steps between tests; 0: at the end only");
+  fields.integer("checkpoint_every", checkpoint_every, at_least(0),
+                 "steps between checkpoints; 0: at the end only");
+  fields.integer("keep_checkpoints", keep_checkpoints, at_least(0),
+                 "checkpoints that stay: the newest so many, and the one with the best test "
+                 "accuracy; 0: all");
+  fields.integer("log_every", log_every, at_least(1), "steps between lines of metrics.jsonl");
+}
+
+void DeviceConfig::describe(Fields& fields) {
+  named(fields, "type", type, {"cpu", "cuda"}, "what computes");
+  fields.integer("threads", threads, between(0, 1024), "computing threads; 0: all cores");
+  named(fields, "precision", precision, {"fp32"}, "of the arithmetic");
+  fields.text("choices", choices,
+              "file of choices by layer, made by --tune, or a plan.json; \"\": a fixed rule");
+}
+
+void CommConfig::describe(Fields& fields) {
+  named(fields, "scheme", scheme, {"auto", "ps", "sfb"},
+        "how gradients are summed: chosen for each layer, parameter server, sufficient factors");
+  named(fields, "policy", policy, {"bytes", "time"}, "what \"auto\" makes small");
+  fields.text("plan", plan, "a plan.json that is taken as it is");
+  named(fields, "wire", wire, {"fp32", "bf16"},
+        "what gradients of weights and factors are sent as; biases, scales, shifts and running "
+        "statistics are always sent as fp32");
+  fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMostChunkBytes),
+                 "largest piece of a gradient that goes to one server");
+  fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
+                 "steps that sums are late: step t is computed with those of the steps up to t - 1 "
+                 "- staleness");
+  fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
+                "that a node sends, its worker and its server half each; 0: no limit");
+  fields.number("link_mbps", link_mbps, at_least(0),
+                "speed of a node's link, one direction, which policy \"time\" needs; 0: measured "
+                "when the workers have joined");
+  named(fields, "overlap", overlap, {"priority", "barrier", "none"},
+        "when sums are waited for: each layer's before its next forward pass, all at the end of a "
+        "step, or all and nothing is sent before the backward pass is through");
+}
+
+void ClusterConfig::describe(Fields& fields) {
+  fields.integer("workers", workers, between(1, 4096), "processes that compute");
+  fields.integer("servers", servers, between(0, 4096), "processes that add gradients");
+  fields.integer("logical_shards", logical_shards, between(0, 1 << 20),
+                 "parts of the global batch, summed by a fixed tree; 0: as many as workers; more: "
+                 "gradient accumulation");
+  fields.boolean("servers_apart", servers_apart, "servers have hosts of their own");
+  fields.number("timeout_s", timeout_s,
+                between(comm::kLeastTimeoutSeconds, comm::kMostTimeoutSeconds),
+                "silence after which a peer is lost; below 2, a busy machine or a full link may "
+                "already look like one");
+  fields.number("stall_timeout_s", stall_timeout_s, between(1, 1e8),
+                "time without a sign of progress after which the job fails");
+  fields.number("rejoin_s", rejoin_s, between(0, 86400),
+                "how long a worker that outlives its job's end by a loss keeps the last complete "
+                "step, for --resume to fetch");
+}
+
+void JobConfig::describe(Fields& fields) {
+  fields.text("name", name, "of the run; default: the name of the job file");
+  fields.text("network", network, "the network file, seen from this file's folder",
+              Presence::kRequired);
+  fields.object(
+      "data", [this](Fields& f) { data.describe(f); }, "samples", Presence::kRequired);
+  fields.object(
+      "optimizer", [this](Fields& f) { optimizer.describe(f); }, "how parameters follow gradients",
+      Presence::kRequired);
+  fields.object(
+      "train", [this](Fields& f) { train.describe(f); }, "how long, and what is done meanwhile",
+      Presence::kRequired);
+  fields.object(
+      "device", [this](Fields& f) { device.describe(f); }, "what computes");
+  fields.object(
+      "comm", [this](Fields& f) { comm.describe(f); }, "how workers exchange gradients");
+  fields.object(
+      "cluster", [this](Fields& f) { cluster.describe(f); }, "who takes part");
+}
+
+JobConfig read_job_config(const Json& json, const std::string& file, JobUse use) {
+  JobConfig config;
+  const JsonPlace top{file, ""};
+  read_fields(json, top, [&](Fields& fields) { config.describe(fields); });
+  expect_one(top.at("data"), config.data.batch_per_worker != 0, config.data.global_batch != 0,
+             "\"batch_per_worker\" and \"global_batch\"");
+  expect_one(top.at("train"), config.train.steps != 0, config.train.epochs > 0,
+             "\"steps\" and \"epochs\"");
+  if (config.name.find('/') != std::string::npos)
+    fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
+  check_batch(config, file, use);
+  if (config.comm.staleness > 0 && config.comm.overlap != "priority")
+    fail_at(top.at("comm").at("overlap"),
+            text("got \"", config.comm.overlap, "\", which waits for all sums of a step, but \"",
+                 "staleness\" is ", config.comm.staleness, "; expected \"priority\""));
+  return config;
+}
+
+void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
+  if (config.device.type != "cpu")
+    fail_at({file, "/device/type"},
+            "got \"" + config.device.type + "\", but this build computes on \"cpu\" only");
+}
+
+int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
+  if (train.steps != 0) return train.steps;
+  const double steps =
+      std::ceil(train.epochs * static_cast<double>(samples) / static_cast<double>(batch));
+  if (steps > 1e12) throw ConfigError("train.epochs: more steps than can be counted");
+  return static_cast<int64_t>(steps);
+}
+
+Json resolved(JobConfig config) {
+  Json json = write_fields([&](Fields& fields) { config.describe(fields); });
+  // 0 stands for "not given" and is not a value that a file may hold.
+  if (config.data.batch_per_worker == 0) json["data"].erase("batch_per_worker");
+  if (config.data.global_batch == 0) json["data"].erase("global_batch");
+  if (config.train.steps == 0) json["train"].erase("steps");
+  if (config.train.epochs <= 0) json["train"].erase("epochs");
+  return json;
+}
+
+Json decisive(const JobConfig& config, const Json& network) {
+  Json json = resolved(config);
+  json.erase("name");
+  // How many take part, and how their messages travel, decides nothing: the same sums by one tree.
+  // The plan decides which layer is summed how; it is kept beside this.
+  json["cluster"] = {{"logical_shards", config.logical_shards()}};
+  json["data"].erase("batch_per_worker");
+  json["data"]["global_batch"] = config.global_batch();
+  json["network"] = network;
+  for (const char* set : {"train", "test"}) {
+    if (!json["data"].contains(set)) continue;
+    Json& dataset = json["data"][set];
+    dataset.erase("path");
+    if (dataset.contains("transform")) dataset["transform"].erase("mean_image");
+  }
+  json["data"].erase("loader_threads");
+  json["train"].erase("keep_checkpoints");
+  json["device"].erase("threads");
+  json["device"].erase("choices");
+  for (const char* key :
+       {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps", "overlap"})
+    json["comm"].erase(key);
+  return json;
+}
+
+std::string config_hash(const Json& decisive_part) {
+  const std::string words = decisive_part.dump();
+  return sha256_hex(std::as_bytes(std::span(words)));
+}
+
+// ---- schemas
+
+namespace {
+
+constexpr const char* kDialect = "https://json-schema.org/draft/2020-12/schema";
+
+Json titled(const char* title, Json schema) {
+  Json out{{"$schema", kDialect}, {"title", title}};
+  out.update(schema);
+  return out;
+}
+
+/// Exactly one of two keys, whose default 0 means that they are not given.
+void exclusive(Json& object, const char* first, const char* second) {
+  for (const char* key : {first, second}) object["properties"][key].erase("default");
+  object["oneOf"] = Json::array(
+      {Json{{"required", Json::array({first})}}, Json{{"required", Json::array({second})}}});
+}
+
+}  // namespace
+
+Json job_schema() {
+  JobConfig config;
+  Json schema = schema_of([&](Fields& fields) { config.describe(fields); });
+  exclusive(schema["properties"]["data"], "batch_per_worker", "global_batch");
+  exclusive(schema["properties"]["train"], "steps", "epochs");
+  return titled("Poseidon job", std::move(schema));
+}
+
+Json network_schema() {
+  Json schema = schema_of(net::describe_network);
+  // A key that a layer must have may stand in "defaults" instead.
+  for (Json& branch : schema["properties"]["layers"]["items"]["oneOf"])
+    branch["required"] = Json::array({"type"});
+  return titled("Poseidon network", std::move(schema));
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,194 @@
+#include "trainer/job/job.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/opened_for_user.h"
+#include "trainer/job/overrides.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Replaces variables and makes paths absolute.
+class PathResolver {
+ public:
+  PathResolver(const JobSource& source, Log& log)
+      : source_(source), folder_(fs::absolute(source.file).parent_path()), log_(log) {}
+
+  /// `pointer` is the place in the job file.
+  void resolve(std::string& path, const char* pointer) const {
+    if (path.empty()) return;
+    const JsonPlace place{source_.file.string(), pointer};
+    try {
+      path = (folder_ / data::expand_variables(path, source_.lookup)).lexically_normal().string();
+    } catch (const ConfigError& error) {
+      complain(place, error.what());
+      return;
+    }
+    if (!fs::exists(path)) complain(place, "\"" + path + "\" does not exist");
+  }
+
+ private:
+  void complain(const JsonPlace& place, const std::string& message) const {
+    if (!source_.data_may_be_missing) fail_at(place, message);
+    log_.warning(text(place.file, ": ", place.pointer, ": ", message));
+  }
+
+  const JobSource& source_;
+  fs::path folder_;
+  Log& log_;
+};
+
+void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
+  const PathResolver resolver(source, log);
+  if (!source.data_is_elsewhere) {
+    resolver.resolve(config.data.train.path, "/data/train/path");
+    resolver.resolve(config.data.train.transform.mean_image, "/data/train/transform/mean_image");
+  }
+  if (config.data.has_test && !source.data_is_elsewhere) {
+    resolver.resolve(config.data.test.path, "/data/test/path");
+    resolver.resolve(config.data.test.transform.mean_image, "/data/test/transform/mean_image");
+  }
+  resolver.resolve(config.device.choices, "/device/choices");
+  resolver.resolve(config.comm.plan, "/comm/plan");
+}
+
+/// The network's path may hold variables too, but it must be there.
+fs::path network_path(const JobConfig& config, const JobSource& source) {
+  const JsonPlace place{source.file.string(), "/network"};
+  fs::path path;
+  try {
+    path = source.file.parent_path() / data::expand_variables(config.network, source.lookup);
+  } catch (const ConfigError& error) {
+    fail_at(place, error.what());
+  }
+  if (!fs::exists(path))
+    fail_at(place, "the network file \"" + path.string() + "\" does not exist");
+  return path;
+}
+
+}  // namespace
+
+Job load_job(const JobSource& source, Log& log) {
+  Job job{.file = source.file.string(), .config = {}, .network = nullptr};
+  Json json = read_json(source.file);
+  for (const std::string& key : apply_overrides(json, source.overrides, fs::current_path()))
+    log.info("--set changes the type: " + key + " of " + job.file + " is left out");
+  job.config = read_job_config(json, job.file, source.use);
+  if (job.config.name.empty()) job.config.name = source.file.stem().string();
+  if (source.use == JobUse::kRun) refuse_what_is_not_built(job.config, job.file);
+  Schedule(job.config.optimizer.schedule, 1, 1, 1, job.file + ": /optimizer/schedule");
+  resolve_paths(job.config, source, log);
+  const fs::path network_file = network_path(job.config, source);
+  job.network =
+      std::make_unique<net::Network>(network_file, std::max<int64_t>(1, job.config.shard_batch()));
+  job.config.network = fs::absolute(network_file).lexically_normal().string();
+  if (job.network->classes() == 0)
+    throw ConfigError(network_file.string() +
+                      ": /layers: a network that is trained needs a softmax_loss");
+  return job;
+}
+
+PreparedData open_data(const Job& job, DataPart part, Log& log) {
+  const bool train = part == DataPart::kTrain;
+  data::DatasetConfig config = train ? job.config.data.train : job.config.data.test;
+  if (!train && !config.has_transform) config.transform = job.config.data.train.transform;
+  const JsonPlace place{job.file, train ? "/data/train" : "/data/test"};
+  PreparedData prepared;
+  prepared.dataset = opened_for_user([&] { return data::open_dataset(config); });
+  const data::DatasetDescription& known = prepared.dataset->description();
+  const auto classes = static_cast<int64_t>(known.classes.size());
+  if (classes > job.network->classes())
+    fail_at(place, text(known.source, " has ", classes, " classes, but network \"",
+                        job.network->name(), "\" tells only ", job.network->classes(), " apart"));
+  if (classes < job.network->classes())
+    log.warning(text(place.file, ": ", place.pointer, ": ", known.source, " has ", classes,
+                     " classes, network \"", job.network->name(), "\" tells ",
+                     job.network->classes(), " apart"));
+  for (const std::string& remark : known.remarks)
+    log.warning(text(place.file, ": ", place.pointer, ": ", known.source, ": ", remark));
+  const Shape& input = job.network->input();
+  try {
+    prepared.transform = opened_for_user([&] {
+      return std::make_unique<data::Transform>(
+          config.transform, Shape{input.channels(), input.height(), input.width()},
+          train ? data::Phase::kTrain : data::Phase::kTest,
+          static_cast<uint64_t>(job.config.train.seed), known.shape);
+    });
+  } catch (const ConfigError& error) {
+    fail_at(place, text("for the input ", input.channels(), "x", input.height(), "x", input.width(),
+                        " of network \"", job.network->name(), "\": ", error.what()));
+  }
+  return prepared;
+}
+
+namespace {
+
+std::string class_text(const std::vector<std::string>& classes, size_t label) {
+  return label < classes.size() ? "\"" + classes[label] + "\"" : "no class";
+}
+
+/// Has the first sample made ready, as a run begins: what the transform refuses of it, it refuses
+/// of all. A sample that is damaged is not the job's mistake.
+void check_first_sample(const PreparedData& data, const JsonPlace& place) {
+  std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
+  const auto scratch = data::make_transform_scratch();
+  data::Sample sample;
+  try {
+    data.dataset->read(0, sample);
+    data.transform->apply(
+        sample, {}, [&] { return data.dataset->name(0); }, pixels, *scratch);
+  } catch (const data::CorruptSample&) {
+  } catch (const ConfigError& error) {
+    fail_at(place, error.what());
+  }
+}
+
+}  // namespace
+
+void refuse_other_classes(const JsonPlace& place, const std::string& source,
+                          const std::vector<std::string>& expected,
+                          const std::vector<std::string>& got) {
+  if (expected == got) return;
+  const auto first = std::ranges::mismatch(expected, got).in1 - expected.begin();
+  const auto label = static_cast<size_t>(first);
+  fail_at(place, text(source, ": expected the ", expected.size(),
+                      " classes of the training set, got ", got.size(), " classes; label ", label,
+                      " is ", class_text(expected, label), " there and ", class_text(got, label),
+                      " here (a set is packed by another's list with --classes-from)"));
+}
+
+PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log) {
+  if (!job.config.data.has_test) return {};
+  PreparedData test = open_data(job, DataPart::kTest, log);
+  refuse_other_classes({job.file, "/data/test"}, test.dataset->description().source,
+                       train.dataset->classes(), test.dataset->classes());
+  return test;
+}
+
+size_t check_data(const Job& job, Log& log) {
+  const data::DatasetConfig& train = job.config.data.train;
+  const data::DatasetConfig& test = job.config.data.test;
+  const auto there = [](const std::string& path) { return path.empty() || fs::exists(path); };
+  const bool prepared = there(train.transform.mean_image);
+  const bool test_there =
+      job.config.data.has_test && there(test.path) && there(test.transform.mean_image);
+  if (!prepared) return 0;
+  PreparedData trained;
+  size_t bytes = 0;
+  if (there(train.path)) {
+    trained = open_data(job, DataPart::kTrain, log);
+    check_first_sample(trained, {job.file, "/data/train"});
+    bytes += trained.dataset->memory_bytes();
+  }
+  if (!test_there) return bytes;
+  const PreparedData tested = trained.dataset != nullptr ? open_test_data(job, trained, log)
+                                                         : open_data(job, DataPart::kTest, log);
+  check_first_sample(tested, {job.file, "/data/test"});
+  return bytes + tested.dataset->memory_bytes();
+}
+
+}  // namespace poseidon::trainer

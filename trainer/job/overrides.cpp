@@ -1,0 +1,176 @@
+#include "trainer/job/overrides.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <set>
+
+#include "core/error.h"
+#include "trainer/job/config.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+struct Assignment {
+  std::string word;               ///< as it was typed
+  std::vector<std::string> path;  ///< its keys
+  Json value;
+};
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> keys;
+  for (size_t start = 0; start <= path.size();) {
+    const size_t end = std::min(path.find('.', start), path.size());
+    keys.push_back(path.substr(start, end - start));
+    start = end + 1;
+  }
+  return keys;
+}
+
+Json value_of(const std::string& typed) {
+  Json value = Json::parse(typed, nullptr, false);
+  return value.is_discarded() ? Json(typed) : value;
+}
+
+Assignment parse(const std::string& word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw ConfigError("--set " + word + ": expected PATH=VALUE, as in optimizer.momentum=0.9");
+  Assignment assignment{word, split(word.substr(0, equals)), value_of(word.substr(equals + 1))};
+  for (const std::string& key : assignment.path)
+    if (key.empty()) throw ConfigError("--set " + word + ": a key is empty");
+  return assignment;
+}
+
+/// The object that holds the last key of `path`; made on the way where it is missing.
+Json& holder_of(Json& job, const Assignment& assignment) {
+  Json* at = &job;
+  std::string path;
+  for (const std::string& key : std::span(assignment.path).first(assignment.path.size() - 1)) {
+    path += (path.empty() ? "" : ".") + key;
+    at = &(*at)[key];
+    if (at->is_null()) *at = Json::object();
+    if (!at->is_object())
+      throw ConfigError("--set " + assignment.word + ": " + path + " is " + shown(*at) +
+                        ", which has no keys");
+  }
+  return *at;
+}
+
+void remove_partner(Json& holder, const std::string& path) {
+  static const std::vector<std::array<std::string, 3>> kPairs{
+      {"data", "batch_per_worker", "global_batch"}, {"train", "steps", "epochs"}};
+  for (const auto& [object, first, second] : kPairs) {
+    if (path == object + "." + first) holder.erase(second);
+    if (path == object + "." + second) holder.erase(first);
+  }
+}
+
+const std::set<std::string> kPaths{"network",
+                                   "data.train.path",
+                                   "data.test.path",
+                                   "data.train.transform.mean_image",
+                                   "data.test.transform.mean_image",
+                                   "device.choices",
+                                   "comm.plan"};
+
+std::string joined(const std::vector<std::string>& keys) {
+  std::string path;
+  for (const std::string& key : keys) path += (path.empty() ? "" : ".") + key;
+  return path;
+}
+
+void apply(Json& job, const Assignment& assignment, const std::filesystem::path& folder) {
+  Json& holder = holder_of(job, assignment);
+  const std::string path = joined(assignment.path);
+  if (assignment.value.is_null()) {
+    holder.erase(assignment.path.back());
+    return;
+  }
+  remove_partner(holder, path);
+  Json value = assignment.value;
+  if (kPaths.contains(path) && value.is_string()) {
+    const auto typed = value.get<std::string>();
+    if (!typed.empty() && !typed.starts_with("${"))
+      value = (folder / typed).lexically_normal().string();
+  }
+  holder[assignment.path.back()] = value;
+}
+
+// ---- keys that belong to one type only
+
+template <class Config>
+std::set<std::string> keys_of(const std::string& type) {
+  Config config;
+  config.type = type;
+  const Json json = write_fields([&](Fields& fields) { config.describe(fields); });
+  std::set<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.insert(key);
+  return keys;
+}
+
+struct Typed {
+  std::vector<std::string> path;
+  std::set<std::string> (*keys)(const std::string& type);
+};
+
+const std::vector<Typed>& typed_objects() {
+  static const std::vector<Typed> kTyped{{{"optimizer"}, keys_of<OptimizerConfig>},
+                                         {{"optimizer", "schedule"}, keys_of<ScheduleConfig>},
+                                         {{"data", "train"}, keys_of<data::DatasetConfig>},
+                                         {{"data", "test"}, keys_of<data::DatasetConfig>}};
+  return kTyped;
+}
+
+const Json* find(const Json& job, const std::vector<std::string>& path) {
+  const Json* at = &job;
+  for (const std::string& key : path) {
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &(*at)[key];
+  }
+  return at;
+}
+
+std::string type_at(const Json& job, const std::vector<std::string>& path) {
+  const Json* object = find(job, path);
+  if (object == nullptr || !object->is_object() || !object->contains("type")) return "";
+  const Json& type = (*object)["type"];
+  return type.is_string() ? type.get<std::string>() : "";
+}
+
+void drop_keys_of_old_type(const Typed& typed, const std::string& old_type, Json& job,
+                           const std::set<std::string>& assigned,
+                           std::vector<std::string>& dropped) {
+  const std::string new_type = type_at(job, typed.path);
+  if (old_type.empty() || new_type.empty() || new_type == old_type) return;
+  const std::set<std::string> old_keys = typed.keys(old_type), new_keys = typed.keys(new_type);
+  Json* object = &job;
+  for (const std::string& key : typed.path) object = &(*object)[key];
+  for (const std::string& key : old_keys) {
+    const std::string path = joined(typed.path) + "." + key;
+    if (new_keys.contains(key) || assigned.contains(path) || !object->contains(key)) continue;
+    object->erase(key);
+    dropped.push_back(path);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> words,
+                                         const std::filesystem::path& folder) {
+  std::vector<std::string> old_types, dropped;
+  for (const Typed& typed : typed_objects()) old_types.push_back(type_at(job, typed.path));
+  std::set<std::string> assigned;
+  for (const std::string& word : words) {
+    const Assignment assignment = parse(word);
+    if (!job.is_object()) break;  // the reader will say so
+    apply(job, assignment, folder);
+    assigned.insert(joined(assignment.path));
+  }
+  for (size_t i = 0; i < old_types.size(); ++i)
+    drop_keys_of_old_type(typed_objects()[i], old_types[i], job, assigned, dropped);
+  return dropped;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,117 @@
+#include "trainer/measure/memory_estimate.h"
+
+#include <algorithm>
+
+#include "core/counted.h"
+#include "core/memory.h"
+#include "data/loader.h"
+#include "trainer/job/choices.h"
+#include "trainer/plan/measured_plan.h"
+#include "trainer/plan/sync_plan.h"
+#include "trainer/state/send_window.h"
+#include "trainer/step/cluster_exchange.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/exchange.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// What a process touches of its program, libraries and stacks once its layers compute, its threads
+/// run and its files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (the same, a worker of two).
+constexpr size_t kTouchedInRun = size_t{5} << 20;
+
+/// What is on its way of gradients: nothing, where one worker has one shard and no layer gives
+/// factors.
+size_t bytes_of_sums(net::Net& net, const comm::Plan& plan) {
+  const size_t exchange = net.versions() == 1
+                              ? LocalExchange::bytes(net, plan.logical_shards, plan.staleness)
+                              : ClusterExchange::bytes(net, plan, 0);
+  const size_t in_flight = SumsInFlight(net, 0).bytes_of_step();
+  return exchange + static_cast<size_t>(plan.staleness) * in_flight;
+}
+
+/// One worker reads and writes tensors one at a time; of several, one sends as many as are let on
+/// their way.
+size_t bytes_of_copies(const Job& job, net::Net& net) {
+  size_t largest = 0, all = 0;
+  for (const net::Parameter& parameter : net.parameters()) {
+    const auto bytes = static_cast<size_t>(parameter.spec.shape.count()) * sizeof(float);
+    largest = std::max(largest, bytes);
+    all += bytes * (1 + (parameter.learned ? job.config.optimizer.state_names().size() : 0));
+  }
+  return net.versions() == 1 ? largest : std::max(largest, std::min(all, kMostBytesOnTheWay));
+}
+
+size_t bytes_of_batches(const Job& job) {
+  const Shape& input = job.network->input();
+  const size_t ring = data::Loader::bytes(input.samples(), input.count() / input.samples());
+  return job.config.data.has_test ? 2 * ring : ring;
+}
+
+/// Where a run measures before it decides, the plan that it begins with.
+comm::Plan plan_before_run(const Job& job) {
+  return MeasuredPlan::wanted(job, nullptr, false) ? MeasuredPlan(job).provisional()
+                                                   : plan_of(job, nullptr, false);
+}
+
+}  // namespace
+
+size_t MemoryEstimate::total() const {
+  return net.parameters + net.second_version + net.gradients + net.statistics + net.activations +
+         net.scratch + optimizer_state + batches + data + sums + copies + process;
+}
+
+Json MemoryEstimate::json() const {
+  return {{"parameters", net.parameters},
+          {"second_version", net.second_version},
+          {"gradients", net.gradients},
+          {"statistics", net.statistics},
+          {"optimizer_state", optimizer_state},
+          {"activations", net.activations},
+          {"scratch", net.scratch},
+          {"batches", batches},
+          {"data", data},
+          {"sums", sums},
+          {"copies", copies},
+          {"process", process},
+          {"total_bytes", total()}};
+}
+
+MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net::Options options) {
+  options.takes_memory = false;
+  SilentLog said_by_the_run_itself;
+  Engine engine(job, options, said_by_the_run_itself);
+  return {.net = engine.net().memory(),
+          .optimizer_state = Optimizer::bytes(job.config.optimizer, engine.net()),
+          .batches = bytes_of_batches(job),
+          .sums = bytes_of_sums(engine.net(), plan),
+          .copies = bytes_of_copies(job, engine.net()),
+          .process = resident_memory() + kTouchedInRun};
+}
+
+void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t workers, Log& log) {
+  const size_t there = workers == 1 ? estimate.process : 0;
+  const size_t wanted = static_cast<size_t>(workers) * estimate.total() - there;
+  const size_t available = available_memory("/");
+  if (wanted <= available) return;
+  log.warning(text("at its peak ", counted(workers, "worker"), " of this run will take about ",
+                   bytes_text(wanted), " of memory, more than the ", bytes_text(available),
+                   " that are available here; --check tells of its parts, and a smaller ",
+                   job.config.batch_key(), " takes less"));
+}
+
+Json check_job(const Job& job, Log& log) {
+  const comm::Plan plan = plan_before_run(job);
+  MemoryEstimate memory = estimate_memory(job, plan,
+                                          {.choices = choices_of(job),
+                                           .versions = plan.workers == 1 ? 1 : 2,
+                                           .factored = factored_layers(plan),
+                                           .factor_rows = plan.global_batch});
+  memory.data = check_data(job, log);
+  Json result = job.network->summary();
+  result["memory"] = memory.json();
+  return result;
+}
+
+}  // namespace poseidon::trainer

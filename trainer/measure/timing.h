@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "core/json.h"
+#include "core/log.h"
+#include "net/net.h"
+#include "trainer/job/job.h"
+
+namespace poseidon::trainer {
+
+/// Times every layer of a net in training on random values (medians over `repeats` steps, after two
+/// that do not count). Overwrites the net's parameters.
+std::vector<net::Net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats);
+
+/// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",
+/// "backward_ms", "update_ms"}: as one worker of the job does them.
+inline constexpr int kTimingRepeats = 9;
+Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "comm/asio/driver.h"
+#include "comm/membership/member.h"
+#include "trainer/member/progress.h"
+#include "trainer/state/checkpoint.h"
+#include "trainer/state/send_window.h"
+
+namespace poseidon::trainer {
+
+/// A worker's checkpoints on their way to the coordinator: tensor by tensor, one checkpoint at a
+/// time. For the computing thread, but for what says otherwise.
+class CheckpointSender {
+ public:
+  /// All must outlive it.
+  CheckpointSender(comm::AsioTransport& transport, comm::Member& member,
+                   ProgressReporter& progress);
+
+  /// Returns when the last tensor was handed to the transport. Waits for room on the way, and first
+  /// for the checkpoint before to be written. Throws JobLost after end().
+  void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
+  /// The step that was sent last; -1: none.
+  int64_t sent_step() const { return sent_step_; }
+  /// Throws JobLost after end().
+  void wait_until_written();
+  /// The job has failed, and what comes now is the word of a survivor.
+  void begin_anew();
+
+  // From any thread.
+  void written(int64_t step) { window_.written(step); }
+  /// Nobody waits any more.
+  void end() { window_.end(); }
+
+ private:
+  void send_tensor(int64_t step, uint32_t place, const NamedTensor& tensor);
+
+  comm::AsioTransport& transport_;
+  comm::Member& member_;
+  ProgressReporter& progress_;
+  SendWindow window_;
+  int64_t sent_step_ = -1;
+  uint32_t number_ = 0;  ///< of the checkpoint, as its frames count
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,20 @@
+#include "trainer/member/member_job.h"
+
+namespace poseidon::trainer {
+
+Job open_job_message(const JobMessage& message, const MemberOptions& options) {
+  Job job{.file = message.file,
+          .config = read_job_config(message.config, message.file),
+          .network = nullptr};
+  refuse_what_is_not_built(job.config, message.file);
+  data::DatasetConfig &train = job.config.data.train, &test = job.config.data.test;
+  for (std::string* path :
+       {&train.path, &train.transform.mean_image, &test.path, &test.transform.mean_image})
+    if (!path->empty()) *path = options.data_root.resolve(*path).string();
+  job.config.device.threads = options.threads;
+  job.network = std::make_unique<net::Network>(message.network, message.network_file,
+                                               job.config.shard_batch());
+  return job;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,97 @@
+#include "trainer/member/member_options.h"
+
+#include "comm/wire/address.h"
+#include "core/error.h"
+#include "core/failure.h"
+#include "trainer/messages/facts.h"
+
+namespace poseidon::trainer {
+
+comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
+                                      const comm::AsioTransport& transport) {
+  return {.role = role,
+          .wanted_rank = options.wanted_rank,
+          .coordinator = options.coordinator,
+          .address = transport.advertised(),
+          .facts = {{"build", build_identity()}},
+          .pause = options.pause,
+          .join_timeout = options.join_timeout};
+}
+
+namespace {
+
+/// Nobody reads the memory of a part in a job any more when it ends, however it does.
+class Stopping {
+ public:
+  explicit Stopping(comm::AsioTransport& transport) : transport_(transport) {}
+  ~Stopping() { transport_.stop(); }
+  Stopping(const Stopping&) = delete;
+  Stopping& operator=(const Stopping&) = delete;
+
+ private:
+  comm::AsioTransport& transport_;
+};
+
+constexpr auto kLook = std::chrono::seconds(1);
+
+/// Its memory is not held for ever.
+void give_up_kept_step(const MemberOptions& options, Log& log) {
+  if (options.keeper == nullptr) return;
+  const std::string given_up = options.keeper->give_up(StepKeeper::Clock::now());
+  if (!given_up.empty()) log.info(given_up);
+}
+
+/// A node that listens at all addresses cannot tell by which of them it is reached.
+void refuse_unnamed(const MemberOptions& options) {
+  if (options.listen.empty() || !options.advertise.empty()) return;
+  const std::string host = comm::parse_address(options.listen).host;
+  if (host == "0.0.0.0" || host == "::")
+    throw ConfigError(text("listening at ", options.listen,
+                           " says not where other nodes reach this one: expected --advertise "
+                           "HOST:PORT (of a server beside a worker: --server-advertise)"));
+}
+
+}  // namespace
+
+MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport,
+                    comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
+                    Log& log) {
+  const Stopping stopping(transport);
+  try {
+    transport.start(member);
+    transport.post([&member] { member.join(); });
+    const std::stop_callback leaving(options.stop, [&] {
+      transport.post([&member] { member.leave("it was asked to end by a signal"); });
+    });
+    while (!end) {
+      inbox.run_one(Inbox::Clock::now() + kLook);
+      give_up_kept_step(options, log);
+    }
+    return *end;
+  } catch (...) {
+    const std::string why = message_of(std::current_exception());
+    log.warning(why);
+    transport.post([&member, why] { member.report_error(why); });
+    return MemberEnd::kFailed;
+  }
+}
+
+std::unique_ptr<comm::AsioTransport> make_transport(
+    const MemberOptions& options, comm::Role role, Log& log,
+    std::function<void(std::exception_ptr)> failed) {
+  refuse_unnamed(options);
+  comm::AsioOptions listening;
+  listening.listen = options.listen;
+  listening.advertise = options.advertise;
+  listening.neighbours = options.neighbours;
+  listening.self = {.role = role, .rank = -1, .view = 0, .address = ""};
+  listening.secret = options.secret;
+  listening.tls = options.tls;
+  listening.insecure = options.insecure;
+  // The log outlives the transport; it is not the transport's to destroy.
+  listening.log = std::shared_ptr<Log>(&log, [](Log*) {});
+  listening.on_failure = std::move(failed);
+  return std::make_unique<comm::AsioTransport>(std::move(listening));
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "comm/wire/messages.h"
+
+namespace poseidon::trainer {
+
+/// Says what the computing thread does: at once when it turns to something else, about once a
+/// second while it goes on. Only that thread calls it: that other threads live is no sign that it
+/// is at work.
+class ProgressReporter {
+ public:
+  using Tell = std::function<void(const comm::Progress&)>;
+
+  explicit ProgressReporter(Tell tell) : tell_(std::move(tell)) {}
+
+  /// sign("testing", 120, 500, "batches"), as often as one likes.
+  void sign(std::string_view doing, int64_t done = 0, int64_t of = 0, std::string_view unit = "") {
+    const bool same = doing == last_.doing && !last_.waits;
+    if (same && Clock::now() - told_at_ < kPause) return;
+    say({.doing = std::string(doing), .done = done, .of = of, .unit = std::string(unit)});
+  }
+
+  /// It has nothing to do until others have done something.
+  void waits(std::string_view for_what) {
+    say({.doing = "waiting for " + std::string(for_what), .unit = {}, .waits = true});
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto kPause = std::chrono::seconds(1);
+
+  void say(comm::Progress progress) {
+    last_ = std::move(progress);
+    told_at_ = Clock::now();
+    tell_(last_);
+  }
+
+  const Tell tell_;
+  comm::Progress last_;
+  Clock::time_point told_at_{};
+};
+
+}  // namespace poseidon::trainer

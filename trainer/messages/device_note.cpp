@@ -1,0 +1,37 @@
+#include "trainer/messages/device_note.h"
+
+#include "core/cores.h"
+#include "core/counted.h"
+#include "core/cpu/instruction_set.h"
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+std::string shown(const DeviceNote& device) {
+  return text(device.arithmetic, ", ", counted(device.threads, "thread"));
+}
+
+}  // namespace
+
+void DeviceNote::describe(Fields& fields) {
+  fields.text("arithmetic", arithmetic, "libraries and instruction sets", Presence::kRequired);
+  fields.integer("threads", threads, between(1, 1 << 16), "that compute", Presence::kRequired);
+}
+
+DeviceNote device_note(int64_t threads) {
+  return {.arithmetic = cpu::instruction_set(),
+          .threads = threads > 0 ? threads : available_cores()};
+}
+
+std::string difference_of(const std::map<uint16_t, DeviceNote>& devices) {
+  const auto& [first_rank, first] = *devices.begin();
+  for (const auto& [rank, device] : devices)
+    if (shown(device) != shown(first))
+      return text("worker ", rank, " computes with ", shown(device), ", worker ", first_rank,
+                  " with ", shown(first));
+  return "";
+}
+
+}  // namespace poseidon::trainer

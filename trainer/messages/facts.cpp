@@ -1,0 +1,45 @@
+#include "trainer/messages/facts.h"
+
+#include <charconv>
+
+#include "comm/wire/wire.h"
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+std::string build_identity() {
+  return text("poseidon ", POSEIDON_VERSION, ", wire format ", comm::kWireVersion, ", compiler ",
+              __VERSION__);
+}
+
+namespace {
+constexpr const char* kTrainingSamples = "the number of training samples";
+}  // namespace
+
+std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
+                                 const PreparedData& test) {
+  std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.decisive_part())},
+                                {"the training set", train.dataset->fingerprint()},
+                                {kTrainingSamples, std::to_string(train.dataset->size())},
+                                {"the kind of device", job.config.device.type}};
+  if (test.dataset != nullptr) facts.push_back({"the test set", test.dataset->fingerprint()});
+  return facts;
+}
+
+std::string fact(const std::vector<comm::Fact>& facts, const std::string& name) {
+  for (const comm::Fact& each : facts)
+    if (each.name == name) return each.value;
+  return "";
+}
+
+int64_t training_samples(const std::vector<comm::Fact>& facts) {
+  const std::string words = fact(facts, kTrainingSamples);
+  int64_t samples = 0;
+  const auto [end, failure] = std::from_chars(words.data(), words.data() + words.size(), samples);
+  if (failure != std::errc{} || end != words.data() + words.size() || samples < 1)
+    throw ConfigError(text("the workers told ", shown(words), " as ", kTrainingSamples,
+                           ", expected an integer >= 1"));
+  return samples;
+}
+
+}  // namespace poseidon::trainer

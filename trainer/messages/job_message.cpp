@@ -1,0 +1,33 @@
+#include "trainer/messages/job_message.h"
+
+namespace poseidon::trainer {
+
+void JobMessage::describe(Fields& fields) {
+  fields.text("file", file, "of the job, for messages", Presence::kRequired);
+  fields.raw("config", config, "the resolved job", Presence::kRequired);
+  fields.raw("network", network, "its network", Presence::kRequired);
+  fields.text("network_file", network_file, "for messages", Presence::kRequired);
+  fields.boolean("times_layers", times_layers, "before the plan is made");
+  fields.text("run", run, "that this is a part of");
+  fields.boolean("goes_on", goes_on, "from the latest step that anybody has");
+}
+
+JobMessage job_message(const Job& job) {
+  return {.file = job.file,
+          .config = resolved(job.config),
+          .network = job.network->json(),
+          .network_file = job.config.network,
+          .run = ""};
+}
+
+Json write_job_message(JobMessage message) {
+  return write_fields([&](Fields& fields) { message.describe(fields); });
+}
+
+JobMessage read_job_message(const Json& json) {
+  JobMessage message;
+  read_fields(json, {"the job message", ""}, [&](Fields& fields) { message.describe(fields); });
+  return message;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,119 @@
+#include "trainer/messages/notes.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+constexpr auto kRequired = Presence::kRequired;
+constexpr Range kMeasured = between(0, 1e12);
+constexpr Range kBytes = between(0, 9e18);
+/// Of a clock that counts from a machine's start; sums and differences of two fit 64 bits.
+constexpr Range kNanoseconds = between(0, 2e18);
+
+void describe_bytes(Fields& fields, const char* key, uint64_t& bytes) {
+  auto value = static_cast<int64_t>(bytes);
+  fields.integer(key, value, kBytes, "payload", kRequired);
+  bytes = static_cast<uint64_t>(value);
+}
+
+}  // namespace
+
+void TimesNote::Layer::describe(Fields& fields) {
+  fields.text("name", name, "of the layer", kRequired);
+  fields.text("type", type, "of it", kRequired);
+  fields.number("forward_ms", forward_ms, kMeasured, "one batch", kRequired);
+  fields.number("backward_ms", backward_ms, kMeasured, "one batch", kRequired);
+  fields.number("backward_gflops", backward_gflops, kMeasured, "speed of the latter");
+}
+
+void TimesNote::describe_totals(Fields& fields) {
+  fields.number("batch", batch, between(1, 1e12), "samples that were timed", kRequired);
+  fields.number("update_ms", update_ms, kMeasured, "of all parameters");
+}
+
+void TimesNote::describe(Fields& fields) {
+  describe_totals(fields);
+  fields.objects(
+      "layers", layers.size(), [&](size_t size) { layers.resize(size); },
+      [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", kRequired);
+}
+
+void TensorsNote::describe(Fields& fields) {
+  fields.raw("list", list, "names and shapes", kRequired);
+  fields.raw("choices", choices, "layout and algorithm by layer", kRequired);
+  fields.integer("threads", threads, between(1, 1 << 16), "that compute", kRequired);
+}
+
+void KeptNote::describe(Fields& fields) {
+  fields.text("run", run, "whose step it is", kRequired);
+  fields.object(
+      "state", [this](Fields& f) { state.describe(f); }, "of the step", kRequired);
+  fields.raw("list", list, "of a checkpoint's tensors", kRequired);
+}
+
+void ClassesNote::describe(Fields& fields) {
+  fields.texts("classes", classes, "names, in order of their labels", kRequired);
+}
+
+void StepNote::describe(Fields& fields) {
+  fields.objects(
+      "shards", shards.size(), [&](size_t size) { shards.resize(size); },
+      [&](Fields& f, size_t i) {
+        f.number("loss", shards[i].loss, Range{}, "sum over its samples", kRequired);
+        f.integer("hits", shards[i].hits, between(0, 1e12), "samples told right", kRequired);
+      },
+      "its logical shards", kRequired);
+  fields.number("learning_rate", learning_rate, Range{}, "of the step", kRequired);
+  fields.number("compute_ms", times.compute_ms, kMeasured, "of the step", kRequired);
+  fields.number("data_wait_ms", times.data_wait_ms, kMeasured, "of the step", kRequired);
+  fields.number("sum_wait_ms", times.sum_wait_ms, kMeasured, "of the step", kRequired);
+  fields.numbers("layer_wait_ms", layer_wait_ms, kMeasured, "by layer of the plan", kRequired);
+  fields.integer("ps_bytes", ps_bytes, kBytes, "moved since the last note", kRequired);
+  fields.integer("sfb_bytes", sfb_bytes, kBytes, "moved since the last note", kRequired);
+}
+
+void TestNote::describe(Fields& fields) {
+  fields.integer("samples", sums.samples, between(0, 1e15), "tested by this worker", kRequired);
+  fields.number("loss", sums.loss, Range{}, "sum over them", kRequired);
+  fields.integer("top1", sums.top1, between(0, 1e15), "whose label came first", kRequired);
+  fields.integer("top5", sums.top5, between(0, 1e15), "whose label was among five", kRequired);
+  fields.number("seconds", sums.seconds, between(0, 1e9), "that it took", kRequired);
+}
+
+void TrafficNote::describe(Fields& fields) {
+  fields.objects(
+      "layers", layers.size(), [&](size_t size) { layers.resize(size); },
+      [&](Fields& f, size_t i) {
+        describe_bytes(f, "sent", layers[i].sent);
+        describe_bytes(f, "received", layers[i].received);
+      },
+      "by layer of the plan", kRequired);
+}
+
+void TraceNote::describe(Fields& fields) {
+  fields.objects(
+      "labels", labels.size(), [&](size_t size) { labels.resize(size); },
+      [&](Fields& f, size_t i) {
+        f.text("track", labels[i].track, "row that it is drawn in", kRequired);
+        f.text("category", labels[i].category, "forward, sum, ...", kRequired);
+        f.text("name", labels[i].name, "of a layer", kRequired);
+      },
+      "what spans are of", kRequired);
+  fields.integer("origin_ns", origin_ns, kNanoseconds, "where spans count from", kRequired);
+  fields.integers("spans", spans, between(-2e18, 2e18), "six numbers each", kRequired);
+}
+
+void ClockNote::describe(Fields& fields) {
+  fields.integer("asked_ns", asked_ns, kNanoseconds, "the coordinator's clock", kRequired);
+  fields.integer("there_ns", there_ns, kNanoseconds, "the member's; of a question 0");
+}
+
+void SentCheckpoint::describe(Fields& fields) {
+  fields.integer("number", number, between(0, UINT32_MAX), "", Presence::kRequired);
+  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "",
+                 Presence::kRequired);
+  fields.integers("digest", digest, between(0, UINT32_MAX), "CRC-32C by tensor",
+                  Presence::kRequired);
+}
+
+}  // namespace poseidon::trainer

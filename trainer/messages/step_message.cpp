@@ -1,0 +1,125 @@
+#include "trainer/messages/step_message.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "comm/plan/shard_parts.h"
+#include "comm/plan/traffic.h"
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// A layer that was waited for less than this over a whole run is not named.
+constexpr double kWorthNamingMs = 0.1;
+
+double rounded_to_us(double ms) { return std::round(ms * 1000) / 1000; }
+
+StepTimes divided(StepTimes times, double by) {
+  return {.compute_ms = times.compute_ms / by,
+          .data_wait_ms = times.data_wait_ms / by,
+          .sum_wait_ms = times.sum_wait_ms / by};
+}
+
+}  // namespace
+
+SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers) {
+  SchemeBytes bytes;
+  for (size_t i = 0; i < layers.size(); ++i)
+    (plan.layers[i].scheme == comm::Scheme::kSfb ? bytes.sfb : bytes.ps) +=
+        layers[i].sent + layers[i].received;
+  return bytes;
+}
+
+StepNote step_note(const StepReport& report, SchemeBytes bytes) {
+  StepNote note{.shards = report.shards,
+                .learning_rate = report.learning_rate,
+                .times = report.times,
+                .layer_wait_ms = {},
+                .ps_bytes = static_cast<int64_t>(bytes.ps),
+                .sfb_bytes = static_cast<int64_t>(bytes.sfb)};
+  for (double ms : report.layer_wait_ms) note.layer_wait_ms.push_back(rounded_to_us(ms));
+  return note;
+}
+
+WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan) {
+  const auto count = [](size_t got, size_t expected, const char* of_what) {
+    if (got != expected)
+      throw ConfigError(text("a worker tells of ", got, of_what, ", expected ", expected));
+  };
+  const comm::Part own = comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
+                                                static_cast<uint32_t>(plan.workers), rank);
+  count(note.shards.size(), own.count, " logical shards");
+  count(note.layer_wait_ms.size(), plan.layers.size(), " layers that were waited for");
+  WorkerStep out;
+  out.report.step = step;
+  out.report.shards = note.shards;
+  out.report.learning_rate = note.learning_rate;
+  out.report.times = note.times;
+  out.report.layer_wait_ms = note.layer_wait_ms;
+  out.bytes = {.ps = static_cast<uint64_t>(note.ps_bytes),
+               .sfb = static_cast<uint64_t>(note.sfb_bytes)};
+  return out;
+}
+
+StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan) {
+  StepReport whole;
+  whole.layer_wait_ms.resize(plan.layers.size());
+  StepTimes sum;
+  // A byte of the parameter server has one end at a worker, a byte of a factor has both.
+  const auto nodes = static_cast<double>(comm::layout_of(plan).nodes());
+  for (const auto& [report, bytes] : workers) {
+    whole.step = report.step;
+    whole.learning_rate = report.learning_rate;
+    whole.shards.insert(whole.shards.end(), report.shards.begin(), report.shards.end());
+    whole.workers.push_back(report.times);
+    sum += report.times;
+    for (size_t i = 0; i < whole.layer_wait_ms.size(); ++i)
+      whole.layer_wait_ms[i] += report.layer_wait_ms[i] / static_cast<double>(workers.size());
+    whole.ps_bytes += 2 * static_cast<double>(bytes.ps) / nodes;
+    whole.sfb_bytes += static_cast<double>(bytes.sfb) / nodes;
+  }
+  whole.times = divided(sum, static_cast<double>(workers.size()));
+  set_means(whole.shards, plan.global_batch, whole);
+  return whole;
+}
+
+TimeTable::TimeTable(size_t workers, size_t layers)
+    : workers_(workers, {.times = {}, .layer_wait_ms = std::vector<double>(layers)}) {}
+
+void TimeTable::add(size_t worker, const StepReport& report) {
+  workers_[worker].times += report.times;
+  std::vector<double>& waits = workers_[worker].layer_wait_ms;
+  for (size_t i = 0; i < waits.size(); ++i) waits[i] += report.layer_wait_ms[i];
+}
+
+Json TimeTable::workers(const comm::Plan& plan) const {
+  Json out = Json::array();
+  for (const Worker& worker : workers_) {
+    std::vector<size_t> layers(worker.layer_wait_ms.size());
+    std::iota(layers.begin(), layers.end(), size_t{0});
+    std::ranges::stable_sort(layers, std::greater{},
+                             [&](size_t i) { return worker.layer_wait_ms[i]; });
+    Json waits = Json::array();
+    for (size_t i : layers)
+      if (worker.layer_wait_ms[i] >= kWorthNamingMs)
+        waits.push_back(
+            {{"layer", plan.layers[i].traffic.name}, {"s", worker.layer_wait_ms[i] / 1000}});
+    out.push_back({{"worker", out.size()},
+                   {"compute_s", worker.times.compute_ms / 1000},
+                   {"data_wait_s", worker.times.data_wait_ms / 1000},
+                   {"sum_wait_s", worker.times.sum_wait_ms / 1000},
+                   {"sum_waits", std::move(waits)}});
+  }
+  return out;
+}
+
+double TimeTable::layer_wait_s(size_t layer) const {
+  double ms = 0;
+  for (const Worker& worker : workers_) ms += worker.layer_wait_ms[layer];
+  return ms / static_cast<double>(workers_.size()) / 1000;
+}
+
+}  // namespace poseidon::trainer

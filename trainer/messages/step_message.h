@@ -1,0 +1,54 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/plan/plan.h"
+#include "trainer/messages/notes.h"
+
+/// What each worker tells of its steps, and what it comes to for all of them.
+namespace poseidon::trainer {
+
+/// Payload that one worker sent plus received, by how it was summed.
+struct SchemeBytes {
+  uint64_t ps = 0, sfb = 0;
+};
+SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers);
+
+/// What one worker tells of a step: layer_wait_ms by layer of the plan, `bytes` moved since its
+/// last note.
+StepNote step_note(const StepReport& report, SchemeBytes bytes);
+
+struct WorkerStep {
+  StepReport report;
+  SchemeBytes bytes;
+};
+/// The same as the coordinator takes it, of worker `rank`. Throws ConfigError where it does not fit
+/// the plan.
+WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan);
+
+/// The same step of all workers, by rank, as one: losses over the global batch, times in the mean,
+/// bytes per node.
+StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan);
+
+/// Where the time of a run went, by worker and by layer that was waited for.
+class TimeTable {
+ public:
+  TimeTable(size_t workers, size_t layers);
+  void add(size_t worker, const StepReport& report);
+  /// By worker: {"worker", "compute_s", "data_wait_s", "sum_wait_s", "sum_waits": [{"layer",
+  /// "s"}]}, the last for those layers that were waited for, longest first.
+  Json workers(const comm::Plan& plan) const;
+  /// Seconds that a worker waited for the layer's sums, in the mean.
+  double layer_wait_s(size_t layer) const;
+
+ private:
+  struct Worker {
+    StepTimes times;
+    std::vector<double> layer_wait_ms;
+  };
+  std::vector<Worker> workers_;
+};
+
+}  // namespace poseidon::trainer

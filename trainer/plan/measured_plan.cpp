@@ -1,0 +1,56 @@
+#include "trainer/plan/measured_plan.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "trainer/plan/sync_plan.h"
+
+namespace poseidon::trainer {
+
+MeasuredPlan::MeasuredPlan(const Job& job)
+    : limit_mbps_(job.config.comm.bandwidth_limit_mbps),
+      wants_link_(job.config.comm.link_mbps <= 0),
+      request_(plan_request(job)) {}
+
+bool MeasuredPlan::wanted(const Job& job, const Checkpoint* resumed, bool replan) {
+  const CommConfig& comm = job.config.comm;
+  const bool keeps = resumed != nullptr && !replan && !resumed->state().plan.empty();
+  return comm.policy == "time" && comm.scheme == "auto" && comm.plan.empty() &&
+         job.config.cluster.workers > 1 && !keeps;
+}
+
+comm::Plan MeasuredPlan::provisional() const {
+  comm::PlanRequest request = request_;
+  request.policy = "bytes";
+  return comm::make_plan(request);
+}
+
+void MeasuredPlan::set_link(double mbps) {
+  request_.link_mbps = limit_mbps_ > 0 ? std::min(mbps, limit_mbps_) : mbps;
+}
+
+void MeasuredPlan::add_times(const TimesNote& times) {
+  if (!slowest_) slowest_ = times;
+  const auto same = [](const TimesNote::Layer& one, const TimesNote::Layer& other) {
+    return one.name == other.name;
+  };
+  if (times.batch != slowest_->batch || !std::ranges::equal(times.layers, slowest_->layers, same))
+    throw ConfigError("the workers have timed different layers or batches");
+  slowest_->update_ms = std::max(slowest_->update_ms, times.update_ms);
+  for (size_t i = 0; i < times.layers.size(); ++i) {
+    TimesNote::Layer& layer = slowest_->layers[i];
+    const TimesNote::Layer& other = times.layers[i];
+    layer.forward_ms = std::max(layer.forward_ms, other.forward_ms);
+    if (other.backward_ms <= layer.backward_ms) continue;
+    layer.backward_ms = other.backward_ms;
+    layer.backward_gflops = other.backward_gflops;
+  }
+}
+
+comm::Plan MeasuredPlan::make() {
+  if (!slowest_) throw ConfigError("no worker has told what its layers take");
+  trainer::add_times(request_, *slowest_, "the workers' times");
+  return comm::make_plan(request_);
+}
+
+}  // namespace poseidon::trainer

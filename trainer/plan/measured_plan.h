@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+
+#include "comm/plan/plan.h"
+#include "trainer/job/job.h"
+#include "trainer/messages/notes.h"
+#include "trainer/state/checkpoint.h"
+
+namespace poseidon::trainer {
+
+/// The plan of a job that decides by time: made when its workers have timed the layers and, unless
+/// the job says it, the network between them. The slowest count.
+class MeasuredPlan {
+ public:
+  explicit MeasuredPlan(const Job& job);
+
+  /// Whether a run has to measure: it decides by time, and has no plan that it keeps.
+  static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
+
+  /// A plan for the same workers and servers, until the true one can be made.
+  comm::Plan provisional() const;
+  bool wants_link() const { return wants_link_; }
+  void set_link(double mbps);
+  /// Throws ConfigError where others have timed other layers.
+  void add_times(const TimesNote& times);
+  /// Throws ConfigError when times cannot be made sense of.
+  comm::Plan make();
+
+ private:
+  const double limit_mbps_;
+  const bool wants_link_;
+  comm::PlanRequest request_;
+  std::optional<TimesNote> slowest_;
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,78 @@
+#include "trainer/plan/published_plan.h"
+
+#include "core/error.h"
+#include "trainer/job/choices.h"
+#include "trainer/plan/sync_plan.h"
+
+namespace poseidon::trainer {
+
+void PublishedPlan::describe(Fields& fields) {
+  fields.raw("plan", plan, "as in plan.json", Presence::kRequired);
+  fields.raw("choices", choices, "layout and algorithm by layer", Presence::kRequired);
+  fields.integer("steps", steps, at_least(0), "of the whole job", Presence::kRequired);
+  fields.integer("first_step", first_step, at_least(0), "steps done", Presence::kRequired);
+  fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
+  fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
+                 "steps whose sums come with the first values", Presence::kRequired);
+  fields.boolean("trace", trace, "record what is done when");
+}
+
+Json write_published_plan(PublishedPlan published) {
+  return write_fields([&](Fields& fields) { published.describe(fields); });
+}
+
+PublishedPlan read_published_plan(const Json& json) {
+  PublishedPlan published;
+  const JsonPlace place{"the plan", ""};
+  read_fields(json, place, [&](Fields& fields) { published.describe(fields); });
+  const auto ordered = [&](const char* key, int64_t value, int64_t most) {
+    if (value > most) fail_at(place.at(key), text("expected at most ", most, ", got ", value));
+  };
+  ordered("last_step", published.last_step, published.steps);
+  ordered("first_step", published.first_step, published.last_step);
+  ordered("in_flight", published.in_flight, published.first_step);
+  return published;
+}
+
+comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self) {
+  const JsonPlace place{"the plan", ""};
+  const std::vector<comm::LayerTraffic> layers = layer_traffic(*job.network);
+  comm::Plan plan = comm::read_plan(published.plan, place, layers);
+  const comm::PlanRequest asked = plan_request(job);
+  const auto same = [&](const char* key, const auto& got, const auto& expected) {
+    if (got != expected)
+      fail_at(place.at(key), text("expected ", expected, " as in the job, got ", got));
+  };
+  same("workers", plan.workers, asked.workers);
+  same("servers", plan.servers, asked.servers);
+  same("logical_shards", plan.logical_shards, asked.logical_shards);
+  same("global_batch", plan.global_batch, asked.global_batch);
+  same("staleness", plan.staleness, asked.staleness);
+  same("wire", plan.wire, asked.wire);
+  const int64_t nodes = self.role == comm::Role::kWorker ? plan.workers : plan.servers;
+  if (self.rank >= nodes) fail_at(place, text("this node is ", comm::name_of(self), " of ", nodes));
+  return plan;
+}
+
+net::Net::Options net_options(const Job& job, const PublishedPlan& published,
+                              const comm::Plan& plan) {
+  return {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
+          .versions = 2,
+          .factored = factored_layers(plan),
+          .factor_rows = plan.global_batch};
+}
+
+RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
+                   int64_t step, const net::Choices& choices, const std::string& dataset) {
+  const Json decisive = job.decisive_part();
+  return {.step = step,
+          .samples = step * job.config.global_batch(),
+          .learning_rate = schedule.learning_rate(step),
+          .config_hash = config_hash(decisive),
+          .config = decisive,
+          .choices = choices_json(choices),
+          .plan = published.plan,
+          .dataset = dataset};
+}
+
+}  // namespace poseidon::trainer

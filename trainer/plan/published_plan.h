@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "comm/plan/plan.h"
+#include "comm/wire/node.h"
+#include "core/fields.h"
+#include "net/net.h"
+#include "trainer/job/job.h"
+#include "trainer/job/schedule.h"
+#include "trainer/state/checkpoint.h"
+
+namespace poseidon::trainer {
+
+/// The plan and how far the run goes.
+struct PublishedPlan {
+  Json plan = Json::object();
+  Json choices = Json::object();
+  int64_t steps = 0;       ///< of the whole job
+  int64_t first_step = 0;  ///< steps done already
+  int64_t last_step = 0;   ///< where this run ends
+  int64_t in_flight = 0;   ///< of the steps done, those whose sums the first values carry
+  bool trace = false;      ///< all members record what they do
+  void describe(Fields& fields);
+};
+
+Json write_published_plan(PublishedPlan published);
+PublishedPlan read_published_plan(const Json& json);
+/// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
+comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
+
+/// Of the net of one worker of several. Throws ConfigError.
+net::Net::Options net_options(const Job& job, const PublishedPlan& published,
+                              const comm::Plan& plan);
+
+/// What a checkpoint says beside its tensors, and beside what it carries in flight.
+RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
+                   int64_t step, const net::Choices& choices, const std::string& dataset);
+
+}  // namespace poseidon::trainer

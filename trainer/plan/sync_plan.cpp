@@ -1,0 +1,224 @@
+#include "trainer/plan/sync_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "comm/plan/traffic.h"
+#include "core/error.h"
+#include "layers/linear.h"
+#include "trainer/job/choices.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// As net::Parameter::learned.
+bool learns(const net::Node& node, const layers::ParameterSpec& spec) {
+  return node.reaches_loss && spec.learning_rate_multiplier != 0;
+}
+
+comm::LayerTraffic traffic_of(const net::Node& node) {
+  const layers::Definition& definition = *node.definition;
+  const std::vector<layers::ParameterSpec> parameters = definition.parameters();
+  comm::LayerTraffic traffic{.name = definition.name,
+                             .type = std::string(definition.type()),
+                             .tensors = {},
+                             .forced = node.scheme == "auto" ? "" : node.scheme};
+  for (const layers::ParameterSpec& spec : parameters)
+    if (learns(node, spec))
+      traffic.tensors.push_back({.name = definition.name + "." + spec.name,
+                                 .elements = spec.shape.count(),
+                                 .exact = spec.shape.rank() < 2});
+  for (const layers::StatisticSpec& spec : definition.statistics())
+    traffic.tensors.push_back({.name = definition.name + "." + spec.name,
+                               .elements = spec.shape.count(),
+                               .statistic = true,
+                               .exact = true});
+  if (parameters.empty()) return traffic;
+  traffic.rows = parameters[0].shape[0];
+  traffic.columns = parameters[0].shape.count() / traffic.rows;
+  const bool is_linear = dynamic_cast<const layers::Linear*>(&definition) != nullptr;
+  traffic.linear = traffic.may_use_factors = is_linear && learns(node, parameters[0]);
+  return traffic;
+}
+
+comm::Overlap overlap_of(const JobConfig& config) {
+  if (config.comm.overlap == "none") return comm::Overlap::kNone;
+  // The common norm of all gradients is known when all are summed.
+  // Late sums are waited for by step anyway.
+  const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
+  const bool barrier = config.comm.overlap == "barrier" || clips;
+  return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;
+}
+
+double link_of(const CommConfig& config) {
+  if (config.bandwidth_limit_mbps <= 0) return config.link_mbps;
+  return config.link_mbps <= 0 ? config.bandwidth_limit_mbps
+                               : std::min(config.link_mbps, config.bandwidth_limit_mbps);
+}
+
+/// The best speed of a weight gradient, which a rebuild is, only larger. That of a linear layer
+/// counts: a convolution's may come from fewer multiply-adds than are counted (Winograd).
+double rebuild_gflops(const TimesNote& timing) {
+  double linear = 0, convolution = 0;
+  for (const TimesNote::Layer& layer : timing.layers) {
+    if (layer.type == "linear") linear = std::max(linear, layer.backward_gflops);
+    if (layer.type == "convolution") convolution = std::max(convolution, layer.backward_gflops);
+  }
+  return linear > 0 ? linear : convolution;
+}
+
+void add(comm::LayerTime& sum, const TimesNote::Layer& layer, double scale) {
+  sum.forward_ms += scale * layer.forward_ms;
+  sum.backward_ms += scale * layer.backward_ms;
+}
+
+int64_t elements_of(const comm::LayerTraffic& layer) {
+  int64_t sum = 0;
+  for (const comm::TensorTraffic& tensor : layer.tensors) sum += tensor.elements;
+  return sum;
+}
+
+/// Each layer's share of the update, before its next forward pass.
+void add_updates(comm::PlanRequest& request, double update_ms) {
+  double all = 0;
+  for (const comm::LayerTraffic& layer : request.layers)
+    all += static_cast<double>(elements_of(layer));
+  for (size_t i = 0; i < request.layers.size(); ++i)
+    request.times[i].forward_ms +=
+        update_ms * static_cast<double>(elements_of(request.layers[i])) / all;
+}
+
+}  // namespace
+
+std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network) {
+  std::vector<comm::LayerTraffic> layers;
+  for (const net::Node& node : network.nodes())
+    if (comm::LayerTraffic traffic = traffic_of(node); !traffic.tensors.empty())
+      layers.push_back(std::move(traffic));
+  return layers;
+}
+
+comm::PlanRequest plan_request(const Job& job) {
+  const JobConfig& config = job.config;
+  const ClusterConfig& cluster = config.cluster;
+  return {.layers = layer_traffic(*job.network),
+          .workers = cluster.workers,
+          .servers = cluster.servers == 0 ? cluster.workers : cluster.servers,
+          .servers_apart = cluster.servers_apart,
+          .logical_shards = config.logical_shards(),
+          .global_batch = config.global_batch(),
+          .scheme = config.comm.scheme,
+          .policy = config.comm.policy,
+          .wire = config.comm.wire,
+          .chunk_bytes = config.comm.chunk_bytes,
+          .overlap = overlap_of(config),
+          .staleness = config.comm.staleness,
+          .link_mbps = link_of(config.comm),
+          .times = {},
+          .time_before = {}};
+}
+
+TimesNote read_times(const Json& json, const std::string& file) {
+  const JsonPlace top{file, ""};
+  TimesNote times;
+  Json layers = Json::array();
+  // The output of --time has keys beside those that a plan needs, so these readers do not finish().
+  FieldReader reader(json, top);
+  times.describe_totals(reader);
+  reader.raw("layers", layers, "", Presence::kRequired);
+  if (!layers.is_array()) fail_at(top.at("layers"), "expected a list, got " + shown(layers));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    FieldReader layer(layers[i], top.at("layers").at(i));
+    times.layers.emplace_back().describe(layer);
+  }
+  return times;
+}
+
+void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::string& file) {
+  const JsonPlace top{file, ""};
+  const double scale = static_cast<double>(request.global_batch) /
+                       static_cast<double>(request.workers) / timing.batch;
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < request.layers.size(); ++i) index[request.layers[i].name] = i;
+  request.times.assign(request.layers.size(), {});
+  comm::LayerTime* current = &request.time_before;
+  for (const TimesNote::Layer& layer : timing.layers) {
+    if (const auto found = index.find(layer.name); found != index.end()) {
+      current = &request.times[found->second];
+      index.erase(found);
+    }
+    add(*current, layer, scale);
+  }
+  if (!index.empty())
+    fail_at(top.at("layers"),
+            "the layer \"" + index.begin()->first + "\" is missing; of which network are these?");
+  add_updates(request, timing.update_ms);
+  request.rebuild_gflops = rebuild_gflops(timing);
+}
+
+comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request) {
+  const std::string& file = job.config.comm.plan;
+  if (file.empty()) return comm::make_plan(request);
+  return comm::follow_plan(request,
+                           comm::read_plan(read_json(file), JsonPlace{file, ""}, request.layers));
+}
+
+comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan) {
+  const comm::PlanRequest request = plan_request(job);
+  if (resumed == nullptr || replan || !job.config.comm.plan.empty() ||
+      resumed->state().plan.empty())
+    return sync_plan(job, request);
+  return comm::follow_plan(request, comm::read_plan(resumed->state().plan,
+                                                    {"the checkpoint's plan", ""}, request.layers));
+}
+
+std::vector<std::string> factored_layers(const comm::Plan& plan) {
+  std::vector<std::string> names;
+  for (const comm::LayerPlan& layer : plan.layers)
+    if (layer.scheme == comm::Scheme::kSfb) names.push_back(layer.traffic.name);
+  return names;
+}
+
+double bandwidth_share(const JobConfig& config) {
+  return config.comm.bandwidth_limit_mbps / (config.cluster.servers_apart ? 1 : 2);
+}
+
+Json plan_json(const comm::Plan& plan, const net::Choices& choices) {
+  Json json = comm::to_json(plan);
+  json["choices"] = choices_json(choices);
+  return json;
+}
+
+Json traffic_json(const comm::Plan& plan, int64_t steps,
+                  const std::vector<comm::NodeBytes>& bytes_of_layers) {
+  Json layers = Json::array();
+  int64_t sent = 0, received = 0;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const comm::NodeBytes bytes =
+        i < bytes_of_layers.size() ? bytes_of_layers[i] : comm::NodeBytes{};
+    const double planned =
+        plan.layers[i].bytes * static_cast<double>(comm::layout_of(plan).nodes());
+    layers.push_back({{"name", plan.layers[i].traffic.name},
+                      {"scheme", comm::name_of(plan.layers[i].scheme)},
+                      {"bytes_sent", bytes.sent},
+                      {"bytes_received", bytes.received},
+                      {"planned_bytes", planned * static_cast<double>(steps)}});
+    sent += bytes.sent;
+    received += bytes.received;
+  }
+  return {{"layers", std::move(layers)},
+          {"nodes", comm::layout_of(plan).nodes()},
+          {"steps", steps},
+          {"bytes_sent", sent},
+          {"bytes_received", received}};
+}
+
+Json plan_job(const Job& job, const std::filesystem::path& times) {
+  comm::PlanRequest request = plan_request(job);
+  if (!times.empty())
+    add_times(request, read_times(read_json(times), times.string()), times.string());
+  return comm::to_json(sync_plan(job, request));
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "comm/plan/plan.h"
+#include "comm/plan/traffic.h"
+#include "net/net.h"
+#include "trainer/job/job.h"
+#include "trainer/messages/notes.h"
+#include "trainer/state/checkpoint.h"
+
+/// From a job and its network to the numbers that comm makes a plan of.
+namespace poseidon::trainer {
+
+/// The layers with something to sum, in order of the forward pass; parameters that do not learn are
+/// left out. Tensors have the names they have in the net: "conv1.weight".
+std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
+
+/// What the job asks for. Without "cluster.servers" there are as many servers as workers. Times
+/// and the link are those of the job, if any: comm.link_mbps, under comm.bandwidth_limit_mbps.
+comm::PlanRequest plan_request(const Job& job);
+
+/// What a plan needs of the output of --time --json, read from `file`. Throws ConfigError.
+TimesNote read_times(const Json& json, const std::string& file);
+/// Adds the times of the layers, told by `file` or by workers, as messages name it. They are scaled
+/// to the batch of one worker; an update counts as part of the next forward pass, by the number of
+/// a layer's elements. Throws ConfigError.
+void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::string& file);
+
+/// The plan of "comm.plan" where the job names one, else a new one. Throws ConfigError.
+comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
+
+/// The plan of a run: a new one, the one that the job names, or that of the run which goes on
+/// (unless `replan`). `resumed` may be null. Throws ConfigError.
+comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan);
+
+/// The layers that go by sufficient factors.
+std::vector<std::string> factored_layers(const comm::Plan& plan);
+
+/// What one process may send, Mb/s, of its node's limit: a worker and a server on one host have
+/// half each. 0: no limit.
+double bandwidth_share(const JobConfig& config);
+
+/// plan.json: the plan with what was chosen for each layer.
+Json plan_json(const comm::Plan& plan, const net::Choices& choices);
+
+/// traffic.json: bytes that each layer moved in `steps` steps, over all nodes, beside those
+/// planned.
+Json traffic_json(const comm::Plan& plan, int64_t steps,
+                  const std::vector<comm::NodeBytes>& bytes_of_layers = {});
+
+/// --plan: the plan as JSON. `times` may be empty.
+Json plan_job(const Job& job, const std::filesystem::path& times);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,38 @@
+#include "trainer/plan/without_factors.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "trainer/plan/sync_plan.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Who asks for factors; "" when they were only thought best.
+std::string who_asks(const Job& job, const comm::PlanRequest& request) {
+  if (std::ranges::any_of(request.layers,
+                          [](const comm::LayerTraffic& layer) { return layer.forced == "sfb"; }))
+    return "the network has a layer with \"scheme\": \"sfb\"";
+  if (request.scheme == "sfb") return "comm.scheme is \"sfb\"";
+  return job.config.comm.plan.empty() ? "" : "comm.plan has a layer with \"sfb\"";
+}
+
+}  // namespace
+
+comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference) {
+  comm::PlanRequest request = plan_request(job);
+  const std::string asks = who_asks(job, request);
+  if (!asks.empty())
+    throw ConfigError(
+        text(job.file, ": ", asks, ", which takes workers that compute alike, but ", difference));
+  request.scheme = "ps";
+  request.policy = "bytes";
+  comm::Plan by_servers = comm::make_plan(request);
+  by_servers.policy = plan.policy;
+  by_servers.link_mbps = plan.link_mbps;
+  by_servers.overlap = plan.overlap;
+  return by_servers;
+}
+
+}  // namespace poseidon::trainer

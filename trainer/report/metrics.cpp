@@ -1,0 +1,165 @@
+#include "trainer/report/metrics.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto kBetweenLiveLines = std::chrono::milliseconds(100);
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Keeps the lines of an earlier run up to `step`: what came after was lost with that run.
+const fs::path& cut_after(const fs::path& path, int64_t step) {
+  std::ifstream file(path);
+  if (!file) return path;
+  std::string kept;
+  for (std::string line; std::getline(file, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
+        json["step"].get<int64_t>() <= step)
+      kept += line + "\n";
+  }
+  write_file(path, kept);
+  return path;
+}
+
+template <class... Values>
+std::string formatted(const char* format, Values... values) {
+  char line[256];
+  const int length = std::snprintf(line, sizeof line, format, values...);
+  return {line, static_cast<size_t>(std::min<int>(length, sizeof line - 1))};
+}
+
+constexpr size_t kWorkersShown = 4;
+
+std::string times_text(const StepTimes& times) {
+  return formatted("%.0f+%.0f", times.compute_ms, times.wait_ms());
+}
+
+/// Milliseconds of compute and of waiting, by worker; of many, only of the one that computes
+/// longest, which the others wait for.
+std::string workers_text(const std::vector<StepTimes>& workers) {
+  if (workers.empty()) return "";
+  if (workers.size() > kWorkersShown) {
+    const auto slowest = std::ranges::max_element(workers, {}, &StepTimes::compute_ms);
+    return formatted("  slowest worker %lld: ", static_cast<long long>(slowest - workers.begin())) +
+           times_text(*slowest) + " ms";
+  }
+  std::string out = "  compute+wait ms";
+  for (const StepTimes& times : workers) out += " " + times_text(times);
+  return out;
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(seconds + 0.5);
+  if (whole < 60) return formatted("%lld s", whole);
+  if (whole < 3600) return formatted("%lld:%02lld", whole / 60, whole % 60);
+  return formatted("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+double Metrics::Window::samples_per_second(int64_t batch) const {
+  const double ms = times.all_ms();
+  return ms > 0 ? static_cast<double>(steps * batch) / ms * 1000 : 0;
+}
+
+Metrics::Metrics(const fs::path& folder, const Options& options, Console& console)
+    : options_(options),
+      console_(console),
+      lines_(cut_after(folder / "metrics.jsonl", options.steps_done)),
+      events_(folder, seconds_since_1970()) {}
+
+double Metrics::samples_per_second() const {
+  return whole_.samples_per_second(options_.global_batch);
+}
+
+void Metrics::trained(const StepReport& report, bool last) {
+  for (Window* window : {&window_, &whole_}) {
+    ++window->steps;
+    window->times += report.times;
+    window->ps_bytes += report.ps_bytes;
+    window->sfb_bytes += report.sfb_bytes;
+  }
+  if (report.step % options_.log_every == 0 || report.step == 1 || last) write_line(report);
+  const auto now = std::chrono::steady_clock::now();
+  if (!console_.live() || (now - shown_ < kBetweenLiveLines && !last)) return;
+  shown_ = now;
+  console_.show(progress_line(report));
+}
+
+void Metrics::write_line(const StepReport& report) {
+  const auto steps = static_cast<double>(window_.steps);
+  const double rate = window_.samples_per_second(options_.global_batch);
+  const double epoch = static_cast<double>(report.step * options_.global_batch) /
+                       static_cast<double>(options_.epoch_samples);
+  const Json line{{"type", "train"},
+                  {"step", report.step},
+                  {"epoch", epoch},
+                  {"loss", report.loss},
+                  {"top1", report.top1},
+                  {"learning_rate", report.learning_rate},
+                  {"samples_per_second", rate},
+                  {"compute_ms", window_.times.compute_ms / steps},
+                  {"wait_ms", window_.times.wait_ms() / steps},
+                  {"data_wait_ms", window_.times.data_wait_ms / steps},
+                  {"sum_wait_ms", window_.times.sum_wait_ms / steps},
+                  {"ps_bytes", window_.ps_bytes / steps},
+                  {"sfb_bytes", window_.sfb_bytes / steps}};
+  const Scalar scalars[] = {{"train/loss", report.loss},
+                            {"train/top1", report.top1},
+                            {"train/learning_rate", report.learning_rate},
+                            {"train/samples_per_second", rate}};
+  append(line, scalars);
+  if (!console_.live()) console_.info(progress_line(report));
+  window_ = {};
+}
+
+/// What is told of a run must not end it.
+void Metrics::append(const Json& line, std::span<const Scalar> scalars) {
+  try {
+    options_.before_writing();
+    lines_.append(line.dump() + "\n");
+    events_.add(line.at("step").get<int64_t>(), seconds_since_1970(), scalars);
+  } catch (const RunError& error) {
+    if (!warned_) console_.warning(text(error.what(), "; lines of metrics will be missing"));
+    warned_ = true;
+  }
+}
+
+std::string Metrics::progress_line(const StepReport& report) const {
+  const double rate = samples_per_second();
+  const double epoch = static_cast<double>(report.step * options_.global_batch) /
+                       static_cast<double>(options_.epoch_samples);
+  const double left = static_cast<double>((options_.steps - report.step) * options_.global_batch);
+  return formatted("step %lld/%lld  epoch %.2f  loss %.4f  accuracy %.1f %%  %.0f samples/s  ",
+                   static_cast<long long>(report.step), static_cast<long long>(options_.steps),
+                   epoch, report.loss, 100 * report.top1, rate) +
+         (rate > 0 ? duration_text(left / rate) + " left" : "") + workers_text(report.workers);
+}
+
+void Metrics::tested(int64_t step, const TestResult& result) {
+  const Json line{{"type", "test"},      {"step", step},        {"loss", result.loss},
+                  {"top1", result.top1}, {"top5", result.top5}, {"samples", result.samples}};
+  const Scalar scalars[] = {
+      {"test/loss", result.loss}, {"test/top1", result.top1}, {"test/top5", result.top5}};
+  append(line, scalars);
+  console_.info(
+      formatted("step %lld: test loss %.4f, accuracy %.2f %% (top 5: %.2f %%) of %lld "
+                "samples in %.1f s",
+                static_cast<long long>(step), result.loss, 100 * result.top1, 100 * result.top5,
+                static_cast<long long>(result.samples), result.seconds));
+}
+
+}  // namespace poseidon::trainer

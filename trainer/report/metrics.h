@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "trainer/report/console.h"
+#include "trainer/report/event_file.h"
+#include "trainer/step/evaluation.h"
+#include "trainer/step/training_loop.h"
+
+namespace poseidon::trainer {
+
+/// What a run tells of itself while it runs: metrics.jsonl, the TensorBoard file, and the console.
+class Metrics {
+ public:
+  struct Options {
+    int64_t steps = 0;       ///< of the whole job
+    int64_t steps_done = 0;  ///< when this run begins
+    int64_t log_every = 1;
+    int64_t global_batch = 1;
+    int64_t epoch_samples = 1;
+    /// Called before lines are written; throws RunError when they must not be.
+    std::function<void()> before_writing = [] {};
+  };
+
+  /// Lines that cannot be written are warned of once; the run goes on without them. A run that goes
+  /// on keeps the lines of metrics.jsonl up to the step it goes on from.
+  Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
+
+  /// `last`: the run ends here, so the step is written whatever its number.
+  void trained(const StepReport& report, bool last);
+  void tested(int64_t step, const TestResult& result);
+
+  /// Samples for each second of training, tests and checkpoints left out.
+  double samples_per_second() const;
+
+ private:
+  /// Steps since the last line.
+  struct Window {
+    int64_t steps = 0;
+    StepTimes times;
+    double ps_bytes = 0, sfb_bytes = 0;
+    double samples_per_second(int64_t batch) const;
+  };
+  void write_line(const StepReport& report);
+  void append(const Json& line, std::span<const Scalar> scalars);
+  std::string progress_line(const StepReport& report) const;
+
+  Options options_;
+  Console& console_;
+  AppendFile lines_;
+  EventFile events_;
+  bool warned_ = false;  ///< of lines that could not be written
+  Window window_, whole_;
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+/// "1:02:03", "4:05", "12 s".
+std::string duration_text(double seconds);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,79 @@
+#include "trainer/report/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kName = "run.lock";
+constexpr uint64_t kMostBytes = 4096;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
+/// "process 812 on head", for messages.
+std::string holder_in(const std::string& words) {
+  const Json json = Json::parse(words, nullptr, false);
+  if (!json.is_object() || !json.contains("pid") || !json.contains("host"))
+    return "another process";
+  return text("process ", json["pid"].dump(), " on ", shown(json["host"]));
+}
+
+int64_t fence_in(const std::string& words) {
+  const Json json = Json::parse(words, nullptr, false);
+  const bool has = json.is_object() && json.contains("fence") && json["fence"].is_number_integer();
+  return has ? json["fence"].get<int64_t>() : 0;
+}
+
+}  // namespace
+
+std::string RunLock::words_in(const fs::path& run) {
+  std::error_code failure;
+  if (!fs::is_regular_file(run / kName, failure)) return "";
+  std::vector<std::byte> bytes;
+  read_file(run / kName, kMostBytes, bytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+RunLock::RunLock(const fs::path& run) : run_(run) {
+  const fs::path path = run / kName;
+  file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (file_.number() < 0)
+    throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
+  if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK)
+      throw RunError(text(path.string(), ": cannot be locked: ", std::strerror(errno)));
+    throw ConfigError(text(run.string(), ": another run writes here: ", holder_in(words_in(run))));
+  }
+  const Json json{
+      {"host", host_name()}, {"pid", ::getpid()}, {"fence", fence_in(words_in(run)) + 1}};
+  words_ = json.dump() + "\n";
+  const bool written = ::ftruncate(file_.number(), 0) == 0 &&
+                       ::pwrite(file_.number(), words_.data(), words_.size(), 0) ==
+                           static_cast<ssize_t>(words_.size()) &&
+                       ::fsync(file_.number()) == 0;
+  if (!written) throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
+}
+
+void RunLock::check() const {
+  const std::string found = words_in(run_);
+  if (found == words_) return;
+  throw RunError(found.empty() ? text(run_.string(), ": is not there any more")
+                               : text(run_.string(), ": was taken over by ", holder_in(found)));
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,36 @@
+#include "trainer/state/kept_step.h"
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+KeptStep copy_step(const std::string& run, const RunState& state, const RunTensors& tensors) {
+  KeptStep step{
+      .run = run, .state = state, .tensors = std::make_shared<TensorStore>(tensor_list(tensors))};
+  const std::vector<const NamedTensor*> all = in_order(tensors, state.in_flight);
+  for (size_t i = 0; i < all.size(); ++i) all[i]->get(step.tensors->entries()[i].values());
+  return step;
+}
+
+void StepKeeper::keep(KeptStep step, Clock::time_point until) {
+  kept_ = std::move(step);
+  until_ = until;
+}
+
+void StepKeeper::drop(const std::string& run) {
+  if (of(run) != nullptr) kept_.reset();
+}
+
+std::string StepKeeper::give_up(Clock::time_point now) {
+  if (!kept_ || now < until_) return "";
+  const int64_t step = kept_->state.step;
+  kept_.reset();
+  return text("step ", step, " is kept no longer: nobody has gone on with its run in time");
+}
+
+std::chrono::seconds StepKeeper::left(Clock::time_point now) const {
+  return kept_ && now < until_ ? std::chrono::ceil<std::chrono::seconds>(until_ - now)
+                               : std::chrono::seconds(0);
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,83 @@
+#include "trainer/state/resume.h"
+
+#include <algorithm>
+
+#include "core/counted.h"
+#include "core/error.h"
+#include "core/opened_for_user.h"
+#include "trainer/state/safetensors.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Differences between the job that a checkpoint was made by and this one that change results.
+std::string changes(const Json& before, const Json& now) {
+  std::string out;
+  for (const Json& change : Json::diff(before, now)) {
+    const auto path = change["path"].get<std::string>();
+    if (path.starts_with("/train/") && path.ends_with("_every")) continue;
+    out += (out.empty() ? "" : ", ") + path;
+  }
+  return out;
+}
+
+/// "\"lenet\" (8 layers)": the network that a state's config holds.
+std::string network_text(const Json& network) {
+  const bool known = network.is_object() && network.contains("name") &&
+                     network["name"].is_string() && network.contains("layers");
+  if (!known) return "an unknown one";
+  return text(network["name"], " (", counted(network["layers"].size(), "layer"), ")");
+}
+
+/// Weights by name and shape, without which nothing of a checkpoint can be used.
+void refuse_other_network(const Checkpoint& checkpoint, const Job& job,
+                          const std::filesystem::path& named) {
+  const SafetensorsFile weights(checkpoint.weights_file());
+  for (const net::Node& node : job.network->nodes())
+    for (const layers::ParameterSpec& spec : node.definition->parameters()) {
+      const std::string name = node.definition->name + "." + spec.name;
+      const auto* entry = weights.find(name);
+      if (entry != nullptr && std::ranges::equal(entry->shape, spec.shape.extents())) continue;
+      throw ConfigError(text(
+          "--resume ", named.string(), ": a checkpoint of another network, ",
+          network_text(checkpoint.state().config.value("network", Json())), ": its \"", name, "\" ",
+          entry == nullptr ? "is not there" : "has another shape", ", expected ", spec.shape.text(),
+          " as in network \"", job.network->name(), "\" (--weights takes what fits)"));
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
+                                               Log& log) {
+  if (named.empty()) return nullptr;
+  return opened_for_user([&] {
+    std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(named, log);
+    refuse_other_network(*checkpoint, job, named);
+    return checkpoint;
+  });
+}
+
+void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named) {
+  const int64_t batch = job.config.global_batch();
+  if (state.samples == state.step * batch) return;
+  throw ConfigError(text(named.string(), ": ", state.samples, " samples were used in ", state.step,
+                         " steps, but this job has batches of ", batch,
+                         ": expected the batch of the checkpoint"));
+}
+
+void warn_of_changes(const RunState& state, const Job& job, Log& log) {
+  const std::string changed = changes(state.config, job.decisive_part());
+  if (!changed.empty())
+    log.warning(
+        "the job was changed since the checkpoint, so the result is not that of an unbroken run: " +
+        changed);
+}
+
+void warn_of_other_data(const RunState& state, const std::string& dataset, Log& log) {
+  if (state.dataset != dataset)
+    log.warning("the training set is not the one that the checkpoint was made with");
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,141 @@
+#include "trainer/state/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
+
+namespace {
+
+constexpr uint64_t kMostHeaderBytes = 16 << 20;
+
+const std::map<std::string, uint64_t> kBytesOfType{
+    {"F64", 8}, {"F32", 4}, {"F16", 2},     {"BF16", 2},    {"I64", 8},
+    {"U64", 8}, {"I32", 4}, {"U32", 4},     {"I16", 2},     {"U16", 2},
+    {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
+
+Json header_of(std::span<const NamedTensor> tensors, const Json& metadata) {
+  Json header{{"__metadata__", metadata}};
+  uint64_t offset = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const uint64_t end = offset + tensor.count() * sizeof(float);
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape.extents()}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  return header;
+}
+
+bool is_offset(const Json& json) { return json.is_number_unsigned(); }
+
+}  // namespace
+
+void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
+                       const Json& metadata) {
+  std::string header = header_of(tensors, metadata).dump();
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = header.size();
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(header);
+  std::vector<float> values;
+  for (const NamedTensor& tensor : tensors) {
+    values.resize(tensor.count());
+    tensor.get(values);
+    file.write(std::as_bytes(std::span(values)));
+  }
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) { read_header(); }
+
+void SafetensorsFile::fail(const std::string& message) const {
+  throw RunError(file_.path().string() + ": " + message);
+}
+
+void SafetensorsFile::read_header() {
+  uint64_t length = 0;
+  if (file_.size() < sizeof length)
+    fail(text("is no safetensors file: it has ", file_.size(), " bytes"));
+  file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  if (length > kMostHeaderBytes || length > file_.size() - sizeof length)
+    fail(text("is no safetensors file, or is cut off: its header would have ", length,
+              " bytes, the file has ", file_.size()));
+  std::string header(length, '\0');
+  file_.read(sizeof length, std::as_writable_bytes(std::span(header)));
+  Json json;
+  try {
+    json = parse_json(header, file_.path().string());
+  } catch (const ConfigError& error) {
+    throw RunError(error.what());
+  }
+  if (!json.is_object()) fail("the header is no JSON object");
+  for (const auto& [name, value] : json.items()) {
+    if (name == "__metadata__")
+      metadata_ = value;
+    else
+      entries_.push_back(read_entry(name, value, sizeof length + length));
+  }
+}
+
+SafetensorsFile::Entry SafetensorsFile::read_entry(const std::string& name, const Json& json,
+                                                   uint64_t data_begin) const {
+  const auto expect = [&](bool condition, const char* expected) {
+    if (!condition) fail(text("tensor \"", name, "\": expected ", expected, ", got ", shown(json)));
+  };
+  expect(json.is_object() && json.contains("dtype") && json.contains("shape") &&
+             json.contains("data_offsets"),
+         "dtype, shape and data_offsets");
+  const Json &type = json["dtype"], &shape = json["shape"], &offsets = json["data_offsets"];
+  expect(type.is_string() && kBytesOfType.contains(type.get<std::string>()), "a known dtype");
+  expect(shape.is_array() && shape.size() <= 16, "a shape");
+  expect(
+      offsets.is_array() && offsets.size() == 2 && is_offset(offsets[0]) && is_offset(offsets[1]),
+      "two offsets");
+  Entry entry{.name = name, .type = type.get<std::string>(), .shape = {}};
+  uint64_t bytes = kBytesOfType.at(entry.type);
+  for (const Json& extent : shape) {
+    expect(extent.is_number_unsigned() &&
+               !__builtin_mul_overflow(bytes, extent.get<uint64_t>(), &bytes) &&
+               bytes <= uint64_t{1} << 60,
+           "extents that can be");
+    entry.shape.push_back(extent.get<int64_t>());
+  }
+  const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
+  expect(begin <= end && end - begin == bytes, "offsets that fit the shape");
+  if (end > file_.size() - data_begin)
+    fail(text("tensor \"", name, "\" ends at byte ", end, " of the data, which has only ",
+              file_.size() - data_begin, " (cut off?)"));
+  entry.offset = data_begin + begin;
+  entry.bytes = bytes;
+  return entry;
+}
+
+const SafetensorsFile::Entry* SafetensorsFile::find(const std::string& name) const {
+  const auto at = std::find_if(entries_.begin(), entries_.end(),
+                               [&](const Entry& entry) { return entry.name == name; });
+  return at == entries_.end() ? nullptr : &*at;
+}
+
+std::vector<float> SafetensorsFile::read(const Entry& entry) const {
+  if (entry.type != "F32")
+    fail(text("tensor \"", entry.name, "\": expected dtype F32, got ", entry.type));
+  std::vector<float> values(entry.bytes / sizeof(float));
+  file_.read(entry.offset, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+std::string extents_text(std::span<const int64_t> extents) {
+  std::string out;
+  for (int64_t extent : extents) {
+    if (!out.empty()) out += 'x';
+    out += std::to_string(extent);
+  }
+  return out.empty() ? "scalar" : out;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/file.h"
+#include "core/json.h"
+#include "trainer/step/named_tensor.h"
+
+namespace poseidon::trainer {
+
+/// Writes tensors, one after another, as fp32 in the safetensors format
+/// (https://huggingface.co/docs/safetensors): 8 bytes header length, JSON header, data. `metadata`
+/// holds texts only.
+void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
+                       const Json& metadata);
+
+/// A safetensors file of anyone. The header is checked when it is opened: throws RunError that
+/// names the file and what is wrong. Tensors are read when they are asked for.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    std::string name;
+    std::string type;  ///< "F32", ...
+    std::vector<int64_t> shape;
+    uint64_t offset = 0, bytes = 0;  ///< in the file
+  };
+
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Json& metadata() const { return metadata_; }
+  /// Null when there is none of that name.
+  const Entry* find(const std::string& name) const;
+  /// The values of an F32 tensor.
+  std::vector<float> read(const Entry& entry) const;
+  const InputFile& file() const { return file_; }
+
+ private:
+  void read_header();
+  Entry read_entry(const std::string& name, const Json& json, uint64_t data_begin) const;
+  [[noreturn]] void fail(const std::string& message) const;
+
+  InputFile file_;
+  std::vector<Entry> entries_;
+  Json metadata_ = Json::object();
+};
+
+/// "3x224x224"; "scalar" without extents.
+std::string extents_text(std::span<const int64_t> extents);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/wire/transport.h"
+#include "core/fields.h"
+#include "core/json.h"
+#include "trainer/state/checkpoint.h"
+
+namespace poseidon::trainer {
+
+/// The tensors of a run in this process's memory, in canonical order: on their way to a checkpoint
+/// or from one.
+class TensorStore {
+ public:
+  struct Entry {
+    std::string name;
+    Shape shape;
+    std::shared_ptr<float[]> memory;  ///< not set: the system gives it as it is written to
+
+    std::span<float> values() const { return {memory.get(), static_cast<size_t>(shape.count())}; }
+    /// The same as it is sent.
+    comm::Payload payload() const { return {std::as_bytes(values()), memory}; }
+  };
+
+  /// Tensors like these, from the JSON that tensor_list() made. Throws ConfigError.
+  explicit TensorStore(const Json& list);
+
+  std::vector<Entry>& entries() { return entries_; }
+  /// The same as files know them. The store must outlive the result.
+  RunTensors tensors();
+
+  /// For a comm::TensorIntake.
+  std::vector<std::span<std::byte>> memory() const;
+
+ private:
+  std::vector<Entry> entries_;
+  size_t weights_ = 0, parameters_ = 0, optimizer_ = 0;
+  size_t sum_steps_ = 0;  ///< the rest of the entries are the sums of so many steps
+};
+
+/// Names and shapes of a run's tensors: {"parameters": 8, "weights": [{"name", "shape"}],
+/// "optimizer": [...], "sums": [...], "sum_steps": 1}, in the order of in_order().
+Json tensor_list(const RunTensors& tensors);
+
+}  // namespace poseidon::trainer

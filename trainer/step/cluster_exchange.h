@@ -1,0 +1,139 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/exchange/worker_exchange.h"
+#include "core/mutex.h"
+#include "layers/update.h"
+#include "net/net.h"
+#include "trainer/step/exchange.h"
+#include "trainer/step/job_lost.h"
+#include "trainer/step/shard_tree.h"
+#include "trainer/step/stacked_factors.h"
+
+namespace poseidon::trainer {
+
+/// One worker of several. The compute thread hands over gradients as they become final and takes
+/// sums back; comm::WorkerExchange moves them in the I/O thread. What a layer contributes and where
+/// its sum comes to is the gradient's own memory wherever its order is the canonical one, else a
+/// canonical copy; with staleness a copy for each step in flight.
+class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
+ public:
+  /// Runs a function in the I/O thread.
+  using Post = std::function<void(std::function<void()>)>;
+
+  /// For the net of worker `rank`, from step `first_step` on. All must outlive it. Throws
+  /// ConfigError when the plan is not for this net.
+  ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t rank,
+                  uint64_t first_step, Post post);
+
+  /// What it takes of memory, bytes: of sums and factors, and where they are put together for the
+  /// wire. The net need not have taken any.
+  static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank);
+
+  // The compute thread's part. All of these throw JobLost after lose().
+  void forward_done(int64_t shard) override;
+  void contribute(int layer, int64_t shard) override;
+  std::optional<int> arrived() override;
+  void wait() override;
+  void await_sum(int layer, int64_t step) override;
+  void give(int layer, int64_t step, const layers::GradientSink* sink) override;
+
+  /// Called in the compute thread when it has waited for sums for a second.
+  void on_long_wait(std::function<void()> told) { on_long_wait_ = std::move(told); }
+
+  /// Numbers by place in Net::summed_layers(), by layer of the plan.
+  std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
+
+  // The I/O thread's part.
+  /// Before anything is contributed.
+  void open(uint32_t view, comm::Outlet& outlet);
+  comm::WorkerExchange& numbers() { return *numbers_; }
+  bool is_open() const { return numbers_ != nullptr; }
+  /// What is awaited from `node`, for messages.
+  std::string awaiting(comm::NodeId node) const {
+    return numbers_ == nullptr ? "" : numbers_->awaiting(node);
+  }
+  std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override;
+  std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override;
+
+  /// From any thread: whoever waits, or comes to wait, is told.
+  void lose(const std::string& why);
+
+ private:
+  /// One tensor of the plan, where it lies in the net, and its sums over this worker's shards.
+  struct Tensor {
+    const net::Parameter* parameter = nullptr;  ///< or else a statistic
+    const net::Statistic* statistic = nullptr;
+    bool direct = false;            ///< its own memory is what is sent and received
+    std::vector<ShardTree> trees;   ///< by own part
+    std::vector<Buffer> canonical;  ///< unless direct: of the steps in flight
+    /// By own part where there are several, of the steps in flight: what was summed.
+    std::vector<std::vector<Buffer>> parts;
+    /// Whether the net's own memory is in the order, and free for the time, of a sum.
+    static bool is_direct(const net::Net& net, const comm::Plan& plan,
+                          const net::Parameter* parameter) {
+      return plan.staleness == 0 && (parameter == nullptr || net.canonical_is_packed(*parameter));
+    }
+    std::span<float> memory(uint64_t step) const;
+  };
+  struct Layer {
+    int node = -1;  ///< in the net
+    std::vector<Tensor> tensors;
+    std::vector<StackedFactors> factors;  ///< of an SFB layer: by step modulo steps_of_factors()
+    StackedFactors& factors_of(uint64_t step) { return factors[step % factors.size()]; }
+  };
+  using Clock = std::chrono::steady_clock;
+  struct Contribution {
+    uint32_t layer = 0, tensor = 0;
+    comm::Part part;
+    std::span<const float> values;
+  };
+
+  void find_tensors(Layer& layer, const comm::LayerTraffic& traffic, layers::Updater& updater);
+  size_t part_of(int64_t shard) const;
+  void contribute(std::vector<Contribution> all);
+  void end_step();
+  std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
+  std::span<const float> finished_part(Tensor& tensor, size_t part);
+  void copy_canonical(const Tensor& tensor, std::span<float> to) const;
+  void note_arrival(uint64_t step, uint32_t layer);
+  void hand_over(std::function<void()> task);
+  void check_alive();
+  bool has_arrivals() REQUIRES(mutex_);
+  void wait_for_change(Clock::time_point& patience) REQUIRES(mutex_);
+
+  net::Net& net_;
+  const comm::Plan& plan_;
+  const uint32_t rank_;
+  const uint64_t first_step_;
+  const Post post_;
+  std::function<void()> on_long_wait_ = [] {};
+  const comm::Part shards_;
+  const std::vector<comm::Part> parts_;
+  const int64_t announced_;         ///< layers that the backward pass announces
+  std::vector<int64_t> first_row_;  ///< of each own shard in the global batch
+  std::vector<Layer> layers_;       ///< of the plan
+  std::map<int, uint32_t> layer_of_node_;
+  uint64_t step_;                                 ///< under way
+  int64_t contributed_ = 0;                       ///< layers announced in the last own shard
+  std::vector<std::function<void()>> held_back_;  ///< without overlap
+  std::unique_ptr<comm::WorkerExchange> numbers_;
+
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<uint32_t> arrivals_ GUARDED_BY(mutex_);  ///< layers of the plan
+  /// With staleness, in their place: by layer, steps whose sums are there.
+  std::vector<uint64_t> steps_arrived_ GUARDED_BY(mutex_);
+  size_t released_ GUARDED_BY(mutex_) = 0;  ///< of the front of arrivals_, with a barrier
+  std::optional<std::string> lost_ GUARDED_BY(mutex_);
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,87 @@
+#include "trainer/step/evaluation.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "trainer/step/training_loop.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Adds the first `valid` samples of a batch.
+void add_batch(const std::vector<net::Net::Loss>& losses, int64_t valid, TestSums& sums) {
+  const auto count = static_cast<size_t>(valid);
+  for (const net::Net::Loss& loss : losses)
+    for (size_t i = 0; i < count; ++i)
+      sums.loss += loss.weight * static_cast<double>(loss.loss_and_rank[2 * i]);
+  const std::span<const float> ranked = losses[main_loss(losses)].loss_and_rank;
+  for (size_t i = 0; i < count; ++i) {
+    sums.top1 += ranked[2 * i + 1] < 1 ? 1 : 0;
+    sums.top5 += ranked[2 * i + 1] < 5 ? 1 : 0;
+  }
+  sums.samples += valid;
+}
+
+}  // namespace
+
+TestSums& TestSums::operator+=(const TestSums& other) {
+  samples += other.samples;
+  loss += other.loss;
+  top1 += other.top1;
+  top5 += other.top5;
+  seconds = std::max(seconds, other.seconds);
+  return *this;
+}
+
+TestResult TestSums::mean() const {
+  const auto count = static_cast<double>(samples);
+  return {.samples = samples,
+          .loss = loss / count,
+          .top1 = static_cast<double>(top1) / count,
+          .top5 = static_cast<double>(top5) / count,
+          .seconds = seconds};
+}
+
+std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
+                                      const TestOptions& options, Log& log) {
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t batch_size = net.input().shape.samples();
+  const auto parts = data::cut_batch(batch_size * options.workers, options.workers);
+  data::Loader loader(*data.dataset, *data.transform,
+                      {.phase = data::Phase::kTest,
+                       .seed = options.seed,
+                       .shuffle = false,
+                       .on_error = options.on_error,
+                       .global_batch = batch_size * options.workers,
+                       .shards = {parts[static_cast<size_t>(options.rank)]},
+                       .threads = options.loader_threads},
+                      log);
+  TestSums sums;
+  for (int64_t step = 0; step < loader.steps_per_pass(); ++step) {
+    if (options.stop && options.stop()) return std::nullopt;
+    if (options.progress) options.progress(step, loader.steps_per_pass());
+    const data::Batch& batch = loader.next();
+    if (batch.valid == 0) continue;
+    std::ranges::copy(batch.pixels, net.input().data);
+    net.forward({.phase = layers::Phase::kTest,
+                 .seed = options.seed,
+                 .step = step,
+                 .first_sample = 0,
+                 .labels = batch.labels,
+                 .loss_scale = 1});
+    add_batch(net.losses(), batch.valid, sums);
+    if (options.tested) options.tested(batch);
+  }
+  sums.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return sums;
+}
+
+std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
+                                   const TestOptions& options, Log& log) {
+  const std::optional<TestSums> sums = evaluate_part(net, data, options, log);
+  if (!sums) return std::nullopt;
+  return sums->mean();
+}
+
+}  // namespace poseidon::trainer

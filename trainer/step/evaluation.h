@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "core/log.h"
+#include "data/loader.h"
+#include "net/net.h"
+#include "trainer/job/job.h"
+
+namespace poseidon::trainer {
+
+struct TestResult {
+  int64_t samples = 0;
+  double loss = 0;  ///< weighted over all losses, mean of the samples
+  double top1 = 0, top5 = 0;
+  double seconds = 0;
+};
+
+/// Sums over samples that were tested.
+struct TestSums {
+  int64_t samples = 0;
+  double loss = 0;
+  int64_t top1 = 0, top5 = 0;
+  double seconds = 0;  ///< of several workers, which test at once: the longest
+
+  TestSums& operator+=(const TestSums& other);
+  TestResult mean() const;
+};
+
+struct TestOptions {
+  uint64_t seed = 1;
+  int loader_threads = 1;
+  data::OnError on_error = data::OnError::kStop;
+  std::function<bool()> stop = nullptr;  ///< asked between batches; may be null
+  /// Told between batches how many are done, of how many; may be null.
+  std::function<void(int64_t done, int64_t of)> progress = nullptr;
+  /// Called after each batch, while the net holds what it computed; may be null.
+  std::function<void(const data::Batch&)> tested = nullptr;
+  /// Of several workers, each tests its part of every batch.
+  int64_t workers = 1, rank = 0;
+};
+
+/// Runs this worker's part of the dataset through the net, every sample once, with the statistics
+/// gathered in training. None when it was stopped.
+std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
+                                      const TestOptions& options, Log& log);
+
+/// The same for the whole dataset.
+std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
+                                   const TestOptions& options, Log& log);
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,143 @@
+#include "trainer/step/exchange.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Whether the shards' gradients of this parameter are added one to another.
+bool summed(const net::Net& net, const net::Parameter& parameter) {
+  return parameter.learned && !net.factor_shape(parameter.layer);
+}
+
+}  // namespace
+
+LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards,
+                             Lateness lateness)
+    : net_(net), shards_(shards), step_(lateness.first_step - 1) {
+  for (const net::Parameter& parameter : net.parameters())
+    gradients_.emplace_back(summed(net, parameter) ? parameter.gradient.size() : 0, shards,
+                            updater);
+  for (const net::Statistic& statistic : net.statistics())
+    statistics_.emplace_back(statistic.contribution.size(), shards, updater);
+  for (const int layer : net.summed_layers())
+    if (const auto shape = net.factor_shape(layer))
+      factors_.try_emplace(layer, *shape, shards * net.input().shape.samples());
+  if (lateness.staleness == 0) return;
+  kept_.resize(static_cast<size_t>(lateness.staleness + 1));
+  for (KeptSums& sums : kept_) {
+    for (const net::Parameter& parameter : net.parameters())
+      sums.gradients.emplace_back(parameter.learned ? parameter.gradient.size_bytes() : 0);
+    for (const net::Statistic& statistic : net.statistics())
+      sums.statistics.emplace_back(statistic.contribution.size_bytes());
+  }
+}
+
+size_t LocalExchange::bytes(net::Net& net, int64_t shards, int64_t staleness) {
+  const auto kept = staleness == 0 ? 0 : static_cast<size_t>(staleness + 1);
+  size_t bytes = 0;
+  for (const net::Parameter& parameter : net.parameters()) {
+    const size_t elements = net.packed_count(parameter);
+    if (parameter.learned) bytes += kept * elements * sizeof(float);
+    if (summed(net, parameter)) bytes += ShardTree::bytes(elements, shards);
+  }
+  for (const net::Statistic& statistic : net.statistics()) {
+    const auto elements = static_cast<size_t>(statistic.spec.shape.count());
+    bytes += kept * elements * sizeof(float) + ShardTree::bytes(elements, shards);
+  }
+  for (const int layer : net.summed_layers())
+    if (const auto shape = net.factor_shape(layer))
+      bytes += StackedFactors::bytes(*shape, shards * net.input().shape.samples());
+  return bytes;
+}
+
+void LocalExchange::forward_done(int64_t shard) {
+  if (shard == 0) ++step_;
+  for (const auto& [layer, stack] : factors_)
+    net_.set_factor_memory(layer, stack.from(shard * net_.input().shape.samples()));
+  for (size_t i = 0; i < statistics_.size(); ++i)
+    statistics_[i].add(shard, net_.statistics()[i].contribution);
+  if (shard < shards_ - 1) return;
+  if (!kept_.empty()) return keep_statistics();
+  for (const int layer : net_.summed_layers())
+    if (!net_.announces(layer)) arrived_.push_back(layer);
+}
+
+void LocalExchange::contribute(int layer, int64_t shard) {
+  const bool last = shard == shards_ - 1;
+  if (!factors_.contains(layer)) sum_gradients(layer, shard);
+  if (!last) return;
+  if (kept_.empty())
+    arrived_.push_back(layer);
+  else
+    keep_gradients(layer);
+}
+
+void LocalExchange::keep_statistics() {
+  for (size_t i = 0; i < net_.statistics().size(); ++i)
+    std::ranges::copy(net_.statistics()[i].contribution,
+                      kept(step_).statistics[i].as<float>().begin());
+}
+
+void LocalExchange::keep_gradients(int layer) {
+  const auto factors = factors_.find(layer);
+  if (factors != factors_.end()) net_.rebuild(layer, factors->second.all());
+  for (const int index : net_.parameters_of(layer)) {
+    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
+    if (parameter.learned)
+      std::ranges::copy(parameter.gradient,
+                        kept(step_).gradients[static_cast<size_t>(index)].as<float>().begin());
+  }
+}
+
+void LocalExchange::sum_gradients(int layer, int64_t shard) {
+  for (const int index : net_.parameters_of(layer)) {
+    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
+    if (parameter.learned) gradients_[static_cast<size_t>(index)].add(shard, parameter.gradient);
+  }
+}
+
+std::optional<int> LocalExchange::arrived() {
+  if (arrived_.empty()) return std::nullopt;
+  const int layer = arrived_.front();
+  arrived_.pop_front();
+  return layer;
+}
+
+void LocalExchange::wait() {
+  check(!arrived_.empty(), "a layer is awaited whose gradient was not contributed");
+}
+
+void LocalExchange::await_sum(int, int64_t step) {
+  check(step <= step_, "a sum is awaited that was not contributed to");
+}
+
+void LocalExchange::give(int layer, int64_t step, const layers::GradientSink* sink) {
+  const auto factors = factors_.find(layer);
+  if (!kept_.empty())
+    load_kept(layer, step);
+  else if (factors != factors_.end())
+    return net_.rebuild(layer, factors->second.all(), sink);
+  if (sink == nullptr) return;
+  for (const int index : net_.parameters_of(layer)) {
+    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
+    if (parameter.learned) (*sink)(parameter.index, 0, parameter.gradient);
+  }
+}
+
+void LocalExchange::load_kept(int layer, int64_t step) {
+  for (const int index : net_.parameters_of(layer)) {
+    const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
+    if (parameter.learned)
+      std::ranges::copy(kept(step).gradients[static_cast<size_t>(index)].as<float>(),
+                        parameter.gradient.begin());
+  }
+  for (const int index : net_.statistics_of(layer))
+    std::ranges::copy(kept(step).statistics[static_cast<size_t>(index)].as<float>(),
+                      net_.statistics()[static_cast<size_t>(index)].contribution.begin());
+}
+
+}  // namespace poseidon::trainer

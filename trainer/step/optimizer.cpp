@@ -1,0 +1,156 @@
+#include "trainer/step/optimizer.h"
+
+#include <cmath>
+#include <utility>
+
+namespace poseidon::trainer {
+
+using layers::UpdateRule;
+
+namespace {
+
+/// Values in two versions and gradients, which an update goes through beside the states.
+constexpr size_t kKindsOfNet = 3;
+
+size_t learned_floats(net::Net& net) {
+  size_t floats = 0;
+  for (const net::Parameter& parameter : net.parameters())
+    if (parameter.learned) floats += net::TensorMemory::padded(net.packed_count(parameter));
+  return floats;
+}
+
+/// One for each state and version.
+size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
+  return static_cast<size_t>(net.versions()) * config.state_names().size();
+}
+
+}  // namespace
+
+size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
+  size_t bytes = 0;
+  for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
+    bytes += net::TensorMemory::bytes(learned_floats(net), kKindsOfNet + kind);
+  return bytes;
+}
+
+Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater)
+    : config_(config), net_(net), updater_(updater), states_of_parameter_(net.parameters().size()) {
+  const std::span<const char* const> names = config.state_names();
+  for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
+    memory_.emplace_back(learned_floats(net), kKindsOfNet + kind, "the optimizer's state");
+  const auto versions = static_cast<size_t>(net.versions());
+  states_.reserve(net.parameters().size() * names.size());
+  for (size_t i = 0; i < net.parameters().size(); ++i) {
+    const net::Parameter& parameter = net.parameters()[i];
+    if (!parameter.learned) continue;
+    for (size_t state = 0; state < names.size(); ++state) {
+      const std::span<float> memory = memory_[state].take(parameter.value.size());
+      states_.push_back(
+          {.name = parameter.name + "." + names[state],
+           .parameter = i,
+           .memory = memory,
+           .next = versions == 2 ? memory_[names.size() + state].take(memory.size()) : memory});
+    }
+    states_of_parameter_[i] = std::span(states_).last(names.size());
+  }
+}
+
+void Optimizer::update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
+                       std::span<const float> gradient) {
+  const net::Parameter& parameter = net_.parameters()[index];
+  const auto piece = [&](std::span<float> whole) {
+    return whole.subspan(static_cast<size_t>(first), gradient.size());
+  };
+  layers::UpdateMemory memory{.value = piece(parameter.value),
+                              .gradient = gradient,
+                              .state = {},
+                              .new_value = piece(parameter.next),
+                              .new_state = {}};
+  const std::span<const State> states = states_of_parameter_[index];
+  for (size_t i = 0; i < states.size(); ++i) {
+    memory.state[i] = piece(states[i].memory);
+    memory.new_state[i] = piece(states[i].next);
+  }
+  updater_.update(numbers, memory);
+}
+
+void Optimizer::update(size_t index, const UpdateStep& step) {
+  const net::Parameter& parameter = net_.parameters()[index];
+  if (parameter.learned) update(index, numbers(index, step), 0, parameter.gradient);
+}
+
+void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
+  updater_.track({.momentum = static_cast<float>(statistic.spec.momentum),
+                  .share = 1 / static_cast<float>(shards)},
+                 statistic.value, statistic.contribution, statistic.next);
+}
+
+void Optimizer::flip(int layer) {
+  for (const int index : net_.parameters_of(layer))
+    for (State& state : states_of_parameter_[static_cast<size_t>(index)])
+      std::swap(state.memory, state.next);
+}
+
+layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
+  const net::Parameter& parameter = net_.parameters()[index];
+  const auto real = [](double value) { return static_cast<float>(value); };
+  const double decay = config_.weight_decay * parameter.spec.decay_multiplier;
+  const double updates = static_cast<double>(step.step) + 1;
+  layers::UpdateNumbers numbers{
+      .rule = config_.rule(),
+      .learning_rate = real(step.learning_rate * parameter.spec.learning_rate_multiplier),
+      .l2 = real(decay),
+      .l1 = real(config_.l1_decay * parameter.spec.decay_multiplier),
+      .gradient_scale = real(step.gradient_scale),
+      .momentum = real(config_.momentum),
+      .beta1 = real(config_.beta1),
+      .beta2 = real(config_.beta2),
+      .one_minus_beta1 = real(1 - config_.beta1),
+      .one_minus_beta2 = real(1 - config_.beta2),
+      .correction1 = real(1 - std::pow(config_.beta1, updates)),
+      .correction2 = real(1 - std::pow(config_.beta2, updates)),
+      .epsilon = real(config_.adam_epsilon)};
+  switch (numbers.rule) {
+    case UpdateRule::kAdaGrad: numbers.epsilon = real(config_.adagrad_epsilon); break;
+    case UpdateRule::kRmsProp:
+      numbers.smoothing = real(config_.rmsprop_smoothing);
+      numbers.one_minus_smoothing = real(1 - config_.rmsprop_smoothing);
+      numbers.momentum = real(config_.rmsprop_momentum);
+      numbers.epsilon = real(config_.rmsprop_epsilon);
+      break;
+    case UpdateRule::kAdaDelta:
+      numbers.smoothing = real(config_.adadelta_smoothing);
+      numbers.one_minus_smoothing = real(1 - config_.adadelta_smoothing);
+      numbers.epsilon = real(config_.adadelta_epsilon);
+      break;
+    case UpdateRule::kLars: numbers.trust = real(trust_of(parameter, decay)); break;
+    default: break;
+  }
+  return numbers;
+}
+
+double Optimizer::gradient_norm(const net::Parameter& parameter) {
+  scratch_.resize(static_cast<size_t>(parameter.spec.shape.count()));
+  net_.canonical_gradient(parameter, scratch_);
+  return updater_.squared_norm(scratch_);
+}
+
+double Optimizer::trust_of(const net::Parameter& parameter, double decay) {
+  // Biases, scales and shifts take the plain learning rate, as LARS is commonly used.
+  if (parameter.spec.shape.rank() < 2) return 1;
+  const double gradient = std::sqrt(gradient_norm(parameter));
+  const double value = std::sqrt(updater_.squared_norm(net_.canonical(parameter)));
+  if (gradient == 0 || value == 0) return 1;
+  return config_.trust * value / (gradient + decay * value);
+}
+
+double Optimizer::clipping_scale() {
+  if (!clips()) return 1;
+  double squares = 0;
+  for (const net::Parameter& parameter : net_.parameters())
+    if (parameter.learned) squares += gradient_norm(parameter);
+  const double norm = std::sqrt(squares);
+  return norm > config_.clip_norm ? config_.clip_norm / norm : 1;
+}
+
+}  // namespace poseidon::trainer

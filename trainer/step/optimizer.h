@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layers/update.h"
+#include "net/net.h"
+#include "net/tensor_memory.h"
+#include "trainer/job/optimizer_config.h"
+
+namespace poseidon::trainer {
+
+/// What all updates of one step have in common.
+struct UpdateStep {
+  int64_t step = 0;  ///< counted from 0
+  double learning_rate = 0;
+  double gradient_scale = 1;  ///< clipping
+};
+
+/// The optimizer's rule with its state: one or two tensors beside each parameter, in the memory
+/// order of that parameter, in as many versions as the net has. Used by the compute thread.
+class Optimizer {
+ public:
+  /// What the state takes of memory, bytes. The net need not have taken any.
+  static size_t bytes(const OptimizerConfig& config, net::Net& net);
+
+  /// `net` and `updater` must outlive it. State begins at zero. Throws OutOfMemory.
+  Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
+
+  /// The numbers of the next update of parameter `index` of the net. Its gradient must be in the
+  /// net's memory where needs_norms().
+  layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
+  /// The next value and state of a parameter's elements from `first` on, from their gradients, in
+  /// packed order. With one version they are the current ones; with two they become so by Net::flip
+  /// and flip(). Pieces may be updated by several threads at a time.
+  void update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
+              std::span<const float> gradient);
+  /// The whole update, from the gradient in the net's memory.
+  void update(size_t index, const UpdateStep& step);
+  /// The next value of a statistic from its contribution, which holds the sum over all shards.
+  void track(const net::Statistic& statistic, int64_t shards);
+  /// Makes the next state of a layer's parameters the current one, as Net::flip does with values.
+  void flip(int layer);
+
+  /// What clipping multiplies all gradients by, from their common norm; 1 without clipping. All
+  /// gradients must be final.
+  double clipping_scale();
+  bool clips() const { return config_.clip_norm > 0; }
+  /// Whether an update needs the norm of the whole gradient first.
+  bool needs_norms() const { return clips() || config_.rule() == layers::UpdateRule::kLars; }
+
+  /// A state tensor by its name in checkpoints, "conv1.weight.velocity". `memory` and `next` trade
+  /// places by flip().
+  struct State {
+    std::string name;
+    size_t parameter = 0;
+    std::span<float> memory;
+    std::span<float> next;  ///< `memory` itself with one version
+  };
+  std::span<const State> states() const { return states_; }
+
+ private:
+  double trust_of(const net::Parameter& parameter, double decay);
+  double gradient_norm(const net::Parameter& parameter);
+
+  OptimizerConfig config_;
+  net::Net& net_;
+  layers::Updater& updater_;
+  std::vector<net::TensorMemory> memory_;  ///< by state, then those of the second version
+  std::vector<State> states_;
+  std::vector<std::span<State>> states_of_parameter_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace poseidon::trainer

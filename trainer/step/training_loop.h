@@ -1,0 +1,154 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+#include "data/loader.h"
+#include "net/net.h"
+#include "trainer/job/schedule.h"
+#include "trainer/step/exchange.h"
+#include "trainer/step/optimizer.h"
+#include "trainer/step/sums_in_flight.h"
+
+namespace poseidon::trainer {
+
+/// What one logical shard gave in a step, summed over its samples.
+struct ShardReport {
+  double loss = 0;   ///< weighted over all losses
+  int64_t hits = 0;  ///< samples whose label had the best score
+};
+
+/// Milliseconds of one worker's step. Together they are all of it.
+struct StepTimes {
+  double compute_ms = 0;    ///< updates included
+  double data_wait_ms = 0;  ///< for batches
+  double sum_wait_ms = 0;   ///< for sums over the shards of other workers
+  double wait_ms() const { return data_wait_ms + sum_wait_ms; }
+  double all_ms() const { return compute_ms + wait_ms(); }
+  StepTimes& operator+=(const StepTimes& other);
+};
+
+/// What one step gave and took.
+struct StepReport {
+  int64_t step = 0;                 ///< steps done, this one included
+  std::vector<ShardReport> shards;  ///< of this worker, in order
+  double loss = 0;                  ///< of `shards`, a share of the mean over the global batch
+  double top1 = 0;                  ///< the same of hits: a part of 1
+  double learning_rate = 0;
+  StepTimes times;                    ///< of several workers: their mean
+  std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Net::summed_layers()
+  // Of several workers:
+  std::vector<StepTimes> workers;      ///< by rank
+  double ps_bytes = 0, sfb_bytes = 0;  ///< moved during the step, per node, sent plus received
+};
+
+/// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
+size_t main_loss(const std::vector<net::Net::Loss>& losses);
+
+/// Sets the loss and top1 of a step from the reports of shards in order. With those of all workers
+/// they are the means over the global batch, to the same bits for any number of workers.
+void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepReport& report);
+
+/// The wait-free loop: each layer's gradient goes to the exchange as soon as backward has made it,
+/// each layer's parameters and running statistics are updated as soon as their sums are there, and
+/// the next forward waits for one layer at a time. Used by the compute thread.
+///
+/// So the updates of a step may end within the next one, and an exchange that fails leaves layers
+/// of two steps. With two versions (Net::Options::versions) the loop can then go back to the last
+/// step whose updates were all made.
+///
+/// With staleness s, step t is computed with exactly the sums of steps up to t - 1 - s: the gate of
+/// a layer waits for that step's sums alone, however many later ones are there. What an update
+/// depends on (learning rate, number of the step) is that of the step whose sums it applies.
+class TrainingLoop {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    int64_t global_batch = 1;
+    int64_t logical_shards = 1;            ///< of all workers
+    std::vector<data::ShardRange> shards;  ///< of this worker, as the loader gives them
+    int64_t steps_done = 0;                ///< by the run that is resumed
+    int64_t staleness = 0;                 ///< steps that sums are late
+    /// Needed with staleness, and where a checkpoint carried sums: those of the last steps done.
+    SumsInFlight* sums = nullptr;
+    TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
+  };
+
+  /// All of them must outlive the loop.
+  TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
+               const Schedule& schedule, data::Loader& loader, const Options& options);
+
+  /// One optimizer step. Throws RunError when the loss is not finite; parameters are then those of
+  /// the step before. Lets errors of the exchange through.
+  StepReport step();
+
+  /// Brings the parameters to what the next step is computed with: before they are read from
+  /// outside. Without staleness, all sums and updates that are under way.
+  void settle();
+  /// The same, and waits for the sums that stay in flight: Options::sums then holds them.
+  void settle_for_checkpoint();
+  /// Applies the sums of all steps done: at the end of the job.
+  void finish();
+
+  int64_t steps_done() const { return steps_done_; }
+  /// Steps of which every layer's update is made, statistics included.
+  int64_t last_complete_step() const {
+    return layers_under_way_ > 0 ? update_.step : update_.step + 1;
+  }
+  /// Makes parameters, optimizer state and statistics those of last_complete_step(): for when the
+  /// exchange has failed. Needs two versions where a layer is to go back. Sums in flight are given
+  /// up, and steps_done() is that step. The loop cannot go on after it.
+  void revert_incomplete();
+
+ private:
+  const data::Batch& next_batch();
+  void run_shard(size_t shard, StepReport& report);
+  ShardReport forward_and_measure(const layers::StepContext& context);
+  void begin_updates(int64_t step);
+  void begin_updates_until(int64_t steps);
+  void label_spans();
+  void open_gate(int layer);
+  void open_gates();
+  bool takes_by_step() const;
+  bool gradients_come_whole() const;
+  void await_sum(int layer, int64_t step, int needed);
+  void load_sum(int layer, int64_t step, int needed);
+  void update_by_step(int layer);
+  /// `needed`: whose gate is shut; none: all sums are waited for.
+  void await_one(std::optional<int> needed);
+  void contribute(int layer, int64_t shard);
+  void update_arrived();
+  void arrived(int layer);
+  /// With clipping: the common norm needs all sums before the first update.
+  void update_clipped();
+  void update_layer(int layer);
+  void update_parameters(int layer);
+  void flip(int layer);
+
+  net::Net& net_;
+  Optimizer& optimizer_;
+  GradientExchange& exchange_;
+  const Schedule& schedule_;
+  data::Loader& loader_;
+  Options options_;
+  int64_t steps_done_;
+  UpdateStep update_;            ///< of the newest step whose updates began
+  std::vector<bool> under_way_;  ///< by layer: to be updated in that step, and not yet
+  int layers_under_way_ = 0;
+  std::vector<int> updated_;    ///< in that step
+  std::vector<int> unclipped_;  ///< with clipping: layers whose sums are there
+  struct LayerLabels {
+    TraceRecorder::Label wait = 0, update = 0, contribute = 0;
+  };
+  std::vector<size_t> place_of_;     ///< by layer: in Net::summed_layers()
+  std::vector<LayerLabels> labels_;  ///< by layer
+  TraceRecorder::Label data_label_ = 0, all_label_ = 0;
+  StepTimes times_;                    ///< of the step under way, but for compute_ms
+  std::vector<double> layer_wait_ms_;  ///< the same
+};
+
+}  // namespace poseidon::trainer
