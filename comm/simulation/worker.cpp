@@ -20,9 +20,10 @@ SimulatedWorker::SimulatedWorker(SimulatedWorld& world, NodeId id, int node)
     : world_(world),
       node_(node),
       member_(world.member_options(id), world.network.transport(node), *this),
-      versions_(world.options.plan.layers.size(), 0),
-      limit_(world.options.steps),
-      last_step_(world.options.steps),
+      machine_({.layers = world.options.plan.layers.size(),
+                .staleness = world.options.plan.staleness,
+                .together = world.options.plan.overlap != Overlap::kPriority}),
+      limit_(0, world.options.steps),
       random_(world.options.seed * 31 + id.rank) {}
 
 void SimulatedWorker::after(Time wait, std::function<void()> action) {
@@ -72,9 +73,10 @@ void SimulatedWorker::planned(const Planned& planned) {
 void SimulatedWorker::make_memory() {
   const Plan& plan = world_.options.plan;
   replica_ = other_ = world_.model.first_values();
-  sums_.assign(staleness() + 1, replica_);
+  const auto in_flight = static_cast<size_t>(plan.staleness) + 1;
+  sums_.assign(in_flight, replica_);
   if (exchange_->parts().size() > 1)
-    parts_.assign(staleness() + 1, std::vector<Replica>(exchange_->parts().size(), replica_));
+    parts_.assign(in_flight, std::vector<Replica>(exchange_->parts().size(), replica_));
   factors_.resize(layers());
   for (uint32_t layer = 0; layer < layers(); ++layer) {
     const LayerTraffic& traffic = plan.layers[layer].traffic;
@@ -105,9 +107,11 @@ Time SimulatedWorker::compute_time(uint32_t layer, bool forward) {
 }
 
 void SimulatedWorker::begin_step() {
-  if (static_cast<int64_t>(step_) >= limit_) return;  // halt() goes on
-  if (world_.options.stalls == std::pair(member_.rank(), step_)) return;
-  computing_ = true;
+  const StepLimit::Next next = limit_.next(machine_.done());
+  undecided_ = next == StepLimit::Next::kWait;
+  if (undecided_) return;
+  if (next == StepLimit::Next::kEnd) return sync();
+  if (world_.options.stalls == std::pair(member_.rank(), step())) return;
   forward(0);
 }
 
@@ -116,7 +120,7 @@ void SimulatedWorker::forward(uint32_t layer) {
     for (uint32_t each = 0; each < layers(); ++each) contribute(each, true);
     return backward(static_cast<uint32_t>(layers()));
   }
-  if (!bring(layer, step_ - std::min(step_, staleness()))) {
+  if (!open_gate(layer)) {
     gate_ = layer;
     return;
   }
@@ -126,7 +130,9 @@ void SimulatedWorker::forward(uint32_t layer) {
 void SimulatedWorker::backward(uint32_t layer) {
   if (layer == 0) return end_of_step();
   after(compute_time(layer - 1, false), [this, layer] {
+    machine_.contributed(layer - 1);  // first: what comes in at once is the sum
     contribute(layer - 1, false);
+    make_updates();
     backward(layer - 1);
   });
 }
@@ -143,11 +149,11 @@ void SimulatedWorker::contribute(uint32_t layer, bool statistics) {
     for (size_t i = 0; i < parts.size(); ++i) {
       std::span<float> values;
       if (world_.options.carries_payload) {
-        values = parts.size() == 1 ? sums_of(step_)[layer][tensor]
-                                   : parts_[step_ % parts_.size()][i][layer][tensor];
-        world_.model.gradient(step_, layer, tensor, parts[i], values);
+        values = parts.size() == 1 ? sums_of(step())[layer][tensor]
+                                   : parts_[step() % parts_.size()][i][layer][tensor];
+        world_.model.gradient(step(), layer, tensor, parts[i], values);
       }
-      exchange_->contribute(step_, layer, tensor, parts[i], values);
+      exchange_->contribute(step(), layer, tensor, parts[i], values);
     }
   }
 }
@@ -164,43 +170,38 @@ void SimulatedWorker::contribute_own_factors(uint32_t layer) {
         const LayerTraffic& traffic = plan.layers[layer].traffic;
         const auto width = static_cast<size_t>(which == kDeltas ? traffic.rows : traffic.columns);
         world_.model.factor(
-            step_, layer, which, rows.first,
-            factors(layer, which, step_).subspan(rows.first * width, rows.count * width));
+            step(), layer, which, rows.first,
+            factors(layer, which, step()).subspan(rows.first * width, rows.count * width));
       }
     }
-    exchange_->contribute_factors(step_, layer, shard);
+    exchange_->contribute_factors(step(), layer, shard);
   }
 }
 
 void SimulatedWorker::end_of_step() {
-  computing_ = false;
-  ++step_;
+  machine_.end_step();
+  const int64_t done = machine_.done();
   if (member_.rank() == 0) world_.result.step_ends.push_back(world_.network.now());
-  member_.note({.about = "step", .step = static_cast<int64_t>(step_), .content = Json::object()});
-  const auto done = static_cast<int64_t>(step_);
-  if (done == last_step_ || done % world_.options.agree_every == 0)
+  member_.note({.about = "step", .step = done, .content = Json::object()});
+  if (done == limit_.last() || done % world_.options.agree_every == 0)
     sync();
   else
     begin_step();
 }
 
-bool SimulatedWorker::all_arrived() const {
-  for (uint32_t layer = 0; layer < layers(); ++layer)
-    if (exchange_->step_of(layer) < step_) return false;
-  return true;
-}
-
 /// Compares what the next step is computed with, and the sums that come after it; at the end, what
 /// all sums make.
 void SimulatedWorker::sync() {
-  syncing_ = !all_arrived();
+  syncing_ = !machine_.has_all_sums();
   if (syncing_) return;
-  const bool last = static_cast<int64_t>(step_) == last_step_;
-  bring_all(last ? step_ : step_ - std::min(step_, staleness()));
-  Digest compared{.step = static_cast<int64_t>(step_), .values = {digest()}};
-  for (uint64_t step = versions_.complete_steps(); step < step_; ++step)
-    compared.values.push_back(world_.options.carries_payload ? ComputeModel::digest(sums_of(step))
-                                                             : 0);
+  if (machine_.done() == limit_.last()) machine_.finish();
+  for (uint32_t layer = 0; layer < layers(); ++layer)
+    check(open_gate(layer), "a sum that has come can be used");
+  Digest compared{.step = machine_.done(), .values = {digest()}};
+  for (int64_t step = machine_.complete(); step < machine_.done(); ++step)
+    compared.values.push_back(world_.options.carries_payload
+                                  ? ComputeModel::digest(sums_of(static_cast<uint64_t>(step)))
+                                  : 0);
   member_.digest(compared);
   if (member_.rank() == 0 && world_.options.carries_payload) send_checkpoint(complete_steps());
   test(0);
@@ -215,29 +216,28 @@ void SimulatedWorker::test(int64_t batch) {
 }
 
 void SimulatedWorker::go_on() {
-  if (static_cast<int64_t>(step_) == last_step_)
-    member_.finished(last_step_);
+  if (machine_.done() == limit_.last())
+    member_.finished(machine_.done());
   else
     begin_step();
 }
 
-/// Updates a layer by the sums of its steps up to `steps`; false where they have not come.
-bool SimulatedWorker::bring(uint32_t layer, uint64_t steps) {
-  while (versions_.steps_of(layer) < steps) {
-    if (exchange_->step_of(layer) <= versions_.steps_of(layer)) return false;
-    update(layer);
+/// As TrainingLoop::open_gate, but that it does not block: false where a sum has not come.
+bool SimulatedWorker::open_gate(uint32_t layer) {
+  while (!machine_.open(layer)) {
+    const std::optional<size_t> due = machine_.due(layer);
+    if (!due) return false;
+    update(*due);
   }
   return true;
 }
 
-void SimulatedWorker::bring_all(uint64_t steps) {
-  for (uint64_t to = versions_.complete_steps() + 1; to <= steps; ++to)
-    for (uint32_t layer = 0; layer < layers(); ++layer)
-      check(bring(layer, to), "a sum that has come can be used");
+void SimulatedWorker::make_updates() {
+  while (const std::optional<size_t> due = machine_.due()) update(*due);
 }
 
-void SimulatedWorker::update(uint32_t layer) {
-  const uint64_t step = versions_.steps_of(layer);
+void SimulatedWorker::update(size_t layer) {
+  const auto step = static_cast<uint64_t>(machine_.next_update(layer));
   if (world_.options.carries_payload) {
     const Replica& sums = sums_of(step);
     for (size_t tensor = 0; tensor < replica_[layer].size(); ++tensor)
@@ -245,40 +245,25 @@ void SimulatedWorker::update(uint32_t layer) {
     std::swap(replica_[layer], other_[layer]);
     if (world_.options.drifts == std::pair(member_.rank(), step)) replica_[layer][0][0] += 1;
   }
-  versions_.updated(layer);
+  machine_.updated(layer);
 }
 
 void SimulatedWorker::arrived(uint64_t step, uint32_t layer) {
+  if (failed_) return;  // it has gone back, or is about to
   if (world_.options.carries_payload && by_factors(layer))
     world_.model.rebuild(layer, factors(layer, kDeltas, step), factors(layer, kActivations, step),
                          sums_of(step)[layer]);
-  // A sum that is on time is used at once, one that is late by the plan at its gate.
-  if (staleness() == 0) update(layer);
-  if (gate_ == layer) {
+  machine_.arrived(layer);
+  if (gate_ && open_gate(*gate_)) {
+    after(Time{0}, [this, waiting = *gate_] { forward(waiting); });
     gate_.reset();
-    after(Time{0}, [this, layer] { forward(layer); });
   }
-  if (syncing_ && all_arrived()) after(Time{0}, [this] { sync(); });
-}
-
-int64_t SimulatedWorker::offer_halt() {
-  const auto begun = static_cast<int64_t>(step_) + (computing_ ? 1 : 0);
-  return limit_ = std::min(begun + 1, last_step_);
+  if (syncing_ && machine_.has_all_sums()) after(Time{0}, [this] { sync(); });
 }
 
 void SimulatedWorker::halt(int64_t step) {
-  const bool waits = !computing_ && !syncing_ && static_cast<int64_t>(step_) >= limit_;
-  limit_ = last_step_ = step;
-  if (!waits || failed_ || over_) return;
-  if (static_cast<int64_t>(step_) == last_step_)
-    sync();
-  else
-    begin_step();
-}
-
-void SimulatedWorker::revert_incomplete() {
-  if (!world_.options.carries_payload) return;
-  for (size_t layer : versions_.to_revert()) std::swap(replica_[layer], other_[layer]);
+  limit_.halt(step);
+  if (undecided_ && !failed_ && !over_) begin_step();
 }
 
 void SimulatedWorker::failed(const Loss& loss, bool alone) {
@@ -294,7 +279,8 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
     return;
   }
   world_.network.after(node_, 1ms, [this, alone] {
-    revert_incomplete();
+    for (const size_t layer : machine_.revert_to(machine_.complete()))
+      if (world_.options.carries_payload) std::swap(replica_[layer], other_[layer]);
     if (over_) return;
     if (!alone) return member_.stopped(complete_steps());
     over_ = true;  // a local child writes its checkpoint here

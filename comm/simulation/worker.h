@@ -9,11 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/exchange/step_versions.h"
 #include "comm/exchange/worker_exchange.h"
 #include "comm/membership/member.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
+#include "comm/step/step_limit.h"
+#include "comm/step/step_machine.h"
 
 namespace poseidon::comm {
 
@@ -24,7 +25,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
 
   Member& member() { return member_; }
   bool over() const { return over_; }
-  int64_t complete_steps() const { return static_cast<int64_t>(versions_.complete_steps()); }
+  int64_t complete_steps() const { return machine_.complete(); }
   uint32_t digest() const { return ComputeModel::digest(replica_); }
   const std::optional<Loss>& loss() const { return loss_; }
   const WorkerExchange* exchange() const { return exchange_.get(); }
@@ -41,11 +42,11 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   }
   void forgotten(NodeId) override {}
   void noted(const Note& note) override;
-  int64_t offer_halt() override;
+  int64_t offer_halt() override { return limit_.offer(); }
   void halt(int64_t step) override;
   void concluded() override {}
   std::string awaiting(NodeId node) override { return exchange_ ? exchange_->awaiting(node) : ""; }
-  int64_t step_under_way() override { return static_cast<int64_t>(step_) + 1; }
+  int64_t step_under_way() override { return machine_.done() + 1; }
   void failed(const Loss& loss, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override { over_ = true; }
@@ -60,7 +61,8 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   }
   Replica& sums_of(uint64_t step) { return sums_[step % sums_.size()]; }
 
-  uint64_t staleness() const { return static_cast<uint64_t>(world_.options.plan.staleness); }
+  /// The step under way, counted from 0.
+  uint64_t step() const { return static_cast<uint64_t>(machine_.done()); }
   size_t layers() const { return world_.options.plan.layers.size(); }
   bool by_factors(uint32_t layer) const {
     return world_.options.plan.layers[layer].scheme == Scheme::kSfb;
@@ -78,12 +80,10 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void go_on();
   bool hangs(Work in) const { return world_.hangs({Role::kWorker, member_.rank()}, in); }
   void sign(const char* doing, int64_t done = 0, int64_t of = 0, const char* unit = "");
-  bool all_arrived() const;
   void arrived(uint64_t step, uint32_t layer);
-  bool bring(uint32_t layer, uint64_t steps);
-  void bring_all(uint64_t steps);
-  void update(uint32_t layer);
-  void revert_incomplete();
+  bool open_gate(uint32_t layer);
+  void make_updates();
+  void update(size_t layer);
   void send_checkpoint(int64_t step);
   void after(Time wait, std::function<void()> action);
 
@@ -91,18 +91,16 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   const int node_;
   Member member_;
   std::unique_ptr<WorkerExchange> exchange_;
-  StepVersions versions_;
+  StepMachine machine_;
+  StepLimit limit_;
   Replica replica_, other_;    ///< current values, and those of the step before or after
   std::vector<Replica> sums_;  ///< of the steps in flight
   std::vector<std::vector<Replica>> parts_;  ///< of the same, by own part, when there are several
   /// By layer, which of the factors, step modulo steps_of_factors().
   std::vector<std::array<std::vector<std::vector<float>>, 2>> factors_;
-  uint64_t step_ = 0;  ///< under way
-  int64_t limit_ = 0;  ///< steps that may be begun
-  int64_t last_step_ = 0;
   uint32_t checkpoints_sent_ = 0;
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
-  bool computing_ = false;        ///< a step has begun, and its backward pass is not over
+  bool undecided_ = false;        ///< waits for how far the job goes
   bool syncing_ = false;          ///< waits for all updates, to compare
   bool failed_ = false, over_ = false;
   std::optional<Loss> loss_;

@@ -13,6 +13,7 @@ enum class Mutation : int {
   kTornStep = 4,             ///< a checkpoint after a loss holds layers of two steps
   kNoDeadline = 5,           ///< who hangs is waited for, for ever
   kNoNextBest = 6,           ///< when the survivor that is asked is lost too, no other is asked
+  kEarlyGate = 7,            ///< a step is computed with parameters that lack the newest update
 };
 
 #ifndef POSEIDON_MUTATION

@@ -37,9 +37,6 @@ class LateExchange final : public GradientExchange {
     polls_ = 0;
     local_.wait();
   }
-  void await_sum(int layer, int64_t step) override {
-    local_.await_sum(counted(layer).value(), step);
-  }
   void give(int layer, int64_t step, const layers::GradientSink* sink) override {
     local_.give(layer, step, sink);
   }
@@ -432,9 +429,12 @@ TEST_CASE("with staleness, whenever the exchange fails, the last complete step c
               training.loop.settle();
             }) == "a peer is lost");
       training.loop.revert_incomplete();
-      CHECK(training.loop.steps_done() == arrivals / 3);
+      // Sums arrive before they may be used, and those of later steps count too.
+      const int64_t complete = training.loop.steps_done();
+      CHECK(complete <= arrivals / 3);
+      CHECK(complete >= arrivals / 3 - kStaleness);
       CHECK(training.sums.steps() == 0);
-      CHECK(training.state() == expected[static_cast<size_t>(arrivals / 3)]);
+      CHECK(training.state() == expected[static_cast<size_t>(complete)]);
     }
   }
 }

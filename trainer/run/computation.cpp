@@ -44,15 +44,17 @@ Computation::Computation(const Job& job, const PublishedPlan& published, const c
                           .start_step = published.first_step,
                           .threads = static_cast<int>(job.config.data.loader_threads)},
       log);
-  loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, exchange, schedule, *loader,
-                                        TrainingLoop::Options{.seed = seed,
-                                                              .global_batch = plan.global_batch,
-                                                              .logical_shards = plan.logical_shards,
-                                                              .shards = shards,
-                                                              .steps_done = published.first_step,
-                                                              .staleness = plan.staleness,
-                                                              .sums = &sums,
-                                                              .trace = trace});
+  loop = std::make_unique<TrainingLoop>(
+      engine.net(), optimizer, exchange, schedule, *loader,
+      TrainingLoop::Options{.seed = seed,
+                            .global_batch = plan.global_batch,
+                            .logical_shards = plan.logical_shards,
+                            .shards = shards,
+                            .steps_done = published.first_step,
+                            .staleness = plan.staleness,
+                            .barrier = plan.overlap != comm::Overlap::kPriority,
+                            .sums = &sums,
+                            .trace = trace});
 }
 
 }  // namespace poseidon::trainer

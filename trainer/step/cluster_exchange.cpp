@@ -58,7 +58,6 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
     if (!layer_of_node_.contains(node))
       throw ConfigError("the plan knows nothing of a layer that learns");
   MutexLock lock(mutex_);
-  steps_arrived_.assign(layers_.size(), first_step);
 }
 
 void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traffic,
@@ -210,18 +209,10 @@ void ClusterExchange::hand_over(std::function<void()> task) {
     post_(std::move(task));
 }
 
-/// With a barrier, the layers of a step are there when all of them are.
-bool ClusterExchange::has_arrivals() {
-  if (plan_.overlap == comm::Overlap::kPriority) return !arrivals_.empty();
-  if (released_ == 0 && arrivals_.size() >= layers_.size()) released_ = layers_.size();
-  return released_ > 0;
-}
-
 std::optional<int> ClusterExchange::arrived() {
   MutexLock lock(mutex_);
   if (lost_) throw JobLost(*lost_);
-  if (!has_arrivals()) return std::nullopt;
-  if (released_ > 0) --released_;
+  if (arrivals_.empty()) return std::nullopt;
   const uint32_t layer = arrivals_.front();
   arrivals_.pop_front();
   return layers_[layer].node;
@@ -237,15 +228,7 @@ void ClusterExchange::wait_for_change(Clock::time_point& patience) {
 void ClusterExchange::wait() {
   Clock::time_point patience = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
-  while (!lost_ && !has_arrivals()) wait_for_change(patience);
-  if (lost_) throw JobLost(*lost_);
-}
-
-void ClusterExchange::await_sum(int node, int64_t step) {
-  const uint32_t layer = layer_of_node_.at(node);
-  Clock::time_point patience = Clock::now() + kLongWait;
-  MutexLock lock(mutex_);
-  while (!lost_ && steps_arrived_[layer] <= static_cast<uint64_t>(step)) wait_for_change(patience);
+  while (!lost_ && arrivals_.empty()) wait_for_change(patience);
   if (lost_) throw JobLost(*lost_);
 }
 
@@ -293,16 +276,13 @@ void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
           .view = view,
           .first_step = first_step_,
           .first_in_first_out = plan_.overlap != comm::Overlap::kPriority},
-      *this, outlet, [this](uint64_t step, uint32_t layer) { note_arrival(step, layer); });
+      *this, outlet, [this](uint64_t, uint32_t layer) { note_arrival(layer); });
 }
 
-void ClusterExchange::note_arrival(uint64_t step, uint32_t layer) {
+void ClusterExchange::note_arrival(uint32_t layer) {
   {
     MutexLock lock(mutex_);
-    if (plan_.staleness == 0)
-      arrivals_.push_back(layer);
-    else
-      steps_arrived_[layer] = step + 1;
+    arrivals_.push_back(layer);
   }
   changed_.notify_one();
 }

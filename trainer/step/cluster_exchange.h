@@ -43,7 +43,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
   void wait() override;
-  void await_sum(int layer, int64_t step) override;
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
   /// Called in the compute thread when it has waited for sums for a second.
@@ -104,10 +103,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
   std::span<const float> finished_part(Tensor& tensor, size_t part);
   void copy_canonical(const Tensor& tensor, std::span<float> to) const;
-  void note_arrival(uint64_t step, uint32_t layer);
+  void note_arrival(uint32_t layer);
   void hand_over(std::function<void()> task);
   void check_alive();
-  bool has_arrivals() REQUIRES(mutex_);
   void wait_for_change(Clock::time_point& patience) REQUIRES(mutex_);
 
   net::Net& net_;
@@ -130,9 +128,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   Mutex mutex_;
   Condition changed_;
   std::deque<uint32_t> arrivals_ GUARDED_BY(mutex_);  ///< layers of the plan
-  /// With staleness, in their place: by layer, steps whose sums are there.
-  std::vector<uint64_t> steps_arrived_ GUARDED_BY(mutex_);
-  size_t released_ GUARDED_BY(mutex_) = 0;  ///< of the front of arrivals_, with a barrier
   std::optional<std::string> lost_ GUARDED_BY(mutex_);
 };
 

@@ -61,7 +61,7 @@ void LocalExchange::forward_done(int64_t shard) {
   for (size_t i = 0; i < statistics_.size(); ++i)
     statistics_[i].add(shard, net_.statistics()[i].contribution);
   if (shard < shards_ - 1) return;
-  if (!kept_.empty()) return keep_statistics();
+  if (!kept_.empty()) keep_statistics();
   for (const int layer : net_.summed_layers())
     if (!net_.announces(layer)) arrived_.push_back(layer);
 }
@@ -70,10 +70,8 @@ void LocalExchange::contribute(int layer, int64_t shard) {
   const bool last = shard == shards_ - 1;
   if (!factors_.contains(layer)) sum_gradients(layer, shard);
   if (!last) return;
-  if (kept_.empty())
-    arrived_.push_back(layer);
-  else
-    keep_gradients(layer);
+  if (!kept_.empty()) keep_gradients(layer);
+  arrived_.push_back(layer);
 }
 
 void LocalExchange::keep_statistics() {
@@ -109,10 +107,6 @@ std::optional<int> LocalExchange::arrived() {
 
 void LocalExchange::wait() {
   check(!arrived_.empty(), "a layer is awaited whose gradient was not contributed");
-}
-
-void LocalExchange::await_sum(int, int64_t step) {
-  check(step <= step_, "a sum is awaited that was not contributed to");
 }
 
 void LocalExchange::give(int layer, int64_t step, const layers::GradientSink* sink) {

@@ -29,13 +29,12 @@ class GradientExchange {
   /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
-  /// A layer of which all sums over all shards are there. Each of Net::summed_layers() arrives once
-  /// a step. None when no further one is there yet.
+  /// A layer of which all sums over all shards of its next step are there. Each of
+  /// Net::summed_layers() arrives once a step, in order of its steps. None when no further one is
+  /// there yet.
   virtual std::optional<int> arrived() = 0;
   /// Blocks until arrived() has one to give. Only while one is under way.
   virtual void wait() = 0;
-  /// With staleness, in place of these two: blocks until the layer's sums of that step are there.
-  virtual void await_sum(int layer, int64_t step) = 0;
   /// The sums of a layer that are there, of `step`, counted from 0: those of gradients to `sink`,
   /// in pieces, or without one into the net's memory, in place of the gradients; those of
   /// contributions into the net's memory. Until the layer contributes to step + 1 + staleness.
@@ -60,7 +59,6 @@ class LocalExchange final : public GradientExchange {
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
   void wait() override;
-  void await_sum(int layer, int64_t step) override;
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
  private:

@@ -53,17 +53,18 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       schedule_(schedule),
       loader_(loader),
       options_(options),
-      steps_done_(options.steps_done),
-      update_{.step =
-                  options.steps_done - 1 - (options.sums != nullptr ? options.sums->steps() : 0)} {
+      machine_({.layers = net.summed_layers().size(),
+                .done = options.steps_done,
+                .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
+                .staleness = options.staleness,
+                // The common norm needs all sums before the first update.
+                .together = options.barrier || optimizer.clips()}) {
   check(options.staleness == 0 || options.sums != nullptr, "late sums need a place");
-  // Of every layer, since the gates of those that do not learn are asked too.
-  under_way_.resize(at(net.layer_count()));
-  place_of_.resize(under_way_.size());
+  place_of_.resize(at(net.layer_count()));
   for (size_t place = 0; place < net.summed_layers().size(); ++place)
-    place_of_[at(net.summed_layers()[place])] = place;
+    place_of_[at(layer_at(place))] = place;
   layer_wait_ms_.resize(net.summed_layers().size());
-  labels_.resize(under_way_.size());
+  labels_.resize(net.summed_layers().size());
   if (options_.trace != nullptr) label_spans();
 }
 
@@ -71,26 +72,24 @@ void TrainingLoop::label_spans() {
   TraceRecorder& trace = *options_.trace;
   net_.set_trace(&trace);
   data_label_ = trace.label({"compute", "wait", "batch"});
-  all_label_ = trace.label({"compute", "wait", "all sums"});
-  for (const int layer : net_.summed_layers())
-    labels_[at(layer)] = {
-        .wait = trace.label({"compute", "wait", net_.layer_name(layer)}),
-        .update = trace.label({"compute", "update", net_.layer_name(layer)}),
-        .contribute = trace.label({"compute", "contribute", net_.layer_name(layer)})};
+  for (size_t place = 0; place < labels_.size(); ++place) {
+    const std::string& name = net_.layer_name(layer_at(place));
+    labels_[place] = {.wait = trace.label({"compute", "wait", name}),
+                      .update = trace.label({"compute", "update", name}),
+                      .contribute = trace.label({"compute", "contribute", name})};
+  }
 }
 
 StepReport TrainingLoop::step() {
   const Clock::time_point start = Clock::now();
   times_ = {};
   std::ranges::fill(layer_wait_ms_, 0);
-  if (options_.trace != nullptr) options_.trace->set_step(steps_done_ + 1);
+  if (options_.trace != nullptr) options_.trace->set_step(steps_done() + 1);
   StepReport report;
-  report.step = steps_done_ + 1;
-  begin_updates_until(steps_done_ - options_.staleness);
+  report.learning_rate = schedule_.learning_rate(steps_done());
   for (size_t shard = 0; shard < options_.shards.size(); ++shard) run_shard(shard, report);
-  if (optimizer_.clips() && options_.staleness == 0) update_clipped();
-  report.learning_rate = schedule_.learning_rate(steps_done_);
-  ++steps_done_;
+  machine_.end_step();
+  report.step = steps_done();
   set_means(report.shards, options_.global_batch, report);
   times_.compute_ms = milliseconds_since(start) - times_.wait_ms();
   report.times = times_;
@@ -111,22 +110,30 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   std::ranges::copy(batch.pixels, net_.input().data);
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .seed = options_.seed,
-                                    .step = steps_done_,
+                                    .step = steps_done(),
                                     .first_sample = options_.shards[shard].first,
                                     .labels = batch.labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
   report.shards.push_back(forward_and_measure(context));
-  // Updates of the step before are over: this forward pass has been through every gate.
-  if (shard + 1 == options_.shards.size() && options_.staleness == 0) begin_updates(steps_done_);
   const auto number = static_cast<int64_t>(shard);
-  exchange_.forward_done(number);
+  forward_done(number);
   net_.backward(
-      context, [&](int layer) { contribute(layer, number); }, [this] { update_arrived(); });
+      context, [&](int layer) { contribute(layer, number); }, [this] { make_updates(); });
+}
+
+/// Layers that have statistics only have contributed all by now.
+void TrainingLoop::forward_done(int64_t shard) {
+  exchange_.forward_done(shard);
+  if (!is_last(shard)) return;
+  for (size_t place = 0; place < labels_.size(); ++place)
+    if (!net_.announces(layer_at(place))) machine_.contributed(place);
 }
 
 void TrainingLoop::contribute(int layer, int64_t shard) {
-  const TraceScope span(options_.trace, labels_[at(layer)].contribute);
+  const size_t place = place_of_[at(layer)].value();
+  const TraceScope span(options_.trace, labels_[place].contribute);
   exchange_.contribute(layer, shard);
+  if (is_last(shard)) machine_.contributed(place);
 }
 
 ShardReport TrainingLoop::forward_and_measure(const layers::StepContext& context) {
@@ -141,139 +148,107 @@ ShardReport TrainingLoop::forward_and_measure(const layers::StepContext& context
   if (std::isfinite(report.loss)) return report;
   const std::string layer = net_.first_non_finite(context);
   throw RunError(text(
-      "step ", steps_done_ + 1, ": the loss is ", report.loss,
+      "step ", steps_done() + 1, ": the loss is ", report.loss,
       layer.empty() ? "" : "; the first layer with a value that is not finite is \"", layer,
       layer.empty() ? "" : "\"", " (a smaller learning rate, a warm-up or clip_norm may help)"));
 }
 
-/// Those of the step before are over.
-void TrainingLoop::begin_updates(int64_t step) {
-  update_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
-  updated_.clear();
-  for (const int layer : net_.summed_layers()) under_way_[at(layer)] = true;
-  layers_under_way_ = static_cast<int>(net_.summed_layers().size());
-}
+// ---- updates
 
-/// Those of the last of these steps; ones before it that are due too are made here and now.
-void TrainingLoop::begin_updates_until(int64_t steps) {
-  while (update_.step + 1 < steps) {
-    open_gates();
-    begin_updates(update_.step + 1);
-  }
-}
-
+/// The layer that is needed is updated first; others when it would have to be waited for.
 void TrainingLoop::open_gate(int layer) {
-  if (under_way_[at(layer)] && takes_by_step()) return update_by_step(layer);
-  while (under_way_[at(layer)]) await_one(layer);
+  const std::optional<size_t> place = place_of_[at(layer)];
+  if (!place || machine_.open(*place)) return;
+  take_arrivals();
+  while (!machine_.open(*place))
+    if (const std::optional<size_t> due = machine_.due(*place))
+      update(*due);
+    else
+      await_arrival(*place);
 }
 
 void TrainingLoop::open_gates() {
   for (const int layer : net_.summed_layers()) open_gate(layer);
 }
 
-bool TrainingLoop::takes_by_step() const {
-  return options_.staleness > 0 || (options_.sums != nullptr && options_.sums->holds(update_.step));
+void TrainingLoop::make_updates() {
+  take_arrivals();
+  while (const std::optional<size_t> due = machine_.due()) update(*due);
+}
+
+void TrainingLoop::take_arrivals() {
+  while (const std::optional<int> layer = exchange_.arrived())
+    machine_.arrived(place_of_[at(*layer)].value());
+}
+
+/// Of any layer, on behalf of the one whose gate is shut.
+void TrainingLoop::await_arrival(size_t place) {
+  const Clock::time_point start = Clock::now();
+  {
+    const TraceScope span(options_.trace, labels_[place].wait);
+    exchange_.wait();
+  }
+  const double waited_ms = milliseconds_since(start);
+  times_.sum_wait_ms += waited_ms;
+  layer_wait_ms_[place] += waited_ms;
+  take_arrivals();
+}
+
+void TrainingLoop::await_sums(size_t place, int64_t step) {
+  take_arrivals();
+  while (!machine_.has_sums(place, step)) await_arrival(place);
+}
+
+void TrainingLoop::update(size_t place) {
+  const int64_t step = machine_.next_update(place);
+  if (!update_ || update_->step != step) begin_updates(step);
+  const int layer = layer_at(place);
+  const TraceScope span(options_.trace, labels_[place].update);
+  update_parameters(layer);
+  for (const int index : net_.statistics_of(layer))
+    optimizer_.track(net_.statistics()[at(index)], options_.logical_shards);
+  flip(layer);
+  machine_.updated(place);
+}
+
+void TrainingLoop::begin_updates(int64_t step) {
+  update_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
+  if (!optimizer_.clips()) return;
+  for (const int layer : net_.summed_layers()) load_sums(layer, step);
+  update_->gradient_scale = optimizer_.clipping_scale();
 }
 
 /// Whether an update finds its gradients in the net's memory, rather than take them in pieces.
 bool TrainingLoop::gradients_come_whole() const {
   return optimizer_.needs_norms() ||
-         (options_.sums != nullptr && options_.sums->holds(update_.step));
+         (options_.sums != nullptr && options_.sums->holds(update_->step));
 }
 
-/// `needed`: the layer whose gate is shut.
-void TrainingLoop::await_sum(int layer, int64_t step, int needed) {
-  const Clock::time_point start = Clock::now();
-  {
-    const TraceScope span(options_.trace, labels_[at(needed)].wait);
-    exchange_.await_sum(layer, step);
-  }
-  const double waited_ms = milliseconds_since(start);
-  times_.sum_wait_ms += waited_ms;
-  layer_wait_ms_[place_of_[at(needed)]] += waited_ms;
-}
-
-/// Puts a sum into the net's memory.
-void TrainingLoop::load_sum(int layer, int64_t step, int needed) {
-  if (options_.sums->holds(step)) return options_.sums->load(step, layer);
-  await_sum(layer, step, needed);
-  exchange_.give(layer, step, nullptr);
-}
-
-void TrainingLoop::update_by_step(int layer) {
-  if (!optimizer_.clips()) {
-    if (gradients_come_whole())
-      load_sum(layer, update_.step, layer);
-    else
-      await_sum(layer, update_.step, layer);
-    return update_layer(layer);
-  }
-  // The common norm needs the sums of all layers before the first update.
-  for (const int each : net_.summed_layers()) load_sum(each, update_.step, layer);
-  update_.gradient_scale = optimizer_.clipping_scale();
-  for (const int each : net_.summed_layers()) update_layer(each);
-}
-
-void TrainingLoop::await_one(std::optional<int> needed) {
-  const Clock::time_point start = Clock::now();
-  {
-    const TraceScope span(options_.trace, needed ? labels_[at(*needed)].wait : all_label_);
-    exchange_.wait();
-  }
-  const double waited_ms = milliseconds_since(start);
-  const std::optional<int> layer = exchange_.arrived();
-  check(layer.has_value(), "an exchange that was waited for has something to give");
-  times_.sum_wait_ms += waited_ms;
-  layer_wait_ms_[place_of_[at(needed.value_or(*layer))]] += waited_ms;
-  arrived(*layer);
-}
-
-void TrainingLoop::update_arrived() {
-  while (const std::optional<int> layer = exchange_.arrived()) arrived(*layer);
-}
-
-void TrainingLoop::arrived(int layer) {
-  if (optimizer_.needs_norms()) exchange_.give(layer, update_.step, nullptr);
-  if (optimizer_.clips())
-    unclipped_.push_back(layer);
+/// Puts sums that have come into the net's memory.
+void TrainingLoop::load_sums(int layer, int64_t step) {
+  if (options_.sums != nullptr && options_.sums->holds(step))
+    options_.sums->load(step, layer);
   else
-    update_layer(layer);
-}
-
-void TrainingLoop::update_clipped() {
-  while (unclipped_.size() < static_cast<size_t>(layers_under_way_)) await_one({});
-  update_.gradient_scale = optimizer_.clipping_scale();
-  for (int layer : unclipped_) update_layer(layer);
-  unclipped_.clear();
-}
-
-void TrainingLoop::update_layer(int layer) {
-  const TraceScope span(options_.trace, labels_[at(layer)].update);
-  update_parameters(layer);
-  for (const int index : net_.statistics_of(layer))
-    optimizer_.track(net_.statistics()[at(index)], options_.logical_shards);
-  flip(layer);
-  updated_.push_back(layer);
-  under_way_[at(layer)] = false;
-  --layers_under_way_;
+    exchange_.give(layer, step, nullptr);
 }
 
 void TrainingLoop::update_parameters(int layer) {
   const std::span<const int> parameters = net_.parameters_of(layer);
   if (gradients_come_whole()) {
-    for (const int index : parameters) optimizer_.update(at(index), update_);
+    if (!optimizer_.clips()) load_sums(layer, update_->step);
+    for (const int index : parameters) optimizer_.update(at(index), *update_);
     return;
   }
   // Each piece of a sum while it is in the cache.
   std::vector<layers::UpdateNumbers> numbers;
-  for (const int index : parameters) numbers.push_back(optimizer_.numbers(at(index), update_));
+  for (const int index : parameters) numbers.push_back(optimizer_.numbers(at(index), *update_));
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
     // Factors give the gradients of frozen parameters too.
     const size_t index = at(parameters[at(place)]);
     if (net_.parameters()[index].learned)
       optimizer_.update(index, numbers[at(place)], first, piece);
   };
-  exchange_.give(layer, update_.step, &update);
+  exchange_.give(layer, update_->step, &update);
 }
 
 void TrainingLoop::flip(int layer) {
@@ -281,38 +256,34 @@ void TrainingLoop::flip(int layer) {
   optimizer_.flip(layer);
 }
 
-void TrainingLoop::settle() {
-  begin_updates_until(steps_done_ - options_.staleness);
-  open_gates();
-}
+void TrainingLoop::settle() { open_gates(); }
 
 void TrainingLoop::settle_for_checkpoint() {
   settle();
   if (options_.sums == nullptr) return;
   SumsInFlight& sums = *options_.sums;
   sums.drop_before(last_complete_step());
-  for (int64_t step = last_complete_step() + sums.steps(); step < steps_done_; ++step) {
-    for (const int layer : net_.summed_layers()) {
-      load_sum(layer, step, layer);
-      sums.keep(step, layer);
+  for (int64_t step = last_complete_step() + sums.steps(); step < steps_done(); ++step) {
+    for (size_t place = 0; place < labels_.size(); ++place) {
+      await_sums(place, step);
+      exchange_.give(layer_at(place), step, nullptr);
+      sums.keep(step, layer_at(place));
     }
     sums.add_step();
   }
 }
 
 void TrainingLoop::finish() {
-  begin_updates_until(steps_done_);
+  machine_.finish();
   open_gates();
 }
 
 void TrainingLoop::revert_incomplete() {
   if (options_.sums != nullptr) options_.sums->begin_with(0, 0);
-  if (layers_under_way_ > 0) {
-    check(updated_.empty() || net_.versions() == 2, "one version of the parameters cannot go back");
-    for (const int layer : updated_) flip(layer);
-    updated_.clear();
-  }
-  steps_done_ = last_complete_step();
+  const std::vector<size_t> ahead = machine_.revert_to(machine_.complete());
+  check(ahead.empty() || net_.versions() == 2, "one version of the parameters cannot go back");
+  for (const size_t place : ahead) flip(layer_at(place));
+  update_.reset();
 }
 
 }  // namespace poseidon::trainer

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/step/step_machine.h"
 #include "core/trace.h"
 #include "data/loader.h"
 #include "net/net.h"
@@ -55,15 +56,15 @@ void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepRe
 
 /// The wait-free loop: each layer's gradient goes to the exchange as soon as backward has made it,
 /// each layer's parameters and running statistics are updated as soon as their sums are there, and
-/// the next forward waits for one layer at a time. Used by the compute thread.
+/// the next forward waits for one layer at a time. Which update is due when, also with staleness,
+/// is comm::StepMachine's to say. Used by the compute thread.
 ///
 /// So the updates of a step may end within the next one, and an exchange that fails leaves layers
 /// of two steps. With two versions (Net::Options::versions) the loop can then go back to the last
 /// step whose updates were all made.
 ///
-/// With staleness s, step t is computed with exactly the sums of steps up to t - 1 - s: the gate of
-/// a layer waits for that step's sums alone, however many later ones are there. What an update
-/// depends on (learning rate, number of the step) is that of the step whose sums it applies.
+/// What an update depends on (learning rate, number of the step) is that of the step whose sums it
+/// applies.
 class TrainingLoop {
  public:
   struct Options {
@@ -73,6 +74,7 @@ class TrainingLoop {
     std::vector<data::ShardRange> shards;  ///< of this worker, as the loader gives them
     int64_t steps_done = 0;                ///< by the run that is resumed
     int64_t staleness = 0;                 ///< steps that sums are late
+    bool barrier = false;  ///< no update of a step is made before all of its sums are there
     /// Needed with staleness, and where a checkpoint carried sums: those of the last steps done.
     SumsInFlight* sums = nullptr;
     TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
@@ -89,16 +91,14 @@ class TrainingLoop {
   /// Brings the parameters to what the next step is computed with: before they are read from
   /// outside. Without staleness, all sums and updates that are under way.
   void settle();
-  /// The same, and waits for the sums that stay in flight: Options::sums then holds them.
+  /// Does so, and waits for the sums that stay in flight: Options::sums then holds them.
   void settle_for_checkpoint();
   /// Applies the sums of all steps done: at the end of the job.
   void finish();
 
-  int64_t steps_done() const { return steps_done_; }
+  int64_t steps_done() const { return machine_.done(); }
   /// Steps of which every layer's update is made, statistics included.
-  int64_t last_complete_step() const {
-    return layers_under_way_ > 0 ? update_.step : update_.step + 1;
-  }
+  int64_t last_complete_step() const { return machine_.complete(); }
   /// Makes parameters, optimizer state and statistics those of last_complete_step(): for when the
   /// exchange has failed. Needs two versions where a layer is to go back. Sums in flight are given
   /// up, and steps_done() is that step. The loop cannot go on after it.
@@ -108,26 +108,25 @@ class TrainingLoop {
   const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
   ShardReport forward_and_measure(const layers::StepContext& context);
-  void begin_updates(int64_t step);
-  void begin_updates_until(int64_t steps);
   void label_spans();
+  bool is_last(int64_t shard) const { return shard + 1 == std::ssize(options_.shards); }
+  void forward_done(int64_t shard);
+  void contribute(int layer, int64_t shard);
+
+  // Layers by place in Net::summed_layers(), as machine_ knows them.
   void open_gate(int layer);
   void open_gates();
-  bool takes_by_step() const;
-  bool gradients_come_whole() const;
-  void await_sum(int layer, int64_t step, int needed);
-  void load_sum(int layer, int64_t step, int needed);
-  void update_by_step(int layer);
-  /// `needed`: whose gate is shut; none: all sums are waited for.
-  void await_one(std::optional<int> needed);
-  void contribute(int layer, int64_t shard);
-  void update_arrived();
-  void arrived(int layer);
-  /// With clipping: the common norm needs all sums before the first update.
-  void update_clipped();
-  void update_layer(int layer);
+  void take_arrivals();
+  void await_arrival(size_t place);
+  void await_sums(size_t place, int64_t step);
+  void make_updates();
+  void update(size_t place);
+  void begin_updates(int64_t step);
   void update_parameters(int layer);
+  bool gradients_come_whole() const;
+  void load_sums(int layer, int64_t step);
   void flip(int layer);
+  int layer_at(size_t place) const { return net_.summed_layers()[place]; }
 
   net::Net& net_;
   Optimizer& optimizer_;
@@ -135,18 +134,14 @@ class TrainingLoop {
   const Schedule& schedule_;
   data::Loader& loader_;
   Options options_;
-  int64_t steps_done_;
-  UpdateStep update_;            ///< of the newest step whose updates began
-  std::vector<bool> under_way_;  ///< by layer: to be updated in that step, and not yet
-  int layers_under_way_ = 0;
-  std::vector<int> updated_;    ///< in that step
-  std::vector<int> unclipped_;  ///< with clipping: layers whose sums are there
+  comm::StepMachine machine_;
+  std::optional<UpdateStep> update_;  ///< what the updates of the newest such step have in common
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;
   };
-  std::vector<size_t> place_of_;     ///< by layer: in Net::summed_layers()
-  std::vector<LayerLabels> labels_;  ///< by layer
-  TraceRecorder::Label data_label_ = 0, all_label_ = 0;
+  std::vector<std::optional<size_t>> place_of_;  ///< by layer
+  std::vector<LayerLabels> labels_;              ///< by place
+  TraceRecorder::Label data_label_ = 0;
   StepTimes times_;                    ///< of the step under way, but for compute_ms
   std::vector<double> layer_wait_ms_;  ///< the same
 };

@@ -1,0 +1,235 @@
+// Which update is due when, and the way back: by hand for one step, by chance for many.
+
+#include "comm/step/step_machine.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "comm/step/step_limit.h"
+#include "core/error.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+using Layers = std::vector<size_t>;
+
+/// Contributes to every layer and ends the step.
+void compute_step(StepMachine& machine, size_t layers) {
+  for (size_t layer = layers; layer-- > 0;) machine.contributed(layer);
+  machine.end_step();
+}
+
+void arrive(StepMachine& machine, const Layers& layers) {
+  for (const size_t layer : layers) machine.arrived(layer);
+}
+
+/// The layers that can be updated one after another, in the order in which they are due.
+Layers update_all(StepMachine& machine) {
+  Layers updated;
+  while (const std::optional<size_t> due = machine.due()) {
+    machine.updated(*due);
+    updated.push_back(*due);
+  }
+  return updated;
+}
+
+}  // namespace
+
+TEST_CASE("a gate is shut from the contribution to the update") {
+  StepMachine machine({.layers = 2});
+  CHECK(machine.open(0));
+  machine.contributed(1);
+  CHECK_FALSE(machine.open(1));
+  CHECK(machine.open(0));
+  CHECK_FALSE(machine.due());
+  machine.arrived(1);
+  CHECK(machine.due() == 1);
+  machine.updated(1);
+  CHECK(machine.open(1));
+  CHECK(machine.complete() == 0);
+  machine.contributed(0);
+  machine.end_step();
+  CHECK(machine.done() == 1);
+  CHECK_FALSE(machine.has_all_sums());
+  machine.arrived(0);
+  CHECK(machine.has_all_sums());
+  machine.updated(0);
+  CHECK(machine.complete() == 1);
+}
+
+TEST_CASE("the layer that is needed is due before others, and others before it is waited for") {
+  StepMachine machine({.layers = 3});
+  compute_step(machine, 3);
+  arrive(machine, {0, 2});
+  CHECK(machine.due(2) == 2);
+  CHECK(machine.due(1) == 0);
+  CHECK(machine.due() == 0);
+}
+
+TEST_CASE("sums that come early are not used early") {
+  StepMachine machine({.layers = 1, .staleness = 1});
+  compute_step(machine, 1);
+  machine.arrived(0);
+  CHECK(machine.open(0));
+  CHECK_FALSE(machine.due());
+  machine.contributed(0);
+  CHECK(machine.due() == 0);
+  machine.updated(0);
+  machine.end_step();
+  machine.arrived(0);
+  CHECK(machine.open(0));
+  CHECK_FALSE(machine.due());
+  machine.finish();
+  CHECK(update_all(machine) == Layers{0});
+  CHECK(machine.complete() == 2);
+}
+
+TEST_CASE("updates that are made together wait for all sums and for the last use of all values") {
+  for (const int64_t staleness : {0, 1}) {
+    StepMachine machine({.layers = 2, .staleness = staleness, .together = true});
+    if (staleness == 1) compute_step(machine, 2);
+    if (staleness == 1) arrive(machine, {0, 1});
+    machine.contributed(1);
+    if (staleness == 0) machine.arrived(1);
+    CHECK_FALSE(machine.due());
+    machine.contributed(0);
+    if (staleness == 0) CHECK_FALSE(machine.due());
+    if (staleness == 0) machine.arrived(0);
+    CHECK(machine.due(1) == 1);
+    CHECK(update_all(machine) == Layers{0, 1});
+  }
+}
+
+TEST_CASE("sums that a checkpoint carried are there, and are applied step by step") {
+  StepMachine machine({.layers = 2, .done = 7, .in_flight = 2});
+  CHECK(machine.complete() == 5);
+  CHECK(machine.has_sums(0, 6));
+  CHECK_FALSE(machine.has_sums(0, 7));
+  CHECK_FALSE(machine.open(0));
+  CHECK(machine.next_update(0) == 5);
+  machine.updated(0);
+  CHECK(machine.due(0) == 1);  // no layer is two steps ahead of another
+  CHECK(update_all(machine) == Layers{1, 0, 1});
+  CHECK(machine.complete() == 7);
+  CHECK(machine.open(0));
+}
+
+TEST_CASE("a torn step is taken back, and so is one complete step before it is torn") {
+  StepMachine machine({.layers = 2});
+  CHECK(machine.least_complete() == 0);
+  for (int step = 0; step < 3; ++step) {
+    compute_step(machine, 2);
+    arrive(machine, {0, 1});
+    update_all(machine);
+  }
+  compute_step(machine, 2);
+  machine.arrived(1);
+  CHECK(machine.least_complete() == 2);
+  SUBCASE("torn") {
+    machine.updated(1);
+    CHECK(machine.least_complete() == 3);
+    CHECK(machine.revert_to(3) == Layers{1});
+    CHECK(machine.done() == 3);
+    CHECK(machine.least_complete() == 3);
+  }
+  SUBCASE("whole") {
+    CHECK(machine.revert_to(2) == Layers{0, 1});
+    CHECK(machine.done() == 2);
+    CHECK(machine.revert_to(2).empty());
+    CHECK_THROWS_AS(machine.revert_to(1), LogicError);
+  }
+  // It goes on from there.
+  const int64_t from = machine.done();
+  CHECK(machine.open(0));
+  compute_step(machine, 2);
+  arrive(machine, {0, 1});
+  CHECK(update_all(machine) == Layers{0, 1});
+  CHECK(machine.complete() == from + 1);
+}
+
+TEST_CASE("what cannot be is not taken") {
+  StepMachine machine({.layers = 2});
+  CHECK_THROWS_AS(machine.arrived(0), LogicError);
+  machine.contributed(0);
+  CHECK_THROWS_AS(machine.contributed(0), LogicError);
+  CHECK_THROWS_AS(machine.end_step(), LogicError);
+  CHECK_THROWS_AS(machine.updated(0), LogicError);
+  CHECK_THROWS_AS(StepMachine({.layers = 1, .done = 1, .in_flight = 2}), LogicError);
+}
+
+TEST_CASE("a net that learns nothing has complete steps") {
+  StepMachine machine({.layers = 0});
+  machine.end_step();
+  CHECK(machine.complete() == 1);
+  CHECK(machine.has_all_sums());
+  CHECK_FALSE(machine.due());
+}
+
+TEST_CASE(
+    "in whatever order sums come, each step is computed with exactly those that it may have") {
+  constexpr size_t kLayers = 4;
+  constexpr int64_t kSteps = 40;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const auto staleness = static_cast<int64_t>(random() % 4);
+    StepMachine machine({.layers = kLayers, .staleness = staleness, .together = random() % 4 == 0});
+    std::vector<int64_t> contributed(kLayers), arrived(kLayers);
+    // Some sums that could have come by now.
+    const auto some_arrive = [&](uint32_t chance) {
+      for (size_t layer = 0; layer < kLayers; ++layer)
+        while (arrived[layer] < contributed[layer] && random() % 4 < chance) {
+          machine.arrived(layer);
+          ++arrived[layer];
+        }
+    };
+    CAPTURE(seed);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      for (size_t layer = 0; layer < kLayers; ++layer) {
+        while (!machine.open(layer))
+          if (const std::optional<size_t> due = machine.due(layer))
+            machine.updated(*due);
+          else
+            some_arrive(3);
+        CHECK(machine.next_update(layer) == std::max<int64_t>(0, step - staleness));
+      }
+      for (size_t layer = kLayers; layer-- > 0;) {
+        machine.contributed(layer);
+        ++contributed[layer];
+        some_arrive(static_cast<uint32_t>(random() % 4));
+        update_all(machine);
+        CHECK(machine.complete() >= std::max<int64_t>(0, step - staleness));
+      }
+      machine.end_step();
+    }
+  }
+}
+
+TEST_CASE("a worker that has promised waits at the end of its promise") {
+  StepLimit limit(3, 10);
+  CHECK(limit.next(3) == StepLimit::Next::kBegin);
+  CHECK(limit.begun() == 4);
+  CHECK(limit.offer() == 5);
+  CHECK(limit.next(4) == StepLimit::Next::kBegin);
+  CHECK(limit.next(5) == StepLimit::Next::kWait);
+  limit.halt(6);
+  CHECK(limit.halted());
+  CHECK(limit.next(5) == StepLimit::Next::kBegin);
+  CHECK(limit.next(6) == StepLimit::Next::kEnd);
+}
+
+TEST_CASE("a promise is never beyond the job's end, which is no halt") {
+  StepLimit limit(9, 10);
+  CHECK(limit.next(9) == StepLimit::Next::kBegin);
+  CHECK(limit.offer() == 10);
+  limit.halt(10);
+  CHECK_FALSE(limit.halted());
+  CHECK(limit.next(10) == StepLimit::Next::kEnd);
+  StepLimit lost(0, 10);
+  lost.end();
+  CHECK(lost.ended());
+  CHECK(lost.next(0) == StepLimit::Next::kEnd);
+}
