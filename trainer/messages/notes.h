@@ -9,7 +9,7 @@
 #include "trainer/state/checkpoint.h"
 #include "trainer/state/tensor_store.h"
 #include "trainer/step/evaluation.h"
-#include "trainer/step/training_loop.h"
+#include "trainer/step/step_report.h"
 
 /// What the coordinator and the members of a job tell each other beyond comm's own messages: one
 /// struct for the content of each note. docs/wire-format.md tells when each is sent.

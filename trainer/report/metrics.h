@@ -9,7 +9,7 @@
 #include "trainer/report/console.h"
 #include "trainer/report/event_file.h"
 #include "trainer/step/evaluation.h"
-#include "trainer/step/training_loop.h"
+#include "trainer/step/step_report.h"
 
 namespace poseidon::trainer {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "trainer/step/training_loop.h"
+#include "trainer/step/step_report.h"
 
 namespace poseidon::trainer {
 

@@ -20,39 +20,14 @@ size_t at(int index) { return static_cast<size_t>(index); }
 
 }  // namespace
 
-StepTimes& StepTimes::operator+=(const StepTimes& other) {
-  compute_ms += other.compute_ms;
-  data_wait_ms += other.data_wait_ms;
-  sum_wait_ms += other.sum_wait_ms;
-  return *this;
-}
-
-size_t main_loss(const std::vector<net::Net::Loss>& losses) {
-  size_t best = 0;
-  for (size_t i = 1; i < losses.size(); ++i)
-    if (losses[i].weight >= losses[best].weight) best = i;
-  return best;
-}
-
-void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepReport& report) {
-  double loss = 0;
-  int64_t hits = 0;
-  for (const ShardReport& shard : shards) {
-    loss += shard.loss;
-    hits += shard.hits;
-  }
-  report.loss = loss / static_cast<double>(global_batch);
-  report.top1 = static_cast<double>(hits) / static_cast<double>(global_batch);
-}
-
 TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                            const Schedule& schedule, data::Loader& loader, const Options& options)
     : net_(net),
-      optimizer_(optimizer),
       exchange_(exchange),
       schedule_(schedule),
       loader_(loader),
       options_(options),
+      updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
       machine_({.layers = net.summed_layers().size(),
                 .done = options.steps_done,
                 .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
@@ -138,13 +113,7 @@ void TrainingLoop::contribute(int layer, int64_t shard) {
 
 ShardReport TrainingLoop::forward_and_measure(const layers::StepContext& context) {
   net_.forward(context, [this](int layer) { open_gate(layer); });
-  const std::vector<net::Net::Loss> losses = net_.losses();
-  ShardReport report;
-  for (const net::Net::Loss& loss : losses)
-    for (size_t i = 0; i < loss.loss_and_rank.size(); i += 2)
-      report.loss += loss.weight * static_cast<double>(loss.loss_and_rank[i]);
-  const std::span<const float> ranked = losses[main_loss(losses)].loss_and_rank;
-  for (size_t i = 0; i < ranked.size(); i += 2) report.hits += ranked[i + 1] == 0 ? 1 : 0;
+  const ShardReport report = report_of(net_.losses());
   if (std::isfinite(report.loss)) return report;
   const std::string layer = net_.first_non_finite(context);
   throw RunError(text(
@@ -200,60 +169,9 @@ void TrainingLoop::await_sums(size_t place, int64_t step) {
 }
 
 void TrainingLoop::update(size_t place) {
-  const int64_t step = machine_.next_update(place);
-  if (!update_ || update_->step != step) begin_updates(step);
-  const int layer = layer_at(place);
   const TraceScope span(options_.trace, labels_[place].update);
-  update_parameters(layer);
-  for (const int index : net_.statistics_of(layer))
-    optimizer_.track(net_.statistics()[at(index)], options_.logical_shards);
-  flip(layer);
+  updates_.make(layer_at(place), machine_.next_update(place));
   machine_.updated(place);
-}
-
-void TrainingLoop::begin_updates(int64_t step) {
-  update_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
-  if (!optimizer_.clips()) return;
-  for (const int layer : net_.summed_layers()) load_sums(layer, step);
-  update_->gradient_scale = optimizer_.clipping_scale();
-}
-
-/// Whether an update finds its gradients in the net's memory, rather than take them in pieces.
-bool TrainingLoop::gradients_come_whole() const {
-  return optimizer_.needs_norms() ||
-         (options_.sums != nullptr && options_.sums->holds(update_->step));
-}
-
-/// Puts sums that have come into the net's memory.
-void TrainingLoop::load_sums(int layer, int64_t step) {
-  if (options_.sums != nullptr && options_.sums->holds(step))
-    options_.sums->load(step, layer);
-  else
-    exchange_.give(layer, step, nullptr);
-}
-
-void TrainingLoop::update_parameters(int layer) {
-  const std::span<const int> parameters = net_.parameters_of(layer);
-  if (gradients_come_whole()) {
-    if (!optimizer_.clips()) load_sums(layer, update_->step);
-    for (const int index : parameters) optimizer_.update(at(index), *update_);
-    return;
-  }
-  // Each piece of a sum while it is in the cache.
-  std::vector<layers::UpdateNumbers> numbers;
-  for (const int index : parameters) numbers.push_back(optimizer_.numbers(at(index), *update_));
-  const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
-    // Factors give the gradients of frozen parameters too.
-    const size_t index = at(parameters[at(place)]);
-    if (net_.parameters()[index].learned)
-      optimizer_.update(index, numbers[at(place)], first, piece);
-  };
-  exchange_.give(layer, update_->step, &update);
-}
-
-void TrainingLoop::flip(int layer) {
-  net_.flip(layer);
-  optimizer_.flip(layer);
 }
 
 void TrainingLoop::settle() { open_gates(); }
@@ -280,10 +198,8 @@ void TrainingLoop::finish() {
 
 void TrainingLoop::revert_incomplete() {
   if (options_.sums != nullptr) options_.sums->begin_with(0, 0);
-  const std::vector<size_t> ahead = machine_.revert_to(machine_.complete());
-  check(ahead.empty() || net_.versions() == 2, "one version of the parameters cannot go back");
-  for (const size_t place : ahead) flip(layer_at(place));
-  update_.reset();
+  for (const size_t place : machine_.revert_to(machine_.complete()))
+    updates_.take_back(layer_at(place));
 }
 
 }  // namespace poseidon::trainer

@@ -12,47 +12,12 @@
 #include "net/net.h"
 #include "trainer/job/schedule.h"
 #include "trainer/step/exchange.h"
+#include "trainer/step/layer_updates.h"
 #include "trainer/step/optimizer.h"
+#include "trainer/step/step_report.h"
 #include "trainer/step/sums_in_flight.h"
 
 namespace poseidon::trainer {
-
-/// What one logical shard gave in a step, summed over its samples.
-struct ShardReport {
-  double loss = 0;   ///< weighted over all losses
-  int64_t hits = 0;  ///< samples whose label had the best score
-};
-
-/// Milliseconds of one worker's step. Together they are all of it.
-struct StepTimes {
-  double compute_ms = 0;    ///< updates included
-  double data_wait_ms = 0;  ///< for batches
-  double sum_wait_ms = 0;   ///< for sums over the shards of other workers
-  double wait_ms() const { return data_wait_ms + sum_wait_ms; }
-  double all_ms() const { return compute_ms + wait_ms(); }
-  StepTimes& operator+=(const StepTimes& other);
-};
-
-/// What one step gave and took.
-struct StepReport {
-  int64_t step = 0;                 ///< steps done, this one included
-  std::vector<ShardReport> shards;  ///< of this worker, in order
-  double loss = 0;                  ///< of `shards`, a share of the mean over the global batch
-  double top1 = 0;                  ///< the same of hits: a part of 1
-  double learning_rate = 0;
-  StepTimes times;                    ///< of several workers: their mean
-  std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Net::summed_layers()
-  // Of several workers:
-  std::vector<StepTimes> workers;      ///< by rank
-  double ps_bytes = 0, sfb_bytes = 0;  ///< moved during the step, per node, sent plus received
-};
-
-/// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
-size_t main_loss(const std::vector<net::Net::Loss>& losses);
-
-/// Sets the loss and top1 of a step from the reports of shards in order. With those of all workers
-/// they are the means over the global batch, to the same bits for any number of workers.
-void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepReport& report);
 
 /// The wait-free loop: each layer's gradient goes to the exchange as soon as backward has made it,
 /// each layer's parameters and running statistics are updated as soon as their sums are there, and
@@ -62,9 +27,6 @@ void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepRe
 /// So the updates of a step may end within the next one, and an exchange that fails leaves layers
 /// of two steps. With two versions (Net::Options::versions) the loop can then go back to the last
 /// step whose updates were all made.
-///
-/// What an update depends on (learning rate, number of the step) is that of the step whose sums it
-/// applies.
 class TrainingLoop {
  public:
   struct Options {
@@ -121,21 +83,15 @@ class TrainingLoop {
   void await_sums(size_t place, int64_t step);
   void make_updates();
   void update(size_t place);
-  void begin_updates(int64_t step);
-  void update_parameters(int layer);
-  bool gradients_come_whole() const;
-  void load_sums(int layer, int64_t step);
-  void flip(int layer);
   int layer_at(size_t place) const { return net_.summed_layers()[place]; }
 
   net::Net& net_;
-  Optimizer& optimizer_;
   GradientExchange& exchange_;
   const Schedule& schedule_;
   data::Loader& loader_;
   Options options_;
+  LayerUpdates updates_;
   comm::StepMachine machine_;
-  std::optional<UpdateStep> update_;  ///< what the updates of the newest such step have in common
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;
   };

@@ -1,0 +1,80 @@
+#include "trainer/step/layer_updates.h"
+
+#include <vector>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
+                           const Schedule& schedule, const SumsInFlight* sums,
+                           int64_t logical_shards)
+    : net_(net),
+      optimizer_(optimizer),
+      exchange_(exchange),
+      schedule_(schedule),
+      sums_(sums),
+      logical_shards_(logical_shards) {}
+
+void LayerUpdates::make(int layer, int64_t step) {
+  if (!step_ || step_->step != step) begin(step);
+  update_parameters(layer);
+  for (const int index : net_.statistics_of(layer))
+    optimizer_.track(net_.statistics()[static_cast<size_t>(index)], logical_shards_);
+  flip(layer);
+}
+
+void LayerUpdates::take_back(int layer) {
+  check(net_.versions() == 2, "one version of the parameters cannot go back");
+  flip(layer);
+  step_.reset();
+}
+
+void LayerUpdates::begin(int64_t step) {
+  step_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
+  if (!optimizer_.clips()) return;
+  for (const int layer : net_.summed_layers()) load_sums(layer);
+  step_->gradient_scale = optimizer_.clipping_scale();
+}
+
+/// Whether an update finds its gradients in the net's memory, rather than take them in pieces.
+bool LayerUpdates::gradients_come_whole() const {
+  return optimizer_.needs_norms() || (sums_ != nullptr && sums_->holds(step_->step));
+}
+
+/// Puts a layer's sums into the net's memory.
+void LayerUpdates::load_sums(int layer) {
+  if (sums_ != nullptr && sums_->holds(step_->step))
+    sums_->load(step_->step, layer);
+  else
+    exchange_.give(layer, step_->step, nullptr);
+}
+
+void LayerUpdates::update_parameters(int layer) {
+  if (!gradients_come_whole()) return update_in_pieces(layer);
+  if (!optimizer_.clips()) load_sums(layer);
+  for (const int index : net_.parameters_of(layer))
+    optimizer_.update(static_cast<size_t>(index), *step_);
+}
+
+/// Each piece of a sum while it is in the cache.
+void LayerUpdates::update_in_pieces(int layer) {
+  const std::span<const int> parameters = net_.parameters_of(layer);
+  std::vector<layers::UpdateNumbers> numbers;
+  for (const int index : parameters)
+    numbers.push_back(optimizer_.numbers(static_cast<size_t>(index), *step_));
+  const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
+    // Factors give the gradients of frozen parameters too.
+    const auto index = static_cast<size_t>(parameters[static_cast<size_t>(place)]);
+    if (net_.parameters()[index].learned)
+      optimizer_.update(index, numbers[static_cast<size_t>(place)], first, piece);
+  };
+  exchange_.give(layer, step_->step, &update);
+}
+
+void LayerUpdates::flip(int layer) {
+  net_.flip(layer);
+  optimizer_.flip(layer);
+}
+
+}  // namespace poseidon::trainer
