@@ -26,8 +26,9 @@ using namespace poseidon;
 void fill(net::Net& net, const net::Network& network, std::vector<int32_t>& labels) {
   net.initialize(1);
   RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
-  const Tensor input = net.input();
-  for (int64_t i = 0; i < input.shape.count(); ++i) input.data[i] = random.next_uniform(-1, 1);
+  std::vector<float> input(static_cast<size_t>(net.input_shape().count()));
+  for (float& value : input) value = random.next_uniform(-1, 1);
+  net.set_input(input);
   for (int32_t& label : labels)
     label = static_cast<int32_t>(random.next_below(static_cast<uint32_t>(network.classes())));
 }

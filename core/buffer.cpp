@@ -28,8 +28,7 @@ Buffer::Buffer(size_t bytes, std::string_view purpose) : bytes_(bytes) {
         text("out of memory: ", bytes_text(bytes), " for ", purpose, " cannot be had"));
   if (alignment == kHugePage) madvise(data_, rounded, MADV_HUGEPAGE);
   std::memset(data_, 0, rounded);
+  release_ = [](void* data, size_t) { std::free(data); };
 }
-
-Buffer::~Buffer() { std::free(data_); }
 
 }  // namespace poseidon

@@ -2,24 +2,37 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
 
 namespace poseidon {
 
-/// Host memory, 64-byte aligned, zeroed, backed by huge pages where it is large. Move-only.
+/// Memory, owned. Move-only.
 class Buffer {
  public:
+  /// Gives memory back to where it was taken.
+  using Release = std::function<void(void* data, size_t bytes)>;
+
   Buffer() = default;
-  /// Throws OutOfMemory when the memory cannot be had, which says what it is for: "gradients".
+  /// Memory of the host, 64-byte aligned, zeroed, backed by huge pages where it is large. Throws
+  /// OutOfMemory when it cannot be had, which says what it is for: "gradients".
   explicit Buffer(size_t bytes, std::string_view purpose = "a buffer");
-  ~Buffer();
+  /// Memory that a device has taken.
+  Buffer(void* data, size_t bytes, Release release)
+      : data_(data), bytes_(bytes), release_(std::move(release)) {}
+  ~Buffer() {
+    if (data_ != nullptr) release_(data_, bytes_);
+  }
   Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        release_(std::move(other.release_)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(release_, other.release_);
     return *this;
   }
 
@@ -33,6 +46,7 @@ class Buffer {
  private:
   void* data_ = nullptr;
   size_t bytes_ = 0;
+  Release release_;
 };
 
 }  // namespace poseidon

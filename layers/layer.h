@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device.h"
 #include "core/fields.h"
 #include "core/tensor.h"
 #include "layers/filler.h"
@@ -105,9 +106,11 @@ struct StepContext {
   Phase phase = Phase::kTrain;
   uint64_t seed = 0;
   int64_t step = 0;
-  int64_t first_sample = 0;         ///< place of this batch's first sample in the global batch
-  std::span<const int32_t> labels;  ///< one for each sample of this batch
-  float loss_scale = 1;             ///< 1 / samples of the global batch
+  int64_t first_sample = 0;  ///< place of this batch's first sample in the global batch
+  /// One for each sample of this batch; of the host where Net is called, in device memory where it
+  /// calls a layer.
+  std::span<const int32_t> labels;
+  float loss_scale = 1;  ///< 1 / samples of the global batch
 };
 
 /// A layer's parameter or statistic in device memory, in the layer's own order (see Layer::pack).
@@ -221,6 +224,7 @@ struct LayerRequest {
 class LayerFactory {
  public:
   virtual ~LayerFactory() = default;
+  virtual Device& device() = 0;
   virtual std::unique_ptr<Layer> make(const LayerRequest& request) = 0;
   /// Whether a layer of this kind can take a following relu, or the addition of a residual, into
   /// itself.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/device.h"
 #include "net/memory_plan.h"
 
 namespace poseidon::net {
@@ -32,7 +32,9 @@ class Arena {
   Purpose purpose_of(int piece) const { return purposes_[static_cast<size_t>(piece)]; }
 
   /// Throws OutOfMemory.
-  void take() { block_ = Buffer(plan_.total, "activations"); }
+  void take(Device& device) {
+    block_ = device.allocate(plan_.total, Place::kDevice, "activations");
+  }
   /// Of a piece; null for -1, and before the block is taken.
   std::byte* memory(int piece) const;
 

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/staged.h"
 #include "net/program.h"
 #include "net/tensor_memory.h"
 
@@ -25,18 +26,10 @@ uint64_t name_hash(std::string_view name) {
   return hash;
 }
 
-bool all_finite(const float* values, int64_t count) {
+bool all_finite(const std::vector<float>& values) {
   bool finite = true;
-  for (int64_t i = 0; i < count; ++i) finite = finite && std::isfinite(values[i]);
+  for (const float value : values) finite = finite && std::isfinite(value);
   return finite;
-}
-
-bool all_finite(const Tensor& tensor) {
-  return !tensor || all_finite(tensor.data, tensor.blocking().count());
-}
-
-bool all_finite(std::span<const float> values) {
-  return all_finite(values.data(), static_cast<int64_t>(values.size()));
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -54,7 +47,8 @@ double median(std::vector<double> values) {
 
 struct Net::State {
   State(const Network& definition, layers::LayerFactory& factory, const Options& options)
-      : network(definition),
+      : device(factory.device()),
+        network(definition),
         versions(options.versions),
         program(definition, factory,
                 {.training = options.training,
@@ -151,7 +145,10 @@ struct Net::State {
     if (versions == 2) next_values = taken(learned_floats(), kNextValues, "a second version");
     if (training()) gradients = taken(parameter_floats(), kGradients, "gradients");
     const auto tensors = static_cast<size_t>(versions) + 1;
-    statistic_memory = TensorMemory(tensors * statistic_floats(), kValues, "running statistics");
+    statistic_memory =
+        TensorMemory(device, tensors * statistic_floats(), kValues, "running statistics");
+    labels = device.allocate(static_cast<size_t>(network.batch()) * sizeof(int32_t), Place::kDevice,
+                             "labels");
     for (Parameter& parameter : parameters) {
       const size_t count = packed_count(parameter);
       parameter.value = values.take(count);
@@ -171,7 +168,7 @@ struct Net::State {
   /// Memory for the tensors of all parameters. Names the largest where it cannot be had.
   TensorMemory taken(size_t floats, size_t kind, const char* what) const {
     try {
-      return {floats, kind, what};
+      return {device, floats, kind, what};
     } catch (const OutOfMemory&) {
       const auto size = [this](const Parameter& parameter) { return packed_count(parameter); };
       const Parameter& largest = *std::ranges::max_element(parameters, {}, size);
@@ -245,14 +242,39 @@ struct Net::State {
                                [&](int index) { return parameters[at(index)].learned; });
   }
 
+  const layers::Layer& layer_of(const Parameter& parameter) const {
+    return *layer_of_parameter[index_of(parameter)];
+  }
+
+  /// The step as layers see it: with its labels where they can read them.
+  layers::StepContext on_device(layers::StepContext step) {
+    const std::span<int32_t> there = labels.as<int32_t>().first(step.labels.size());
+    if (!step.labels.empty())
+      device.write(std::as_bytes(step.labels), std::as_writable_bytes(there));
+    step.labels = there;
+    return step;
+  }
+
+  std::vector<float> read(std::span<const float> there) const {
+    std::vector<float> out(there.size());
+    device.read(there, out);
+    return out;
+  }
+  std::vector<float> read(const Tensor& tensor) const {
+    if (!tensor) return {};
+    return read({tensor.data, static_cast<size_t>(tensor.blocking().count())});
+  }
+
   size_t index_of(const Parameter& parameter) const {
     return static_cast<size_t>(&parameter - parameters.data());
   }
 
+  Device& device;
   const Network& network;
   int versions;
   Program program;
   TensorMemory values, next_values, gradients, statistic_memory;
+  Buffer labels;  ///< of the batch that is computed
   std::vector<Parameter> parameters;
   std::vector<layers::Layer*> layer_of_parameter;
   std::vector<Statistic> statistics;
@@ -267,9 +289,19 @@ Net::Net(const Network& network, layers::LayerFactory& factory, const Options& o
 
 Net::~Net() = default;
 
-Tensor Net::input() const { return state_->program.input(); }
+const Shape& Net::input_shape() const { return state_->network.input(); }
 
-void Net::forward(const layers::StepContext& step, const Gate& gate) {
+void Net::set_input(std::span<const float> values) {
+  const Tensor input = state_->program.input();
+  const std::span<float> memory(input.data, static_cast<size_t>(input.shape.count()));
+  check(values.size() == memory.size(), "a batch is set whole");
+  state_->device.write(std::as_bytes(values), std::as_writable_bytes(memory));
+}
+
+Device& Net::device() const { return state_->device; }
+
+void Net::forward(const layers::StepContext& host_step, const Gate& gate) {
+  const layers::StepContext step = state_->on_device(host_step);
   TraceRecorder* trace = step.phase == layers::Phase::kTrain ? state_->trace : nullptr;
   for (Call& call : state_->program.calls()) {
     if (gate && state_->has_tensors(call)) gate(call.node);
@@ -278,8 +310,9 @@ void Net::forward(const layers::StepContext& step, const Gate& gate) {
   }
 }
 
-void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
+void Net::backward(const layers::StepContext& host_step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
+  const layers::StepContext step = state_->on_device(host_step);
   std::vector<Call>& calls = state_->program.calls();
   for (size_t i = calls.size(); i-- > 0;) {
     Call& call = calls[i];
@@ -334,47 +367,54 @@ void Net::initialize(uint64_t seed) {
     parameter.spec.filler.fill(canonical, parameter.spec.fan_in, random);
     set_canonical(parameter, canonical);
   }
-  for (Statistic& statistic : state_->statistics)
-    std::fill(statistic.value.begin(), statistic.value.end(), statistic.spec.initial);
+  for (const Statistic& statistic : state_->statistics) {
+    const std::vector<float> initial(statistic.value.size(), statistic.spec.initial);
+    state_->device.write(std::as_bytes(std::span(initial)),
+                         std::as_writable_bytes(statistic.value));
+  }
 }
 
 std::vector<float> Net::canonical(const Parameter& parameter) const {
   std::vector<float> out(static_cast<size_t>(parameter.spec.shape.count()));
-  state_->layer_of_parameter[state_->index_of(parameter)]->unpack(
-      parameter.index, parameter.value.data(), out.data());
+  read_packed(parameter, parameter.value, out);
   return out;
 }
 
 void Net::set_canonical(const Parameter& parameter, std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "a parameter is set whole");
-  state_->layer_of_parameter[state_->index_of(parameter)]->pack(parameter.index, values.data(),
-                                                                parameter.value.data());
+  write_packed(parameter, values, parameter.value);
 }
 
-void Net::pack(const Parameter& parameter, std::span<const float> canonical,
-               std::span<float> packed) const {
-  state_->layer_of_parameter[state_->index_of(parameter)]->pack(parameter.index, canonical.data(),
-                                                                packed.data());
+void Net::write_packed(const Parameter& parameter, std::span<const float> canonical,
+                       std::span<float> packed) const {
+  const StagedInput staged(state_->device, canonical);
+  state_->layer_of(parameter).pack(parameter.index, staged.memory().data(), packed.data());
 }
 
-void Net::unpack(const Parameter& parameter, std::span<const float> packed,
-                 std::span<float> canonical) const {
-  state_->layer_of_parameter[state_->index_of(parameter)]->unpack(parameter.index, packed.data(),
-                                                                  canonical.data());
+void Net::read_packed(const Parameter& parameter, std::span<const float> packed,
+                      std::span<float> canonical) const {
+  StagedOutput staged(state_->device, canonical);
+  state_->layer_of(parameter).unpack(parameter.index, packed.data(), staged.memory().data());
+  staged.finish();
 }
 
 void Net::canonical_gradient(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
         "a gradient is read whole");
-  state_->layer_of_parameter[state_->index_of(parameter)]->unpack(
-      parameter.index, parameter.gradient.data(), out.data());
+  state_->layer_of(parameter).unpack(parameter.index, parameter.gradient.data(), out.data());
+}
+
+void Net::canonical_value(const Parameter& parameter, std::span<float> out) const {
+  check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
+        "a parameter is read whole");
+  state_->layer_of(parameter).unpack(parameter.index, parameter.value.data(), out.data());
 }
 
 void Net::gradient_from_canonical(const Parameter& parameter, std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "a gradient is set whole");
-  pack(parameter, values, parameter.gradient);
+  state_->layer_of(parameter).pack(parameter.index, values.data(), parameter.gradient.data());
 }
 
 void Net::give_gradient(const Parameter& parameter, std::span<const float> canonical,
@@ -384,18 +424,16 @@ void Net::give_gradient(const Parameter& parameter, std::span<const float> canon
 }
 
 bool Net::canonical_is_packed(const Parameter& parameter) const {
-  return state_->layer_of_parameter[state_->index_of(parameter)]->packed_is_canonical(
-      parameter.index);
+  return state_->layer_of(parameter).packed_is_canonical(parameter.index);
 }
 
-std::vector<Net::Loss> Net::losses() const {
+std::vector<Net::Loss> Net::read_losses() const {
   std::vector<Loss> out;
   for (const Call& call : state_->program.calls()) {
     if (call.node < 0 || !state_->definition_of(call).is_loss()) continue;
     const Tensor& result = call.memory.output;
-    out.push_back({state_->definition_of(call).name,
-                   state_->definition_of(call).loss_weight(),
-                   {result.data, static_cast<size_t>(result.shape.count())}});
+    out.push_back({state_->definition_of(call).name, state_->definition_of(call).loss_weight(),
+                   state_->read(result)});
   }
   return out;
 }
@@ -407,31 +445,34 @@ std::vector<float> Net::output(const std::string& layer) const {
     const Tensor kept = state_->program.kept_output(static_cast<int>(i));
     check(static_cast<bool>(kept), "only the output of a layer named in Options::keep can be read");
     const Blocking blocking = kept.blocking();
+    const std::vector<float> values = state_->read(kept);
     std::vector<float> out;
     for (int64_t n = 0; n < blocking.samples; ++n)
       for (int64_t c = 0; c < blocking.channels; ++c)
         for (int64_t p = 0; p < blocking.area; ++p)
-          out.push_back(kept.data[blocking.offset(n, c, p)]);
+          out.push_back(values[static_cast<size_t>(blocking.offset(n, c, p))]);
     return out;
   }
   throw LogicError("no layer is named " + layer);
 }
 
-std::string Net::first_non_finite(const layers::StepContext& step) {
+std::string Net::first_non_finite(const layers::StepContext& host_step) {
+  const layers::StepContext step = state_->on_device(host_step);
   // The rows that the last step's factors lie in may still be on their way to the peers.
   for (Call& call : state_->program.calls()) call.factors = {};
+  const auto is_finite = [this](const auto& memory) { return all_finite(state_->read(memory)); };
   for (Call& call : state_->program.calls()) {
     if (call.node >= 0)
       for (int index : state_->parameters_of_layer[at(call.node)])
-        if (!all_finite(state_->parameters[at(index)].value)) return state_->program.name_of(call);
+        if (!is_finite(state_->parameters[at(index)].value)) return state_->program.name_of(call);
     call.layer->forward(step, call.memory);
-    if (!all_finite(call.memory.output)) return state_->program.name_of(call);
+    if (!is_finite(call.memory.output)) return state_->program.name_of(call);
   }
   std::string found;
-  backward(step, [&](int layer) {
+  backward(host_step, [&](int layer) {
     if (factor_shape(layer)) return;  // no gradients are there yet
     for (int index : state_->parameters_of_layer[at(layer)])
-      if (found.empty() && !all_finite(state_->parameters[at(index)].gradient))
+      if (found.empty() && !is_finite(state_->parameters[at(index)].gradient))
         found = state_->network.nodes()[at(layer)].definition->name;
   });
   return found;
@@ -477,21 +518,27 @@ std::map<std::string, std::vector<layers::Choice>> Net::alternatives() const {
   return out;
 }
 
-std::vector<Net::Timing> Net::time(const layers::StepContext& step, int repeats) {
+std::vector<Net::Timing> Net::time(const layers::StepContext& host_step, int repeats) {
+  const layers::StepContext step = state_->on_device(host_step);
+  const auto time_of = [this](const auto& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    state_->device.record().wait();
+    return milliseconds_since(start);
+  };
   std::vector<Call>& calls = state_->program.calls();
   std::vector<std::vector<double>> forward_ms(calls.size()), backward_ms(calls.size());
   for (int repeat = 0; repeat < repeats; ++repeat) {
     for (size_t i = 0; i < calls.size(); ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      calls[i].layer->forward(step, calls[i].memory);
-      forward_ms[i].push_back(milliseconds_since(start));
+      const auto forward = [&] { calls[i].layer->forward(step, calls[i].memory); };
+      forward_ms[i].push_back(time_of(forward));
     }
     for (size_t i = calls.size(); i-- > 0;) {
       if (!calls[i].runs_backward) continue;
-      const auto start = std::chrono::steady_clock::now();
-      if (calls[i].gives_factors) calls[i].layer->write_factors(calls[i].memory, {});
-      calls[i].layer->backward(step, calls[i].memory);
-      backward_ms[i].push_back(milliseconds_since(start));
+      backward_ms[i].push_back(time_of([&] {
+        if (calls[i].gives_factors) calls[i].layer->write_factors(calls[i].memory, {});
+        calls[i].layer->backward(step, calls[i].memory);
+      }));
     }
   }
   std::vector<Timing> out;

@@ -89,8 +89,10 @@ class Net {
   Net(const Network& network, layers::LayerFactory& factory, const Options& options);
   ~Net();
 
-  /// The batch to compute, plain (n, c, h, w): fill it before forward.
-  Tensor input() const;
+  /// Of the batch, (n, c, h, w).
+  const Shape& input_shape() const;
+  /// The batch to compute, before forward: plain (n, c, h, w), of the host, which may reuse it.
+  void set_input(std::span<const float> values);
 
   /// `gate` may be null.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
@@ -128,19 +130,24 @@ class Net {
   /// Fills every parameter by its filler, a pure function of the seed; statistics by their first
   /// value.
   void initialize(uint64_t seed);
+
+  // Between memory of the host and of the device; all of these block.
   /// A parameter's value in canonical order.
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
-  /// Between canonical order and that of the parameter's memory, for tensors that are kept like it
-  /// (optimizer state).
-  void pack(const Parameter& parameter, std::span<const float> canonical,
-            std::span<float> packed) const;
-  void unpack(const Parameter& parameter, std::span<const float> packed,
-              std::span<float> canonical) const;
+  /// The same of a tensor that is kept like the parameter (optimizer state, gradient).
+  void write_packed(const Parameter& parameter, std::span<const float> canonical,
+                    std::span<float> packed) const;
+  void read_packed(const Parameter& parameter, std::span<const float> packed,
+                   std::span<float> canonical) const;
+
+  // Between the device's memory and staging memory (core/device.h): work that is issued.
   /// Whether both orders are one, so that a gradient can be sent and received where it lies.
   bool canonical_is_packed(const Parameter& parameter) const;
-  /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements), and back.
+  /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements, of the
+  /// device or staging), and back.
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
+  void canonical_value(const Parameter& parameter, std::span<float> out) const;
   void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);
   /// The same, piece by piece to `sink`, while the gradient's memory becomes undefined.
   void give_gradient(const Parameter& parameter, std::span<const float> canonical,
@@ -151,13 +158,16 @@ class Net {
   struct Loss {
     std::string name;
     double weight = 1;
-    std::span<const float> loss_and_rank;
+    std::vector<float> loss_and_rank;
   };
-  std::vector<Loss> losses() const;
+  /// Blocks until the forward pass is over.
+  std::vector<Loss> read_losses() const;
 
   /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
   /// Only layers whose output is kept (see `keep`), else LogicError.
   std::vector<float> output(const std::string& layer) const;
+
+  Device& device() const;
 
   /// The first layer, in order, whose output, parameters or gradients hold a value that is not
   /// finite; "" when there is none. Runs forward and backward again, so call it only when something

@@ -250,7 +250,7 @@ void Program::place_workspaces() {
 
 void Program::take_memory() {
   try {
-    arena_.take();
+    arena_.take(factory_.device());
   } catch (const OutOfMemory&) {
     fail_to_take();
   }

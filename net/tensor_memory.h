@@ -4,12 +4,12 @@
 #include <span>
 #include <string_view>
 
-#include "core/buffer.h"
+#include "core/device.h"
 
 namespace poseidon::net {
 
-/// Memory for the tensors of one kind (values, gradients, an optimizer state), handed out in order,
-/// each from a cache line on, zeroed.
+/// Memory of a device for the tensors of one kind (values, gradients, an optimizer state), handed
+/// out in order, each from a cache line on, zeroed.
 ///
 /// An update goes through a tensor of every kind side by side. If they lay at the same place of
 /// their pages, its loads would wait for its stores (4 KiB aliasing): adam took 1.2 times as long,
@@ -19,8 +19,8 @@ class TensorMemory {
   TensorMemory() = default;
   /// `floats`: the sum of padded() over all tensors. Throws OutOfMemory, which says for what
   /// `purpose`.
-  TensorMemory(size_t floats, size_t kind, std::string_view purpose)
-      : buffer_(bytes(floats, kind), purpose),
+  TensorMemory(Device& device, size_t floats, size_t kind, std::string_view purpose)
+      : buffer_(device.allocate(bytes(floats, kind), Place::kDevice, purpose)),
         rest_(buffer_.as<float>().subspan(kind * kStagger)) {}
 
   /// What it takes.

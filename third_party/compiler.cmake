@@ -51,9 +51,19 @@ if(POSEIDON_COVERAGE)
   target_link_options(poseidon_settings INTERFACE --coverage)
 endif()
 
-# poseidon_library(NAME LINKS...): every source of this folder and of its rooms.
+# poseidon_library(NAME LINKS...): every source of this folder and of its rooms, but for those of
+# devices.
 function(poseidon_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu)/")
   add_library(poseidon_${name} STATIC ${sources})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})
+endfunction()
+
+# poseidon_device_library(NAME DEVICE LINKS...): the sources of a device's folder, NAME/DEVICE. Who
+# does not choose a device links none.
+function(poseidon_device_library name device)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${device}/*.cpp)
+  add_library(poseidon_${name}_${device} STATIC ${sources})
+  target_link_libraries(poseidon_${name}_${device} PUBLIC poseidon_${name} ${ARGN})
 endfunction()

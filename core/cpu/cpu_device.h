@@ -2,13 +2,15 @@
 
 #include <dnnl.hpp>
 
+#include "core/device.h"
 #include "core/shape.h"
 
 namespace poseidon::cpu {
 
-/// The CPU as a compute device: the oneDNN engine and stream, and the number of threads of the
-/// compute thread's OpenMP team. All layers of a net share one. Used by the compute thread only.
-class CpuDevice {
+/// The CPU as a compute device, whose work is done when a call returns: the oneDNN engine and
+/// stream, and the number of threads of the compute thread's OpenMP team. All layers of a net share
+/// one.
+class CpuDevice : public Device {
  public:
   /// `threads` 0: all cores that the system allows (core/cores.h). Sets the calling thread's OpenMP
   /// team.
@@ -16,7 +18,17 @@ class CpuDevice {
 
   dnnl::engine& engine() { return engine_; }
   dnnl::stream& stream() { return stream_; }
-  int threads() const { return threads_; }
+  int threads() const override { return threads_; }
+
+  Buffer allocate(size_t bytes, Place, std::string_view purpose) override {
+    return Buffer(bytes, purpose);
+  }
+  bool shares_memory() const override { return true; }
+  void copy(std::span<const float> from, std::span<float> to) override;
+  void read(std::span<const float> from, std::span<float> host) override { copy(from, host); }
+  void write(std::span<const std::byte> host, std::span<std::byte> to) override;
+  Event record() override { return {}; }
+
   /// The blocked layout of this instruction set: 16 channels with AVX-512, else 8.
   Layout blocked_layout() const { return blocked_; }
 

@@ -35,6 +35,8 @@ class CpuFactory final : public LayerFactory {
  public:
   explicit CpuFactory(CpuDevice& device) : device_(device) {}
 
+  Device& device() override { return device_; }
+
   std::unique_ptr<Layer> make(const LayerRequest& request) override {
     const auto maker = makers().find(request.definition.type());
     if (maker == makers().end())

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/cpu/cpu_device.h"
 #include "core/error.h"
 
 namespace poseidon::net {
@@ -16,7 +17,8 @@ TEST_CASE("pieces that never live together share a place, and have none before i
   arena.lay_out();
   CHECK(arena.bytes() == 6528);
   CHECK(arena.memory(early) == nullptr);
-  arena.take();
+  cpu::CpuDevice device(1);
+  arena.take(device);
   CHECK(arena.memory(early) == arena.memory(late));
   CHECK(arena.memory(always) != arena.memory(late));
   CHECK(arena.memory(-1) == nullptr);

@@ -44,8 +44,9 @@ struct Bench {
   /// Both passes over made-up batch `number`.
   void run(int64_t number, const OnGradient& on_gradient = nullptr) {
     RandomStream random(5, RandomPurpose::kGeneration, static_cast<uint64_t>(number), 0);
-    const Tensor input = net.input();
-    for (int64_t i = 0; i < input.shape.count(); ++i) input.data[i] = random.next_uniform(-1, 1);
+    std::vector<float> input(static_cast<size_t>(net.input_shape().count()));
+    for (float& value : input) value = random.next_uniform(-1, 1);
+    net.set_input(input);
     const std::vector<int32_t> labels{1, 4, 2};
     const layers::StepContext step{.labels = labels, .loss_scale = 0.5f};
     net.forward(step);
@@ -180,7 +181,7 @@ TEST_CASE("looking for a layer that is not finite leaves the last step's factors
   bench.net.set_factor_memory(kHidden, bench.factors(0));
   bench.run(0);
   const std::vector<float> deltas = bench.deltas, activations = bench.activations;
-  std::ranges::fill(std::span(bench.net.input().data, kBatch * kInputs), 0.25F);
+  bench.net.set_input(std::vector<float>(kBatch * kInputs, 0.25F));
   const std::vector<int32_t> labels{0, 0, 0};
   CHECK(bench.net.first_non_finite({.labels = labels, .loss_scale = 0.5F}).empty());
   CHECK(bench.deltas == deltas);

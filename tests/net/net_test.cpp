@@ -20,8 +20,9 @@ struct Bench {
         net(network, *factory, options) {
     net.initialize(11);
     RandomStream random(5, RandomPurpose::kGeneration, 0, 0);
-    const Tensor input = net.input();
-    for (int64_t i = 0; i < input.shape.count(); ++i) input.data[i] = random.next_uniform(-1, 1);
+    input.resize(static_cast<size_t>(net.input_shape().count()));
+    for (float& value : input) value = random.next_uniform(-1, 1);
+    net.set_input(input);
     for (int64_t i = 0; i < batch; ++i)
       labels.push_back(static_cast<int32_t>(
           random.next_below(static_cast<uint32_t>(std::max<int64_t>(1, network.classes())))));
@@ -32,7 +33,7 @@ struct Bench {
   double loss() {
     net.forward(step);
     double sum = 0;
-    for (const Net::Loss& loss : net.losses())
+    for (const Net::Loss& loss : net.read_losses())
       for (size_t i = 0; i < loss.loss_and_rank.size(); i += 2)
         sum += loss.weight * static_cast<double>(loss.loss_and_rank[i] * step.loss_scale);
     return sum;
@@ -44,6 +45,7 @@ struct Bench {
     return out;
   }
 
+  std::vector<float> input;
   cpu::CpuDevice device{1};
   Network network;
   std::unique_ptr<layers::LayerFactory> factory;
@@ -143,11 +145,10 @@ TEST_CASE("the sum of a, b and a is 2 a + b") {
       {"name": "sum", "type": "eltwise", "inputs": ["a", "b", "a"]},
       {"name": "loss", "type": "softmax_loss"}]})",
               3, {.training = false, .keep = {"sum"}});
-  const std::vector<float> input(bench.net.input().data, bench.net.input().data + 9);
   bench.net.forward(bench.step);
   const std::vector<float> sum = bench.net.output("sum");
   for (size_t i = 0; i < sum.size(); ++i) {
-    const auto x = static_cast<double>(input[i]);
+    const auto x = static_cast<double>(bench.input[i]);
     CHECK(sum[i] == doctest::Approx(2 * std::tanh(x) + 1 / (1 + std::exp(-x))));
   }
 }

@@ -66,23 +66,24 @@ void fill_parameters(net::Net& net, double gain) {
 }
 
 /// Fills the net's input with the batch of a step; returns its labels.
-std::vector<int32_t> fill_batch(const net::Net& net, int64_t step, int64_t classes, float signal) {
-  const Tensor input = net.input();
-  const int64_t batch = input.shape.samples(), count = input.shape.sample_count();
+std::vector<int32_t> fill_batch(net::Net& net, int64_t step, int64_t classes, float signal) {
+  const int64_t batch = net.input_shape().samples(), count = net.input_shape().sample_count();
+  std::vector<float> input;
   std::vector<int32_t> labels;
   for (int64_t n = 0; n < batch; ++n) {
     const auto sample = static_cast<uint64_t>(step * batch + n);
     const uint32_t label = random_stream(1, sample).next_word() % static_cast<uint32_t>(classes);
     RandomStream noise = random_stream(2, sample), pattern = random_stream(3, label);
     for (int64_t i = 0; i < count; ++i)
-      input.data[n * count + i] = noise.next_uniform(-1, 1) + pattern.next_uniform(-signal, signal);
+      input.push_back(noise.next_uniform(-1, 1) + pattern.next_uniform(-signal, signal));
     labels.push_back(static_cast<int32_t>(label));
   }
+  net.set_input(input);
   return labels;
 }
 
 double mean_loss(const net::Net& net) {
-  const auto loss_and_rank = net.losses().at(0).loss_and_rank;
+  const auto loss_and_rank = net.read_losses().at(0).loss_and_rank;
   double sum = 0;
   for (size_t i = 0; i < loss_and_rank.size(); i += 2) sum += static_cast<double>(loss_and_rank[i]);
   return sum / static_cast<double>(loss_and_rank.size() / 2);

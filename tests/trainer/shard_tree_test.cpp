@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/cpu/cpu_device.h"
 #include "core/philox.h"
 #include "layers/cpu/update.h"
 
@@ -19,6 +20,7 @@ float tree_sum(const std::vector<float>& shards, size_t first, size_t count) {
 }  // namespace
 
 TEST_CASE("shards given one after another are summed by the fixed tree") {
+  cpu::CpuDevice device(1);
   const auto updater = layers::cpu::make_cpu_updater();
   RandomStream random(5, RandomPurpose::kInitialization, 0, 0);
   for (int64_t count = 1; count <= 40; ++count) {
@@ -26,7 +28,7 @@ TEST_CASE("shards given one after another are summed by the fixed tree") {
     std::vector<float> shards(static_cast<size_t>(count));
     for (float& value : shards)
       value = random.next_uniform(-1, 1) * static_cast<float>(1u << random.next_below(20));
-    trainer::ShardTree tree(3, count, *updater);
+    trainer::ShardTree tree(device, *updater, 3, count);
     for (int repeat = 0; repeat < 2; ++repeat) {
       std::vector<float> values;
       for (int64_t shard = 0; shard < count; ++shard) {

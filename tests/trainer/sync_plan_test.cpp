@@ -7,6 +7,7 @@
 #include <map>
 
 #include "comm/plan/shard_parts.h"
+#include "core/cpu/cpu_device.h"
 #include "layers/cpu/update.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/step/shard_tree.h"
@@ -247,13 +248,14 @@ TEST_CASE("a plan that the job names is followed, with its schemes, by any numbe
 }
 
 TEST_CASE("workers' parts and a server's tree give the bits of one process") {
+  cpu::CpuDevice device(1);
   const auto updater = layers::cpu::make_cpu_updater();
   for (uint32_t shards = 1; shards <= 24; ++shards) {
     std::vector<float> values;
     for (uint32_t shard = 0; shard < shards; ++shard)
       values.push_back(1.0f / static_cast<float>(1 + shard * shard * 7));
     const auto summed = [&](comm::Part part) {
-      ShardTree tree(1, part.count, *updater);
+      ShardTree tree(device, *updater, 1, part.count);
       std::vector<float> value(1);
       for (uint32_t shard = 0; shard < part.count; ++shard) {
         value[0] = values[part.first + shard];

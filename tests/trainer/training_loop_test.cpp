@@ -27,7 +27,8 @@ class LateExchange final : public GradientExchange {
                int64_t arrivals)
       : local_(net, updater, shards, {.staleness = staleness}), arrivals_left_(arrivals) {}
 
-  void forward_done(int64_t shard) override { local_.forward_done(shard); }
+  void begin_backward(int64_t shard) override { local_.begin_backward(shard); }
+  void contribute_statistics(int64_t shard) override { local_.contribute_statistics(shard); }
   void contribute(int layer, int64_t shard) override { local_.contribute(layer, shard); }
   std::optional<int> arrived() override {
     // Every other time, so that some layers are updated early and some late.
@@ -325,7 +326,7 @@ class PlainlyDelayed {
   double compute(int64_t step) {
     net::Net& net = training_.engine.net();
     const data::Batch& batch = training_.loader.next();
-    std::ranges::copy(batch.pixels, net.input().data);
+    net.set_input(batch.pixels);
     const layers::StepContext context{.phase = layers::Phase::kTrain,
                                       .seed = 3,
                                       .step = step,
@@ -334,7 +335,7 @@ class PlainlyDelayed {
     net.forward(context);
     double loss = 0;
     for (size_t i = 0; i < 16; i += 2)
-      loss += static_cast<double>(net.losses()[0].loss_and_rank[i]);
+      loss += static_cast<double>(net.read_losses()[0].loss_and_rank[i]);
     net.backward(context);
     gradients_.emplace_back();
     contributions_.emplace_back();

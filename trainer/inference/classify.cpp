@@ -37,7 +37,8 @@ class Classifier {
         scratch_(data::make_transform_scratch()),
         names_(class_names(job, options)),
         classes_(static_cast<size_t>(job.network->classes())),
-        seed_(static_cast<uint64_t>(job.config.train.seed)) {}
+        seed_(static_cast<uint64_t>(job.config.train.seed)),
+        pixels_(static_cast<size_t>(trained_.net().input_shape().count())) {}
 
   /// At most a batch of images.
   void classify(std::span<const fs::path> files, Json& images) {
@@ -53,13 +54,14 @@ class Classifier {
     }
     if (read.empty()) return;
     const std::vector<int32_t> labels(batch(), 0);  // a loss asks for them
+    trained_.net().set_input(pixels_);
     trained_.net().forward({.phase = layers::Phase::kTest, .seed = seed_, .labels = labels});
     const std::vector<float> scores = trained_.scores();
     for (const auto& [image, row] : read)
       images[image]["scores"] = best(std::span(scores).subspan(row * classes_, classes_));
   }
 
-  size_t batch() { return static_cast<size_t>(trained_.net().input().shape.samples()); }
+  size_t batch() { return static_cast<size_t>(trained_.net().input_shape().samples()); }
   const fs::path& weights() const { return trained_.weights(); }
 
  private:
@@ -69,8 +71,8 @@ class Classifier {
     sample_.bytes = sample_.storage;
     const auto count = static_cast<size_t>(transform_.output().count());
     transform_.apply(
-        sample_, {}, [&] { return file.string(); },
-        {trained_.net().input().data + row * count, count}, *scratch_);
+        sample_, {}, [&] { return file.string(); }, std::span(pixels_).subspan(row * count, count),
+        *scratch_);
   }
 
   /// By probability, of equal ones the first.
@@ -94,6 +96,7 @@ class Classifier {
   std::vector<std::string> names_;
   size_t classes_;
   uint64_t seed_;
+  std::vector<float> pixels_;  ///< of a batch
   data::Sample sample_;
 };
 

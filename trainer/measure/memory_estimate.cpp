@@ -11,9 +11,9 @@
 #include "trainer/state/send_window.h"
 #include "trainer/step/cluster_exchange.h"
 #include "trainer/step/engine.h"
+#include "trainer/step/exchange.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/sums_in_flight.h"
-#include "trainer/step/exchange.h"
 
 namespace poseidon::trainer {
 

@@ -7,9 +7,10 @@ namespace poseidon::trainer {
 namespace {
 
 void fill_input(net::Net& net) {
-  const Tensor input = net.input();
   RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
-  for (int64_t i = 0; i < input.shape.count(); ++i) input.data[i] = random.next_uniform(-1, 1);
+  std::vector<float> values(static_cast<size_t>(net.input_shape().count()));
+  for (float& value : values) value = random.next_uniform(-1, 1);
+  net.set_input(values);
 }
 
 }  // namespace

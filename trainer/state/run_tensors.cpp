@@ -17,20 +17,20 @@ NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
   return {.name = parameter.name,
           .shape = parameter.spec.shape,
           .get = [&net, &parameter](
-                     std::span<float> out) { net.unpack(parameter, parameter.value, out); },
+                     std::span<float> out) { net.read_packed(parameter, parameter.value, out); },
           .set = [&net, &parameter](
                      std::span<const float> values) { net.set_canonical(parameter, values); }};
 }
 
-NamedTensor tensor_of(const net::Statistic& statistic) {
-  return {.name = statistic.name,
-          .shape = statistic.spec.shape,
-          .get = [&statistic](
-                     std::span<float> out) { std::ranges::copy(statistic.value, out.begin()); },
-          .set =
-              [&statistic](std::span<const float> values) {
-                std::ranges::copy(values, statistic.value.begin());
-              }};
+NamedTensor tensor_of(net::Net& net, const net::Statistic& statistic) {
+  return {
+      .name = statistic.name,
+      .shape = statistic.spec.shape,
+      .get = [&net, &statistic](std::span<float> out) { net.device().read(statistic.value, out); },
+      .set =
+          [&net, &statistic](std::span<const float> values) {
+            net.device().write(std::as_bytes(values), std::as_writable_bytes(statistic.value));
+          }};
 }
 
 NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
@@ -38,9 +38,11 @@ NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
   return {.name = state.name,
           .shape = parameter.spec.shape,
           .get = [&net, &parameter,
-                  &state](std::span<float> out) { net.unpack(parameter, state.memory, out); },
-          .set = [&net, &parameter, &state](
-                     std::span<const float> values) { net.pack(parameter, values, state.memory); }};
+                  &state](std::span<float> out) { net.read_packed(parameter, state.memory, out); },
+          .set =
+              [&net, &parameter, &state](std::span<const float> values) {
+                net.write_packed(parameter, values, state.memory);
+              }};
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -62,7 +64,7 @@ RunTensors weights_of(net::Net& net) {
     tensors.weights.push_back(tensor_of(net, parameter));
   tensors.parameters = tensors.weights.size();
   for (const net::Statistic& statistic : net.statistics())
-    tensors.weights.push_back(tensor_of(statistic));
+    tensors.weights.push_back(tensor_of(net, statistic));
   return tensors;
 }
 

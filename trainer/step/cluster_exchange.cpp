@@ -50,14 +50,13 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
     find_tensors(layer, planned.traffic, updater);
     if (const auto shape = net.factor_shape(layer.node))
       for (size_t step = 0; step < comm::steps_of_factors(plan); ++step)
-        layer.factors.emplace_back(*shape, plan.global_batch);
+        layer.factors.emplace_back(net.device(), *shape, plan.global_batch);
     layer_of_node_[layer.node] = static_cast<uint32_t>(layers_.size());
     layers_.push_back(std::move(layer));
   }
   for (const int node : net.summed_layers())
     if (!layer_of_node_.contains(node))
       throw ConfigError("the plan knows nothing of a layer that learns");
-  MutexLock lock(mutex_);
 }
 
 void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traffic,
@@ -77,18 +76,22 @@ void ClusterExchange::find_tensors(Layer& layer, const comm::LayerTraffic& traff
     const auto steps = static_cast<size_t>(plan_.staleness + 1);
     if (!by_factors) {
       for (size_t step = 0; step < steps && !tensor.direct; ++step)
-        tensor.canonical.emplace_back(bytes, "sums");
+        tensor.canonical.push_back(staging_memory(bytes));
       const size_t packed = tensor.parameter != nullptr ? tensor.parameter->gradient.size()
                                                         : tensor.statistic->contribution.size();
       for (const comm::Part& part : parts_) {
-        tensor.trees.emplace_back(packed, part.count, updater);
+        tensor.trees.emplace_back(net_.device(), updater, packed, part.count);
         if (parts_.size() == 1) continue;
         std::vector<Buffer>& of_steps = tensor.parts.emplace_back();
-        for (size_t step = 0; step < steps; ++step) of_steps.emplace_back(bytes, "sums");
+        for (size_t step = 0; step < steps; ++step) of_steps.push_back(staging_memory(bytes));
       }
     }
     layer.tensors.push_back(std::move(tensor));
   }
+}
+
+Buffer ClusterExchange::staging_memory(size_t bytes) const {
+  return net_.device().allocate(bytes, Place::kStaging, "sums");
 }
 
 size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t rank) {
@@ -123,12 +126,16 @@ size_t ClusterExchange::part_of(int64_t shard) const {
   throw LogicError("a shard is not this worker's");
 }
 
-void ClusterExchange::forward_done(int64_t shard) {
+void ClusterExchange::begin_backward(int64_t shard) {
   check_alive();
   const auto index = static_cast<size_t>(shard);
   for (Layer& layer : layers_)
     if (!layer.factors.empty())
       net_.set_factor_memory(layer.node, layer.factors_of(step_).from(first_row_[index]));
+}
+
+void ClusterExchange::contribute_statistics(int64_t shard) {
+  check_alive();
   std::vector<Contribution> all;
   for (uint32_t layer = 0; layer < layers_.size(); ++layer)
     for (const Contribution& each : sum_up(layer, true, shard)) all.push_back(each);
@@ -162,7 +169,7 @@ void ClusterExchange::contribute(int node, int64_t shard) {
 void ClusterExchange::end_step() {
   contributed_ = 0;
   ++step_;
-  for (auto& task : held_back_) post_(std::move(task));
+  for (auto& task : held_back_) post_when_done(std::move(task));
   held_back_.clear();
 }
 
@@ -197,16 +204,21 @@ std::span<const float> ClusterExchange::finished_part(Tensor& tensor, size_t par
 
 void ClusterExchange::copy_canonical(const Tensor& tensor, std::span<float> to) const {
   if (tensor.statistic != nullptr)
-    std::ranges::copy(tensor.statistic->contribution, to.begin());
+    net_.device().copy(tensor.statistic->contribution, to);
   else
     net_.canonical_gradient(*tensor.parameter, to);
+}
+
+/// The I/O thread reads what the device's work so far has written.
+void ClusterExchange::post_when_done(std::function<void()> task) {
+  net_.device().record().then([this, task = std::move(task)] { post_(task); });
 }
 
 void ClusterExchange::hand_over(std::function<void()> task) {
   if (plan_.overlap == comm::Overlap::kNone)
     held_back_.push_back(std::move(task));
   else
-    post_(std::move(task));
+    post_when_done(std::move(task));
 }
 
 std::optional<int> ClusterExchange::arrived() {
@@ -243,7 +255,7 @@ void ClusterExchange::give(int node, int64_t step, const layers::GradientSink* s
     else if (tensor.statistic == nullptr && !tensor.direct)
       net_.gradient_from_canonical(*tensor.parameter, sum);
     else if (!tensor.direct)
-      std::ranges::copy(sum, tensor.statistic->contribution.begin());
+      net_.device().copy(sum, tensor.statistic->contribution);
   }
 }
 

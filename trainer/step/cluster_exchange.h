@@ -22,8 +22,9 @@ namespace poseidon::trainer {
 
 /// One worker of several. The compute thread hands over gradients as they become final and takes
 /// sums back; comm::WorkerExchange moves them in the I/O thread. What a layer contributes and where
-/// its sum comes to is the gradient's own memory wherever its order is the canonical one, else a
-/// canonical copy; with staleness a copy for each step in flight.
+/// its sum comes to is the gradient's own memory wherever that is the host's and its order is the
+/// canonical one, else a canonical copy in staging memory; with staleness a copy for each step in
+/// flight.
 class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
  public:
   /// Runs a function in the I/O thread.
@@ -39,7 +40,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank);
 
   // The compute thread's part. All of these throw JobLost after lose().
-  void forward_done(int64_t shard) override;
+  void begin_backward(int64_t shard) override;
+  void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
   void wait() override;
@@ -79,7 +81,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     /// Whether the net's own memory is in the order, and free for the time, of a sum.
     static bool is_direct(const net::Net& net, const comm::Plan& plan,
                           const net::Parameter* parameter) {
-      return plan.staleness == 0 && (parameter == nullptr || net.canonical_is_packed(*parameter));
+      return plan.staleness == 0 && net.device().shares_memory() &&
+             (parameter == nullptr || net.canonical_is_packed(*parameter));
     }
     std::span<float> memory(uint64_t step) const;
   };
@@ -105,6 +108,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void copy_canonical(const Tensor& tensor, std::span<float> to) const;
   void note_arrival(uint32_t layer);
   void hand_over(std::function<void()> task);
+  void post_when_done(std::function<void()> task);
+  Buffer staging_memory(size_t bytes) const;
   void check_alive();
   void wait_for_change(Clock::time_point& patience) REQUIRES(mutex_);
 

@@ -2,8 +2,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "layers/cpu/cpu_layer.h"
-#include "layers/cpu/update.h"
+#include "trainer/step/backends.h"
 
 namespace poseidon::trainer {
 
@@ -28,10 +27,10 @@ std::unique_ptr<net::Net> make_net(const Job& job, layers::LayerFactory& factory
 }  // namespace
 
 Engine::Engine(const Job& job, const net::Net::Options& options, Log& log)
-    : device_(static_cast<int>(job.config.device.threads)),
-      factory_(layers::cpu::make_cpu_factory(device_)),
-      updater_(layers::cpu::make_cpu_updater()),
-      net_(make_net(job, *factory_, options)) {
+    : Engine(make_backend(job.config.device), job, options, log) {}
+
+Engine::Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log)
+    : backend_(std::move(backend)), net_(make_net(job, *backend_.factory, options)) {
   for (const std::string& warning : net_->warnings()) log.warning(warning);
 }
 

@@ -2,9 +2,7 @@
 
 #include <memory>
 
-#include "core/cpu/cpu_device.h"
-#include "layers/layer.h"
-#include "layers/update.h"
+#include "layers/backend.h"
 #include "net/net.h"
 #include "trainer/job/job.h"
 
@@ -17,15 +15,15 @@ class Engine {
   /// `job` must outlive it. Says the net's warnings. Throws ConfigError; OutOfMemory that names the
   /// layer that wants most, and what would take less.
   Engine(const Job& job, const net::Net::Options& options, Log& log);
+  /// The same on another device than the job's.
+  Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log);
 
   net::Net& net() { return *net_; }
-  layers::Updater& updater() { return *updater_; }
-  int threads() const { return device_.threads(); }
+  layers::Updater& updater() { return *backend_.updater; }
+  int threads() const { return backend_.device->threads(); }
 
  private:
-  cpu::CpuDevice device_;
-  std::unique_ptr<layers::LayerFactory> factory_;
-  std::unique_ptr<layers::Updater> updater_;
+  layers::Backend backend_;
   std::unique_ptr<net::Net> net_;
 };
 

@@ -15,7 +15,7 @@ void add_batch(const std::vector<net::Net::Loss>& losses, int64_t valid, TestSum
   for (const net::Net::Loss& loss : losses)
     for (size_t i = 0; i < count; ++i)
       sums.loss += loss.weight * static_cast<double>(loss.loss_and_rank[2 * i]);
-  const std::span<const float> ranked = losses[main_loss(losses)].loss_and_rank;
+  const std::vector<float>& ranked = losses[main_loss(losses)].loss_and_rank;
   for (size_t i = 0; i < count; ++i) {
     sums.top1 += ranked[2 * i + 1] < 1 ? 1 : 0;
     sums.top5 += ranked[2 * i + 1] < 5 ? 1 : 0;
@@ -46,7 +46,7 @@ TestResult TestSums::mean() const {
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log) {
   const auto start = std::chrono::steady_clock::now();
-  const int64_t batch_size = net.input().shape.samples();
+  const int64_t batch_size = net.input_shape().samples();
   const auto parts = data::cut_batch(batch_size * options.workers, options.workers);
   data::Loader loader(*data.dataset, *data.transform,
                       {.phase = data::Phase::kTest,
@@ -63,14 +63,14 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
     if (options.progress) options.progress(step, loader.steps_per_pass());
     const data::Batch& batch = loader.next();
     if (batch.valid == 0) continue;
-    std::ranges::copy(batch.pixels, net.input().data);
+    net.set_input(batch.pixels);
     net.forward({.phase = layers::Phase::kTest,
                  .seed = options.seed,
                  .step = step,
                  .first_sample = 0,
                  .labels = batch.labels,
                  .loss_scale = 1});
-    add_batch(net.losses(), batch.valid, sums);
+    add_batch(net.read_losses(), batch.valid, sums);
     if (options.tested) options.tested(batch);
   }
   sums.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

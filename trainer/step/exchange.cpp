@@ -19,20 +19,23 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
                              Lateness lateness)
     : net_(net), shards_(shards), step_(lateness.first_step - 1) {
   for (const net::Parameter& parameter : net.parameters())
-    gradients_.emplace_back(summed(net, parameter) ? parameter.gradient.size() : 0, shards,
-                            updater);
+    gradients_.emplace_back(net.device(), updater,
+                            summed(net, parameter) ? parameter.gradient.size() : 0, shards);
   for (const net::Statistic& statistic : net.statistics())
-    statistics_.emplace_back(statistic.contribution.size(), shards, updater);
+    statistics_.emplace_back(net.device(), updater, statistic.contribution.size(), shards);
   for (const int layer : net.summed_layers())
     if (const auto shape = net.factor_shape(layer))
-      factors_.try_emplace(layer, *shape, shards * net.input().shape.samples());
+      factors_.try_emplace(layer, net.device(), *shape, shards * net.input_shape().samples());
   if (lateness.staleness == 0) return;
   kept_.resize(static_cast<size_t>(lateness.staleness + 1));
+  const auto memory = [&](size_t bytes) {
+    return net.device().allocate(bytes, Place::kDevice, "late sums");
+  };
   for (KeptSums& sums : kept_) {
     for (const net::Parameter& parameter : net.parameters())
-      sums.gradients.emplace_back(parameter.learned ? parameter.gradient.size_bytes() : 0);
+      sums.gradients.push_back(memory(parameter.learned ? parameter.gradient.size_bytes() : 0));
     for (const net::Statistic& statistic : net.statistics())
-      sums.statistics.emplace_back(statistic.contribution.size_bytes());
+      sums.statistics.push_back(memory(statistic.contribution.size_bytes()));
   }
 }
 
@@ -50,14 +53,17 @@ size_t LocalExchange::bytes(net::Net& net, int64_t shards, int64_t staleness) {
   }
   for (const int layer : net.summed_layers())
     if (const auto shape = net.factor_shape(layer))
-      bytes += StackedFactors::bytes(*shape, shards * net.input().shape.samples());
+      bytes += StackedFactors::bytes(*shape, shards * net.input_shape().samples());
   return bytes;
 }
 
-void LocalExchange::forward_done(int64_t shard) {
+void LocalExchange::begin_backward(int64_t shard) {
   if (shard == 0) ++step_;
   for (const auto& [layer, stack] : factors_)
-    net_.set_factor_memory(layer, stack.from(shard * net_.input().shape.samples()));
+    net_.set_factor_memory(layer, stack.from(shard * net_.input_shape().samples()));
+}
+
+void LocalExchange::contribute_statistics(int64_t shard) {
   for (size_t i = 0; i < statistics_.size(); ++i)
     statistics_[i].add(shard, net_.statistics()[i].contribution);
   if (shard < shards_ - 1) return;
@@ -76,8 +82,7 @@ void LocalExchange::contribute(int layer, int64_t shard) {
 
 void LocalExchange::keep_statistics() {
   for (size_t i = 0; i < net_.statistics().size(); ++i)
-    std::ranges::copy(net_.statistics()[i].contribution,
-                      kept(step_).statistics[i].as<float>().begin());
+    net_.device().copy(net_.statistics()[i].contribution, kept(step_).statistics[i].as<float>());
 }
 
 void LocalExchange::keep_gradients(int layer) {
@@ -86,8 +91,8 @@ void LocalExchange::keep_gradients(int layer) {
   for (const int index : net_.parameters_of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)
-      std::ranges::copy(parameter.gradient,
-                        kept(step_).gradients[static_cast<size_t>(index)].as<float>().begin());
+      net_.device().copy(parameter.gradient,
+                         kept(step_).gradients[static_cast<size_t>(index)].as<float>());
   }
 }
 
@@ -126,12 +131,12 @@ void LocalExchange::load_kept(int layer, int64_t step) {
   for (const int index : net_.parameters_of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)
-      std::ranges::copy(kept(step).gradients[static_cast<size_t>(index)].as<float>(),
-                        parameter.gradient.begin());
+      net_.device().copy(kept(step).gradients[static_cast<size_t>(index)].as<float>(),
+                         parameter.gradient);
   }
   for (const int index : net_.statistics_of(layer))
-    std::ranges::copy(kept(step).statistics[static_cast<size_t>(index)].as<float>(),
-                      net_.statistics()[static_cast<size_t>(index)].contribution.begin());
+    net_.device().copy(kept(step).statistics[static_cast<size_t>(index)].as<float>(),
+                       net_.statistics()[static_cast<size_t>(index)].contribution);
 }
 
 }  // namespace poseidon::trainer

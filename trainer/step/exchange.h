@@ -22,10 +22,12 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  /// The forward pass of shard `shard` is over: the net's memory holds its contributions to the
-  /// statistics of all layers. They may be overwritten by the next forward. Where layers give
-  /// factors, the exchange now says where to (Net::set_factor_memory).
-  virtual void forward_done(int64_t shard) = 0;
+  /// The backward pass of shard `shard` begins. Where layers give factors, the exchange now says
+  /// where to (Net::set_factor_memory).
+  virtual void begin_backward(int64_t shard) = 0;
+  /// The net's memory holds the shard's contributions to the statistics of all layers. They may be
+  /// overwritten by the next forward. Comes before contribute().
+  virtual void contribute_statistics(int64_t shard) = 0;
   /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
@@ -55,7 +57,8 @@ class LocalExchange final : public GradientExchange {
   /// What it takes of memory, bytes. The net need not have taken any.
   static size_t bytes(net::Net& net, int64_t shards, int64_t staleness);
 
-  void forward_done(int64_t shard) override;
+  void begin_backward(int64_t shard) override;
+  void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
   void wait() override;

@@ -37,7 +37,8 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
     : config_(config), net_(net), updater_(updater), states_of_parameter_(net.parameters().size()) {
   const std::span<const char* const> names = config.state_names();
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
-    memory_.emplace_back(learned_floats(net), kKindsOfNet + kind, "the optimizer's state");
+    memory_.emplace_back(net.device(), learned_floats(net), kKindsOfNet + kind,
+                         "the optimizer's state");
   const auto versions = static_cast<size_t>(net.versions());
   states_.reserve(net.parameters().size() * names.size());
   for (size_t i = 0; i < net.parameters().size(); ++i) {
@@ -129,17 +130,31 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
   return numbers;
 }
 
+/// Memory of the device for a tensor in canonical order.
+std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
+  const auto count = static_cast<size_t>(parameter.spec.shape.count());
+  if (scratch_.bytes() < count * sizeof(float))
+    scratch_ = net_.device().allocate(count * sizeof(float), Place::kDevice, "norms");
+  return scratch_.as<float>().first(count);
+}
+
 double Optimizer::gradient_norm(const net::Parameter& parameter) {
-  scratch_.resize(static_cast<size_t>(parameter.spec.shape.count()));
-  net_.canonical_gradient(parameter, scratch_);
-  return updater_.squared_norm(scratch_);
+  const std::span<float> canonical = scratch(parameter);
+  net_.canonical_gradient(parameter, canonical);
+  return updater_.squared_norm(canonical);
+}
+
+double Optimizer::value_norm(const net::Parameter& parameter) {
+  const std::span<float> canonical = scratch(parameter);
+  net_.canonical_value(parameter, canonical);
+  return updater_.squared_norm(canonical);
 }
 
 double Optimizer::trust_of(const net::Parameter& parameter, double decay) {
   // Biases, scales and shifts take the plain learning rate, as LARS is commonly used.
   if (parameter.spec.shape.rank() < 2) return 1;
   const double gradient = std::sqrt(gradient_norm(parameter));
-  const double value = std::sqrt(updater_.squared_norm(net_.canonical(parameter)));
+  const double value = std::sqrt(value_norm(parameter));
   if (gradient == 0 || value == 0) return 1;
   return config_.trust * value / (gradient + decay * value);
 }

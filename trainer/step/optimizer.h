@@ -63,7 +63,9 @@ class Optimizer {
 
  private:
   double trust_of(const net::Parameter& parameter, double decay);
+  std::span<float> scratch(const net::Parameter& parameter);
   double gradient_norm(const net::Parameter& parameter);
+  double value_norm(const net::Parameter& parameter);
 
   OptimizerConfig config_;
   net::Net& net_;
@@ -71,7 +73,7 @@ class Optimizer {
   std::vector<net::TensorMemory> memory_;  ///< by state, then those of the second version
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
-  std::vector<float> scratch_;
+  Buffer scratch_;
 };
 
 }  // namespace poseidon::trainer

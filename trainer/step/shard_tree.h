@@ -5,22 +5,23 @@
 #include <span>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/device.h"
 #include "layers/update.h"
 
 namespace poseidon::trainer {
 
-/// Sums one tensor over the logical shards 0 to n - 1 by the fixed binary tree: a range of shards
-/// is the sum of its first part, of the largest power of two below its length, and of the rest.
-/// Given one after another, the shards are merged like the digits of a binary counter, so log2(n)
-/// partial sums are kept.
+/// Sums one tensor, in device memory, over the logical shards 0 to n - 1 by the fixed binary tree:
+/// a range of shards is the sum of its first part, of the largest power of two below its length,
+/// and of the rest. Given one after another, the shards are merged like the digits of a binary
+/// counter, so log2(n) partial sums are kept.
 class ShardTree {
  public:
-  ShardTree(size_t elements, int64_t shards, layers::Updater& updater)
-      : elements_(elements),
-        shards_(shards),
+  ShardTree(Device& device, layers::Updater& updater, size_t elements, int64_t shards)
+      : device_(device),
         updater_(updater),
-        partial_(bytes(elements, shards), "sums over shards") {}
+        elements_(elements),
+        shards_(shards),
+        partial_(device.allocate(bytes(elements, shards), Place::kDevice, "sums over shards")) {}
 
   /// What it takes of memory.
   static size_t bytes(size_t elements, int64_t shards) {
@@ -39,7 +40,7 @@ class ShardTree {
       else if (!last)
         break;
     }
-    if (!last) std::copy(values.begin(), values.end(), partial(level).begin());
+    if (!last) device_.copy(values, partial(level));
   }
 
  private:
@@ -47,9 +48,10 @@ class ShardTree {
     return partial_.as<float>().subspan(level * elements_, elements_);
   }
 
+  Device& device_;
+  layers::Updater& updater_;
   size_t elements_;
   int64_t shards_;
-  layers::Updater& updater_;
   Buffer partial_;
 };
 

@@ -1,18 +1,18 @@
 #pragma once
 
-#include "core/buffer.h"
+#include "core/device.h"
 #include "layers/layer.h"
 
 namespace poseidon::trainer {
 
 /// The factors of one layer for all samples of the global batch, in their order: those of the
-/// logical shards one after another.
+/// logical shards one after another. In staging memory: those of peers come in there.
 class StackedFactors {
  public:
-  StackedFactors(const layers::FactorShape& shape, int64_t samples)
+  StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples)
       : shape_(shape),
-        deltas_(bytes(samples, shape.rows), "factors"),
-        activations_(bytes(samples, shape.columns), "factors") {}
+        deltas_(device.allocate(bytes(samples, shape.rows), Place::kStaging, "factors")),
+        activations_(device.allocate(bytes(samples, shape.columns), Place::kStaging, "factors")) {}
 
   /// What they take of memory.
   static size_t bytes(const layers::FactorShape& shape, int64_t samples) {

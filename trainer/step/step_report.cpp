@@ -21,7 +21,7 @@ ShardReport report_of(const std::vector<net::Net::Loss>& losses) {
   for (const net::Net::Loss& loss : losses)
     for (size_t i = 0; i < loss.loss_and_rank.size(); i += 2)
       report.loss += loss.weight * static_cast<double>(loss.loss_and_rank[i]);
-  const std::span<const float> ranked = losses[main_loss(losses)].loss_and_rank;
+  const std::vector<float>& ranked = losses[main_loss(losses)].loss_and_rank;
   for (size_t i = 0; i < ranked.size(); i += 2) report.hits += ranked[i + 1] == 0 ? 1 : 0;
   return report;
 }

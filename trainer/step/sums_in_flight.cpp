@@ -50,9 +50,9 @@ void SumsInFlight::keep(int64_t step, int layer) {
     if (tensor.layer != layer) continue;
     sums[i].resize(static_cast<size_t>(tensor.shape().count()));
     if (tensor.parameter != nullptr)
-      net_.canonical_gradient(*tensor.parameter, sums[i]);
+      net_.read_packed(*tensor.parameter, tensor.parameter->gradient, sums[i]);
     else
-      std::ranges::copy(tensor.statistic->contribution, sums[i].begin());
+      net_.device().read(tensor.statistic->contribution, sums[i]);
   }
 }
 
@@ -62,9 +62,10 @@ void SumsInFlight::load(int64_t step, int layer) const {
     const Tensor& tensor = tensors_[i];
     if (tensor.layer != layer) continue;
     if (tensor.parameter != nullptr)
-      net_.gradient_from_canonical(*tensor.parameter, sums[i]);
+      net_.write_packed(*tensor.parameter, sums[i], tensor.parameter->gradient);
     else
-      std::ranges::copy(sums[i], tensor.statistic->contribution.begin());
+      net_.device().write(std::as_bytes(std::span(sums[i])),
+                          std::as_writable_bytes(tensor.statistic->contribution));
   }
 }
 

@@ -82,23 +82,34 @@ const data::Batch& TrainingLoop::next_batch() {
 
 void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const data::Batch& batch = next_batch();
-  std::ranges::copy(batch.pixels, net_.input().data);
+  net_.set_input(batch.pixels);
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .seed = options_.seed,
                                     .step = steps_done(),
                                     .first_sample = options_.shards[shard].first,
                                     .labels = batch.labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
-  report.shards.push_back(forward_and_measure(context));
+  net_.forward(context, [this](int layer) { open_gate(layer); });
   const auto number = static_cast<int64_t>(shard);
-  forward_done(number);
-  net_.backward(
-      context, [&](int layer) { contribute(layer, number); }, [this] { make_updates(); });
+  exchange_.begin_backward(number);
+  // Before anything of the shard is handed over: nothing of a step whose loss is not finite leaves
+  // this worker. A device has begun with the backward pass by then, and need not wait.
+  const auto measure_once = [&] {
+    if (report.shards.size() > shard) return;
+    report.shards.push_back(measure(context));
+    contribute_statistics(number);
+  };
+  const auto on_gradient = [&](int layer) {
+    measure_once();
+    contribute(layer, number);
+  };
+  net_.backward(context, on_gradient, [this] { make_updates(); });
+  measure_once();
 }
 
 /// Layers that have statistics only have contributed all by now.
-void TrainingLoop::forward_done(int64_t shard) {
-  exchange_.forward_done(shard);
+void TrainingLoop::contribute_statistics(int64_t shard) {
+  exchange_.contribute_statistics(shard);
   if (!is_last(shard)) return;
   for (size_t place = 0; place < labels_.size(); ++place)
     if (!net_.announces(layer_at(place))) machine_.contributed(place);
@@ -111,9 +122,8 @@ void TrainingLoop::contribute(int layer, int64_t shard) {
   if (is_last(shard)) machine_.contributed(place);
 }
 
-ShardReport TrainingLoop::forward_and_measure(const layers::StepContext& context) {
-  net_.forward(context, [this](int layer) { open_gate(layer); });
-  const ShardReport report = report_of(net_.losses());
+ShardReport TrainingLoop::measure(const layers::StepContext& context) {
+  const ShardReport report = report_of(net_.read_losses());
   if (std::isfinite(report.loss)) return report;
   const std::string layer = net_.first_non_finite(context);
   throw RunError(text(

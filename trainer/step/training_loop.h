@@ -69,10 +69,10 @@ class TrainingLoop {
  private:
   const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
-  ShardReport forward_and_measure(const layers::StepContext& context);
+  ShardReport measure(const layers::StepContext& context);
   void label_spans();
   bool is_last(int64_t shard) const { return shard + 1 == std::ssize(options_.shards); }
-  void forward_done(int64_t shard);
+  void contribute_statistics(int64_t shard);
   void contribute(int layer, int64_t shard);
 
   // Layers by place in Net::summed_layers(), as machine_ knows them.

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/buffer.h"
+
+namespace poseidon {
+
+/// Whose memory it is.
+enum class Place : uint8_t {
+  kDevice,   ///< only the device's own work reads and writes it
+  kStaging,  ///< host memory that the device's work can reach: what comes from and goes to others
+};
+
+/// A point in the order of a device's work. A default one has been reached.
+class Event {
+ public:
+  /// What a device makes of it.
+  class Point {
+   public:
+    virtual ~Point() = default;
+    virtual bool reached() const = 0;
+    /// Blocks until it is reached.
+    virtual void wait() const = 0;
+    /// Runs `task` once it is reached: at once, or in a thread of the device's.
+    virtual void then(std::function<void()> task) const = 0;
+  };
+
+  Event() = default;
+  explicit Event(std::shared_ptr<const Point> point) : point_(std::move(point)) {}
+
+  bool reached() const { return point_ == nullptr || point_->reached(); }
+  void wait() const {
+    if (point_ != nullptr) point_->wait();
+  }
+  void then(std::function<void()> task) const {
+    if (point_ == nullptr) return task();
+    point_->then(std::move(task));
+  }
+
+ private:
+  std::shared_ptr<const Point> point_;
+};
+
+/// What net and trainer know of a device: memory, copies, and the order of its work. Its arithmetic
+/// is that of layers::LayerFactory and layers::Updater. Calls of layers, updates and copies are
+/// work: it is done in the order in which it was issued, perhaps later than the call returns. Used
+/// by the compute thread.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// Zeroed memory, 64-byte aligned. Throws OutOfMemory, which says what it is for: "gradients".
+  virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
+  /// Whether the device's memory is the host's: then values can be sent, received and read where
+  /// they lie, once the work on them is done.
+  virtual bool shares_memory() const = 0;
+  /// Issues a copy between memory of any two places.
+  virtual void copy(std::span<const float> from, std::span<float> to) = 0;
+  /// Copies from a place to any memory of the host; blocks until it is there.
+  virtual void read(std::span<const float> from, std::span<float> host) = 0;
+  /// Copies from any memory of the host to a place; `host` may be reused at once.
+  virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
+  /// The end of all work issued so far.
+  virtual Event record() = 0;
+  /// Threads of the host that compute.
+  virtual int threads() const = 0;
+};
+
+}  // namespace poseidon

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "core/device.h"
+#include "layers/layer.h"
+#include "layers/update.h"
+
+namespace poseidon::layers {
+
+/// A device with all that computes on it. Made and used by the compute thread.
+struct Backend {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<LayerFactory> factory;
+  std::unique_ptr<Updater> updater;
+};
+
+}  // namespace poseidon::layers

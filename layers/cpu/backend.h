@@ -1,0 +1,10 @@
+#pragma once
+
+#include "layers/backend.h"
+
+namespace poseidon::layers::cpu {
+
+/// The CPU with `threads` threads; 0: all cores that the system allows.
+Backend make_cpu_backend(int threads);
+
+}  // namespace poseidon::layers::cpu
