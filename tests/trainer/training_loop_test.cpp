@@ -8,98 +8,13 @@
 
 #include <numeric>
 
+#include "tests/trainer/made_training.h"
 #include "tests/trainer/tiny_job.h"
-#include "trainer/state/run_tensors.h"
-#include "trainer/step/engine.h"
-#include "trainer/step/named_tensor.h"
-#include "trainer/step/optimizer.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
 
 namespace {
-
-/// Holds layers back until they are waited for, so that updates end in the next forward pass, and
-/// fails once so many have arrived. A negative number: never.
-class LateExchange final : public GradientExchange {
- public:
-  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, int64_t staleness,
-               int64_t arrivals)
-      : local_(net, updater, shards, {.staleness = staleness}), arrivals_left_(arrivals) {}
-
-  void begin_backward(int64_t shard) override { local_.begin_backward(shard); }
-  void contribute_statistics(int64_t shard) override { local_.contribute_statistics(shard); }
-  void contribute(int layer, int64_t shard) override { local_.contribute(layer, shard); }
-  std::optional<int> arrived() override {
-    // Every other time, so that some layers are updated early and some late.
-    return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
-  }
-  void wait() override {
-    polls_ = 0;
-    local_.wait();
-  }
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
-    local_.give(layer, step, sink);
-  }
-
- private:
-  std::optional<int> counted(std::optional<int> layer) {
-    if (layer && arrivals_left_-- == 0) throw RunError("a peer is lost");
-    return layer;
-  }
-
-  LocalExchange local_;
-  int64_t arrivals_left_;
-  int64_t polls_ = 0;
-};
-
-/// A training of the tiny job, step by step.
-struct Training {
-  explicit Training(const Job& job, net::Net::Options options = {}, int64_t arrivals = -1,
-                    int64_t staleness = 0)
-      : data(open_data(job, DataPart::kTrain, log)),
-        engine(job, options, log),
-        optimizer(job.config.optimizer, engine.net(), engine.updater()),
-        schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, 9, 6, ""),
-        shards(data::cut_batch(job.config.global_batch(), job.config.logical_shards())),
-        loader(*data.dataset, *data.transform,
-               {.seed = 3, .global_batch = job.config.global_batch(), .shards = shards}, log),
-        exchange(engine.net(), engine.updater(), job.config.logical_shards(), staleness, arrivals),
-        sums(engine.net(), staleness),
-        loop(engine.net(), optimizer, exchange, schedule, loader,
-             {.seed = 3,
-              .global_batch = job.config.global_batch(),
-              .logical_shards = job.config.logical_shards(),
-              .shards = shards,
-              .staleness = staleness,
-              .sums = &sums}) {
-    engine.net().initialize(3);
-  }
-
-  /// Everything that a step changes, in canonical order.
-  std::vector<float> state() {
-    std::vector<float> all;
-    const RunTensors tensors = tensors_of(engine.net(), optimizer);
-    for (const auto* list : {&tensors.weights, &tensors.optimizer})
-      for (const NamedTensor& tensor : *list) {
-        std::vector<float> values(tensor.count());
-        tensor.get(values);
-        all.insert(all.end(), values.begin(), values.end());
-      }
-    return all;
-  }
-
-  SilentLog log;
-  PreparedData data;
-  Engine engine;
-  Optimizer optimizer;
-  Schedule schedule;
-  std::vector<data::ShardRange> shards;
-  data::Loader loader;
-  LateExchange exchange;
-  SumsInFlight sums;
-  TrainingLoop loop;
-};
 
 /// The state after each step from 0 on.
 std::vector<std::vector<float>> undisturbed(const Job& job, const net::Net::Options& options,
@@ -113,22 +28,6 @@ std::vector<std::vector<float>> undisturbed(const Job& job, const net::Net::Opti
   }
   return states;
 }
-
-struct Setup {
-  std::vector<std::string> overrides;
-  std::vector<std::string> factored = {};
-
-  net::Net::Options options(int versions) const {
-    return {.versions = versions, .factored = factored, .factor_rows = 8};
-  }
-};
-
-const std::vector<Setup> kSetups{{{}},
-                                 {{"optimizer.type=adam"}},
-                                 {{"cluster.logical_shards=4"}},
-                                 {{"optimizer.clip_norm=0.1", "cluster.logical_shards=2"}},
-                                 {{}, {"ip"}},
-                                 {{"optimizer.type=adam", "cluster.logical_shards=4"}, {"ip"}}};
 
 }  // namespace
 

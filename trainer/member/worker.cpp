@@ -28,6 +28,7 @@
 #include "trainer/state/run_tensors.h"
 #include "trainer/state/survivor_checkpoint.h"
 #include "trainer/state/tensor_store.h"
+#include "trainer/step/backends.h"
 #include "trainer/step/evaluation.h"
 #include "trainer/step/job_lost.h"
 
@@ -376,7 +377,7 @@ void WorkerRun::build(const comm::Planned& planned) {
     warn_of_memory(job_, estimate_memory(job_, plan_, net_options(job_, published_, plan_)), 1,
                    log_);
   computation_ = std::make_unique<Computation>(
-      job_, published_, plan_, rank_, train_data_,
+      make_backend(job_.config.device), job_, published_, plan_, rank_, train_data_,
       [this](std::function<void()> task) {
         progress_.sign("training");
         transport_->post(std::move(task));

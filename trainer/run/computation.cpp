@@ -15,10 +15,10 @@ std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
 
 }  // namespace
 
-Computation::Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan,
-                         uint32_t rank, const PreparedData& data, ClusterExchange::Post post,
-                         TraceRecorder* trace, Log& log)
-    : engine(job, net_options(job, published, plan), log),
+Computation::Computation(layers::Backend backend, const Job& job, const PublishedPlan& published,
+                         const comm::Plan& plan, uint32_t rank, const PreparedData& data,
+                         ClusterExchange::Post post, TraceRecorder* trace, Log& log)
+    : engine(std::move(backend), job, net_options(job, published, plan), log),
       optimizer(job.config.optimizer, engine.net(), engine.updater()),
       sums(engine.net(), std::max(plan.staleness, published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),

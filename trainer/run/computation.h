@@ -17,8 +17,9 @@ namespace poseidon::trainer {
 struct Computation {
   /// `job`, `plan`, `data` and `trace`, which may be null, must outlive it. Throws ConfigError,
   /// RunError.
-  Computation(const Job& job, const PublishedPlan& published, const comm::Plan& plan, uint32_t rank,
-              const PreparedData& data, ClusterExchange::Post post, TraceRecorder* trace, Log& log);
+  Computation(layers::Backend backend, const Job& job, const PublishedPlan& published,
+              const comm::Plan& plan, uint32_t rank, const PreparedData& data,
+              ClusterExchange::Post post, TraceRecorder* trace, Log& log);
 
   Engine engine;
   Optimizer optimizer;
