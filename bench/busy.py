@@ -2,6 +2,7 @@
 """Training speed on a machine that is busy with something else, beside PyTorch under the same load, in the same run.
 
     python3 bench/busy.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 2] [--rounds 5]
+         [--record bench/results]
 
 Beside each program run 0, 1 and 2 processes that only compute, of the same priority. Every round runs each program for
 a few steps under each load, one after another; a cell is the samples a second over all rounds but the first step of
@@ -15,12 +16,19 @@ import statistics
 import subprocess
 import sys
 
+import record
 import training
 
 # network, job, batch, steps in a round
 CASES = [("lenet", "lenet-digits", 64, 150), ("cifar10_quick", "cifar10_quick-random", 100, 40),
          ("alexnet", "alexnet-random", 32, 4)]
 LOADS = [0, 1, 2]
+NOTE = "samples a second over all steps"
+COLUMNS = [record.column("network", "network"), record.column("load", "other processes", 0),
+           record.column("peer_rate", "PyTorch samples/s", 0),
+           record.column("poseidon_rate", "Poseidon samples/s", 0, spread=True),
+           record.column("times_as_fast", "times as fast", 2, bold=True, spread=True),
+           record.column("alone_rate", "one thread alone", 0), record.column("part_of_alone", "of that", 2)]
 
 
 @contextlib.contextmanager
@@ -35,18 +43,35 @@ def competitors(count):
 
 
 def measure(options, case):
+    """The step times of each program under each load, a list for each round; PyTorch's version."""
     network, job, batch, steps = case
-    times = {}
+    times, version = {}, ""
     for _ in range(options.rounds):
         step_ms, _ = training.poseidon(options, job, batch, 1, steps)
-        times.setdefault("alone", []).extend(step_ms)
+        times.setdefault("alone", []).append(step_ms)
         for load in LOADS:
             with competitors(load):
-                step_ms, _, _ = training.pytorch(options, network, batch, options.threads, steps, [])
-                times.setdefault(("PyTorch", load), []).extend(step_ms)
+                step_ms, _, version = training.pytorch(options, network, batch, options.threads, steps, [])
+                times.setdefault(("PyTorch", load), []).append(step_ms)
                 step_ms, _ = training.poseidon(options, job, batch, options.threads, steps)
-                times.setdefault(("Poseidon", load), []).extend(step_ms)
-    return {name: 1e3 * batch / statistics.mean(step_ms) for name, step_ms in times.items()}
+                times.setdefault(("Poseidon", load), []).append(step_ms)
+    return times, version
+
+
+def row_of(case, load, times):
+    network, _, batch, _ = case
+
+    def rate(step_ms):
+        return 1e3 * batch / statistics.mean(step_ms)
+
+    def ratio(own, other):
+        each = [rate(mine) / rate(theirs) for mine, theirs in zip(times[own], times[other])]
+        return record.ratio(rate(sum(times[own], [])) / rate(sum(times[other], [])), each)
+
+    own, peer = ("Poseidon", load), ("PyTorch", load)
+    return {"network": network, "load": load, "peer_rate": record.figure(times[peer], rate),
+            "poseidon_rate": record.figure(times[own], rate), "times_as_fast": ratio(own, peer),
+            "alone_rate": record.figure(times["alone"], rate), "part_of_alone": ratio(own, "alone")}
 
 
 def main():
@@ -56,17 +81,18 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--networks", default=",".join(case[0] for case in CASES))
+    record.add_options(parser, "busy")
     options = parser.parse_args()
-    print("| network | other processes | PyTorch samples/s | Poseidon samples/s | times as fast | one thread alone | of that |\n"
-          "|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    rows, version = [], ""
+    print("\n".join(record.head(COLUMNS)), flush=True)
     for case in CASES:
         if case[0] not in options.networks.split(","):
             continue
-        speed = measure(options, case)
+        times, version = measure(options, case)
         for load in LOADS:
-            own, peer = speed["Poseidon", load], speed["PyTorch", load]
-            print(f"| {case[0]} | {load} | {peer:.0f} | {own:.0f} | **{own / peer:.2f}** | {speed['alone']:.0f} | "
-                  f"{own / speed['alone']:.2f} |", flush=True)
+            rows.append(row_of(case, load, times))
+            print(record.line(COLUMNS, rows[-1]), flush=True)
+    record.write(options, COLUMNS, rows, peer=f"PyTorch {version}", note=NOTE)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """Photographs per second of one core: Poseidon's loader beside Pillow, the same work in the same run.
 
     python3 bench/loader.py --program build/release/bin/bench_loader --photographs SAMPLE.tar
+         [--record bench/results]
 
 The work: decode a JPEG, take a random resized crop of 224x224 (bilinear with antialias), mirror one half,
 normalize, planes of floats. Rounds of both are interleaved, rates are per second of processor time, the table
@@ -21,6 +22,11 @@ import numpy
 import PIL
 from PIL import Image, features
 
+import record
+
+COLUMNS = [record.column("what", "loader"), record.column("rate", "samples/s", 0, spread=True),
+           record.column("ratio", "times Pillow", 2, spread=True)]
+ABOUT = "JPEG photographs to normalized samples of 224 x 224, on one core"
 MEAN = numpy.array([123.675, 116.28, 103.53], numpy.float32)
 STD = numpy.array([58.395, 57.12, 57.375], numpy.float32)
 
@@ -73,12 +79,19 @@ def our_rate(program, *arguments):
     return float(subprocess.run([program, *map(str, arguments)], check=True, capture_output=True).stdout)
 
 
+def row_of(name, values, peer):
+    each = [own / its for own, its in zip(values, peer)]
+    return {"what": name, "rate": record.figure([[value] for value in values]),
+            "ratio": record.ratio(statistics.median(values) / statistics.median(peer), each)}
+
+
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--program", required=True, help="bench_loader")
     flags.add_argument("--photographs", required=True, help=".tar of JPEG files")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=float, default=3)
+    record.add_options(flags, "loader")
     given = flags.parse_args()
     photographs = read_photographs(given.photographs)
     runs = {
@@ -90,15 +103,13 @@ def main():
     for _ in range(given.rounds):
         for name, run in runs.items():
             rates[name].append(run())
-    peer = statistics.median(rates["Pillow"])
-    print(f"{len(photographs)} photographs, Pillow {PIL.__version__} (libjpeg-turbo "
-          f"{features.version('libjpeg_turbo')}), one core, medians of {given.rounds} rounds")
-    print(f"{'':24}{'photographs/s':>14}{'ratio':>8}")
-    for name, values in rates.items():
-        middle = statistics.median(values)
-        print(f"{name:24}{middle:14.0f}{middle / peer:8.2f}")
-    for kind in ("small", "digits"):
-        print(f"{'Poseidon, ' + kind:24}{our_rate(given.program, kind, 1):14.0f}  samples/s")
+    rows = [row_of(name, values, rates["Pillow"]) for name, values in rates.items()]
+    for kind, name in (("small", "Poseidon, 32 x 32 pixels"), ("digits", "Poseidon, digits that it draws")):
+        rows.append({"what": name, "rate": record.figure([[our_rate(given.program, kind, 1)]])})
+    print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
+    peer = f"Pillow {PIL.__version__} (libjpeg-turbo {features.version('libjpeg_turbo')})"
+    print(f"\n{len(photographs)} photographs, {peer}, one core, medians of {given.rounds} rounds")
+    record.write(given, COLUMNS, rows, peer=peer, about=ABOUT, headline=list(rates).index("Poseidon"))
 
 
 if __name__ == "__main__":

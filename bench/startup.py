@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
 """Seconds from the start of poseidon-train to the end of LeNet's first step, on generated digits.
 
-    python3 bench/startup.py [--build build/release] [--rounds 7]
+    python3 bench/startup.py [--build build/release] [--rounds 7] [--record bench/results]
 
-Prints the median and the slowest: process start, reading job and network, making the dataset, net and loader, the first
-step, the last checkpoint and the summary, since the program is asked to stop after that step.
+Prints the median, the least and the greatest: process start, reading job and network, making the dataset, net and
+loader, the first step, the last checkpoint and the summary, since the program is asked to stop after that step.
 """
 import argparse
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import record
+
 HERE = pathlib.Path(__file__).resolve().parent
+COLUMNS = [record.column("seconds", "seconds", 2, spread=True)]
+ABOUT = "LeNet, from the start of the process to the end of a run of one step"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--rounds", type=int, default=7)
+    record.add_options(parser, "startup")
     options = parser.parse_args()
     times = []
     for _ in range(options.rounds):
@@ -32,8 +36,9 @@ def main():
             times.append(time.perf_counter() - start)
             if done.returncode != 0:
                 sys.exit(done.stderr)
-    print(f"LeNet, start to the end of a run of one step: median {statistics.median(times):.2f} s, "
-          f"slowest {max(times):.2f} s")
+    row = {"seconds": record.figure([[one] for one in times])}
+    print("\n".join([*record.head(COLUMNS), record.line(COLUMNS, row)]))
+    record.write(options, COLUMNS, [row], about=ABOUT, headline=0)
 
 
 if __name__ == "__main__":

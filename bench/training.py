@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Training speed and memory beside PyTorch, on the same cores, in the same run.
 
-    python3 bench/training.py [--build build] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
+    python3 bench/training.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
+         [--record bench/results]
 
 Every round runs each program for a few steps, one after another, so that a slow spell of the machine meets all of
 them; a cell is the median over the steps of all rounds (the first of each is left out). PyTorch runs in both memory
@@ -10,7 +11,6 @@ users run it: poseidon-train with its loader, on generated data.
 """
 import argparse
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -18,11 +18,20 @@ import subprocess
 import sys
 import tempfile
 
+import record
+
 HERE = pathlib.Path(__file__).resolve().parent
 # network, job, batch, steps in a round
 CASES = [("cifar10_quick", "cifar10_quick-random", 100, 40), ("alexnet", "alexnet-random", 32, 4),
          ("vgg11", "vgg11-random", 8, 3), ("resnet50", "resnet50-random", 8, 3)]
 PEERS = {"PyTorch NCHW": [], "PyTorch channels_last": ["--channels-last"]}
+COLUMNS = [record.column("network", "network"), record.column("batch", "batch", 0),
+           record.column("threads", "threads", 0), record.column("nchw_ms", "PyTorch NCHW ms", 1),
+           record.column("channels_last_ms", "channels_last ms", 1),
+           record.column("poseidon_ms", "Poseidon ms", 1, spread=True),
+           record.column("samples_per_second", "samples/s", 1),
+           record.column("times_as_fast", "times as fast", 2, bold=True, spread=True),
+           record.column("peer_mib", "peak MiB, PyTorch", 0), record.column("poseidon_mib", "Poseidon", 0)]
 
 
 def run(command, **more):
@@ -35,8 +44,8 @@ def run(command, **more):
 def poseidon(options, job, batch, threads, steps):
     with tempfile.TemporaryDirectory() as folder:
         # /usr/bin/time would need a package; the shell's child usage is asked of this process instead.
-        command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / f"{job}.json", "--threads", threads,
-                   "--max-steps", steps + 1, "--json", "--output", pathlib.Path(folder) / "run",
+        command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / f"{job}.json",
+                   "--threads", threads, "--max-steps", steps + 1, "--json", "--output", pathlib.Path(folder) / "run",
                    "--set", f"data.batch_per_worker={batch}", "--set", "train.log_every=1",
                    "--set", "train.checkpoint_every=0", "--set", "data.test=null"]
         script = ("import json,resource,subprocess,sys; r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL); "
@@ -59,17 +68,32 @@ def pytorch(options, network, batch, threads, steps, flags):
 
 
 def measure(options, case, threads):
+    """The step times of each program, a list for each round; its peak memory; PyTorch's version."""
     network, job, batch, steps = case
     times, memory, version = {}, {}, ""
     for _ in range(options.rounds):
         for name, flags in PEERS.items():
             step_ms, rss, version = pytorch(options, network, batch, threads, steps, flags)
-            times.setdefault(name, []).extend(step_ms)
+            times.setdefault(name, []).append(step_ms)
             memory[name] = max(memory.get(name, 0), rss)
         step_ms, rss = poseidon(options, job, batch, threads, steps)
-        times.setdefault("Poseidon", []).extend(step_ms)
+        times.setdefault("Poseidon", []).append(step_ms)
         memory["Poseidon"] = max(memory.get("Poseidon", 0), rss)
-    return {name: statistics.median(all_times) for name, all_times in times.items()}, memory, version
+    return times, memory, version
+
+
+def row_of(case, threads, times, memory):
+    network, _, batch, _ = case
+    ms = {name: record.figure(rounds) for name, rounds in times.items()}
+    best = min(ms[name]["median"] for name in PEERS)
+    each = [min(statistics.median(times[name][i]) for name in PEERS) / statistics.median(own)
+            for i, own in enumerate(times["Poseidon"])]
+    rates = [[1e3 * batch / step for step in steps] for steps in times["Poseidon"]]
+    return {"network": network, "batch": batch, "threads": threads, "nchw_ms": ms["PyTorch NCHW"],
+            "channels_last_ms": ms["PyTorch channels_last"], "poseidon_ms": ms["Poseidon"],
+            "samples_per_second": record.figure(rates),
+            "times_as_fast": record.ratio(best / ms["Poseidon"]["median"], each),
+            "peer_mib": round(min(memory[name] for name in PEERS)), "poseidon_mib": round(memory["Poseidon"])}
 
 
 def main():
@@ -79,24 +103,21 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--networks", default=",".join(case[0] for case in CASES))
+    record.add_options(parser, "training")
     options = parser.parse_args()
-    ratios = []
-    print("| network | batch | threads | PyTorch NCHW ms | channels_last ms | Poseidon ms | samples/s | times as fast |"
-          " peak MiB, PyTorch | Poseidon |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
-    version = ""
+    rows, version = [], ""
+    print("\n".join(record.head(COLUMNS)), flush=True)
     for case in CASES:
         if case[0] not in options.networks.split(","):
             continue
         for threads in options.threads.split(","):
-            ms, memory, version = measure(options, case, int(threads))
-            best = min(ms[name] for name in PEERS)
-            ratios.append(best / ms["Poseidon"])
-            print(f"| {case[0]} | {case[2]} | {threads} | {ms['PyTorch NCHW']:.1f} | {ms['PyTorch channels_last']:.1f} | "
-                  f"{ms['Poseidon']:.1f} | {1e3 * case[2] / ms['Poseidon']:.1f} | **{ratios[-1]:.2f}** | "
-                  f"{min(memory[name] for name in PEERS):.0f} | {memory['Poseidon']:.0f} |", flush=True)
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    print(f"\nGeometric mean: {mean:.2f} times as fast as PyTorch {version} (its better memory format), "
-          f"least {min(ratios):.2f}.")
+            times, memory, version = measure(options, case, int(threads))
+            rows.append(row_of(case, int(threads), times, memory))
+            print(record.line(COLUMNS, rows[-1]), flush=True)
+    ratios = [row["times_as_fast"]["median"] for row in rows]
+    print(f"\nGeometric mean: {statistics.geometric_mean(ratios):.2f} times as fast as PyTorch {version} "
+          f"(its better memory format), least {min(ratios):.2f}.")
+    record.write(options, COLUMNS, rows, peer=f"PyTorch {version}")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
 """Bytes per second between workers and a server shard, beside iperf3, in the same run.
 
     python3 bench/transport.py [--program build/release/bin/bench_transport] [--rounds 5] [--seconds 3]
-    sudo python3 bench/transport.py --rate 200         over a link of so many Mb/s, shaped both ways (network namespaces)
+         [--record bench/results]
+    sudo python3 bench/transport.py --rate 200    over a link of so many Mb/s, shaped both ways (network namespaces)
 
-Two workers in one process move gradients in chunks of 2 MiB to a shard in a second process, which adds them and sends the sums
-back: the code that trains, without the computing; once with a secret, so that frames have authentication codes, and once with
-checksums. The peer is `iperf3 --bidir -l 1M` (the most it takes), as it is and, on loopback, with
-`-C reno`: the system's congestion control may be one that paces, which costs a lot where nothing is congested, and Poseidon
-leaves it out there. Each process has a core of its own, or the scheduler puts both on one in some rounds. Rounds are interleaved, and the
-ratio is the median of those within rounds. The first second of each is not counted. Rates count both directions; CPU is processor seconds for each GB that a process
-has sent plus received.
+Two workers in one process move gradients in chunks of 2 MiB to a shard in a second process, which adds them and sends
+the sums back: the code that trains, without the computing; once with a secret, so that frames have authentication
+codes, and once with checksums. The peer is `iperf3 --bidir -l 1M` (the most it takes), as it is and, on loopback, with
+`-C reno`: the system's congestion control may be one that paces, which costs a lot where nothing is congested, and
+Poseidon leaves it out there. Each process has a core of its own, or the scheduler puts both on one in some rounds.
+Rounds are interleaved, and the ratio is the median of those within rounds. The first second of each is not counted.
+Rates count both directions; CPU is processor seconds for each GB that a process has sent plus received.
 """
 import argparse
 import contextlib
@@ -28,10 +29,15 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE / "netlab"))
 import lab  # noqa: E402
+import record  # noqa: E402
 
 lab.PREFIX = "psdt"  # beside a netlab that may be running
 
 CORES = sorted(os.sched_getaffinity(0))
+COLUMNS = [record.column("what", "program"), record.column("rate", "GB/s, both ways", 3, spread=True),
+           record.column("worker", "worker, CPU s/GB", 3), record.column("shard", "shard, CPU s/GB", 3),
+           record.column("ratio", "Poseidon / it", 2, spread=True)]
+LINK_COLUMNS = [*COLUMNS, record.column("link", "% of the link's rate", 1, spread=True)]
 
 
 class Loopback:
@@ -64,10 +70,11 @@ def numbers(line):
 
 
 def our_round(place, program, seconds, *secret):
-    with subprocess.Popen(place.at_shard(program, "serve", f"{place.shard_host}:0", *secret), stdout=subprocess.PIPE, text=True) as shard:
+    with subprocess.Popen(place.at_shard(program, "serve", f"{place.shard_host}:0", *secret), stdout=subprocess.PIPE,
+                          text=True) as shard:
         address = shard.stdout.readline().strip()
-        work = subprocess.run(place.at_worker(program, "work", address, seconds, *secret), check=True, stdout=subprocess.PIPE,
-                              text=True, timeout=seconds + 60)
+        work = subprocess.run(place.at_worker(program, "work", address, seconds, *secret), check=True,
+                              stdout=subprocess.PIPE, text=True, timeout=seconds + 60)
         worker, server = numbers(work.stdout), numbers(shard.stdout.read())
     gigabytes = worker["bytes"] / 1e9
     return {"rate": gigabytes / worker["seconds"], "worker": worker["cpu"] / gigabytes,
@@ -82,12 +89,12 @@ def free_port():
 
 def peer_round(place, seconds, *more):
     port = str(free_port())
-    with subprocess.Popen(place.at_shard("iperf3", "-s", "-1", "-p", port, "-B", place.shard_host), stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(place.at_shard("iperf3", "-s", "-1", "-p", port, "-B", place.shard_host),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         time.sleep(0.3)
         try:
-            run = subprocess.run(place.at_worker("iperf3", "-c", place.shard_host, "-p", port, "--bidir", "-l", "1M", "-t",
-                                                 seconds, "-O", 1, "-J", *more),
+            run = subprocess.run(place.at_worker("iperf3", "-c", place.shard_host, "-p", port, "--bidir", "-l", "1M",
+                                                 "-t", seconds, "-O", 1, "-J", *more),
                                  check=True, capture_output=True, text=True, timeout=seconds + 60)
         finally:
             server.terminate()
@@ -103,7 +110,9 @@ def main():
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=int, default=3)
     flags.add_argument("--rate", type=int, default=0, help="Mb/s of a shaped link; 0: loopback")
-    flags.add_argument("--congestion", default="", help="of a shaped link: congestion control on its hosts; default: the system's")
+    flags.add_argument("--congestion", default="",
+                       help="of a shaped link: congestion control on its hosts; default: the system's")
+    record.add_options(flags, "transport")
     given = flags.parse_args()
     if not shutil.which("iperf3"):
         sys.exit("iperf3 is not installed; on Debian and Ubuntu: apt-get install iperf3")
@@ -118,15 +127,28 @@ def main():
     show(rounds, given)
 
 
+def row_of(name, rounds, link_rate):
+    def figure(key, times=1.0):
+        return record.figure([[times * one[name][key]] for one in rounds])
+
+    ratios = [one["Poseidon"]["rate"] / one[name]["rate"] for one in rounds]
+    row = {"what": name, "rate": figure("rate"), "worker": figure("worker"), "shard": figure("shard"),
+           "ratio": record.ratio(statistics.median(ratios), ratios)}
+    return {**row, "link": figure("rate", 100 * 8e3 / (2 * link_rate))} if link_rate else row
+
+
 def show(rounds, given):
-    print(f"{'':24}{'GB/s, both ways':>16}{'worker, CPU s/GB':>18}{'shard, CPU s/GB':>18}{'Poseidon / it':>15}")
-    for name in rounds[0]:
-        middle = {key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]}
-        ratio = statistics.median(one["Poseidon"]["rate"] / one[name]["rate"] for one in rounds)
-        print(f"{name:24}{middle['rate']:16.3f}{middle['worker']:18.3f}{middle['shard']:18.3f}{ratio:15.2f}")
-        if given.rate:
-            print(f"{'':24}{middle['rate'] * 8e3 / (2 * given.rate):16.1%} of the link's {given.rate} Mb/s, headers not counted")
-    print(f"medians of {given.rounds} rounds of {given.seconds} s")
+    columns = LINK_COLUMNS if given.rate else COLUMNS
+    rows = [row_of(name, rounds, given.rate) for name in rounds[0]]
+    print("\n".join([*record.head(columns), *(record.line(columns, row) for row in rows)]))
+    note = f"headers not counted, on a link of {given.rate} Mb/s" if given.rate else ""
+    print(f"\nMedians of {given.rounds} rounds of {given.seconds} s{note and ', ' + note}")
+    record.write(given, columns, rows, peer=peer_version(), sudo=bool(given.rate), note=note)
+
+
+def peer_version():
+    done = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=False)
+    return " ".join(done.stdout.split()[:2])
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 
     sudo python3 bench/netlab/netlab.py [--build build/release] [--python PYTHON_WITH_TORCH] [--rates 200,1000]
          [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion reno]
-         [--servers-apart]
+         [--servers-apart] [--record bench/results]
 
 Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
-both ways. On each runs a worker with one thread and, in the same process (or with --servers-apart in another), a server.
-In the same run are measured: the rate that iperf3 reaches over the shaped link; the layers' times, all hosts computing
+both ways. On each runs a worker with one thread, with a server in its process (or with --servers-apart in another). In
+the same run are measured: the rate that iperf3 reaches over the shaped link; the layers' times, all hosts computing
 at once without network; and the peer, PyTorch's DDP over Gloo on the same hosts with the same batch. The bound is the
 best possible step of docs/plan.md for the plan that was run, fed with the measured layer times and the measured rate.
 Each round measures layers, peer and variants anew, one after the other. Cells are medians: of the steps of all rounds,
@@ -25,8 +25,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 from lab import Lab  # noqa: E402
+import record  # noqa: E402
 
 BATCHES = {"alexnet": 32, "vgg11": 8, "resnet50": 8}
 VARIANTS = {
@@ -37,6 +38,11 @@ VARIANTS = {
     "sfb": ["comm.scheme=sfb"],
     "auto, bf16": ["comm.wire=bf16"],
 }
+COLUMNS = [record.column("network", "network"), record.column("link", "link Mb/s", 0),
+           record.column("iperf3", "iperf3 Mb/s", 0), record.column("variant", "variant"),
+           record.column("step_ms", "step ms", 0, spread=True), record.column("best_ms", "best possible ms", 0),
+           record.column("part_of_best", "part of it", 2, spread=True), record.column("ddp_ms", "DDP ms", 0),
+           record.column("times_as_fast", "times as fast", 2, bold=True, spread=True)]
 
 
 def job(network):
@@ -91,9 +97,9 @@ def poseidon_steps(lab, options, network, overrides, folder, steps):
     binaries = options.build / "bin"
     output = pathlib.Path(folder) / f"run-{time.time_ns()}"
     head = f"{lab.address(lab.head)}:7000"
-    train = lab.start(lab.head, [binaries / "poseidon-train", job(network), "--workers", lab.hosts, "--servers", lab.hosts,
-                                 "--listen", head, "--external", "--secret-file", secret, "--max-steps", steps + 1,
-                                 "--output", output, *settings(options, network, overrides)],
+    train = lab.start(lab.head, [binaries / "poseidon-train", job(network), "--workers", lab.hosts,
+                                 "--servers", lab.hosts, "--listen", head, "--external", "--secret-file", secret,
+                                 "--max-steps", steps + 1, "--output", output, *settings(options, network, overrides)],
                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     members = []
     for host in range(lab.hosts):
@@ -101,7 +107,8 @@ def poseidon_steps(lab, options, network, overrides, folder, steps):
         worker = [binaries / "poseidon-worker", *joining, "--listen", f"{lab.address(host)}:7001", "--threads", 1]
         at = f"{lab.address(host)}:7002"
         if options.servers_apart:
-            members.append(lab.start(host, [binaries / "poseidon-server", *joining, "--listen", at], stderr=subprocess.DEVNULL))
+            server = [binaries / "poseidon-server", *joining, "--listen", at]
+            members.append(lab.start(host, server, stderr=subprocess.DEVNULL))
         else:
             worker += ["--server-listen", at]
         members.append(lab.start(host, worker, stderr=subprocess.DEVNULL))
@@ -116,10 +123,39 @@ def poseidon_steps(lab, options, network, overrides, folder, steps):
 
 def ddp_steps(lab, options, network, steps):
     outputs = lab.run_on_all(lambda host: ["env", f"GLOO_SOCKET_IFNAME=psdne{host}", options.python,
-                                           HERE / "pytorch_ddp.py", network, "--batch", BATCHES[network], "--steps", steps,
-                                           "--rank", host, "--world", lab.hosts, "--master", lab.address(0)])
+                                           HERE / "pytorch_ddp.py", network, "--batch", BATCHES[network],
+                                           "--steps", steps, "--rank", host, "--world", lab.hosts,
+                                           "--master", lab.address(0)])
     out = json.loads(outputs[0].splitlines()[-1])
     return out["step_ms"], out["version"]
+
+
+def measure(lab, options, network, rate, folder):
+    """Of each round, the steps of the peer and those and the bound of each variant; and PyTorch's version."""
+    rounds, version = [], ""
+    for _ in range(options.rounds):
+        times = layer_times(lab, options, network, folder)
+        one = {}
+        if options.python:
+            one["peer"], version = ddp_steps(lab, options, network, options.peer_steps)
+        for name in options.variants.split(";"):
+            steps = poseidon_steps(lab, options, network, VARIANTS[name], folder, options.steps)
+            one[name] = {"steps": steps, "bound": bound_ms(options, network, VARIANTS[name], times, rate)}
+        rounds.append(one)
+    return rounds, version
+
+
+def row_of(name, rounds):
+    steps = [one[name]["steps"] for one in rounds]
+    own, best = record.figure(steps), record.figure([[one[name]["bound"]] for one in rounds])
+    each = [one[name]["bound"] / statistics.median(one[name]["steps"]) for one in rounds]
+    row = {"variant": name, "step_ms": own, "best_ms": best,
+           "part_of_best": record.ratio(best["median"] / own["median"], each)}
+    if "peer" not in rounds[0]:
+        return row
+    peer = record.figure([one["peer"] for one in rounds])
+    each = [statistics.median(one["peer"]) / statistics.median(one[name]["steps"]) for one in rounds]
+    return {**row, "ddp_ms": peer, "times_as_fast": record.ratio(peer["median"] / own["median"], each)}
 
 
 def main():
@@ -134,35 +170,22 @@ def main():
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--peer-steps", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)
+    record.add_options(parser, "netlab")
     options = parser.parse_args()
     # Ended from outside, the namespaces go too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("netlab: ended by a signal"))
-    wanted = options.variants.split(";")
-    print("| network | link Mb/s | iperf3 Mb/s | variant | step ms | best possible ms | part of it | DDP ms | times as fast |")
-    print("|---|---:|---:|---|---:|---:|---:|---:|---:|", flush=True)
+    rows, version = [], ""
+    print("\n".join(record.head(COLUMNS)), flush=True)
     for rate in map(int, options.rates.split(",")):
         with Lab(2, rate, options.congestion) as lab, tempfile.TemporaryDirectory() as folder:
             measured = link_rate(lab)
             for network in options.networks.split(","):
-                steps, bounds = {name: [] for name in wanted}, {name: [] for name in wanted}
-                peer, version = [], ""
-                for _ in range(options.rounds):
-                    times = layer_times(lab, options, network, folder)
-                    if options.python:
-                        more, version = ddp_steps(lab, options, network, options.peer_steps)
-                        peer += more
-                    for name in wanted:
-                        steps[name] += poseidon_steps(lab, options, network, VARIANTS[name], folder, options.steps)
-                        bounds[name].append(bound_ms(options, network, VARIANTS[name], times, measured))
-                for name in wanted:
-                    ours = statistics.median(steps[name])
-                    best = statistics.median(bounds[name])
-                    theirs = statistics.median(peer) if peer else 0
-                    ratio = f"{theirs:.0f} | {theirs / ours:.2f}" if peer else "- | -"
-                    print(f"| {network} | {rate} | {measured:.0f} | {name} | {ours:.0f} | {best:.0f} | {best / ours:.2f} | {ratio} |",
-                          flush=True)
-                if version:
-                    print(f"(PyTorch {version})", file=sys.stderr)
+                rounds, version = measure(lab, options, network, measured, folder)
+                for name in options.variants.split(";"):
+                    rows.append({"network": network, "link": rate, "iperf3": round(measured), **row_of(name, rounds)})
+                    print(record.line(COLUMNS, rows[-1]), flush=True)
+    peer = f"PyTorch {version}, Gloo" if version else ""
+    record.write(options, COLUMNS, rows, peer=peer, sudo=True)
 
 
 if __name__ == "__main__":

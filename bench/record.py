@@ -1,0 +1,179 @@
+"""Results of record: what a benchmark measured, by which command, on which machine and at which commit.
+
+A benchmark with --record DIR writes DIR/MACHINE/CLAIM.json, and bench/report.py makes the documents' tables of these
+files. A file holds the command, the machine, the commit, the peer, the columns of a table, and its rows; a measured
+value in a row is a figure, {"median", "least", "greatest", "rounds"}: the median over all rounds, and the least and the
+greatest median of a single round. What is not known is null.
+"""
+import json
+import os
+import pathlib
+import platform
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Options that say where things are on this machine, and what a reader of the command sees instead of their values.
+PLACES = {"--record": None, "--claim": None, "--build": None, "--program": None, "--python": "PYTHON_WITH_TORCH",
+          "--photographs": "PHOTOGRAPHS.tar"}
+# The first of (vendor, family, least model, greatest model) that fits names a generation of processors.
+GENERATIONS = [("AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"), ("AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"),
+               ("AuthenticAMD", 25, 0, 0xff, "Zen 3"), ("AuthenticAMD", 26, 0, 0xff, "Zen 5"),
+               ("GenuineIntel", 6, 85, 85, "Skylake or Cascade Lake"), ("GenuineIntel", 6, 106, 106, "Ice Lake"),
+               ("GenuineIntel", 6, 143, 143, "Sapphire Rapids"), ("GenuineIntel", 6, 207, 207, "Emerald Rapids"),
+               ("GenuineIntel", 6, 173, 173, "Granite Rapids")]
+
+
+def add_options(parser, claim):
+    parser.add_argument("--record", type=pathlib.Path, metavar="DIR",
+                        help="write the result of record into a folder of this one, usually bench/results")
+    parser.add_argument("--claim", default=claim, help="the name of that file; default: %(default)s")
+
+
+def column(key, title, digits=None, bold=False, spread=False):
+    """A column of a table: without digits, text; with a spread, the extremes of its figures stand in the table, too."""
+    settings = {"digits": digits, "bold": bold or None, "spread": spread or None}
+    return {"key": key, "title": title, **{name: value for name, value in settings.items() if value is not None}}
+
+
+def figure(rounds, summary=statistics.median):
+    """Of the values of each round, the summary of all, and the extremes of the rounds' own summaries."""
+    each = [summary(values) for values in rounds]
+    return {"median": rounded(summary([value for values in rounds for value in values])),
+            "least": rounded(min(each)), "greatest": rounded(max(each)), "rounds": len(each)}
+
+
+def ratio(median, each):
+    """A figure of values that are made of other figures, one for each round."""
+    return {"median": rounded(median), "least": rounded(min(each)), "greatest": rounded(max(each)),
+            "rounds": len(each)}
+
+
+def rounded(value):
+    return float(f"{value:.5g}")
+
+
+def head(columns):
+    """The first two lines of a table."""
+    return [f"| {' | '.join(one['title'] for one in columns)} |",
+            f"|{'|'.join('---:' if 'digits' in one else '---' for one in columns)}|"]
+
+
+def line(columns, row):
+    return f"| {' | '.join(cell(one, row.get(one['key'])) for one in columns)} |"
+
+
+def cell(one, value):
+    if not isinstance(value, dict):
+        value = {"median": value}
+    texts = {name: value_text(one, value.get(name)) for name in ("median", "least", "greatest")}
+    middle, least, greatest = texts.values()
+    if middle and one.get("bold"):
+        middle = f"**{middle}**"
+    if not one.get("spread") or not (least or greatest) or value.get("rounds") == 1:
+        return middle or "-"
+    if not middle:
+        return f"{least} to {greatest}"
+    return f"{middle} ({least} to {greatest})" if least else f"{middle} (at most {greatest})"
+
+
+def value_text(one, value):
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:,.{one['digits']}f}" if "digits" in one else str(value)
+
+
+def write(options, columns, rows, sudo=False, **more):
+    """Writes the file of record, where the command asked for one. More may be said: the `peer`, a `note` for below the
+    table, and what the claim is `about`, with the index of the row that is its `headline`."""
+    if not options.record:
+        return
+    described = machine()
+    content = {"claim": options.claim, "command": command(sys.argv, sudo), "machine": described, "commit": commit(),
+               **more, "columns": columns, "rows": rows}
+    path = options.record / described["name"] / f"{options.claim}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text_of(content), encoding="utf-8")
+
+
+def text_of(content):
+    """JSON with a line for each column and each row."""
+    parts = []
+    for key, value in content.items():
+        if isinstance(value, list):
+            inner = ",\n".join(f"    {json.dumps(entry)}" for entry in value)
+            parts.append(f"  {json.dumps(key)}: [\n{inner}\n  ]")
+        elif value != "":
+            parts.append(f"  {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def command(arguments, sudo=False):
+    """The command as a reader would type it in a clone: without what only says where things are here."""
+    program = pathlib.Path(arguments[0]).resolve()
+    words, rest = ["sudo"] * sudo + ["python3", str(program.relative_to(ROOT))], list(arguments[1:])
+    while rest:
+        name, has_value, value = rest.pop(0).partition("=")
+        if name not in PLACES:
+            words.append(shlex.quote(name + has_value + value))
+            continue
+        if not has_value:
+            rest.pop(0)
+        if PLACES[name]:
+            words += [name, PLACES[name]]
+    return " ".join(words)
+
+
+def commit():
+    """The commit, with a plus where code was changed since; results and documents do not count."""
+    def git(*words):
+        done = subprocess.run(["git", "-c", "safe.directory=*", *words], cwd=ROOT, check=True, capture_output=True,
+                              text=True)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/bench/results", ":!/*.md")
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def machine():
+    about = first_processor(pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"))
+    memory = re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text(encoding="ascii"))
+    cpu, cores = processor(about), len(os.sched_getaffinity(0))
+    return {"name": short_name(cpu, cores), "cpu": cpu, "cores": cores, "memory_gib": round(int(memory[1]) / 2**20),
+            "kernel": platform.release(), "compiler": compiler()}
+
+
+def first_processor(text):
+    """The entries of /proc/cpuinfo about its first processor."""
+    pairs = (entry.partition(":") for entry in text.split("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def processor(about):
+    """The model's name without what all of them have; with the generation, where the name has no number."""
+    model = re.sub(r"\((R|TM)\)|\b(CPU|Processor)\b|\b\d+-Core\b|@.*", " ", about.get("model name", "unknown"))
+    model = " ".join(model.split())
+    if re.search(r"\d", model):
+        return model
+    vendor, family, number = (about.get(key, "0") for key in ("vendor_id", "cpu family", "model"))
+    for maker, its_family, least, greatest, name in GENERATIONS:
+        if maker == vendor and its_family == int(family) and least <= int(number) <= greatest:
+            return f"{model} ({name})"
+    return f"{model} (family {family}, model {number})"
+
+
+def short_name(cpu, cores):
+    """Such as epyc-zen5-2core, for a folder."""
+    name = re.sub(r"\b(amd|intel)\b", "", cpu.lower()).replace("zen ", "zen")
+    return "-".join(re.findall(r"[a-z0-9]+", name)) + f"-{cores}core"
+
+
+def compiler():
+    try:
+        done = subprocess.run(["g++", "-dumpfullversion"], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"g++ {done.stdout.strip()}"

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""The tables of the documents, made of the files of record in bench/results.
+
+    python3 bench/report.py            rewrites the tables and the figures in sentences
+    python3 bench/report.py --check    says what it would rewrite, a line for each difference; exit code 1 if any
+
+A table stands between two comments, and names its files; the rows of several are in one table:
+
+    <!-- table MACHINE/CLAIM MACHINE/CLAIM... -->
+    <!-- end -->
+
+With "summary" in place of "table" there is a row for each file instead. The sentences whose figures are of record are
+listed in SENTENCES.
+"""
+import argparse
+import dataclasses
+import difflib
+import itertools
+import json
+import pathlib
+import re
+import sys
+import textwrap
+import typing
+
+import record
+
+DOCUMENTS = ["README.md", "docs/performance.md"]
+WIDTH = 120
+BLOCK = re.compile(r"(<!-- (table|summary) ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+NUMBER = r"(\d+(?:,\d{3})*(?:\.\d+)?)"
+
+
+class ReportError(Exception):
+    """Documents and results that do not fit together."""
+
+
+class Results:
+    """The files of record."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def file(self, name):
+        """That of MACHINE/CLAIM."""
+        path = self.folder / f"{name}.json"
+        if not path.is_file():
+            raise ReportError(f"there is no bench/results/{name}.json")
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    def values(self, names, key, **wanted):
+        """The medians in a column of the rows that have what is wanted."""
+        rows = itertools.chain.from_iterable(self.file(name)["rows"] for name in names)
+        return [row[key]["median"] for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentence:
+    """Words of a document with {} for each figure. `figures` makes the figures' texts of the files that the table
+    `claim` of docs/performance.md is made of."""
+    document: str
+    words: str
+    claim: str
+    figures: typing.Callable
+
+    @property
+    def pattern(self):
+        return re.compile(r"\s+".join(re.escape(word) for word in self.words.split()).replace(r"\{\}", NUMBER))
+
+    def renewed(self, text, shown, results):
+        found = self.pattern.search(text)
+        if not found:
+            raise ReportError(f"the sentence \"{self.words}\" is missing")
+        if self.claim not in shown:
+            raise ReportError(f"docs/performance.md has no table {self.claim}")
+        figures = list(self.figures(results, shown[self.claim]))
+        for place, figure in reversed(list(enumerate(figures, 1))):
+            text = text[:found.start(place)] + figure + text[found.end(place):]
+        return text
+
+
+def extremes(key, digits, **wanted):
+    def figures(results, names):
+        values = results.values(names, key, **wanted)
+        return f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
+    return figures
+
+
+def times_as_long_by_servers(results, names):
+    """AlexNet's step by the parameter server alone, as a multiple of that by the chosen schemes, for each link."""
+    machine = names[0].split("/")[0]
+    for link in (200, 1000):
+        rows = {"network": "alexnet", "link": link}
+        ps, auto = (results.values([f"{machine}/schemes"], "step_ms", **rows, variant=variant)[0]
+                    for variant in ("ps", "auto"))
+        yield f"{ps / auto:.1f}"
+
+
+SENTENCES = [
+    Sentence("README.md", "It is {} to {} times as fast as PyTorch on the same cores", "training",
+             extremes("times_as_fast", 1)),
+    Sentence("README.md", "{} to {} times as fast as PyTorch's DistributedDataParallel over a link of 200 Mb/s",
+             "netlab", extremes("times_as_fast", 1, link=200, variant="auto")),
+    Sentence("README.md", "{} to {} times over one of 1 Gb/s", "netlab",
+             extremes("times_as_fast", 1, link=1000, variant="auto")),
+    Sentence("docs/performance.md", "takes {} times as long at 200 Mb/s and {} times at 1 Gb/s", "netlab",
+             times_as_long_by_servers),
+]
+
+
+def table(results, names):
+    files = [results.file(name) for name in names]
+    columns = files[0]["columns"]
+    lines = record.head(columns)
+    for one in files:
+        if one["columns"] != columns:
+            raise ReportError(f"{one['claim']} and {files[0]['claim']} have different columns")
+        lines += [record.line(columns, row) for row in one["rows"]]
+    return [*lines, "", *caption(files)]
+
+
+def caption(files):
+    """Where each file was measured, at which commit and by which command; files that share these share a sentence."""
+    sentences = []
+    for machine, group in itertools.groupby(files, key=lambda one: one["machine"]):
+        measured = []
+        for when, same in itertools.groupby(group, key=lambda one: f"commit {one['commit']}{circumstances(one)}"):
+            measured.append(f"{when}: " + " and ".join(f"`{one['command']}`" for one in same))
+        sentences.append(f"{machine['cpu']}, {machine['cores']} cores; {'; '.join(measured)}.")
+    return textwrap.wrap(" ".join(sentences), WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def circumstances(one):
+    figures = [value for row in one["rows"] for value in row.values() if isinstance(value, dict)]
+    counts = {figure["rounds"] for figure in figures} - {None}
+    rounds = max(counts, default=None)
+    parts = [one.get("peer"), one.get("note")]
+    if rounds == 1:
+        parts.append("one round")
+    elif rounds:
+        spread = any(figure["least"] is not None for figure in figures)
+        parts.append(f"medians of {rounds} rounds" + " (least and greatest round)" * spread)
+    return "".join(f", {part}" for part in parts if part)
+
+
+def summary(results, names):
+    """A row for each file: what it is about, and the figures of the row that it names."""
+    lines = ["| what | measured | by | on, at commit |", "|---|---|---|---|"]
+    for one in map(results.file, names):
+        row = one["rows"][one["headline"]]
+        figures = [f"{record.cell(column, row[column['key']])} {column['title']}" for column in one["columns"]
+                   if isinstance(row.get(column["key"]), dict)]
+        where = f"{one['machine']['cpu']}, {one['commit']}{circumstances(one)}"
+        lines.append(f"| {one['about']} | {', '.join(figures)} | `{one['command']}` | {where} |")
+    return lines
+
+
+def renewed_tables(text, results):
+    makers = {"table": table, "summary": summary}
+
+    def block(found):
+        try:
+            lines = makers[found[2]](results, found[3].split())
+        except ReportError as error:
+            raise ReportError(f"{text.count(chr(10), 0, found.start()) + 1}: {error}") from error
+        return "".join([found[1], *(f"{line}\n" for line in lines), found[5]])
+
+    return BLOCK.sub(block, text)
+
+
+def shown_claims(text):
+    """By claim, the MACHINE/CLAIM... of the table that it is the first of."""
+    blocks = (found[3].split() for found in BLOCK.finditer(text))
+    return {names[0].split("/")[-1]: names for names in blocks}
+
+
+def renewed(root):
+    """The documents as they should be, by name; faults of those that cannot be made."""
+    results = Results(root / "bench" / "results")
+    texts = {name: (root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+    shown, faults = shown_claims(texts["docs/performance.md"]), []
+    for name in DOCUMENTS:
+        try:
+            texts[name] = renewed_tables(texts[name], results)
+        except ReportError as error:
+            faults.append(f"{name}:{error}")
+    for sentence in SENTENCES:
+        try:
+            texts[sentence.document] = sentence.renewed(texts[sentence.document], shown, results)
+        except ReportError as error:
+            faults.append(f"{sentence.document}: {error}")
+    return texts, faults
+
+
+def differences(name, present, wanted):
+    old, new = present.splitlines(), wanted.splitlines()
+    for kind, begin, end, new_begin, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        pairs = itertools.zip_longest(old[begin:end], new[new_begin:new_end])
+        for number, (got, expected) in enumerate(pairs, begin + 1):
+            yield f"{name}:{number}: expected {quoted(expected)}, got {quoted(got)}"
+
+
+def quoted(line):
+    return "no line" if line is None else f"\"{line}\""
+
+
+def check(root):
+    """A line for each place where a document is not what the files of record make of it."""
+    texts, faults = renewed(root)
+    for name, wanted in texts.items():
+        faults += differences(name, (root / name).read_text(encoding="utf-8"), wanted)
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say what differs")
+    options = parser.parse_args()
+    if options.check:
+        faults = check(record.ROOT)
+    else:
+        texts, faults = renewed(record.ROOT)
+        for name, text in texts.items():
+            (record.ROOT / name).write_text(text, encoding="utf-8")
+    sys.exit("\n".join(faults) if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
