@@ -97,7 +97,9 @@ SHORTER = [
     (r"^(poseidon-train) (?!.*--(help|plan|test|check|classify)\b)", "--max-steps 20"),
     (r"^(python3 bench/startup\.py)", "--rounds 1"),
     (r"^(python3 bench/transport\.py)", "--rounds 1 --seconds 1"),
-    (r"^(\S+/bench_convolution .*)", "1"),
+    (r"^(python3 bench/convolution\.py)", "--networks cifar10_quick --rounds 1 --repeats 1"),
+    (r"^(python3 bench/simulation\.py)", "--workers 4 --steps 2"),
+    (r"^(python3 bench/accuracy\.py \S+)", "--max-steps 20"),
 ]
 
 # Commands that are not run, and why.
