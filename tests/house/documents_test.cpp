@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "tests/house/source_files.h"
@@ -22,6 +23,17 @@ std::vector<std::string> groups(const std::string& line, const std::regex& patte
   for (std::sregex_iterator at(line.begin(), line.end(), pattern), end; at != end; ++at)
     found.push_back((*at)[1]);
   return found;
+}
+
+/// Columns that a line of UTF-8 takes.
+size_t columns(const std::string& line) {
+  return static_cast<size_t>(
+      std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+/// Rows of tables and comments cannot be broken.
+bool is_prose(const std::string& line) {
+  return !line.starts_with("|") && !line.starts_with("<!--");
 }
 
 }  // namespace
@@ -51,6 +63,21 @@ TEST_CASE("files that documents name between backticks exist") {
         CAPTURE(path);
         CHECK(in_project(path));
       }
+}
+
+TEST_CASE("prose in documents is wrapped at 120 columns") {
+  for (const SourceFile& file : source_files("", {".md"})) {
+    if (file.path == "docs/config.md") continue;  // poseidon-train writes it
+    bool in_block = false;
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      if (line.find("```") != std::string::npos) in_block = !in_block;
+      if (in_block || !is_prose(line)) continue;
+      CAPTURE(file.path);
+      CAPTURE(i + 1);
+      CHECK(columns(line) <= 120);
+    }
+  }
 }
 
 TEST_CASE("no text names a folder or a ticket that its reader has not") {
