@@ -11,36 +11,38 @@
 
 namespace poseidon::comm {
 
-/// Who takes frames as they are read from a stream.
+/// Takes frames as they are read from a stream.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  /// A good header was read. Returns why such a frame is refused now, or "".
+  /// Called for each valid header. Returns why such a frame is refused at this moment, or "".
   virtual std::string announced(const FrameHeader& header) = 0;
-  /// Where a bulk body goes, header.length bytes, at least one; empty: it is dropped.
+  /// Returns the destination of a bulk body, of header.length bytes (at least one). If it is empty,
+  /// the body is dropped.
   virtual std::span<std::byte> place(const FrameHeader& header) = 0;
-  /// A whole frame, its seals right. Returns whether to read on.
+  /// Called for each whole frame whose seals are correct. Returns whether to read on.
   virtual bool take(const FrameHeader& header, std::span<const std::byte> body) = 0;
 };
 
-/// Cuts a stream of bytes into frames. Bulk bodies are read into their places without a copy; what
-/// is small comes through a buffer, many frames at a time. Memory for other bodies is taken after
-/// the header was checked. No I/O: ask for room(), read into it, say how much has come.
+/// Cuts a stream of bytes into frames. Bulk bodies are read into their destinations without a copy;
+/// small frames come through a buffer, many at a time. Memory for other bodies is taken only after
+/// the header was checked. The reader does no I/O: its user reads into room() and calls filled()
+/// with the number of bytes.
 class FrameReader {
  public:
   /// The most bytes that room() offers beyond a body.
   static constexpr size_t kBufferBytes = 4096;
 
-  /// Memory for the next bytes of the stream, to be filled one after the other; the second may be
-  /// empty. Valid until the next call.
+  /// Returns memory for the next bytes of the stream: two spans, of which the second may be empty,
+  /// to be filled one after the other. Valid until the next call.
   std::array<std::span<std::byte>, 2> room();
   /// `count` bytes of room() have been filled. Returns what is wrong with the stream, or "". After
   /// an error, or when the sink has said stop, the reader is not used again.
   std::string filled(size_t count, FrameSink& sink);
-  /// The frames that follow are sealed so; until then they have checksums. For a sink's take(), or
-  /// between frames.
+  /// Checks the frames that follow by `seal`; the frames before have checksums. Called from a
+  /// sink's take(), or between frames.
   void expect(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
-  /// Bytes that the body which is being read still lacks; 0 between bodies.
+  /// Bytes that the body being read still lacks; 0 between bodies.
   size_t missing() const;
   /// "" between frames, else what the stream is in the middle of: "the header of a frame".
   std::string unfinished() const;
@@ -59,11 +61,11 @@ class FrameReader {
   std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
   State state_ = State::kHeader;
   FrameHeader header_;
-  std::span<std::byte> body_;     ///< kBody: where it goes
-  uint64_t done_ = 0;             ///< bytes of the body that came
+  std::span<std::byte> body_;     ///< the destination of the body, in state kBody
+  uint64_t done_ = 0;             ///< bytes of the body that have come
   std::vector<std::byte> small_;  ///< bodies that are not bulk
   std::array<std::byte, kBufferBytes> buffer_;
-  size_t begin_ = 0, end_ = 0;  ///< what of the buffer is not read yet
+  size_t begin_ = 0, end_ = 0;  ///< the unread part of buffer_
 };
 
 }  // namespace poseidon::comm

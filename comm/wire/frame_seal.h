@@ -6,24 +6,24 @@
 
 #include "core/gmac.h"
 
-/// By what a receiver knows that a frame is as it was sent. The format: docs/wire-format.md.
+/// Seals show a receiver that a frame is as it was sent. The format: docs/wire-format.md.
 namespace poseidon::comm {
 
-/// Of the frames of one connection and direction, all of them, in their order.
+/// Makes the seals of all frames of one connection and direction, in their order.
 class FrameSeal {
  public:
   virtual ~FrameSeal() = default;
-  /// "checksum", as messages name it.
+  /// The seal's name in messages: "checksum".
   virtual const char* name() const = 0;
-  /// Of the next header, of its bytes before its own seal.
+  /// Returns the seal of the next header, whose `bytes` before the seal are given.
   virtual uint64_t of_header(std::span<const std::byte> bytes) = 0;
-  /// More bytes of the next body.
+  /// Adds bytes of the next body.
   virtual void add(std::span<const std::byte> bytes) = 0;
-  /// Of the next body, which has been added.
+  /// Returns the seal of the body whose bytes were added, and begins the next one.
   virtual uint64_t of_body() = 0;
 };
 
-/// Finds faults, not forgeries: CRC-32C.
+/// CRC-32C, which finds faults but not forgeries.
 class ChecksumSeal final : public FrameSeal {
  public:
   const char* name() const override { return "checksum"; }
@@ -35,8 +35,8 @@ class ChecksumSeal final : public FrameSeal {
   uint32_t body_ = 0;
 };
 
-/// Who does not know the key can neither change a frame nor make, repeat, leave out or exchange
-/// one: the first 8 bytes of AES-256-GMAC, each header and each body under a number of its own.
+/// The first 8 bytes of AES-256-GMAC, with a number of its own for each header and each body.
+/// Nobody without the key can change a frame, or make, repeat, leave out or exchange one.
 class KeyedSeal final : public FrameSeal {
  public:
   explicit KeyedSeal(const Gmac::Key& key) : gmac_(key) {}
@@ -49,7 +49,7 @@ class KeyedSeal final : public FrameSeal {
   uint64_t finish();
 
   Gmac gmac_;
-  uint64_t headers_ = 0, bodies_ = 0;  ///< that are done
+  uint64_t headers_ = 0, bodies_ = 0;  ///< the numbers of sealed headers and bodies
   bool in_body_ = false;
 };
 

@@ -12,11 +12,11 @@
 #include "core/log.h"
 
 /// How two ends of a connection prove to each other that they know the same secret, and who they
-/// are. No I/O: bodies of frames in, bodies out. The format and what is proved:
+/// are. There is no I/O here: bodies of frames go in and come out. The format and what is proved:
 /// docs/wire-format.md, docs/security.md.
 namespace poseidon::comm {
 
-/// The shared secret of a cluster; empty: there is none, and nothing is proved.
+/// The shared secret of a cluster. An empty one means that there is none and nothing is proved.
 using Secret = std::vector<std::byte>;
 inline constexpr size_t kLeastSecretBytes = 16;
 
@@ -26,24 +26,24 @@ Secret read_secret(const std::string& path, Log& log);
 
 inline constexpr size_t kNonceBytes = 32;
 using Nonce = std::array<std::byte, kNonceBytes>;
-/// Throws RunError.
+/// Makes a random nonce. Throws RunError when the system's generator fails.
 Nonce make_nonce();
 
 /// Body of a hello, and the first bytes of a challenge: who speaks, whom it calls, its nonce.
 inline constexpr size_t kIntroductionBytes = 32 + kNonceBytes;
 using Introduction = std::array<std::byte, kIntroductionBytes>;
 
-/// With which the frames behind a handshake are sealed, one for each direction.
+/// The keys that seal the frames after a handshake, one for each direction.
 struct SessionKeys {
   Gmac::Key sent, received;
 };
 
-/// What a body that came in leads to.
+/// The result of an incoming body.
 struct HandshakeStep {
-  std::string error;                 ///< "" or why the peer is refused; nothing else counts then
+  std::string error;  ///< why the peer is refused, or ""; the rest counts only without it
   std::vector<std::byte> reply;      ///< body of the next frame to the peer
-  std::optional<PeerIdentity> peer;  ///< proved; without its address
-  std::optional<SessionKeys> keys;   ///< with the peer, if there is a secret
+  std::optional<PeerIdentity> peer;  ///< the peer as proved, without its address
+  std::optional<SessionKeys> keys;   ///< shared with the peer, if there is a secret
 };
 
 /// The end that connected: sends hello(), reads a challenge, answers with a proof. Whoever is not
@@ -52,7 +52,7 @@ class Initiator {
  public:
   Initiator(Secret secret, const PeerIdentity& self, NodeId called, const Nonce& nonce);
   std::span<const std::byte> hello() const { return hello_; }
-  /// The reply is the proof; the peer is known.
+  /// Answers a challenge: the reply is the proof, and the peer is known.
   HandshakeStep challenge(std::span<const std::byte> body) const;
 
  private:
@@ -66,11 +66,11 @@ class Initiator {
 class Acceptor {
  public:
   Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce);
-  /// The reply is the challenge.
+  /// Answers a hello: the reply is the challenge.
   HandshakeStep hello(std::span<const std::byte> body);
-  /// Who has said a good hello; not proved yet.
+  /// Who the hello came from, as it says; nothing is proved yet.
   PeerIdentity caller() const;
-  /// The peer is known. Called after a good hello().
+  /// Checks a proof, by which the peer is known. Called after a hello() without an error.
   HandshakeStep proof(std::span<const std::byte> body) const;
 
  private:

@@ -7,18 +7,18 @@
 
 #include "comm/wire/node.h"
 
-/// Who the ends of a connection are. Both prove all of it (comm/wire/handshake.h).
+/// The identities of a connection's two ends, which both prove (comm/wire/handshake.h).
 namespace poseidon::comm {
 
-/// Random, new for each run of a coordinator; zeros: of no job yet.
+/// The random identifier of a job, new for each run of a coordinator; zeros before there is a job.
 using JobId = std::array<std::byte, 16>;
-/// Throws RunError.
+/// Makes a random identifier. Throws RunError when the system's generator fails.
 JobId make_job_id();
 
-/// One end of a connection, to the other as the handshake has proved it.
+/// One end of a connection, as the handshake has proved it to the other.
 struct PeerIdentity {
   Role role = Role::kWorker;
-  int32_t rank = -1;    ///< -1: none yet, a node that joins
+  int32_t rank = -1;    ///< -1 for a node that joins and has none yet
   uint32_t view = 0;    ///< 0 while joining
   JobId job = {};       ///< zeros while joining
   std::string address;  ///< "host:port" of the socket's other end, or as advertised
@@ -28,8 +28,8 @@ struct PeerIdentity {
 std::string name_of(const PeerIdentity& node);
 
 /// Why `caller`, who wants to talk to `called`, and `callee`, who answers, do not belong together:
-/// "worker 0 was called, this is server 1"; "" when they do. Both ends ask this of each other's
-/// words, so neither can be led to another than it means.
+/// "worker 0 was called, this is server 1"; "" when they do. Both ends check each other's claims by
+/// this, so neither can be led to a node that it does not mean.
 std::string mismatch(const PeerIdentity& caller, NodeId called, const PeerIdentity& callee);
 
 }  // namespace poseidon::comm

@@ -12,8 +12,8 @@ namespace poseidon::comm {
 /// turn late, and a shorter silence is no sign of anything.
 inline constexpr double kLeastTimeoutSeconds = 0.5, kMostTimeoutSeconds = 1e6;
 
-/// Who has been heard of when. Every node beats on every connection four times in `timeout`; who is
-/// silent for `timeout` is dead.
+/// When each peer was last heard. Every node sends a heartbeat on every connection four times in
+/// `timeout`; a peer that is silent for `timeout` is dead.
 class Liveness {
  public:
   explicit Liveness(Time timeout) : timeout_(timeout) {}
@@ -24,20 +24,20 @@ class Liveness {
     const auto found = heard_.find(connection);
     if (found != heard_.end()) found->second = now;
   }
-  /// Beats at the next wake: the others may have been counting by this timeout all along, which may
-  /// be much shorter than what this node has gone by.
+  /// Also sends heartbeats at the next wake: the peers may have counted by this timeout from the
+  /// start, and it may be much shorter than the one that this node has used.
   void set_timeout(Time timeout) {
     timeout_ = timeout;
     next_beat_ = Time{0};
   }
   Time timeout() const { return timeout_; }
 
-  /// Sends beats that are due, asks for the next wake, and returns who has been silent for too
-  /// long.
+  /// Sends the heartbeats that are due, asks for the next wake, and returns the connections that
+  /// have been silent for too long.
   std::vector<ConnectionId> wake(Transport& transport) {
     const Time now = transport.now();
-    // Whoever sleeps through wakes of its own (a stopped process, a suspended machine) has not
-    // listened either, and must not take its own absence for that of the others.
+    // A node that slept through its own wakes (a stopped process, a suspended machine) has not
+    // listened either, and must not take its own absence for that of its peers.
     if (last_wake_ && now - *last_wake_ > timeout_ / 2)
       for (auto& [connection, when] : heard_) when = now;
     last_wake_ = now;

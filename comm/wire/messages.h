@@ -8,8 +8,8 @@
 #include "core/fields.h"
 #include "core/json.h"
 
-/// What nodes say to each other besides numbers: the bodies of control frames, one JSON object
-/// each, whose "type" names the message. docs/wire-format.md tells when each is sent.
+/// The messages that nodes send each other besides payload: the bodies of control frames, each a
+/// JSON object whose "type" names the message. docs/wire-format.md tells when each is sent.
 namespace poseidon::comm {
 
 /// A value that must be the same on all workers: {"threads", "2"}.
@@ -28,7 +28,7 @@ struct Join {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: it takes part. The job is the trainer's affair.
+/// Coordinator to member: the member takes part. What `job` holds is the trainer's affair.
 struct Welcome {
   static constexpr const char* kType = "welcome";
   int64_t rank = 0;
@@ -37,56 +37,56 @@ struct Welcome {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: it does not.
+/// Coordinator to member: the member does not take part.
 struct Refused {
   static constexpr const char* kType = "refused";
   std::string why;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: data and network are open; what follows from them.
+/// Member to coordinator: data and network are open, and `facts` follow from them.
 struct Prepared {
   static constexpr const char* kType = "prepared";
   std::vector<Fact> facts;
   void describe(Fields& fields);
 };
 
-/// One node of the job, as all know it.
+/// One node of the job, as all nodes know it.
 struct RosterEntry {
   Role role = Role::kWorker;
   int64_t rank = 0;
   std::string address;
 };
 
-/// Coordinator to worker: meet those with whom to measure the link, as one of all workers at once
-/// (comm/membership/link_probe.h).
+/// Coordinator to worker: connect to the workers with which to measure the link; all workers do so
+/// at once (comm/membership/link_probe.h).
 struct Measure {
   static constexpr const char* kType = "measure";
   int64_t view = 1;
   std::vector<RosterEntry> roster;
-  int64_t to = 0, from = 0;  ///< ranks of workers
+  int64_t to = 0, from = 0;  ///< the workers to send to and to receive from, by rank
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: connected to those whom it is to measure with. Coordinator to worker: all
-/// are, so begin.
+/// Worker to coordinator: the worker is connected to those that it measures the link with.
 struct Met {
   static constexpr const char* kType = "met";
   void describe(Fields&) {}
 };
+/// Coordinator to worker: all workers are connected, so begin to measure.
 struct Probe {
   static constexpr const char* kType = "probe";
   void describe(Fields&) {}
 };
 
-/// Worker to coordinator: what came in, 10^6 bits a second.
+/// Worker to coordinator: the rate of what came in, in 10^6 bits a second.
 struct Measured {
   static constexpr const char* kType = "measured";
   double mbps = 0;
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the plan, and where everybody is.
+/// Coordinator to member: the plan, and the addresses of all nodes.
 struct Planned {
   static constexpr const char* kType = "planned";
   int64_t view = 1;
@@ -95,21 +95,21 @@ struct Planned {
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: connected to its peers, first values in place.
+/// Member to coordinator: the member is connected to its peers and has its first values.
 struct Ready {
   static constexpr const char* kType = "ready";
-  std::vector<int64_t> digest;  ///< by tensor; of a server: empty
+  std::vector<int64_t> digest;  ///< a checksum for each tensor; empty for a server
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: all are ready.
+/// Coordinator to member: all members are ready, so begin.
 struct Start {
   static constexpr const char* kType = "start";
   int64_t first_step = 0;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator and back: the trainer's own words (losses, tests, traffic).
+/// Member to coordinator and back: a message of the trainer's own (losses, tests, traffic).
 struct Note {
   static constexpr const char* kType = "note";
   std::string about;
@@ -118,14 +118,15 @@ struct Note {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: what its computing thread does, told about once a second by that thread
-/// alone, and when it turns to something else. Beats say that a process lives, this that it works.
+/// Worker to coordinator: what its computing thread does, reported by that thread alone, about once
+/// a second and when it turns to something else. Heartbeats show that a process lives, this that it
+/// works.
 struct Progress {
   static constexpr const char* kType = "progress";
   std::string doing;         ///< "testing"
-  int64_t done = 0, of = 0;  ///< "120 of 500"; of 0: not counted
+  int64_t done = 0, of = 0;  ///< "120 of 500"; not counted where `of` is 0
   std::string unit;          ///< "batches"
-  bool waits = false;        ///< for others, so it is not to be waited for
+  bool waits = false;        ///< it waits for others, so nobody need wait for it
   void describe(Fields& fields);
 };
 
@@ -137,17 +138,18 @@ struct Digest {
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: how far must you go? Worker: I will not go beyond `step` until told.
-/// Coordinator: end after `step` steps.
+/// Coordinator to worker: how many steps must you do?
 struct HaltQuery {
   static constexpr const char* kType = "halt_query";
   void describe(Fields&) {}
 };
+/// Worker to coordinator: the worker will not go beyond `step` until it gets a Halt.
 struct HaltOffer {
   static constexpr const char* kType = "halt_offer";
   int64_t step = 0;
   void describe(Fields& fields);
 };
+/// Coordinator to worker: end after `step` steps.
 struct Halt {
   static constexpr const char* kType = "halt";
   int64_t step = 0;
@@ -167,7 +169,7 @@ struct Loss {
   NodeId who;
   std::string address;
   std::string why;
-  int64_t step = 0;     ///< that was under way, counted from 1; 0: before the first
+  int64_t step = 0;     ///< the step under way, counted from 1; 0 before the first
   std::string awaited;  ///< "worker 1 awaited the sum of \"conv1\" of step 12 from it", or ""
 
   /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
@@ -175,7 +177,7 @@ struct Loss {
   bool operator==(const Loss&) const = default;
 };
 
-/// Member to coordinator: it has lost a peer, or has an error of its own.
+/// Member to coordinator: the member has lost a peer, or met an error of its own.
 struct Lost {
   static constexpr const char* kType = "lost";
   Loss loss;
@@ -189,7 +191,7 @@ struct Failed {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: it computes no more, and has this many complete steps.
+/// Worker to coordinator: the worker computes no more, and has completed `step` steps.
 struct Stopped {
   static constexpr const char* kType = "stopped";
   int64_t step = 0;
@@ -203,26 +205,26 @@ struct Save {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: all tensors of it have been sent before this. Member to coordinator: its
-/// part in the job is done.
+/// Worker to coordinator: all tensors of that checkpoint have been sent before this.
 struct Saved {
   static constexpr const char* kType = "saved";
   int64_t step = 0;
   void describe(Fields& fields);
 };
-/// Worker to coordinator: it cannot send that checkpoint; another worker may.
+/// Worker to coordinator: the worker cannot send that checkpoint; another one may.
 struct CannotSave {
   static constexpr const char* kType = "cannot_save";
   std::string why;
   void describe(Fields& fields);
 };
+/// Member to coordinator: the member's part in the job is done.
 struct Finished {
   static constexpr const char* kType = "finished";
   int64_t step = 0;
   void describe(Fields& fields);
 };
 
-/// Coordinator to server: all workers are done; tell what you have to tell, and that you are done.
+/// Coordinator to server: all workers are done; send the last reports, and then that you are done.
 struct Conclude {
   static constexpr const char* kType = "conclude";
   void describe(Fields&) {}
@@ -234,7 +236,7 @@ struct Dismissed {
   void describe(Fields&) {}
 };
 
-/// The body of a control frame.
+/// Encodes a message as the body of a control frame.
 template <class Message>
 std::string encode_message(Message message) {
   Json json = write_fields([&](Fields& fields) { message.describe(fields); });
@@ -242,10 +244,10 @@ std::string encode_message(Message message) {
   return json.dump();
 }
 
-/// A control frame's body that was read.
+/// The message in a control frame's body.
 class ControlMessage {
  public:
-  /// Throws ConfigError for what is no message.
+  /// Throws ConfigError for a body that is no message.
   explicit ControlMessage(std::span<const std::byte> body);
 
   template <class Message>

@@ -1,17 +1,17 @@
 #pragma once
 
-/// Wrong code on purpose. The tests of the protocol are themselves tested: built with
-/// POSEIDON_MUTATION set to one of these, the simulated runs must fail. The product is built with
-/// 0, and nothing of it remains.
+/// Deliberate faults, which test the tests of the protocol: built with POSEIDON_MUTATION set to one
+/// of these, the simulated runs must fail. The product is built with 0, which leaves no trace of
+/// them.
 namespace poseidon::comm {
 
 enum class Mutation : int {
   kNone = 0,
   kDroppedContribution = 1,  ///< a server loses one contribution and sends the sum without it
   kDoubleContribution = 2,   ///< a server adds a repeated contribution again
-  kOldView = 3,              ///< frames of an older view are taken
+  kOldView = 3,              ///< frames of an older view are accepted
   kTornStep = 4,             ///< a checkpoint after a loss holds layers of two steps
-  kNoDeadline = 5,           ///< who hangs is waited for, for ever
+  kNoDeadline = 5,           ///< a node that hangs is waited for without a limit
   kNoNextBest = 6,           ///< when the survivor that is asked is lost too, no other is asked
   kEarlyGate = 7,            ///< a step is computed with parameters that lack the newest update
 };

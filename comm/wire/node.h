@@ -15,7 +15,7 @@ struct NodeId {
   auto operator<=>(const NodeId&) const = default;
 };
 
-/// "the coordinator", "worker 2", "server 0": as messages name a node.
+/// The name of a node in messages: "the coordinator", "worker 2", "server 0".
 std::string name_of(NodeId node);
 
 }  // namespace poseidon::comm

@@ -9,10 +9,11 @@
 
 #include "comm/wire/transport.h"
 
-/// What waits to be sent over one connection, and what is being sent. No I/O.
+/// The frames that wait to be sent over one connection, and those that are being sent. There is no
+/// I/O here.
 namespace poseidon::comm {
 
-/// The same bytes, with an owner.
+/// Copies `bytes` into a payload that owns them.
 Payload copy_of(std::span<const std::byte> bytes);
 
 struct OutFrame {
@@ -21,16 +22,16 @@ struct OutFrame {
   size_t bytes() const { return kHeaderBytes + payload.bytes.size(); }
 };
 
-/// Frames by priority; equals in the order they came.
+/// Frames in order of priority; those of one priority stay in the order they came.
 class SendQueue {
  public:
   void push(OutFrame frame, Priority priority);
   bool empty() const { return by_priority_.empty(); }
-  /// Of a queue that is not empty: the frame that leaves next.
+  /// The frame that leaves next, and its priority. The queue must not be empty.
   Priority first_priority() const { return by_priority_.begin()->first; }
   const OutFrame& first() const { return by_priority_.begin()->second.front(); }
   OutFrame pop();
-  /// Forgets all frames but urgent ones, and copies bodies of theirs that have no owner.
+  /// Drops all frames but the urgent ones, and copies those of their bodies that have no owner.
   void keep_urgent();
   void clear() { by_priority_.clear(); }
 
@@ -42,13 +43,13 @@ class SendQueue {
 /// overtakes them any more.
 class SendBatch {
  public:
-  /// No frame is added to a batch of so many frames, or so many bytes.
+  /// A batch of this many frames or bytes is full.
   static constexpr size_t kMostFrames = 32;
   static constexpr size_t kEnoughBytes = 64 * 1024;
 
   bool done() const { return next_ == pieces_.size(); }
   bool full() const { return frames_.size() == kMostFrames || bytes_ >= kEnoughBytes; }
-  /// Fills in length and seals of its header.
+  /// Adds a frame, and fills in the length and the seals of its header.
   void add(OutFrame frame, FrameSeal& seal);
   /// What is still to be written, at most 2 x kMostFrames pieces. Valid until the next call.
   std::span<const std::span<const std::byte>> pieces() const {
@@ -56,7 +57,7 @@ class SendBatch {
   }
   /// The first `count` bytes of pieces() have been written.
   void advance(size_t count);
-  /// Copies the bodies that have no owner: from now on only memory of its own is read.
+  /// Copies the bodies that have no owner, so that the batch reads only its own memory from now on.
   void keep_bodies();
   void clear();
 
@@ -64,7 +65,7 @@ class SendBatch {
   std::vector<OutFrame> frames_;
   std::array<std::array<std::byte, kHeaderBytes>, kMostFrames> headers_;
   std::vector<std::span<const std::byte>> pieces_;  ///< header and body of each frame in turn
-  size_t next_ = 0;                                 ///< into pieces_
+  size_t next_ = 0;                                 ///< index into pieces_
   size_t bytes_ = 0;
 };
 

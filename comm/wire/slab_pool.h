@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// Memory for slices of numbers that is used again and again. What it gave out may outlive it, and
-/// may be given back by any thread.
+/// A pool of memory for slices of values. A slab may outlive the pool, and any thread may release
+/// it.
 class SlabPool {
  public:
   struct Slab {
@@ -18,9 +18,10 @@ class SlabPool {
   };
 
   SlabPool();
-  /// `elements` values, whatever they are; given back when the last owner lets go.
+  /// Returns memory for `elements` values, uninitialized; the pool gets it back when its last owner
+  /// releases it.
   std::shared_ptr<Slab> take(uint64_t elements);
-  /// Bytes given out now.
+  /// Bytes of all slabs in use.
   uint64_t bytes_in_use() const;
 
  private:

@@ -15,7 +15,7 @@ inline uint64_t slice_length(uint64_t bytes, uint64_t slice) {
   return std::min(kSliceBytes, bytes - slice * kSliceBytes);
 }
 
-/// Whether a frame is exactly one slice of something of `bytes` bytes.
+/// Whether a frame is exactly one slice of a chunk or factor of `bytes` bytes.
 inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
   return header.offset % kSliceBytes == 0 && header.offset < bytes &&
          header.length == slice_length(bytes, header.offset / kSliceBytes);
@@ -25,7 +25,7 @@ inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
 inline constexpr uint64_t kMostSlices = 64;
 inline constexpr uint64_t kMostChunkBytes = kMostSlices * kSliceBytes;
 
-/// Which slices of one thing have come.
+/// The set of slices of one chunk that have come.
 class SliceSet {
  public:
   bool has(uint64_t slice) const { return (bits_ >> slice & 1) != 0; }

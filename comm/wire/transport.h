@@ -16,10 +16,10 @@
 /// (a Transport never calls its machine before the request has returned).
 namespace poseidon::comm {
 
-/// Time since an epoch of the driver's own.
+/// Time since an epoch that the driver chooses.
 using Time = std::chrono::nanoseconds;
 
-/// One connection of this process, never used twice.
+/// Identifies one connection of this process; no value is used twice.
 using ConnectionId = uint32_t;
 
 /// Memory to be sent. It must stay as it is until the driver lets go of `owner`, in any thread;
@@ -29,10 +29,11 @@ struct Payload {
   std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, each in its own time
 };
 
-/// Smaller is sooner, where there is a link to share; equals keep their order.
+/// Frames of a smaller priority leave sooner where a link is shared; those of one priority keep
+/// their order.
 using Priority = uint32_t;
 inline constexpr Priority kUrgent = 0;  ///< control frames
-/// Of a bulk frame: by the place of its layer in the forward pass.
+/// The priority of a bulk frame, by its layer's index in the forward pass.
 inline constexpr Priority bulk_priority(uint32_t forward_place) { return 1 + forward_place; }
 
 class Transport {
@@ -40,18 +41,18 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual Time now() const = 0;
-  /// As whom connections are accepted from now on.
+  /// Sets the identity by which connections are accepted from now on.
   virtual void present_as(const PeerIdentity& self) = 0;
-  /// Begins to connect to "host:port" as `self`. Machine::opened follows when `called` has answered
-  /// there, of the same job and view (or the coordinator), else Machine::closed.
+  /// Begins to connect to "host:port" as `self`. Machine::opened follows when `called`, of the same
+  /// job and view (or the coordinator), has answered there; otherwise Machine::closed.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
                                NodeId called) = 0;
   /// Sends one frame. header.length and header.body_seal are filled in from the payload; a payload
   /// without bytes but with header.length > 0 stands for that many (simulated planning runs).
-  /// Frames of a connection that is closed are dropped.
+  /// Frames to a closed connection are dropped.
   virtual void send(ConnectionId to, const FrameHeader& header, Payload payload,
                     Priority priority) = 0;
-  /// Forgets the bulk frames that wait to be sent over a connection.
+  /// Drops the bulk frames that wait to be sent over a connection.
   virtual void drop_bulk(ConnectionId) {}
   /// Ends a connection after the urgent frames that wait have been sent, or `linger` has passed; it
   /// is not followed by Machine::closed.
@@ -64,21 +65,24 @@ class Machine {
  public:
   virtual ~Machine() = default;
 
-  /// Why somebody who calls, and is of this job and view, is not let in; "" when it is. Asked
-  /// before it has proved who it is.
+  /// Returns why a caller of this job and view is not let in, or "". Called before the caller has
+  /// proved who it is.
   virtual std::string refusal(const PeerIdentity& caller) const {
     static_cast<void>(caller);
     return "";
   }
-  /// A connection is authenticated; by connect() or accepted from outside.
+  /// A connection that was made by connect(), or accepted, is authenticated.
   virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
-  /// Where the body of a bulk frame shall go, header.length bytes; empty: it is read and dropped,
-  /// and received() is not called. The memory must stay until received() or closed().
+  /// Returns the destination of a bulk frame's body, of header.length bytes. If it is empty, the
+  /// body is read and dropped, and received() is not called. The memory must stay until received()
+  /// or closed().
   virtual std::span<std::byte> place(ConnectionId from, const FrameHeader& header) = 0;
-  /// A whole frame. A bulk body lies where place() said; another one is valid during the call.
+  /// A whole frame has come. A bulk body lies where place() said; any other is valid during the
+  /// call.
   virtual void received(ConnectionId from, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
-  /// Some bytes have come, of a body a slice: the peer is alive. At most every few milliseconds.
+  /// The peer is alive: some bytes have come, of a body a whole slice. Called at most every few
+  /// milliseconds.
   virtual void heard(ConnectionId from) = 0;
   /// A connection broke, or could not be made: "refused", "reset by peer", "a frame's checksum
   /// ...".

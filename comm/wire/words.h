@@ -6,7 +6,7 @@
 #include "comm/wire/transport.h"
 #include "core/error.h"
 
-/// Words of the protocol's state machines: as frames carry them, and as people read them.
+/// Texts of the protocol's state machines, for frames to carry and for people to read.
 namespace poseidon::comm {
 
 inline Payload payload_of(std::string words) {
