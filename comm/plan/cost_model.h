@@ -2,11 +2,11 @@
 
 #include <span>
 
-/// What a step costs, by formula: bytes of the three strategies as the papers count them, and the
-/// time of a step under the best schedules. Numbers only; docs/plan.md explains them.
+/// The cost of a step by formula: the bytes of three strategies as the papers count them, and the
+/// time of a step under the best schedules. docs/plan.md explains the formulas.
 namespace poseidon::comm {
 
-/// Workers and servers, as numbers.
+/// The numbers of workers and servers.
 struct ClusterSize {
   double workers = 1, servers = 1;
 };
@@ -21,32 +21,34 @@ struct NodeFloats {
   double server = 0, worker = 0, both = 0;
 };
 
-/// `elements` that lie evenly on all servers.
+/// The floats of a parameter server for `elements` that lie evenly on all servers.
 NodeFloats ps_floats(double elements, ClusterSize cluster);
-/// Factors of `batch` samples from each worker to each other one; a server has no part in it.
+/// The floats of sufficient factors of `batch` samples, from each worker to every other; servers
+/// have no part in it.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
-/// Factors to the one server that holds the weight, which sends it back whole.
+/// The floats of Adam's strategy: factors go to the one server that holds the weight, which sends
+/// it back whole.
 NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 
-/// Algorithm 1 for a fully connected layer on nodes that are both: factors where they are not more
-/// than the parameter server's floats. `batch` is per worker.
+/// Whether Algorithm 1 chooses factors for a fully connected layer, on nodes that are worker and
+/// server: where they are not more floats than the parameter server's. `batch` is per worker.
 bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster);
 
 /// Floating-point operations by which each worker makes the gradient from all workers' factors.
 double rebuild_flop(WeightShape weight, double batch, ClusterSize cluster);
 
-/// What one layer takes in a step, all in one unit of time; `comm` is one direction of a node's
-/// link.
+/// The times of one layer in a step, in one unit; `comm` is that of one direction of a node's link.
 struct LayerStep {
   double forward = 0, backward = 0, comm = 0;
 };
 
-/// Time of a step in the steady state, layers in order of the forward pass; exact for small chunks,
-/// a link that can be preempted, and no latency. Compute, then communicate:
+/// The time of a step in the steady state, with layers in order of the forward pass; exact for
+/// small chunks, a preemptible link and no latency. Here all computing comes before all
+/// communication.
 double step_without_overlap(std::span<const LayerStep> layers);
-/// Communication from each layer's backward pass on, and one wait for all of it:
+/// Here each layer communicates from its backward pass on, and the step ends when all have.
 double step_with_barrier(std::span<const LayerStep> layers);
-/// The same, first layers first, and each forward waits for its own layer only:
+/// Here the first layers communicate first, and each forward pass waits for its own layer only.
 double step_with_priority(std::span<const LayerStep> layers);
 
 }  // namespace poseidon::comm

@@ -6,7 +6,7 @@
 
 namespace poseidon::comm {
 
-/// What went through one process's data plane.
+/// Counts of what went through one process's data plane.
 struct TrafficCount {
   uint64_t bytes_sent = 0, bytes_received = 0;  ///< payload
   uint64_t repeated = 0;  ///< frames dropped because their content was there already

@@ -13,11 +13,12 @@ namespace poseidon::comm {
 
 enum class Scheme : uint8_t { kLocal, kPs, kSfb };
 
-/// When a worker waits for sums: each layer's before its next forward pass; all of them at the end
-/// of a step; all of them, and nothing is sent before the backward pass is through.
+/// When a worker waits for sums. kPriority: for each layer's before that layer's next forward pass.
+/// kBarrier: for all of them at the end of a step. kNone: likewise, and nothing is sent before the
+/// end of the backward pass.
 enum class Overlap : uint8_t { kPriority, kBarrier, kNone };
 
-/// "ps", "barrier": as they stand in files.
+/// The names in files: "ps", "barrier".
 std::string name_of(Scheme scheme);
 std::string name_of(Overlap overlap);
 
@@ -25,28 +26,28 @@ std::string name_of(Overlap overlap);
 struct TensorTraffic {
   std::string name;
   int64_t elements = 0;
-  bool statistic = false;  ///< running statistics: always by PS, sent after the forward pass
-  /// Travels as fp32 whatever the wire: statistics, biases, scales and shifts, of which rounding
-  /// harms much and saves little. It follows from the network, so files do not hold it.
+  bool statistic = false;  ///< a running statistic: always by PS, sent after the forward pass
+  /// Whether it travels as fp32 whatever the wire: statistics, biases, scales and shifts, whose
+  /// rounding harms much and saves little. It follows from the network, so files do not hold it.
   bool exact = false;
 
-  /// As files hold them.
+  /// Compares what files hold.
   bool operator==(const TensorTraffic& other) const {
     return name == other.name && elements == other.elements && statistic == other.statistic;
   }
 };
 
-/// One layer with something to sum, as numbers. In order of the forward pass.
+/// One layer with something to sum. Lists of layers are in order of the forward pass.
 struct LayerTraffic {
   std::string name, type;
-  int64_t rows = 0, columns = 0;       ///< of its weight as a matrix: outputs, inputs of one output
-  bool linear = false;                 ///< fully connected, and its weight is among the tensors
-  std::vector<TensorTraffic> tensors;  ///< of a linear layer: the weight, then the bias, if any
-  bool may_use_factors = false;        ///< linear, its weight not shared, one device kind
-  std::string forced = {};             ///< "ps" or "sfb" from the network file; "": not forced
+  int64_t rows = 0, columns = 0;  ///< its weight as a matrix: outputs x inputs of one output
+  bool linear = false;            ///< it is fully connected, and its weight is among the tensors
+  std::vector<TensorTraffic> tensors;  ///< for a linear layer the weight, then the bias, if any
+  bool may_use_factors = false;        ///< linear, with an unshared weight and one kind of device
+  std::string forced = {};             ///< "ps" or "sfb" from the network file; "" if not forced
 };
 
-/// What a layer takes in a step of one worker, measured: for policy "time" and for predictions.
+/// The measured times of a layer in a step of one worker, for policy "time" and for predictions.
 struct LayerTime {
   double forward_ms = 0, backward_ms = 0;
 };
@@ -54,8 +55,8 @@ struct LayerTime {
 struct PlanRequest {
   std::vector<LayerTraffic> layers;
   int64_t workers = 1, servers = 1;
-  bool servers_apart = false;  ///< servers on hosts of their own; else server s on that of worker
-                               ///< s mod workers
+  /// Whether servers have hosts of their own; else server s is on that of worker s mod workers.
+  bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
   int64_t global_batch = 1;
   std::string scheme = "auto";   ///< "ps", "sfb", "auto"
@@ -63,25 +64,25 @@ struct PlanRequest {
   std::string wire = "fp32";     ///< "fp32", "bf16"
   int64_t chunk_bytes = 2097152;
   Overlap overlap = Overlap::kPriority;
-  int64_t staleness = 0;  ///< steps that sums may be late
+  int64_t staleness = 0;  ///< by how many steps sums may be late
   // Policy "time" needs these; with them every plan has a prediction.
   double link_mbps = 0;          ///< one direction of a node's link
-  std::vector<LayerTime> times;  ///< by layer, with what follows it and has nothing to sum
-  LayerTime time_before;         ///< of what comes before the first of `layers`
+  std::vector<LayerTime> times;  ///< by layer; includes following layers without anything to sum
+  LayerTime time_before;         ///< of the layers before the first of `layers`
   double rebuild_gflops = 0;     ///< speed of the rebuild from factors
 };
 
 /// A run of elements of one tensor within a chunk.
 struct Piece {
-  uint32_t layer = 0, tensor = 0;  ///< into Plan::layers and its tensors
+  uint32_t layer = 0, tensor = 0;  ///< indices into Plan::layers, and into the tensors of that
   int64_t first = 0, count = 0;    ///< elements, canonical order
   bool operator==(const Piece&) const = default;
 };
 
-/// What lies on one server as one: its pieces stand one after another, fp32.
+/// A unit that lies on one server: its pieces one after another, in fp32.
 struct Chunk {
   uint32_t server = 0;
-  uint32_t key = 0;  ///< the first of its layers in the forward pass: its priority
+  uint32_t key = 0;  ///< index of its first layer in the forward pass: its priority
   std::vector<Piece> pieces;
   int64_t elements() const;
   bool operator==(const Chunk&) const = default;
@@ -90,12 +91,12 @@ struct Chunk {
 struct LayerPlan {
   LayerTraffic traffic;
   Scheme scheme = Scheme::kPs;
-  double ps_bytes = 0;    ///< Algorithm 1, per node, sent plus received, fp32
-  double sfb_bytes = -1;  ///< the same; -1 for a layer that is not linear
-  double bytes = 0;       ///< what it will really move, averaged over the nodes
+  double ps_bytes = 0;    ///< by Algorithm 1: per node, sent plus received, in fp32
+  double sfb_bytes = -1;  ///< likewise by factors; -1 for a layer that is not linear
+  double bytes = 0;       ///< the bytes that it will move, averaged over the nodes
 };
 
-/// Of sums that are late: each step more holds one more of every sum.
+/// The greatest staleness: each further step holds one more of every sum.
 inline constexpr int64_t kMostStaleness = 1024;
 
 struct Plan {
@@ -103,27 +104,28 @@ struct Plan {
   bool servers_apart = false;
   std::string policy = "bytes", wire = "fp32";
   Overlap overlap = Overlap::kPriority;
-  /// Step t is computed with the sums of steps up to t - 1 - staleness, so as many steps and one
+  /// Step t is computed with the sums of the steps up to t - 1 - staleness, so staleness + 1 steps
   /// are in flight.
   int64_t staleness = 0;
   std::vector<LayerPlan> layers;
   std::vector<Chunk> chunks;  ///< in order of key, then of first piece
   double bytes_per_node = 0;
   double hottest_shard_over_mean = 1;
-  double link_mbps = 0;          ///< one direction of a node's link; 0: not known
-  double predicted_step_ms = 0;  ///< 0: none, times or link are not known
+  double link_mbps = 0;          ///< one direction of a node's link; 0 if it is not known
+  double predicted_step_ms = 0;  ///< 0 if times or link are not known
 };
 
-/// Decides. Throws ConfigError for what cannot be (a forced "sfb" for a layer without factors).
+/// Makes the plan for a request. Throws ConfigError for one that cannot be met (a forced "sfb" for
+/// a layer without factors).
 Plan make_plan(const PlanRequest& request);
 
-/// The plan for `request` with the schemes of an earlier plan for the same layers, maybe for
-/// another number of workers; and with its chunks, where the servers are as many. Throws
-/// ConfigError where a layer of it goes by factors and cannot here.
+/// Makes the plan for `request` with the schemes of an earlier plan for the same layers, perhaps
+/// for another number of workers, and with its chunks if the number of servers is the same. Throws
+/// ConfigError if a layer goes by factors in the earlier plan and cannot here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
-/// plan.json and back. Reading checks everything, also that the plan is for these layers; values
-/// that follow from others are computed anew. Throws ConfigError.
+/// Convert a plan to plan.json and back. Reading checks everything, also that the plan is for these
+/// layers; values that follow from others are computed anew. Throws ConfigError.
 Json to_json(const Plan& plan);
 Plan read_plan(const Json& json, const JsonPlace& place, const std::vector<LayerTraffic>& layers);
 

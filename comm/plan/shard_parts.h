@@ -6,22 +6,23 @@
 
 #include "comm/wire/wire.h"
 
-/// The fixed tree of additions over the logical shards: a range is the sum of its first part, of
-/// the largest power of two below its length, and of the rest. Whoever holds which shards, all sums
-/// follow it, so their bits are the same.
+/// The fixed tree of additions over the logical shards: the sum of a range is that of its left
+/// child, whose length is the largest power of two below the range's, plus that of the rest. All
+/// sums follow the tree, whichever worker holds which shards, so their bits are the same.
 namespace poseidon::comm {
 
-/// Length of the left child of a range of `count` > 1 shards.
+/// The length of the left child of a range of `count` > 1 shards.
 inline uint32_t left_count(uint32_t count) { return std::bit_floor(count - 1); }
 
-/// The logical shards of worker `rank`: as equal as can be, larger ones first.
+/// The logical shards of worker `rank`. The workers' ranges are as equal as possible, the larger
+/// ones first.
 Part shards_of_worker(uint32_t shards, uint32_t workers, uint32_t rank);
 
 /// The largest nodes of the tree over `shards` that lie within `range`, in order: what a worker
 /// that holds `range` can sum by itself.
 std::vector<Part> parts_within(uint32_t shards, Part range);
 
-/// The tree above the parts of all workers: what a server adds.
+/// The tree above the parts of all workers, by which a server adds.
 class PartTree {
  public:
   PartTree(uint32_t shards, uint32_t workers);
@@ -31,7 +32,7 @@ class PartTree {
     int32_t parent = -1, sibling = -1;
     bool operator==(const Node&) const = default;
   };
-  /// Leaves are the workers' parts in order of shards; the root is last.
+  /// The leaves are the workers' parts in order of shards; the root is last.
   const std::vector<Node>& nodes() const { return nodes_; }
   size_t leaves() const { return leaves_; }
   /// The leaf of a part, or -1.

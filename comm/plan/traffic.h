@@ -7,7 +7,7 @@
 
 #include "comm/plan/plan.h"
 
-/// The payload that a plan moves, exactly: what is sent to another node, without headers.
+/// The exact payload that a plan moves: what is sent to another node, without headers.
 namespace poseidon::comm {
 
 /// Who runs where. Worker w is on node w; server s shares the node of worker s mod workers, or has
@@ -19,7 +19,7 @@ struct Layout {
   std::string wire = "fp32";
 
   int64_t nodes() const { return servers_apart ? workers + servers : workers; }
-  int64_t factor_bytes() const;  ///< of one number
+  int64_t factor_bytes() const;  ///< the bytes of one value of a factor
   int64_t node_of_server(int64_t server) const {
     return servers_apart ? workers + server : server % workers;
   }
@@ -36,13 +36,14 @@ struct NodeBytes {
 /// Bytes of one layer in one step, by node.
 using LayerTrafficBytes = std::vector<NodeBytes>;
 
-/// By layer, by node. Of a chunk that layers share, each has its own pieces.
+/// The bytes of each layer on each node. Where layers share a chunk, each counts its own pieces.
 std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan);
 
-/// Bytes of a layer over all nodes, sent plus received.
+/// The bytes of a layer over all nodes, sent plus received.
 int64_t total_bytes(const LayerTrafficBytes& nodes);
 
-/// What elements and factors cost before chunks are dealt: as if each server had the same share.
+/// The bytes of elements and factors before chunks have servers, as if each server had the same
+/// share.
 class EvenTraffic {
  public:
   explicit EvenTraffic(const Layout& layout);
@@ -53,7 +54,7 @@ class EvenTraffic {
 
  private:
   Layout layout_;
-  double crossings_per_element_ = 0;  ///< contributions and sums that leave their node
+  double crossings_per_element_ = 0;  ///< how many of its contributions and sums leave a node
 };
 
 }  // namespace poseidon::comm
