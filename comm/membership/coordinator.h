@@ -18,72 +18,72 @@ namespace poseidon::comm {
 /// How a job came to its end.
 struct Outcome {
   bool finished = false;
-  Loss loss;                          ///< unless finished
-  std::optional<int64_t> saved_step;  ///< after a loss: of the checkpoint that came in
+  Loss loss;                          ///< why it ended, unless finished
+  std::optional<int64_t> saved_step;  ///< after a loss, the step of the checkpoint that came in
 };
 
-/// What the coordinator's process does with what it hears: the trainer, or a simulation. Called by
+/// The coordinator's process as the protocol sees it: the trainer, or a simulation. Called by
 /// Coordinator, in its thread.
 class CoordinatorHost {
  public:
   virtual ~CoordinatorHost() = default;
 
-  /// What a member needs to open the job.
+  /// Returns what a member needs to open the job.
   virtual Json job() = 0;
-  /// A node that was not let in, and why.
+  /// A node was not let in.
   virtual void refused(const std::string& address, const std::string& why) = 0;
   virtual void joined(NodeId node, const std::string& address) = 0;
-  /// Whether the link between the workers is to be measured before the plan is made; and what came
-  /// of it: 10^6 bits a second of the slowest, rounded. `one_host`: it is no network.
+  /// Whether the link between the workers is to be measured before the plan is made.
   virtual bool wants_link() { return false; }
+  /// The slowest link's rate, rounded, in 10^6 bits a second. `one_host`: it is not a network.
   virtual void measured_link(double /*mbps*/, bool /*one_host*/) {}
-  /// All are prepared. Asks a worker that keeps a later step of this run than the coordinator has
-  /// for it, if there is one, and returns its rank; Coordinator::fetched() says when it is there.
+  /// All members are prepared. If a worker keeps a later step of this run than the coordinator has,
+  /// asks it for that step and returns its rank; Coordinator::fetched() is called when it has come.
   virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }
-  /// All are prepared, with these facts on all workers: the plan to be published.
+  /// Returns the plan to be published. All members are prepared, with these facts on all workers.
   virtual Json plan(const std::vector<Fact>& facts) = 0;
-  /// Steps done before the first of this run. Not asked for before plan().
+  /// Returns the steps done before the first of this run. Not called before plan().
   virtual int64_t first_step() { return 0; }
-  /// All have the same first values and begin.
+  /// All workers have the same first values and begin.
   virtual void started() = 0;
   virtual void noted(NodeId node, const Note& note) = 0;
-  /// The digests of all workers after `step` steps are there, and equal.
+  /// The digests of all workers after `step` steps have come and are equal.
   virtual void agreed(int64_t step, const std::vector<int64_t>& digest) = 0;
-  /// Names the tensor at a place in the digests, for messages.
+  /// Returns the name of the tensor at an index of the digests, for messages.
   virtual std::string tensor_name(size_t index) = 0;
-  /// Frames of a checkpoint from a worker.
+  /// For the frames of a checkpoint from a worker.
   virtual Placement place(uint16_t worker, const FrameHeader& header) = 0;
   virtual void received(uint16_t worker, const FrameHeader& header) = 0;
-  /// The job has failed; members are being told.
+  /// The job has failed; the members are being informed.
   virtual void failed(const Loss& loss) = 0;
   /// Whether a checkpoint of `step` is wanted from a survivor.
   virtual bool wants_checkpoint(int64_t step) = 0;
-  /// All its tensors are in.
+  /// All tensors of that checkpoint have come.
   virtual void saved(uint16_t worker, int64_t step) = 0;
-  /// They will not come.
+  /// The tensors of that checkpoint will not come.
   virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
-  /// A node makes no progress, once in a while before it counts as stalled; or the end of the job
-  /// does not wait for it any longer.
+  /// A node makes no progress. Called now and then before it counts as stalled, and when the end of
+  /// the job no longer waits for it.
   virtual void slow(NodeId node, const std::string& what) = 0;
-  /// The end of the job goes on without this node, which was lost meanwhile or hangs.
+  /// The end of the job goes on without this node, which was lost in the meantime or hangs.
   virtual void given_up(NodeId /*node*/) {}
   virtual void ended(const Outcome& outcome) = 0;
 };
 
-/// The head of a job: gathers members, gives ranks, publishes the plan, starts, compares digests,
-/// hears of losses and decides on one, has the last complete step saved, and lets everybody go. A
-/// state machine: all calls in one thread.
+/// The head of a job: it gathers members, gives ranks, publishes the plan, starts the job, compares
+/// digests, decides who is lost, has the last complete step saved, and dismisses everybody. It is a
+/// state machine; all calls are made in one thread.
 class Coordinator final : public Machine {
  public:
   enum class State : uint8_t {
-    kGathering,  ///< who takes part
-    kPreparing,  ///< all are there, and open job and data
-    kFetching,   ///< a later step than the coordinator has, from a worker that keeps it
-    kMeasuring,  ///< the link between the workers
+    kGathering,  ///< members join
+    kPreparing,  ///< all have joined, and open job and data
+    kFetching,   ///< a worker that keeps a later step than the coordinator sends it
+    kMeasuring,  ///< the workers measure the link between them
     kConnecting,
     kRunning,
-    kConcluding,  ///< all workers are done
-    kSuspecting,  ///< one is lost; who awaited what from it is about to be heard
+    kConcluding,  ///< all workers are done; the servers report
+    kSuspecting,  ///< a member is lost; others may report what they awaited from it
     kFailing,
     kSaving,
     kEnded,
@@ -92,33 +92,33 @@ class Coordinator final : public Machine {
   struct Options {
     uint16_t workers = 1, servers = 0;
     uint32_t view = 1;
-    std::vector<Fact> facts;  ///< a member's must equal these
+    std::vector<Fact> facts;  ///< a member's facts must equal these
     Time timeout = std::chrono::seconds(10);
     Time stall_timeout = std::chrono::seconds(600);
-    Time gather_timeout{0};  ///< 0: waits for members for ever
-    /// Whether another may take the place of a member that is lost before the job begins.
+    Time gather_timeout{0};  ///< 0: waits for members without a limit
+    /// Whether another node may replace a member that is lost before the job begins.
     bool replaces_members = true;
   };
 
-  /// Both must outlive it.
+  /// `transport` and `host` must outlive it.
   Coordinator(const Options& options, Transport& transport, CoordinatorHost& host);
 
   void begin();
-  /// Ends the job after a step that all can reach: as a signal does. Before the first step it
-  /// fails.
+  /// Ends the job after a step that all workers can reach, as on a signal. Before the first step
+  /// the job fails instead.
   void halt();
-  /// What fetch_kept_step() asked for is in the host's hands.
+  /// The host has the step that fetch_kept_step() asked for.
   void fetched();
-  /// Says something to all workers.
+  /// Sends a note to all workers, or to one.
   void note(const Note& note);
   void note(uint16_t worker, const Note& note);
-  /// Says something to all members, servers too.
+  /// Sends a note to all members, servers included.
   void note_members(const Note& note);
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
-  /// The coordinator's own error: the job fails.
+  /// Reports an error of the coordinator's own, by which the job fails.
   void report_error(const std::string& why);
-  /// The end of a node is seen by other means, and it is no member yet: the job fails. A node that
-  /// is a member, or was one, is told of by its connection.
+  /// Reports the end of a node, seen by other means than its connection. If the node has not been a
+  /// member yet, the job fails; the end of a member shows in its connection.
   void report_absent(NodeId node, const std::string& why);
 
   State state() const { return state_; }
@@ -140,18 +140,18 @@ class Coordinator final : public Machine {
     std::string address;
     bool prepared = false, met = false, ready = false, finished = false;
     std::vector<Fact> facts;
-    double link_mbps = 0;  ///< that it has measured
+    double link_mbps = 0;  ///< the rate that it has measured
     std::vector<int64_t> digest;
-    int64_t step = 0;                ///< steps done, as far as it has told
-    Progress doing;                  ///< what it last told that it computes
-    Time sign_at{0};                 ///< when its computing last gave a sign
-    std::optional<int64_t> stopped;  ///< after a loss: of a worker, its last complete step
-    bool cannot_save = false;        ///< that step
+    int64_t step = 0;                ///< steps done, as last reported
+    Progress doing;                  ///< what it computes, as last reported
+    Time sign_at{0};                 ///< when it last reported progress
+    std::optional<int64_t> stopped;  ///< after a loss, a worker's last complete step
+    bool cannot_save = false;        ///< whether it cannot send that step
   };
 
-  /// An open connection of somebody who is no member (yet).
+  /// An open connection to a node that is no member, or not yet.
   struct Stranger {
-    Role role = Role::kWorker;  ///< proved
+    Role role = Role::kWorker;  ///< as the handshake has proved it
     std::string address;
     Time since{0};
   };
@@ -188,7 +188,7 @@ class Coordinator final : public Machine {
   bool replicas_are_equal(int64_t step, const Digests& digests);
   void settle_halt(MemberState& member, int64_t step);
   void finish_when_all_have();
-  /// `patience`: how much later others may notice.
+  /// `patience` is the grace period in which others may still report what they awaited.
   void member_lost(MemberState& member, const std::string& why, Time patience);
   void suspect(const Loss& loss, Time patience);
   void hear(const Loss& accusation);
@@ -221,18 +221,18 @@ class Coordinator final : public Machine {
   CoordinatorHost& host_;
   Liveness liveness_;
   State state_ = State::kGathering;
-  Time entered_at_{0};  ///< that state
+  Time entered_at_{0};  ///< when state_ was entered
   std::map<ConnectionId, Stranger> strangers_;
   std::map<NodeId, MemberState> members_;
-  std::map<int64_t, Digests> digests_;  ///< by step, after the last one that all have agreed on
+  std::map<int64_t, Digests> digests_;  ///< by step, those after the last agreed one
   int64_t agreed_step_ = -1;
   std::map<uint16_t, int64_t> halt_offers_;
   bool halting_ = false;
   Loss loss_;
-  Time suspicion_{0};               ///< how long others are listened to
-  std::optional<uint16_t> keeper_;  ///< the worker that is asked for the step that it keeps
-  std::optional<uint16_t> saving_;  ///< the worker whose state counts
-  std::vector<Time> step_times_;    ///< of the latest steps, for what is slow
+  Time suspicion_{0};               ///< the grace period for reports of others
+  std::optional<uint16_t> keeper_;  ///< the worker that was asked for the step it keeps
+  std::optional<uint16_t> saving_;  ///< the worker that was asked for its checkpoint
+  std::vector<Time> step_times_;    ///< of the latest steps, to judge what is slow
   Time last_step_at_{0};
   int64_t last_step_ = 0;
   Time warned_at_{0};

@@ -9,16 +9,16 @@
 
 namespace poseidon::comm {
 
-/// What all workers have after the same number of steps: by rank, a checksum of each tensor.
+/// The digests of all workers after the same number of steps: by rank, a checksum of each tensor.
 using Digests = std::map<uint16_t, std::vector<int64_t>>;
 
 /// Replicas that differ.
 struct Drift {
-  std::optional<uint16_t> who;  ///< whom more than half of all contradict, the first of them
+  std::optional<uint16_t> who;  ///< the first worker that more than half of all contradict
   std::string why;              ///< "\"conv1\" differs from that of 2 other workers after 8 steps"
 };
 
-/// None when all are equal. `tensor_name` names a tensor by its place.
+/// Finds replicas that differ; none when all are equal. `tensor_name` names the tensor at an index.
 std::optional<Drift> find_drift(const Digests& digests, int64_t step,
                                 const std::function<std::string(size_t)>& tensor_name);
 

@@ -10,41 +10,43 @@
 
 #include "comm/wire/outlet.h"
 
-/// What the network takes, measured between the workers before the plan is made: each sends to one
-/// other and hears from one, all at once, so that every node's link is loaded both ways.
+/// Measures the network between the workers before the plan is made: each sends to one other worker
+/// and receives from one, all at once, so that every node's link is loaded both ways.
 namespace poseidon::comm {
 
-/// To whom each worker sends, by rank: every one hears from one, of another host wherever that can
-/// be. `hosts` are two or more.
+/// By rank, the worker that each worker sends to. Each receives from exactly one, on another host
+/// wherever that is possible. `hosts` are two or more.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 
-/// "gpu3" of "gpu3:7000".
+/// The host of an address: "gpu3" of "gpu3:7000".
 std::string host_of(const std::string& address);
 
-/// Two significant digits: what is measured differs from time to time, what is planned should not.
+/// Rounds to two significant digits, since measurements vary from time to time and plans should
+/// not.
 double rounded_mbps(double mbps);
 
-/// One worker's part of it. The sender keeps some frames under way, the receiver answers each until
-/// it has seen enough. Knows nothing of sockets; used by the I/O thread.
+/// One worker's part in the measurement. The sender keeps some frames under way; the receiver
+/// answers each until it has received enough. It knows nothing of sockets and is used by the I/O
+/// thread.
 class LinkProbe {
  public:
   struct Options {
     uint32_t view = 0;
     NodeId to, from;
     uint64_t warm_up_bytes = uint64_t{8} << 20;
-    uint64_t bytes = uint64_t{32} << 20;        ///< that are measured
-    uint64_t window_bytes = uint64_t{4} << 20;  ///< under way
+    uint64_t bytes = uint64_t{32} << 20;        ///< bytes that are measured
+    uint64_t window_bytes = uint64_t{4} << 20;  ///< the most that is under way
     Time most_warm_up = std::chrono::seconds(1), most = std::chrono::seconds(2);
   };
-  /// Told once: payload that came in, 10^6 bits a second.
+  /// Called once with the rate of the payload received, in 10^6 bits a second.
   using Done = std::function<void(double mbps)>;
 
   /// `outlet` must outlive it.
   LinkProbe(const Options& options, Outlet& outlet, Done done);
 
-  /// Both connections stand.
+  /// Begins to send, when both connections are open.
   void begin();
-  /// Frames of kind kProbe.
+  /// For frames of kind kProbe only.
   Placement place(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header, Time now);
 
@@ -61,7 +63,7 @@ class LinkProbe {
   uint64_t left_to_send_;
   std::vector<std::byte> incoming_;
   std::array<std::byte, 8> echo_{};
-  uint64_t counted_ = 0;               ///< since `since_`
+  uint64_t counted_ = 0;               ///< bytes since `since_`
   std::optional<Time> first_, since_;  ///< when the first frame came; the end of the warm-up
   bool told_ = false;
 };
