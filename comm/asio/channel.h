@@ -10,21 +10,21 @@ struct AsioOptions;
 class Channel;
 class Pacer;
 
-/// What channels share, and whom they tell what becomes of them.
+/// What the channels of a transport share, and what they report to.
 class ChannelOwner {
  public:
   virtual ~ChannelOwner() = default;
   virtual const AsioOptions& options() const = 0;
   virtual Machine& machine() = 0;
   virtual Pacer& pacer() = 0;
-  /// The peer has broken, or was refused. The machine has not been told.
+  /// The connection has broken, or the peer was refused. The machine has not been told yet.
   virtual void lost(Channel& channel, const std::string& why) = 0;
-  /// The last call: nothing more comes or goes.
+  /// The last call of a channel, which sends and receives no more.
   virtual void ended(Channel& channel) = 0;
 };
 
 /// A way to one peer: over a socket (connection.h), or to another transport of this process
-/// (local_channel.h). In the I/O thread.
+/// (local_channel.h). Used in the I/O thread only.
 class Channel {
  public:
   Channel(ChannelOwner& owner, ConnectionId id, bool known)
@@ -34,10 +34,10 @@ class Channel {
   ConnectionId id() const { return id_; }
   /// Whether the machine knows of it, by connect() or opened().
   bool known() const { return known_; }
-  /// "127.0.0.1:40123", or where it was to go.
+  /// The peer's address, "127.0.0.1:40123", or the address that is dialled.
   const std::string& peer_address() const { return peer_address_; }
 
-  /// As Transport::send(), Transport::drop_bulk() and Transport::close().
+  /// These do what Transport::send(), Transport::drop_bulk() and Transport::close() do.
   virtual void send(const FrameHeader& header, Payload payload, Priority priority) = 0;
   virtual void drop_bulk() {}
   virtual void close() = 0;

@@ -15,15 +15,16 @@
 
 namespace poseidon::comm {
 
-/// One connection over a socket, from its first byte to its last. Lives as long as the driver
-/// knows it or an operation is under way; machine and owner are called from its own operations
-/// only, never from within one of the public calls.
+/// One connection over a socket, from its first byte to its last. It lives as long as the driver
+/// knows it or an operation is under way. It calls machine and owner from its own operations only,
+/// never from within one of the public calls.
 class Connection final : public Channel,
                          public std::enable_shared_from_this<Connection>,
                          public PacedSender,
                          private FrameSink {
  public:
-  /// With an Initiator: to be made by dial(). With an Acceptor: it was accepted, accept() follows.
+  /// A connection with an Initiator is made by dial(). One with an Acceptor was accepted, and
+  /// accept() follows.
   Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
              std::variant<Initiator, Acceptor> handshake);
 
@@ -35,7 +36,7 @@ class Connection final : public Channel,
 
  private:
   enum class Phase {
-    kConnecting,   // until the stream stands
+    kConnecting,   // until the stream is open
     kHandshaking,  // only frames of the handshake
     kOpen,
     kClosing,  // sends what is urgent, reads and forgets
@@ -51,7 +52,7 @@ class Connection final : public Channel,
   void read();
   void was_read(const std::error_code& error, size_t count);
   void input_ended(const std::error_code& error);
-  /// Whether what comes in still means something.
+  /// Whether incoming frames still count.
   bool listens() const { return phase_ == Phase::kHandshaking || phase_ == Phase::kOpen; }
   void forget_input();
   void report_life();
@@ -82,7 +83,7 @@ class Connection final : public Channel,
   std::unique_ptr<Stream> stream_;
   std::variant<Initiator, Acceptor> handshake_;
   Phase phase_ = Phase::kConnecting;
-  bool hello_taken_ = false;  ///< by an acceptor
+  bool hello_taken_ = false;  ///< whether an acceptor has taken a hello
   asio::ip::tcp::resolver resolver_;
   asio::steady_timer deadline_;
 
@@ -90,14 +91,15 @@ class Connection final : public Channel,
   std::array<std::byte, 4096> nowhere_;  ///< takes what comes in while closing
   std::chrono::steady_clock::time_point heard_at_{};
 
-  /// Of frames that are sent, in the handshake and behind it; a reader has those that it expects.
+  /// The seals of frames that are sent, in the handshake and after it; reader_ has those of frames
+  /// that come in.
   ChecksumSeal handshake_seal_;
   std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
   SendQueue queue_;
   SendBatch batch_;
   bool pump_posted_ = false;
   bool writing_ = false;
-  bool may_send_bulk_ = false;  ///< granted by the pacer, not used yet
+  bool may_send_bulk_ = false;  ///< granted by the pacer and not used yet
 };
 
 }  // namespace poseidon::comm

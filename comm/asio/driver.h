@@ -12,18 +12,18 @@
 
 namespace poseidon::comm {
 
-/// What strangers can cost, and how long anything is waited for.
+/// Limits of what strangers can cost, and of how long anything is waited for.
 struct TransportLimits {
-  std::chrono::milliseconds connect{5000};    ///< until a connection stands
+  std::chrono::milliseconds connect{5000};    ///< until a connection is open
   std::chrono::milliseconds handshake{5000};  ///< until its other end has proved itself
-  std::chrono::milliseconds linger{1000};     ///< close(): until what is urgent has been sent
-  size_t unproved = 256;                      ///< accepted connections before their proof
-  int unsent_bytes = kSliceBytes;             ///< what the kernel holds before it is sent
+  std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames have been sent
+  size_t unproved = 256;           ///< accepted connections that have not proved who they are
+  int unsent_bytes = kSliceBytes;  ///< unsent bytes that the kernel holds
 };
 
 /// PEM files by which a node proves itself and knows its peers, all or none.
 struct TlsFiles {
-  std::string certificate = {};  ///< this node's, and those between it and the authority's
+  std::string certificate = {};  ///< this node's, with those between it and the authority's
   std::string key = {};          ///< of the certificate, without a password
   std::string authority = {};    ///< who must have signed the peers' certificates
   bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
@@ -35,18 +35,19 @@ std::shared_ptr<Neighbours> make_neighbours();
 
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
-  /// Where others reach it, "HOST:PORT"; port 0: that at which it listens; "": where it listens.
+  /// Where others reach it, "HOST:PORT"; port 0 stands for the one where it listens, "" for the
+  /// whole address where it listens.
   std::string advertise = {};
-  std::shared_ptr<Neighbours> neighbours = nullptr;  ///< of this transport, if it has any
-  PeerIdentity self = {};  ///< as whom connections are accepted, until present_as()
+  std::shared_ptr<Neighbours> neighbours = nullptr;  ///< this transport's, if it has any
+  PeerIdentity self = {};  ///< identity by which connections are accepted, until present_as()
   Secret secret = {};
   TlsFiles tls = {};                ///< with them all connections go by TLS 1.3
-  bool insecure = false;            ///< allows to listen beyond loopback without either
+  bool insecure = false;            ///< allows listening beyond loopback without secret and TLS
   double bandwidth_limit_mbps = 0;  ///< of bulk frames by sockets, 10^6 bits/s; 0: none
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
-  /// What a machine threw. Called once, in the I/O thread, which then ends; without it the program
-  /// terminates.
+  /// Called once with what a machine threw, in the I/O thread, which then ends. Without it the
+  /// program terminates.
   std::function<void(std::exception_ptr)> on_failure = {};
 };
 
@@ -58,24 +59,24 @@ class AsioTransport final : public Transport {
   /// Listens, but accepts nobody before start(). Throws ConfigError for addresses, TLS files
   /// and listening beyond loopback without secret and TLS; RunError when the port is taken.
   explicit AsioTransport(AsioOptions options);
-  /// stop().
+  /// Calls stop().
   ~AsioTransport() override;
 
-  /// Where it listens, "127.0.0.1:40123", its port chosen; "" when it does not.
+  /// The address where it listens, "127.0.0.1:40123", with the chosen port; "" when it does not.
   const std::string& address() const;
-  /// Where others reach it; "" when it does not listen.
+  /// The address where others reach it; "" when it does not listen.
   const std::string& advertised() const;
 
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);
-  /// Closes all connections as close() does, and ends the thread, at most limits.linger later;
-  /// a name that is being looked up may take longer. The machine is told nothing any more, what
-  /// was posted before still runs. Again: does nothing.
+  /// Closes all connections as close() does, and ends the thread, at most limits.linger later; a
+  /// name that is being looked up may take longer. The machine is not called any more; functions
+  /// posted before still run. A second call does nothing.
   void stop();
-  /// Runs `function` in the I/O thread; after stop(): not at all.
+  /// Runs `function` in the I/O thread, but not after stop().
   void post(std::function<void()> function);
 
-  /// AsioOptions::bandwidth_limit_mbps from now on; before bulk frames are sent.
+  /// Sets AsioOptions::bandwidth_limit_mbps; called before bulk frames are sent.
   void limit_bandwidth(double mbps);
 
   Time now() const override;

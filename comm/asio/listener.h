@@ -8,14 +8,14 @@
 
 namespace poseidon::comm {
 
-/// Accepts connections at one address. In the I/O thread, but for the constructor.
+/// Accepts connections at one address. Used in the I/O thread, except for the constructor.
 class Listener {
  public:
   using Accepted = std::function<void(asio::ip::tcp::socket)>;
 
   /// Binds and listens. Throws as AsioTransport's constructor does.
   Listener(asio::io_context& io, const AsioOptions& options);
-  /// "127.0.0.1:40123".
+  /// The address where it listens: "127.0.0.1:40123".
   std::string address() const;
   void start(Accepted accepted);
   void stop();

@@ -12,25 +12,25 @@ class SentMemory;
 
 /// One end of a connection between two transports of this process. Frames go from thread to thread
 /// in the order they were sent; a bulk body is copied once, from the sender's memory to the
-/// receiver's place. No socket, no checksum, no limit of bandwidth. Its calls are for the I/O
-/// thread of its owner, and so are those that it makes.
+/// receiver's destination. There is no socket, no checksum and no limit of bandwidth. Its calls are
+/// for the I/O thread of its owner, and so are those that it makes.
 class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
  public:
-  /// An end as the other one knows it, in any thread.
+  /// One end as the other one knows it. For any thread.
   struct Far {
-    std::shared_ptr<asio::io_context> io;  ///< of the I/O thread
+    std::shared_ptr<asio::io_context> io;  ///< of that end's I/O thread
     std::weak_ptr<LocalChannel> end;
   };
 
   /// `io` is that of the owner's thread, `peer_address` where the other end is reached.
   LocalChannel(ChannelOwner& owner, ConnectionId id, std::shared_ptr<asio::io_context> io,
                const std::string& peer_address);
-  /// The other end is told of it, if it is the first to go.
+  /// Tells the other end, if this one is the first to go.
   ~LocalChannel() override;
 
-  /// This end, for the other.
+  /// This end as the other is to know it.
   Far far();
-  /// Stands: the other end is told so, then the machine.
+  /// Opens the connection: tells the other end, then the machine.
   void answer(const Far& caller, const PeerIdentity& caller_identity, const PeerIdentity& self);
   /// Tells a caller that it is not let in.
   static void refuse(const Far& caller, const std::string& why);

@@ -15,7 +15,7 @@ namespace poseidon::comm {
 /// their nodes advertise. For any thread.
 class Neighbours {
  public:
-  /// Who calls, in the thread of the one who is called, and whom it means.
+  /// A request to connect, which is answered in the thread of the transport that is called.
   struct Call {
     LocalChannel::Far caller;
     PeerIdentity identity;
@@ -23,9 +23,9 @@ class Neighbours {
   };
   using Answer = std::function<void(const Call&)>;
 
-  /// A transport's name among the neighbours, as long as it lives. Calls are answered in the thread
-  /// of `io`, all that were made before its end, if that thread does not fail. The first of an
-  /// address stays.
+  /// Registers a transport under its address as long as the entry lives. Every call made before the
+  /// entry's end is answered in the thread of `io`, unless that thread fails. Of entries with the
+  /// same address the first one counts.
   class Entry {
    public:
     Entry(std::shared_ptr<Neighbours> among, std::string address,
@@ -39,7 +39,7 @@ class Neighbours {
     const std::string address_;
   };
 
-  /// False: nobody of this process has that address.
+  /// Makes a call. Returns false when no transport of this process has that address.
   bool call(const std::string& address, const Call& call);
 
  private:

@@ -10,7 +10,7 @@
 
 namespace poseidon::comm {
 
-/// A connection, as far as its bulk frames must wait for their turn.
+/// A connection whose bulk frames wait for their turn.
 class PacedSender {
  public:
   struct Wish {
@@ -18,24 +18,25 @@ class PacedSender {
     size_t bytes;
   };
   virtual ~PacedSender() = default;
-  /// The frame it would send next; nothing when it has lost the wish.
+  /// The frame that it would send next; nothing when it no longer has one.
   virtual std::optional<Wish> wish() const = 0;
   /// It may send that frame.
   virtual void granted() = 0;
 };
 
 /// Divides a rate of sending among connections: of those that wait, the one with the most urgent
-/// frame goes first. A bucket of tokens that may be overdrawn by one frame. In the I/O thread.
+/// frame goes first. It is a token bucket that may be overdrawn by one frame. Used in the I/O
+/// thread only.
 class Pacer {
  public:
-  /// In megabits (10^6) per second; 0: without limit.
+  /// The rate is in megabits (10^6) per second; 0 stands for no limit.
   Pacer(asio::io_context& io, double megabits_per_second);
 
   /// Whether the sender may send one frame now; if not, granted() follows when it may.
   bool request(const std::shared_ptr<PacedSender>& sender);
-  /// Another rate from now on.
+  /// Sets another rate from now on.
   void set_rate(double megabits_per_second);
-  /// Nobody is granted anything any more.
+  /// Makes no more grants.
   void stop();
 
  private:

@@ -8,14 +8,15 @@
 namespace poseidon::comm {
 
 /// What the TLS connections of a process share: its certificate and key, and the authority that
-/// must have signed the certificates of its peers. TLS 1.3, both ends verified.
+/// must have signed the certificates of its peers. It is TLS 1.3, with both ends verified.
 class TlsContext {
  public:
-  /// Throws ConfigError: a file that is missing or is not PEM, a key of another certificate.
+  /// Throws ConfigError for a file that is missing or not PEM, and for a key of another
+  /// certificate.
   explicit TlsContext(const TlsFiles& files);
   ~TlsContext();
 
-  /// In the I/O thread. The context must outlive the stream.
+  /// Called in the I/O thread. The context must outlive the stream.
   std::unique_ptr<Stream> make_stream(asio::ip::tcp::socket socket);
 
  private:
