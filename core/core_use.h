@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <optional>
 
-/// What the cores that this process may run on are used for.
+/// Measures what uses the cores that this process may run on.
 namespace poseidon {
 
-/// In cores, over a while.
+/// The use of the cores over a while, counted in cores.
 struct CoreUse {
   double others = 0;  ///< kept busy by other processes and the system
   double idle = 0;
@@ -14,15 +14,16 @@ struct CoreUse {
 
 class CoreUseMeter {
  public:
-  /// `root`: of the file system.
+  /// `root` is that of the file system.
   explicit CoreUseMeter(std::filesystem::path root = "/");
 
-  /// Since the call before, or since this was made. Nothing where the system does not tell, or no
-  /// time that it counts has passed: it counts hundredths of a second.
+  /// The use since the last call, or since construction. Nothing if the system does not report it,
+  /// or if less time has passed than the hundredth of a second that it counts in.
   std::optional<CoreUse> since_last();
 
  private:
-  /// Seconds since the system's start, over all of the cores; `own` since the process's.
+  /// Seconds since the system's start, summed over the cores; `own` counts from the process's
+  /// start.
   struct Times {
     int cores = 0;
     double busy = 0, idle = 0, own = 0;

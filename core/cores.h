@@ -11,7 +11,7 @@ namespace poseidon {
 int available_cores();
 
 /// The smallest quota of processor time, in cores, among the control groups (versions 1 and 2) that
-/// contain this process; infinity where there is none. `root`: of the file system, "/".
+/// contain this process; infinity where there is none. `root` is that of the file system, "/".
 double cpu_quota(const std::filesystem::path& root);
 
 }  // namespace poseidon

@@ -5,11 +5,11 @@
 
 namespace poseidon {
 
-/// What was thrown, in words for a person: errors of ours as they are, anything else marked as an
+/// A message for what was thrown: the text of our own errors as it is, anything else marked as an
 /// internal error.
 std::string message_of(const std::exception_ptr& thrown);
 
-/// The code with which a program ends that threw it: 2 what was asked, 3 a lost peer, else 1.
+/// The exit code of a program that ends by it: 2 for what was asked, 3 for a lost peer, else 1.
 int exit_code_of(const std::exception_ptr& thrown);
 
 }  // namespace poseidon

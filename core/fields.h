@@ -83,11 +83,11 @@ class Fields {
   virtual void raw(std::string_view key, Json& value, std::string_view doc,
                    Presence presence = Presence::kOptional) = 0;
 
-  /// A text that is one of `names`; `index` is its place among them.
+  /// A text that is one of `names`; `index` is its index among them.
   virtual void choice(std::string_view key, int& index, const std::vector<std::string>& names,
                       std::string_view doc, Presence presence = Presence::kOptional) = 0;
 
-  /// The same for an enum whose enumerators are 0, 1, ... in the order of `names`.
+  /// A choice for an enum whose enumerators are 0, 1, ... in the order of `names`.
   template <class Enum>
   void option(std::string_view key, Enum& value, const std::vector<std::string>& names,
               std::string_view doc, Presence presence = Presence::kOptional) {

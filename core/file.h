@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-/// Files as Poseidon reads and writes them: at any place, mapped, appended to, or whole or not at
-/// all. What fails in the middle is a RunError "PATH: cannot be ...: reason".
+/// Files as Poseidon reads and writes them: at any offset, mapped, appended to, or whole or not at
+/// all. A failure in the middle is a RunError "PATH: cannot be ...: reason".
 namespace poseidon {
 
 /// An open file descriptor. Move-only.
@@ -37,11 +37,11 @@ uint64_t file_bytes(const Descriptor& file, const std::filesystem::path& path);
 void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
              const std::filesystem::path& path);
 
-/// A whole file into `out`, whose memory is reused. Throws ConfigError when it cannot be opened,
-/// RunError when it holds more than `most` bytes or cannot be read.
+/// Reads a whole file into `out`, whose memory is reused. Throws ConfigError when it cannot be
+/// opened, RunError when it holds more than `most` bytes or cannot be read.
 void read_file(const std::filesystem::path& path, uint64_t most, std::vector<std::byte>& out);
 
-/// A file as read-only memory. Move-only. The file must not be cut while it is mapped.
+/// A file as read-only memory. Move-only. The file must not be truncated while it is mapped.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -59,15 +59,15 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// A file read at any place, as part of a run: every error is a RunError.
+/// A file that is read at any offset, as part of a run: every error is a RunError.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
   uint64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Fills `bytes` from `offset`; fails where the file ends before.
+  /// Fills `bytes` from `offset`; fails if the file ends earlier.
   void read(uint64_t offset, std::span<std::byte> bytes) const;
-  /// CRC-32C of `length` bytes from `offset`.
+  /// The CRC-32C of `length` bytes from `offset`.
   uint32_t crc(uint64_t offset, uint64_t length) const;
 
  private:
@@ -76,8 +76,8 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// A file that appears whole or not at all: written beside its place as "<path>.tmp", synced and
-/// renamed by commit(). Without commit() nothing stays.
+/// A file that appears whole or not at all: written beside its destination as "<path>.tmp", synced
+/// and renamed by commit(). Without commit() nothing stays.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -87,17 +87,17 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view words);
-  /// Overwrites bytes already written; crc() does not know of it.
+  /// Overwrites bytes already written, which crc() does not reflect.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   /// What was written so far is on the disk when this returns.
   void sync();
   void commit();
 
   const std::filesystem::path& path() const { return path_; }
-  /// Where the bytes are until commit().
+  /// The file that holds the bytes until commit().
   const std::filesystem::path& temporary() const { return temporary_; }
   uint64_t bytes() const { return bytes_; }
-  /// CRC-32C of what write() was given so far.
+  /// The CRC-32C of what write() was given so far.
   uint32_t crc() const { return crc_; }
 
  private:
@@ -114,7 +114,7 @@ class AtomicFile {
 /// Writes a small file whole, by AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view words);
 
-/// A file that grows at its end. What append() could not write whole is taken back.
+/// A file that grows at its end. What append() could not write whole is removed again.
 class AppendFile {
  public:
   /// Makes the file when it is not there. Throws RunError.

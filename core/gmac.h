@@ -8,9 +8,9 @@
 
 namespace poseidon {
 
-/// AES-256-GMAC (NIST SP 800-38D): who knows the key can tell whether bytes were changed. One
-/// message after another, each under a number of its own: the nonce is that number, in 8 bytes
-/// little-endian behind 4 of zero, and must never be used twice with a key.
+/// AES-256-GMAC (NIST SP 800-38D), by which whoever knows the key can tell whether bytes were
+/// changed. Messages follow one another, each with a number of its own. The nonce is that number in
+/// 8 bytes, little-endian, behind 4 of zero, and must never be used twice with a key.
 class Gmac {
  public:
   using Key = std::array<std::byte, 32>;

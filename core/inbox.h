@@ -8,12 +8,12 @@
 
 namespace poseidon {
 
-/// What other threads want this one to do, in order.
+/// Tasks that other threads give one thread to run, in order.
 class Inbox {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// From any thread.
+  /// Called from any thread.
   void post(std::function<void()> task) {
     {
       MutexLock lock(mutex_);

@@ -4,8 +4,7 @@
 
 namespace poseidon {
 
-/// Where a component reports what a person should know. Implementations may be called from any
-/// thread.
+/// Takes what a component reports to a person. Implementations may be called from any thread.
 class Log {
  public:
   virtual ~Log() = default;

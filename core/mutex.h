@@ -8,7 +8,7 @@
 
 namespace poseidon {
 
-/// std::mutex, in the words of core/thread_annotations.h.
+/// A std::mutex with the annotations of core/thread_annotations.h.
 class CAPABILITY("mutex") Mutex {
  public:
   void lock() ACQUIRE() { mutex_.lock(); }

@@ -4,8 +4,8 @@
 
 namespace poseidon {
 
-/// What `open` gives. What is wrong with a file that the user named, if only that it is damaged, is
-/// the user's to mend: its RunErrors become ConfigErrors.
+/// Returns what `open` returns, and turns its RunErrors into ConfigErrors: what is wrong with a
+/// file that the user named, even if only damage, is the user's to mend.
 template <class Open>
 auto opened_for_user(const Open& open) {
   try {

@@ -27,7 +27,7 @@ inline PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
   return counter;
 }
 
-/// Uses of randomness; each has a space of counters of its own.
+/// The uses of randomness; each has counters of its own.
 enum class RandomPurpose : uint32_t {
   kInitialization,
   kShuffle,

@@ -7,14 +7,15 @@
 #include <tuple>
 #include <vector>
 
-/// What one thread did when, kept cheaply while it works and told when the work is over.
+/// Records what one thread did when, cheaply while it works, and gives it out when the work is
+/// over.
 namespace poseidon {
 
-/// The newest spans of time of one thread, in a ring of fixed size. Where a null pointer stands for
-/// it nothing is recorded, which costs a branch. All calls come from that thread.
+/// The newest spans of time of one thread, in a ring of fixed size. Where a null pointer takes its
+/// place nothing is recorded, which costs a branch. All calls come from that thread.
 class TraceRecorder {
  public:
-  /// A number for a track, a category and a name.
+  /// The number of a track, a category and a name.
   using Label = uint32_t;
   struct Words {
     std::string track;     ///< the row that it is drawn in: "compute", "to server 1"
@@ -26,7 +27,7 @@ class TraceRecorder {
   };
   struct Span {
     Label label = 0;
-    uint32_t part = kWhole;  ///< of what is named: a chunk
+    uint32_t part = kWhole;  ///< the part of what is named: a chunk
     int64_t step = 0;        ///< counted from 1
     int64_t begin_ns = 0, end_ns = 0;
     int64_t queued_ns = 0;  ///< how long it was ready before it began
@@ -45,10 +46,10 @@ class TraceRecorder {
   /// The step that the spans of a TraceScope belong to.
   void set_step(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
-  /// In place of the oldest one when the ring is full.
+  /// Adds a span, in place of the oldest one when the ring is full.
   void add(const Span& span);
 
-  /// Spans of steps from `first_step` on that nothing was lost of, by time of their end.
+  /// The spans of those steps from `first_step` on of which none was lost, by time of their end.
   std::vector<Span> spans(int64_t first_step) const;
 
  private:
@@ -56,7 +57,7 @@ class TraceRecorder {
   std::vector<Words> labels_;
   std::map<Words, Label> label_of_;
   std::vector<Span> ring_;
-  size_t next_ = 0;          ///< in the ring, once it is full
+  size_t next_ = 0;          ///< index of the oldest span in the ring, once it is full
   int64_t lost_up_to_ = -1;  ///< the newest step of which a span was overwritten
   int64_t step_ = 0;
 };

@@ -7,12 +7,12 @@
 
 namespace poseidon::cpu {
 
-/// How long the threads of OpenMP teams spin when they wait for each other. By its default GCC's
-/// library lets them spin for milliseconds, which is fastest on a machine that has nothing else to
-/// do, and the worst on one that has: a thread that spins keeps the core which the thread that it
-/// waits for could use. While other processes want the cores too, this has them spin for a
-/// microsecond or so and then sleep. Does nothing where the environment says how to wait. To be
-/// made before there are other threads; ends with its thread.
+/// Controls how long the threads of OpenMP teams spin when they wait for each other. By its default
+/// GCC's library lets them spin for milliseconds, which is fastest on a machine that has nothing
+/// else to do, and the worst on one that has: a thread that spins keeps the core which the thread
+/// that it waits for could use. While other processes want the cores too, this object has them spin
+/// for a microsecond or so and then sleep. It does nothing where the environment says how to wait.
+/// It must be made before there are other threads, and its destructor ends its own.
 class TeamWaits {
  public:
   TeamWaits();
