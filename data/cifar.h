@@ -18,12 +18,12 @@ struct CifarForm {
 inline constexpr CifarForm kCifar10{.label_bytes = 1, .classes = 10};
 inline constexpr CifarForm kCifar100{.label_bytes = 2, .classes = 100};
 
-/// Throws RunError, beginning with `name`, unless `bytes` are one or more whole records with labels
-/// in range.
+/// Parses the records of a file. Throws RunError, beginning with `name`, unless `bytes` are one or
+/// more whole records with labels in range.
 PixelFile parse_cifar(std::span<const std::byte> bytes, CifarForm form, const std::string& name);
 
-/// The binary versions, from `folder` or the folder of the original archive inside it. `split` is
-/// "train" or "test".
+/// Open the binary versions, from `folder` or from the original archive's folder inside it. `split`
+/// is "train" or "test".
 std::unique_ptr<Dataset> open_cifar10(const std::string& folder, const std::string& split);
 std::unique_ptr<Dataset> open_cifar100(const std::string& folder, const std::string& split);
 

@@ -11,7 +11,7 @@
 namespace poseidon::data {
 
 /// Where a sample's output comes from: output pixel (y, x) is pixel (top + y, left + x) of the
-/// source image after it was scaled by 1 / step; outside of `used` there is black.
+/// source image after it was scaled by 1 / step; everything outside of `used` is black.
 struct CropPlan {
   int64_t height = 0, width = 0;      ///< of the output
   double step_y = 1, step_x = 1;      ///< source pixels per output pixel

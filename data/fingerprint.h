@@ -10,8 +10,8 @@
 
 namespace poseidon::data {
 
-/// Gathers what makes a dataset that dataset. Every part is hashed with its length, so that no two
-/// lists of parts run into each other.
+/// Hashes what identifies a dataset. Every part is hashed with its length, so that no two lists of
+/// parts run into each other.
 class Fingerprint {
  public:
   void add(uint64_t number) {

@@ -6,13 +6,13 @@
 
 namespace poseidon::data {
 
-/// Interleaved pixels of which a window is the output. Where the window reaches beyond them there
-/// is black.
+/// Interleaved pixels, and the window of them that is the output. The window is black where it
+/// reaches beyond the pixels.
 template <class Value>
 struct PixelWindow {
   const Value* pixels = nullptr;  ///< height x width x channels
   int64_t height = 0, width = 0;
-  int64_t top = 0, left = 0;  ///< of the window's corner; below 0 outside of the pixels
+  int64_t top = 0, left = 0;  ///< the window's corner; below 0 outside of the pixels
 };
 
 /// Per channel: (value - mean) * factor.
@@ -20,8 +20,8 @@ struct Normalization {
   std::vector<float> mean, factor;
 };
 
-/// Writes the window as channels x out_height x out_width floats, normalized, and mirrored when
-/// wanted. The number of channels is that of `normalization`.
+/// Writes the window as channels x out_height x out_width floats, normalized, and mirrored if
+/// `mirror` is set. The number of channels is that of `normalization`.
 template <class Value>
 void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
             int64_t out_height, int64_t out_width, std::span<float> out);

@@ -17,7 +17,7 @@ bool is_gzip(std::span<const std::byte> bytes);
 void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string& name,
              const std::function<void(std::span<const std::byte>)>& sink);
 
-/// The same into memory.
+/// Inflates gzip data into memory, with the same limit and errors.
 std::vector<std::byte> inflate(std::span<const std::byte> bytes, uint64_t most,
                                const std::string& name);
 

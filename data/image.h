@@ -6,18 +6,18 @@
 
 namespace poseidon::data {
 
-/// What an image may cost: more is refused before memory is taken.
+/// Limits of an image: a larger one is refused before memory is taken.
 inline constexpr uint64_t kMostEncodedBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
 
-/// Pixels of 8 bits, height x width x channels.
+/// An image of 8-bit pixels, height x width x channels.
 struct Image {
   int64_t height = 0, width = 0, channels = 0;
   std::vector<uint8_t> pixels;
 
   const uint8_t* row(int64_t y) const { return pixels.data() + y * width * channels; }
   uint8_t* row(int64_t y) { return pixels.data() + y * width * channels; }
-  /// Keeps its memory where that suffices.
+  /// Changes the size, and keeps the memory where that suffices.
   void reshape(int64_t new_height, int64_t new_width, int64_t new_channels) {
     height = new_height;
     width = new_width;
@@ -31,7 +31,7 @@ struct Image {
 /// 601.
 void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image& out);
 
-/// Rows top .. top + height - 1 and columns left .. left + width - 1.
+/// The rows top .. top + height - 1 and columns left .. left + width - 1.
 struct Box {
   int64_t top = 0, left = 0, height = 0, width = 0;
   bool operator==(const Box&) const = default;

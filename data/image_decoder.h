@@ -24,7 +24,8 @@ struct DecodedPart {
   int64_t top = 0, left = 0;
 };
 
-/// Decodes image files in memory. Keeps its buffers between images: one for each thread.
+/// Decodes image files in memory. It keeps its buffers between images, so each thread needs one of
+/// its own.
 class ImageDecoder {
  public:
   ImageDecoder();

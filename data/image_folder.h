@@ -21,7 +21,7 @@ struct ImageListing {
   struct File {
     std::string name;  ///< "<class>/<file>", with '/'
     uint64_t bytes = 0;
-    int32_t label = 0;  ///< the class's place in `classes`
+    int32_t label = 0;  ///< index of the class in `classes`
   };
   std::vector<std::string> classes;  ///< sorted; one without an image is a class, too
   std::vector<File> files;           ///< class by class, sorted by name
@@ -32,12 +32,12 @@ struct ImageListing {
 /// a link to nothing, and a link to a folder inside a class folder.
 ImageListing list_images(const std::filesystem::path& folder);
 
-/// A sentence for each class that is not among the filled ones. Such a class keeps its label.
+/// Makes a remark for each class that is not among the filled ones. Such a class keeps its label.
 std::vector<std::string> remarks_on_classes(const std::vector<std::string>& classes,
                                             const std::set<std::string>& filled);
 
-/// A folder per class; the classes are the sorted names of the folders, the samples the image files
-/// in and below them, sorted by name.
+/// Opens a folder that has a folder for each class. The classes are the sorted names of these
+/// folders, the samples the image files in and below them, sorted by name.
 std::unique_ptr<Dataset> open_image_folder(const std::string& folder);
 
 }  // namespace poseidon::data

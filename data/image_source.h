@@ -8,18 +8,18 @@
 
 namespace poseidon::data {
 
-/// Image files in folders of classes, wherever they lie.
+/// Image files in folders of classes, from a folder or an archive.
 class ImageSource {
  public:
   struct Entry {
     std::string name;  ///< "<class>/<file>", relative to the prefix
     uint64_t bytes = 0;
-    uint64_t place = 0;  ///< of the source's own
+    uint64_t place = 0;  ///< where the source finds it, in terms of its own
     std::string class_name() const { return name.substr(0, name.find('/')); }
   };
 
   virtual ~ImageSource() = default;
-  /// Sorted by name, so that a folder and an archive of it give the same list.
+  /// The image files, sorted by name, so that a folder and an archive of it give the same list.
   virtual const std::vector<Entry>& entries() const = 0;
   /// The class folders, sorted; one without an image is a class, too.
   virtual const std::vector<std::string>& classes() const = 0;

@@ -12,7 +12,7 @@
 
 namespace poseidon::data {
 
-/// Decodes JPEG files by libjpeg-turbo. One for each thread.
+/// Decodes JPEG files by libjpeg-turbo. Each thread needs one of its own.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -20,7 +20,7 @@ class JpegDecoder {
 
   /// Reads the header: height, width, channels (1 or 3). Throws CorruptSample.
   std::array<int64_t, 3> open(std::span<const std::byte> bytes, const std::string& name);
-  /// As ImageDecoder::decode(). CMYK images become RGB.
+  /// Does what ImageDecoder::decode() does. CMYK images become RGB.
   void decode(const Box& box, double shrink, int channels, DecodedPart& out);
 
  private:
@@ -28,7 +28,7 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-/// Grey or RGB pixels as a JPEG file of `quality` 1 to 100.
+/// Encodes grey or RGB pixels as a JPEG file of `quality` 1 to 100.
 std::vector<std::byte> encode_jpeg(const Image& image, int quality);
 
 }  // namespace poseidon::data

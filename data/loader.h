@@ -65,18 +65,18 @@ class Loader {
          Log& log);
   ~Loader();
 
-  /// What batches that are ready take of memory, bytes: of at most `samples` samples each, of
-  /// `values` values.
+  /// The bytes that prepared batches take, of at most `samples` samples each, each of `values`
+  /// values.
   static size_t bytes(int64_t samples, int64_t values,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 
-  /// The next batch in order; waits for it. An error met while preparing it is thrown here, again
-  /// at every further call.
+  /// Returns the next batch in order, and waits for it. An error met while preparing it is thrown
+  /// here, again at every further call.
   const Batch& next();
 
   /// Steps of one pass over the dataset, the last one perhaps short.
   int64_t steps_per_pass() const;
-  /// Distinct corrupt samples met so far, by batches handed out and those prepared ahead.
+  /// The distinct corrupt samples met so far, in batches handed out and in batches prepared ahead.
   int64_t corrupt_samples() const;
   /// Seconds that next() has waited for batches so far.
   double waited_seconds() const;

@@ -4,15 +4,16 @@
 
 namespace poseidon::data {
 
-/// Which sample stands at a position of an endless run of epochs.
+/// The sample at a position of an endless run of epochs.
 struct OrderedSample {
   int64_t epoch = 0;
-  int64_t index = 0;  ///< in the dataset
+  int64_t index = 0;  ///< index in the dataset
 };
 
 /// The global order of samples: epochs follow one another without a gap, each a permutation of the
 /// dataset that is a pure function of seed and epoch. Position p is the p-th sample ever used, so
-/// the number of samples used so far is the whole cursor. Costs no memory; any thread may ask.
+/// the number of samples used so far is the whole cursor. It takes no memory, and any thread may
+/// ask.
 class Order {
  public:
   /// Without `shuffle` every epoch goes 0, 1, 2, ...

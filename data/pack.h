@@ -20,10 +20,10 @@ struct PackOptions {
   std::vector<std::string> classes;  ///< empty: the sorted names of the class folders
   uint64_t shard_bytes = uint64_t{1} << 30;
   int64_t resize_short = 0;              ///< shrink so that the shorter side has this length
-  int quality = 92;                      ///< of images encoded again
+  int quality = 92;                      ///< of images that are encoded again
   bool decode = false;                   ///< keep pixels, not image files
   bool check_images = false;             ///< decode every image once to see that it is whole
-  std::optional<uint64_t> shuffle_seed;  ///< else in the order of names
+  std::optional<uint64_t> shuffle_seed;  ///< without it, samples are in the order of names
   OnError on_error = OnError::kStop;
 };
 
@@ -33,7 +33,7 @@ struct PackReport {
   int64_t skipped = 0;
 };
 
-/// Called now and then with how many of how many samples are done.
+/// Called now and then with the number of samples done, and of all.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
 /// Packs images into a record set. The same images give the same bytes, from a folder or an

@@ -9,11 +9,12 @@
 
 namespace poseidon::data {
 
-/// Height, width, channels of a binary PGM (P5) or PPM (P6) image of 8 bits. Throws CorruptSample,
-/// beginning with `name`. Our own reader: stb_image's trusts the numbers in the header.
+/// Reads height, width and channels of a binary PGM (P5) or PPM (P6) image of 8 bits. Throws
+/// CorruptSample, beginning with `name`. This reader is our own since stb_image's trusts the
+/// numbers in the header.
 std::array<int64_t, 3> pnm_size(std::span<const std::byte> bytes, const std::string& name);
 
-/// The whole image as 1 or 3 channels. Throws CorruptSample.
+/// Decodes the whole image to 1 or 3 channels. Throws CorruptSample.
 void pnm_decode(std::span<const std::byte> bytes, const std::string& name, int channels,
                 Image& out);
 

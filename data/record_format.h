@@ -37,11 +37,11 @@ struct RecordEntry {
 std::vector<std::byte> encode(const ShardHeader& header);
 /// The checksum that `encode` puts at the end of the header.
 uint32_t header_crc(const ShardHeader& header);
-/// Throws RunError, beginning with `name`, on a wrong magic, version or checksum.
+/// Decodes a header. Throws RunError, beginning with `name`, on a wrong magic, version or checksum.
 ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& name);
 
 void append(const RecordEntry& entry, std::vector<std::byte>& out);
-/// `bytes` are kIndexEntryBytes long. Any bytes give an entry; the form may be unknown.
+/// Decodes an entry of kIndexEntryBytes bytes. Any bytes give an entry; the form may be unknown.
 RecordEntry decode_entry(std::span<const std::byte> bytes);
 
 struct ManifestShard {
@@ -56,7 +56,7 @@ struct Manifest {
   std::vector<ManifestShard> shards;
 };
 
-/// With its checksum.
+/// The manifest as text, with its checksum.
 std::string manifest_text(Manifest manifest);
 /// Throws RunError, beginning with `name`, for text that is no manifest or fails its checksum.
 Manifest parse_manifest(const std::string& json_text, const std::string& name);

@@ -13,13 +13,15 @@ namespace poseidon::data {
 /// One shard of a record set as bytes in memory, checked when it is made. Owns nothing.
 class RecordShard {
  public:
-  /// Throws RunError, beginning with `name`, for anything docs/record-format.md refuses on opening.
+  /// Throws RunError, beginning with `name`, for anything that docs/record-format.md refuses on
+  /// opening.
   RecordShard(std::span<const std::byte> bytes, size_t classes, std::string name);
 
   const ShardHeader& header() const { return header_; }
   uint64_t records() const { return header_.records; }
   RecordEntry entry(uint64_t record) const;
-  /// The bytes of the payload stay in the shard. Throws CorruptSample when the checksum fails.
+  /// Reads a record, whose payload stays in the shard. Throws CorruptSample when the checksum
+  /// fails.
   void read(uint64_t record, Sample& sample) const;
   std::string record_name(uint64_t record) const;
 

@@ -21,14 +21,14 @@ class RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  /// Before the first sample.
+  /// Called before the first sample.
   void set_classes(std::vector<std::string> classes) { manifest_.classes = std::move(classes); }
-  /// Where other temporary files may lie while the set is written.
+  /// A folder where other temporary files may lie while the set is written.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
   /// Appends a sample: an image file (with the size its header says) or pixels.
   void add(const std::string& name, const Sample& sample);
-  /// Throws RunError when nothing was added.
+  /// Syncs the set and gives it its name. Throws RunError when nothing was added.
   void finish();
 
  private:

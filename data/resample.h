@@ -8,10 +8,11 @@
 
 namespace poseidon::data {
 
-/// Along one axis: which pixels of the input make each pixel of the output, with what weights.
-/// Bilinear; where it shrinks, the triangle is widened to cover every input pixel (antialias).
+/// The pixels of the input that make each pixel of the output along one axis, and their weights.
+/// They are bilinear; where the image shrinks, the triangle is widened to cover every input pixel
+/// (antialias).
 struct AxisTaps {
-  std::vector<int32_t> first;  ///< of each output pixel
+  std::vector<int32_t> first;  ///< the first input pixel of each output pixel
   std::vector<float> weights;  ///< `taps` for each output pixel, zero where there are fewer
   int32_t taps = 0;
   int32_t begin = 0, end = 0;  ///< input pixels used by any output pixel
@@ -21,13 +22,13 @@ struct AxisTaps {
   void make(double origin, double step, int64_t count, int64_t low, int64_t high);
 };
 
-/// `out`: rows.first.size() x columns.first.size() x channels, channels 1 or 3. `scratch` is memory
-/// to be reused.
+/// Resamples an image of 1 or 3 channels into `out`, rows.first.size() x columns.first.size() x
+/// channels. `scratch` is memory to be reused.
 void resample(const Image& image, const AxisTaps& rows, const AxisTaps& columns,
               std::span<float> out, std::vector<float>& scratch);
 
-/// An image that stands for in_height x in_width pixels of the image (which may be a fraction less
-/// than it holds), at height x width.
+/// Makes an image of height x width of the first in_height x in_width pixels of `image`, which may
+/// be a fraction less than it holds.
 void resize(const Image& image, double in_height, double in_width, int64_t height, int64_t width,
             Image& out);
 

@@ -11,9 +11,9 @@ namespace poseidon::data {
 
 enum class TarKind : uint8_t { kFile, kFolder, kLink };
 
-/// A file, a folder, or a link to one in a tar archive.
+/// A file, a folder, or a link to one of these, in a tar archive.
 struct TarEntry {
-  std::string name;  ///< as it stands there: may be absolute or hold ".."; nothing is unpacked
+  std::string name;  ///< as the archive has it: may be absolute or hold ".."; nothing is unpacked
   uint64_t offset = 0, bytes = 0;
   TarKind kind = TarKind::kFile;
 };

@@ -13,7 +13,7 @@ namespace poseidon::data {
 
 enum class Phase : uint8_t { kTrain, kTest };
 
-/// Memory and decoder of one thread that applies transforms.
+/// The memory and the decoder of one thread that applies transforms.
 class TransformScratch;
 struct TransformScratchDelete {
   void operator()(TransformScratch* scratch) const;
@@ -21,7 +21,8 @@ struct TransformScratchDelete {
 using TransformScratchPtr = std::unique_ptr<TransformScratch, TransformScratchDelete>;
 TransformScratchPtr make_transform_scratch();
 
-/// Which sample of which epoch is prepared: with the seed, all that its random numbers depend on.
+/// The sample and the epoch that it is prepared for: with the seed, all that its random numbers
+/// depend on.
 struct SampleKey {
   uint64_t epoch = 0;
   uint64_t index = 0;

@@ -13,14 +13,14 @@ namespace poseidon::data {
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
 ///   2. `mirror`, `jitter`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
-/// In training the crop's place, the mirror and the jitter are random, functions of seed, epoch and
-/// sample alone. In testing nothing is random: the crop is the centre, `random_resized_crop` takes
-/// the centre 7/8 of the shorter side, nothing is mirrored or jittered.
+/// In training the crop's position, the mirror and the jitter are random, functions of seed, epoch
+/// and sample alone. In testing nothing is random: the crop is the centre, `random_resized_crop`
+/// takes the centre 7/8 of the shorter side, nothing is mirrored or jittered.
 struct TransformConfig {
   std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized
   int64_t resize_short = 0;             ///< shorter side, aspect kept; 0: not resized
-  int64_t padding = 0;                  ///< black pixels added on each side before the crop
-  std::array<int64_t, 2> crop{0, 0};    ///< height, width; 0: the whole image
+  int64_t padding = 0;  ///< how many black pixels are added on each side before the crop
+  std::array<int64_t, 2> crop{0, 0};  ///< height, width; 0: the whole image
 
   struct RandomResizedCrop {
     bool present = false;
