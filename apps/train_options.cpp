@@ -52,7 +52,7 @@ void add_train_options(CLI::App& app, Words& words) {
   option("--max-steps", words.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
   option("--threads", words.threads, "computing threads; 0: all cores")->check(whole_number(0));
-  option("--device", words.device, "what computes: cpu");
+  option("--device", words.device, "what computes: cpu, or replay, which only takes its time");
 }
 
 void add_actions(CLI::App& app, Words& words) {
@@ -70,7 +70,8 @@ void add_actions(CLI::App& app, Words& words) {
   app.add_option("--schema", words.options.schema, "print a JSON Schema: job or network")
       ->check(CLI::IsMember({"job", "network"}))
       ->group(kOtherGroup);
-  app.add_option("--times", words.times, "with --plan: the output of --time --json")
+  app.add_option("--times", words.times,
+                 "with --plan or --device replay: the output of --time --json")
       ->group(kOtherGroup);
   app.add_flag("--reference", words.actions[5], "print docs/config.md")->group("");
 }
@@ -122,8 +123,7 @@ std::string device_kind(const std::string& device) {
   const std::string kind = device.substr(0, device.find_first_of(":,"));
   if (device.find(',') != std::string::npos || (kind != device && device != kind + ":1"))
     throw ConfigError("--device " + device +
-                      ": more than one device is for distributed training, which is not in this "
-                      "build; expected --device cpu");
+                      ": this build knows no numbered devices; expected one kind, such as cpu");
   return kind;
 }
 
@@ -136,6 +136,8 @@ void add_overrides(Words& words) {
   set("device.threads", words.threads);
   if (!words.device.empty())
     words.options.overrides.push_back("device.type=" + device_kind(words.device));
+  if (!words.times.empty() && words.options.action != Action::kPlan)
+    words.options.overrides.push_back("device.times=" + words.times);
 }
 
 void check_cluster_words(const Words& words) {
@@ -197,8 +199,9 @@ std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
   words.options.secret_file = words.secret_file;
   if (!words.resume.empty() && !words.weights.empty())
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
-  if (!words.times.empty() && words.options.action != Action::kPlan)
-    throw ConfigError("--times " + words.times + ": expected --plan beside it");
+  if (!words.times.empty() && words.options.action != Action::kPlan &&
+      words.device != trainer::kReplayDevice)
+    throw ConfigError("--times " + words.times + ": expected --plan or --device replay beside it");
   if (words.options.trace && words.options.action != Action::kTrain)
     throw ConfigError("--trace: only a training run has one");
   add_overrides(words);

@@ -55,7 +55,7 @@ endif()
 # devices.
 function(poseidon_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu)/")
+  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu|replay)/")
   add_library(poseidon_${name} STATIC ${sources})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})
 endfunction()

@@ -193,7 +193,7 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   };
   CHECK(has(refused({"--set", "optimizer.momentun=1"}), "did you mean \"momentum\"?"));
   CHECK(has(refused({"--no-such-flag"}), "--no-such-flag"));
-  CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan beside it"));
+  CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan or --device replay"));
   CHECK(has(refused({"--external"}), "--external: expected --listen ADDR:PORT beside it"));
   CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external beside it"));
   CHECK(has(refused({"--secret-file", "s"}), "--secret-file s: expected --external beside it"));
@@ -203,7 +203,7 @@ TEST_CASE("usage and config errors end with 2 and one line") {
     CHECK(has(refused({"--max-steps", number}),
               std::string("--max-steps: expected a whole number >= 0, got ") + number + " (see"));
   CHECK(has(refused({"--workers", "99999999999999999999"}), "expected a whole number >= 1"));
-  CHECK(has(refused({"--device", "cpu:2"}), "distributed training, which is not in this build"));
+  CHECK(has(refused({"--device", "cpu:2"}), "knows no numbered devices"));
   CHECK(has(refused({"--device", "cuda"}), "this build computes on \"cpu\" only"));
   CHECK(has(refused({"--check", "--time"}), "expected at most one of"));
   CHECK(has(refused({"--resume", "/no/run"}), "--resume /no/run: no such run directory or file"));

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   request.link_mbps = 100;
   try {
     const Json times = parse_json({reinterpret_cast<const char*>(data), size}, "times.json");
-    trainer::add_times(request, trainer::read_times(times, "times.json"), "times.json");
+    trainer::add_times(request, trainer::read_layer_times(times, "times.json"), "times.json");
     if (comm::make_plan(request).predicted_step_ms < 0) __builtin_trap();
   } catch (const ConfigError&) {
   }

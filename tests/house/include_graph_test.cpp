@@ -23,8 +23,10 @@ namespace {
 constexpr std::array kFolders{"core", "layers", "net", "data", "comm", "trainer", "apps"};
 
 /// A device is chosen at the door: its folders are known to each other, and to who opens the door.
-const std::set<std::string> kDeviceFolders{"core/cpu", "layers/cpu"};
-const std::set<std::string> kDeviceUsers{"core/cpu", "layers/cpu", "trainer", "apps"};
+const std::set<std::string> kDeviceFolders{"core/cpu", "layers/cpu", "core/replay",
+                                           "layers/replay"};
+const std::set<std::string> kDeviceUsers{"core/cpu",      "layers/cpu", "core/replay",
+                                         "layers/replay", "trainer",    "apps"};
 
 /// Outside packages by the beginning of the include, and where they may stand.
 const std::map<std::string, std::set<std::string>> kPackages{
@@ -46,9 +48,10 @@ const std::map<std::string, std::set<std::string>> kPackages{
 
 /// The operating system and the instruction set.
 const std::set<std::string> kSystem{
-    "unistd.h",      "fcntl.h",     "sched.h",     "signal.h",   "poll.h",         "sys/mman.h",
-    "sys/stat.h",    "sys/types.h", "sys/ioctl.h", "sys/wait.h", "sys/resource.h", "sys/syscall.h",
-    "sys/statvfs.h", "sys/file.h",  "pthread.h",   "cpuid.h",    "immintrin.h",    "nmmintrin.h"};
+    "unistd.h",       "fcntl.h",       "sched.h",     "signal.h",      "poll.h",
+    "sys/mman.h",     "sys/stat.h",    "sys/types.h", "sys/ioctl.h",   "sys/wait.h",
+    "sys/resource.h", "sys/syscall.h", "sys/prctl.h", "sys/statvfs.h", "sys/file.h",
+    "pthread.h",      "cpuid.h",       "immintrin.h", "nmmintrin.h"};
 
 struct Include {
   std::string target;
@@ -222,8 +225,9 @@ TEST_CASE("the include test finds what it is for") {
         std::vector<std::string>{
             "comm/plan.cpp:1: \"core/error.h\": comm has no row in ARCHITECTURE.md"});
   CHECK(faults("net/net.cpp", "#include \"layers/cpu/cpu_layer.h\"") ==
-        std::vector<std::string>{"net/net.cpp:1: \"layers/cpu/cpu_layer.h\": a device's headers "
-                                 "are for apps, core/cpu, layers/cpu, trainer"});
+        std::vector<std::string>{
+            "net/net.cpp:1: \"layers/cpu/cpu_layer.h\": a device's headers "
+            "are for apps, core/cpu, core/replay, layers/cpu, layers/replay, trainer"});
   CHECK(faults("layers/relu.cpp", "#include <dnnl.hpp>") ==
         std::vector<std::string>{
             "layers/relu.cpp:1: \"dnnl.hpp\": this package is for core/cpu, layers/cpu"});

@@ -54,7 +54,7 @@ class LateExchange final : public GradientExchange {
 struct Training {
   explicit Training(const Job& job, net::Net::Options options = {}, int64_t arrivals = -1,
                     int64_t staleness = 0)
-      : Training(make_backend(job.config.device), job, options, arrivals, staleness) {}
+      : Training(make_backend(job), job, options, arrivals, staleness) {}
   Training(layers::Backend backend, const Job& job, net::Net::Options options = {},
            int64_t arrivals = -1, int64_t staleness = 0)
       : data(open_data(job, DataPart::kTrain, log)),

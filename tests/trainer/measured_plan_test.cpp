@@ -18,9 +18,9 @@ Job by_time(const TinyJob& tiny, std::vector<std::string> more = {}) {
   return tiny.load(more);
 }
 
-TimesNote times_of(const Job& job) {
+LayerTimes times_of(const Job& job) {
   SilentLog log;
-  return read_times(time_layers(job, {}, 1, log), "times");
+  return read_layer_times(time_layers(job, {}, 1, log), "times");
 }
 
 }  // namespace
@@ -38,14 +38,14 @@ TEST_CASE("a run measures when it decides by time and has no plan that it keeps"
 TEST_CASE("the slowest worker's times and the measured link make the plan") {
   const TinyJob tiny;
   const Job job = by_time(tiny);
-  const TimesNote times = times_of(job);
+  const LayerTimes times = times_of(job);
   double one = 0, slower = 0;
   for (const double factor : {1.0, 10.0}) {
     MeasuredPlan measured(job);
     measured.set_link(940);
     measured.add_times(times);
-    TimesNote others = times;
-    for (TimesNote::Layer& layer : others.layers)
+    LayerTimes others = times;
+    for (LayerTimes::Layer& layer : others.layers)
       for (double* ms : {&layer.forward_ms, &layer.backward_ms}) *ms *= factor;
     measured.add_times(others);
     measured.add_times(times);
@@ -61,7 +61,7 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
 TEST_CASE("a limit of bandwidth is the link where it is less") {
   const TinyJob tiny;
   const Job job = by_time(tiny, {"comm.bandwidth_limit_mbps=50"});
-  const TimesNote times = times_of(job);
+  const LayerTimes times = times_of(job);
   MeasuredPlan measured(job);
   CHECK(measured.wants_link());
   measured.set_link(900);
@@ -75,7 +75,7 @@ TEST_CASE("times of other layers than the others' are refused, and none at all")
   MeasuredPlan measured(job);
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
         "no worker has told what its layers take");
-  TimesNote times = times_of(job);
+  LayerTimes times = times_of(job);
   measured.add_times(times);
   times.layers[0].name = "other";
   CHECK(error_of<ConfigError>([&] { measured.add_times(times); }) ==

@@ -195,10 +195,10 @@ TEST_CASE("measured times go to the layer that they are of, or follow") {
   const TinyJob tiny;
   comm::PlanRequest request = plan_request(tiny_for_plan(tiny, {"cluster.workers=2"}));
   // Half of the batch of a worker was measured.
-  add_times(
-      request,
-      read_times(timing({"reorder", "conv", "bn", "relu", "drop", "ip", "loss"}, 4), "t.json"),
-      "t.json");
+  add_times(request,
+            read_layer_times(timing({"reorder", "conv", "bn", "relu", "drop", "ip", "loss"}, 4),
+                             "t.json"),
+            "t.json");
   const auto is = [](const comm::LayerTime& time, double forward, double backward) {
     return time.forward_ms == doctest::Approx(forward) &&
            time.backward_ms == doctest::Approx(backward);
@@ -217,7 +217,8 @@ TEST_CASE("times of another network, or none at all, are refused with their plac
   const TinyJob tiny;
   comm::PlanRequest request = plan_request(tiny_for_plan(tiny));
   const auto refused = [&](const Json& json) {
-    return error_of<ConfigError>([&] { add_times(request, read_times(json, "t.json"), "t.json"); });
+    return error_of<ConfigError>(
+        [&] { add_times(request, read_layer_times(json, "t.json"), "t.json"); });
   };
   CHECK(refused(timing({"conv", "ip"}, 4)) ==
         "t.json: /layers: the layer \"bn\" is missing; of which network are these?");

@@ -175,8 +175,8 @@ std::vector<std::vector<int64_t>> train_together(const Job& job, int64_t steps, 
   std::vector<std::unique_ptr<Computation>> computations;
   for (uint32_t rank = 0; rank < workers; ++rank) {
     computations.push_back(std::make_unique<Computation>(
-        walled ? make_walled_backend() : make_backend(job.config.device), job, published, plan,
-        rank, data, [&hub](const std::function<void()>& task) { hub.post(task); }, nullptr, log));
+        walled ? make_walled_backend() : make_backend(job), job, published, plan, rank, data,
+        [&hub](const std::function<void()>& task) { hub.post(task); }, nullptr, log));
     hub.join(computations.back()->exchange);
   }
   std::vector<std::vector<int64_t>> digests(workers);

@@ -69,11 +69,13 @@ void TrainConfig::describe(Fields& fields) {
 }
 
 void DeviceConfig::describe(Fields& fields) {
-  named(fields, "type", type, {"cpu", "cuda"}, "what computes");
+  named(fields, "type", type, {"cpu", "cuda", kReplayDevice},
+        "what computes; replay: nothing, its layers only take the time that \"times\" tells");
   fields.integer("threads", threads, between(0, 1024), "computing threads; 0: all cores");
   named(fields, "precision", precision, {"fp32"}, "of the arithmetic");
   fields.text("choices", choices,
               "file of choices by layer, made by --tune, or a plan.json; \"\": a fixed rule");
+  fields.text("times", times, "of replay: the output of --time --json");
 }
 
 void CommConfig::describe(Fields& fields) {
@@ -156,9 +158,14 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
 }
 
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
-  if (config.device.type != "cpu")
-    fail_at({file, "/device/type"},
+  const JsonPlace device{file, "/device"};
+  if (config.device.type != "cpu" && config.device.type != kReplayDevice)
+    fail_at(device.at("type"),
             "got \"" + config.device.type + "\", but this build computes on \"cpu\" only");
+  if ((config.device.type == kReplayDevice) == config.device.times.empty())
+    fail_at(device.at("times"), config.device.times.empty()
+                                    ? "\"replay\" needs a file of times (--times FILE)"
+                                    : "only \"replay\" has times");
 }
 
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
@@ -198,6 +205,7 @@ Json decisive(const JobConfig& config, const Json& network) {
   json["train"].erase("keep_checkpoints");
   json["device"].erase("threads");
   json["device"].erase("choices");
+  json["device"].erase("times");
   for (const char* key :
        {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps", "overlap"})
     json["comm"].erase(key);

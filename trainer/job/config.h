@@ -40,9 +40,11 @@ struct DeviceConfig {
   int64_t threads = 0;  ///< 0: all cores
   std::string precision = "fp32";
   std::string choices;  ///< a file of choices by layer, made by --tune; "": the fixed rule
+  std::string times;    ///< of "replay": the output of --time --json
 
   void describe(Fields& fields);
 };
+inline constexpr const char* kReplayDevice = "replay";
 
 /// "comm" of a job.
 struct CommConfig {

@@ -53,6 +53,7 @@ void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
     resolver.resolve(config.data.test.transform.mean_image, "/data/test/transform/mean_image");
   }
   resolver.resolve(config.device.choices, "/device/choices");
+  resolver.resolve(config.device.times, "/device/times");
   resolver.resolve(config.comm.plan, "/comm/plan");
 }
 
@@ -89,7 +90,23 @@ Job load_job(const JobSource& source, Log& log) {
   if (job.network->classes() == 0)
     throw ConfigError(network_file.string() +
                       ": /layers: a network that is trained needs a softmax_loss");
+  const std::string& times = job.config.device.times;
+  if (job.config.device.type == kReplayDevice && fs::exists(times))
+    set_times(job, read_json(times), times);
   return job;
+}
+
+void set_times(Job& job, const Json& json, const std::string& file) {
+  job.times = read_layer_times(json, file);
+  for (const net::Node& node : job.network->nodes()) {
+    if (node.definition->parameters().empty()) continue;
+    const auto timed = [&](const LayerTimes::Layer& layer) {
+      return layer.name == node.definition->name;
+    };
+    if (std::ranges::none_of(job.times->layers, timed))
+      fail_at({file, "/layers"}, "the layer \"" + node.definition->name +
+                                     "\" is missing; of which network are these?");
+  }
 }
 
 PreparedData open_data(const Job& job, DataPart part, Log& log) {

@@ -12,6 +12,7 @@
 #include "data/transform.h"
 #include "net/network.h"
 #include "trainer/job/config.h"
+#include "trainer/job/layer_times.h"
 
 namespace poseidon::trainer {
 
@@ -34,12 +35,17 @@ struct Job {
   std::string file;                       ///< for messages
   JobConfig config;                       ///< paths are absolute, variables replaced
   std::unique_ptr<net::Network> network;  ///< for batches of config.shard_batch() samples
+  std::optional<LayerTimes> times = {};   ///< that the device "replay" takes
 
   Json decisive_part() const { return decisive(config, network->json()); }
 };
 
 /// Reads job and network, resolves paths. Throws ConfigError.
 Job load_job(const JobSource& source, Log& log);
+
+/// Gives a job of the device "replay" its times, which `file` tells. Throws ConfigError where they
+/// are of another network.
+void set_times(Job& job, const Json& json, const std::string& file);
 
 /// A dataset with its preparation for the job's network.
 struct PreparedData {

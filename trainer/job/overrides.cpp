@@ -73,6 +73,7 @@ const std::set<std::string> kPaths{"network",
                                    "data.train.transform.mean_image",
                                    "data.test.transform.mean_image",
                                    "device.choices",
+                                   "device.times",
                                    "comm.plan"};
 
 std::string joined(const std::vector<std::string>& keys) {

@@ -333,7 +333,8 @@ void WorkerRun::prepare(uint16_t rank, const Json& job) {
   progress_.sign("timing layers");
   // By the fixed rule: the choices are published with the plan.
   if (message_.times_layers)
-    tell(read_times(time_layers(job_, {}, kJoinRepeats, log_), "this worker's times"));
+    tell(TimesNote{
+        read_layer_times(time_layers(job_, {}, kJoinRepeats, log_), "this worker's times")});
   tell(device_note(job_.config.device.threads));
   offer_kept_step();
   std::vector<comm::Fact> facts = facts_of(job_, train_data_, test_data_);
@@ -377,7 +378,7 @@ void WorkerRun::build(const comm::Planned& planned) {
     warn_of_memory(job_, estimate_memory(job_, plan_, net_options(job_, published_, plan_)), 1,
                    log_);
   computation_ = std::make_unique<Computation>(
-      make_backend(job_.config.device), job_, published_, plan_, rank_, train_data_,
+      make_backend(job_), job_, published_, plan_, rank_, train_data_,
       [this](std::function<void()> task) {
         progress_.sign("training");
         transport_->post(std::move(task));

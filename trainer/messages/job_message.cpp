@@ -7,16 +7,22 @@ void JobMessage::describe(Fields& fields) {
   fields.raw("config", config, "the resolved job", Presence::kRequired);
   fields.raw("network", network, "its network", Presence::kRequired);
   fields.text("network_file", network_file, "for messages", Presence::kRequired);
+  fields.raw("times", times, "that its layers take, where the device only sleeps");
   fields.boolean("times_layers", times_layers, "before the plan is made");
   fields.text("run", run, "that this is a part of");
   fields.boolean("goes_on", goes_on, "from the latest step that anybody has");
 }
 
 JobMessage job_message(const Job& job) {
+  const auto times = [&] {
+    LayerTimes copy = *job.times;
+    return write_fields([&](Fields& fields) { copy.describe(fields); });
+  };
   return {.file = job.file,
           .config = resolved(job.config),
           .network = job.network->json(),
           .network_file = job.config.network,
+          .times = job.times ? times() : Json(),
           .run = ""};
 }
 

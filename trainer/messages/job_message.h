@@ -14,6 +14,7 @@ struct JobMessage {
   Json config = Json::object();
   Json network = Json::object();
   std::string network_file;   ///< for messages
+  Json times;                 ///< of the device "replay": LayerTimes; else null
   bool times_layers = false;  ///< a worker tells how long each takes before the plan is made
   std::string run;            ///< RunDirectory::id()
   bool goes_on = false;       ///< from the latest step of the run that anybody has

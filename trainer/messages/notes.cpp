@@ -18,26 +18,6 @@ void describe_bytes(Fields& fields, const char* key, uint64_t& bytes) {
 
 }  // namespace
 
-void TimesNote::Layer::describe(Fields& fields) {
-  fields.text("name", name, "of the layer", kRequired);
-  fields.text("type", type, "of it", kRequired);
-  fields.number("forward_ms", forward_ms, kMeasured, "one batch", kRequired);
-  fields.number("backward_ms", backward_ms, kMeasured, "one batch", kRequired);
-  fields.number("backward_gflops", backward_gflops, kMeasured, "speed of the latter");
-}
-
-void TimesNote::describe_totals(Fields& fields) {
-  fields.number("batch", batch, between(1, 1e12), "samples that were timed", kRequired);
-  fields.number("update_ms", update_ms, kMeasured, "of all parameters");
-}
-
-void TimesNote::describe(Fields& fields) {
-  describe_totals(fields);
-  fields.objects(
-      "layers", layers.size(), [&](size_t size) { layers.resize(size); },
-      [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", kRequired);
-}
-
 void TensorsNote::describe(Fields& fields) {
   fields.raw("list", list, "names and shapes", kRequired);
   fields.raw("choices", choices, "layout and algorithm by layer", kRequired);

@@ -6,6 +6,7 @@
 #include "comm/plan/counters.h"
 #include "comm/wire/messages.h"
 #include "core/error.h"
+#include "trainer/job/layer_times.h"
 #include "trainer/state/checkpoint.h"
 #include "trainer/state/tensor_store.h"
 #include "trainer/step/evaluation.h"
@@ -16,17 +17,8 @@
 namespace poseidon::trainer {
 
 /// Worker to coordinator, before the plan is made: what its layers take.
-struct TimesNote {
+struct TimesNote : LayerTimes {
   static constexpr const char* kAbout = "times";
-  struct Layer {
-    std::string name, type;
-    double forward_ms = 0, backward_ms = 0, backward_gflops = 0;
-    void describe(Fields& fields);
-  };
-  double batch = 1, update_ms = 0;
-  std::vector<Layer> layers;
-  void describe_totals(Fields& fields);
-  void describe(Fields& fields);
 };
 
 /// Worker to coordinator, when its net is made: which tensors a checkpoint of it has, and by which

@@ -29,17 +29,17 @@ void MeasuredPlan::set_link(double mbps) {
   request_.link_mbps = limit_mbps_ > 0 ? std::min(mbps, limit_mbps_) : mbps;
 }
 
-void MeasuredPlan::add_times(const TimesNote& times) {
+void MeasuredPlan::add_times(const LayerTimes& times) {
   if (!slowest_) slowest_ = times;
-  const auto same = [](const TimesNote::Layer& one, const TimesNote::Layer& other) {
+  const auto same = [](const LayerTimes::Layer& one, const LayerTimes::Layer& other) {
     return one.name == other.name;
   };
   if (times.batch != slowest_->batch || !std::ranges::equal(times.layers, slowest_->layers, same))
     throw ConfigError("the workers have timed different layers or batches");
   slowest_->update_ms = std::max(slowest_->update_ms, times.update_ms);
   for (size_t i = 0; i < times.layers.size(); ++i) {
-    TimesNote::Layer& layer = slowest_->layers[i];
-    const TimesNote::Layer& other = times.layers[i];
+    LayerTimes::Layer& layer = slowest_->layers[i];
+    const LayerTimes::Layer& other = times.layers[i];
     layer.forward_ms = std::max(layer.forward_ms, other.forward_ms);
     if (other.backward_ms <= layer.backward_ms) continue;
     layer.backward_ms = other.backward_ms;

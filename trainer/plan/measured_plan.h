@@ -4,7 +4,6 @@
 
 #include "comm/plan/plan.h"
 #include "trainer/job/job.h"
-#include "trainer/messages/notes.h"
 #include "trainer/state/checkpoint.h"
 
 namespace poseidon::trainer {
@@ -23,7 +22,7 @@ class MeasuredPlan {
   bool wants_link() const { return wants_link_; }
   void set_link(double mbps);
   /// Throws ConfigError where others have timed other layers.
-  void add_times(const TimesNote& times);
+  void add_times(const LayerTimes& times);
   /// Throws ConfigError when times cannot be made sense of.
   comm::Plan make();
 
@@ -31,7 +30,7 @@ class MeasuredPlan {
   const double limit_mbps_;
   const bool wants_link_;
   comm::PlanRequest request_;
-  std::optional<TimesNote> slowest_;
+  std::optional<LayerTimes> slowest_;
 };
 
 }  // namespace poseidon::trainer

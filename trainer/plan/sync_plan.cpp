@@ -57,18 +57,7 @@ double link_of(const CommConfig& config) {
                                : std::min(config.link_mbps, config.bandwidth_limit_mbps);
 }
 
-/// The best speed of a weight gradient, which a rebuild is, only larger. That of a linear layer
-/// counts: a convolution's may come from fewer multiply-adds than are counted (Winograd).
-double rebuild_gflops(const TimesNote& timing) {
-  double linear = 0, convolution = 0;
-  for (const TimesNote::Layer& layer : timing.layers) {
-    if (layer.type == "linear") linear = std::max(linear, layer.backward_gflops);
-    if (layer.type == "convolution") convolution = std::max(convolution, layer.backward_gflops);
-  }
-  return linear > 0 ? linear : convolution;
-}
-
-void add(comm::LayerTime& sum, const TimesNote::Layer& layer, double scale) {
+void add(comm::LayerTime& sum, const LayerTimes::Layer& layer, double scale) {
   sum.forward_ms += scale * layer.forward_ms;
   sum.backward_ms += scale * layer.backward_ms;
 }
@@ -119,23 +108,7 @@ comm::PlanRequest plan_request(const Job& job) {
           .time_before = {}};
 }
 
-TimesNote read_times(const Json& json, const std::string& file) {
-  const JsonPlace top{file, ""};
-  TimesNote times;
-  Json layers = Json::array();
-  // The output of --time has keys beside those that a plan needs, so these readers do not finish().
-  FieldReader reader(json, top);
-  times.describe_totals(reader);
-  reader.raw("layers", layers, "", Presence::kRequired);
-  if (!layers.is_array()) fail_at(top.at("layers"), "expected a list, got " + shown(layers));
-  for (size_t i = 0; i < layers.size(); ++i) {
-    FieldReader layer(layers[i], top.at("layers").at(i));
-    times.layers.emplace_back().describe(layer);
-  }
-  return times;
-}
-
-void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::string& file) {
+void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file) {
   const JsonPlace top{file, ""};
   const double scale = static_cast<double>(request.global_batch) /
                        static_cast<double>(request.workers) / timing.batch;
@@ -143,7 +116,7 @@ void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::s
   for (size_t i = 0; i < request.layers.size(); ++i) index[request.layers[i].name] = i;
   request.times.assign(request.layers.size(), {});
   comm::LayerTime* current = &request.time_before;
-  for (const TimesNote::Layer& layer : timing.layers) {
+  for (const LayerTimes::Layer& layer : timing.layers) {
     if (const auto found = index.find(layer.name); found != index.end()) {
       current = &request.times[found->second];
       index.erase(found);
@@ -154,7 +127,7 @@ void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::s
     fail_at(top.at("layers"),
             "the layer \"" + index.begin()->first + "\" is missing; of which network are these?");
   add_updates(request, timing.update_ms);
-  request.rebuild_gflops = rebuild_gflops(timing);
+  request.rebuild_gflops = timing.rebuild_gflops();
 }
 
 comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request) {
@@ -217,7 +190,7 @@ Json traffic_json(const comm::Plan& plan, int64_t steps,
 Json plan_job(const Job& job, const std::filesystem::path& times) {
   comm::PlanRequest request = plan_request(job);
   if (!times.empty())
-    add_times(request, read_times(read_json(times), times.string()), times.string());
+    add_times(request, read_layer_times(read_json(times), times.string()), times.string());
   return comm::to_json(sync_plan(job, request));
 }
 

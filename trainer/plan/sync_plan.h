@@ -7,7 +7,6 @@
 #include "comm/plan/traffic.h"
 #include "net/net.h"
 #include "trainer/job/job.h"
-#include "trainer/messages/notes.h"
 #include "trainer/state/checkpoint.h"
 
 /// From a job and its network to the numbers that comm makes a plan of.
@@ -21,12 +20,10 @@ std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
 /// and the link are those of the job, if any: comm.link_mbps, under comm.bandwidth_limit_mbps.
 comm::PlanRequest plan_request(const Job& job);
 
-/// What a plan needs of the output of --time --json, read from `file`. Throws ConfigError.
-TimesNote read_times(const Json& json, const std::string& file);
 /// Adds the times of the layers, told by `file` or by workers, as messages name it. They are scaled
 /// to the batch of one worker; an update counts as part of the next forward pass, by the number of
 /// a layer's elements. Throws ConfigError.
-void add_times(comm::PlanRequest& request, const TimesNote& timing, const std::string& file);
+void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file);
 
 /// The plan of "comm.plan" where the job names one, else a new one. Throws ConfigError.
 comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);

@@ -1,11 +1,56 @@
 #include "trainer/step/backends.h"
 
+#include <algorithm>
+
 #include "layers/cpu/backend.h"
+#include "layers/replay/backend.h"
 
 namespace poseidon::trainer {
 
-layers::Backend make_backend(const DeviceConfig& config) {
-  return layers::cpu::make_cpu_backend(static_cast<int>(config.threads));
+namespace {
+
+/// The name of the layer that an entry's time belongs to: a reorder's is that of the layer before.
+std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network) {
+  constexpr std::string_view kAfter = "reorder after ";
+  if (entry.name.starts_with(kAfter)) return entry.name.substr(kAfter.size());
+  return entry.type == "reorder" ? network.nodes()[0].definition->name : entry.name;
+}
+
+/// As the cost model has it (comm/plan/scheme_choice.cpp): the weight gradient, about half of a
+/// backward pass, is made from the factors of the global batch.
+double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {
+  const double flop = 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
+                      static_cast<double>(job.config.global_batch());
+  const double gflops = job.times->rebuild_gflops();
+  return std::max(backward_ms / 2, gflops > 0 ? flop / (gflops * 1e6) : 0);
+}
+
+layers::replay::ReplayTimes replay_times(const Job& job) {
+  const double scale = static_cast<double>(job.config.shard_batch()) / job.times->batch;
+  layers::replay::ReplayTimes times;
+  for (const LayerTimes::Layer& entry : job.times->layers) {
+    layers::replay::LayerTime& time = times.layers[owner_of(entry, *job.network)];
+    time.forward_ms += scale * entry.forward_ms;
+    time.backward_ms += scale * entry.backward_ms;
+  }
+  double elements = 0;
+  for (const net::Node& node : job.network->nodes()) {
+    for (const layers::ParameterSpec& spec : node.definition->parameters())
+      elements += static_cast<double>(spec.shape.count());
+    layers::replay::LayerTime& time = times.layers[node.definition->name];
+    if (const auto shape = node.definition->factors())
+      time.rebuild_ms = rebuild_ms(*shape, time.backward_ms, job);
+  }
+  times.update_ms_per_element = job.times->update_ms / elements;
+  return times;
+}
+
+}  // namespace
+
+layers::Backend make_backend(const Job& job) {
+  if (job.config.device.type == kReplayDevice)
+    return layers::replay::make_replay_backend(replay_times(job));
+  return layers::cpu::make_cpu_backend(static_cast<int>(job.config.device.threads));
 }
 
 }  // namespace poseidon::trainer

@@ -1,0 +1,83 @@
+#include "layers/replay/backend.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/replay/replay_device.h"
+#include "layers/replay/replay_layer.h"
+
+namespace poseidon::layers::replay {
+
+namespace {
+
+/// What an update, or a norm, looks at of a tensor: enough to tell that it was made.
+constexpr size_t kLookedAt = 16;
+
+template <class Values>
+Values first_of(Values values) {
+  return values.first(std::min(kLookedAt, values.size()));
+}
+
+class ReplayFactory final : public LayerFactory {
+ public:
+  ReplayFactory(const ReplayTimes& times, ReplayDevice& device)
+      : times_(times.layers), device_(device) {}
+
+  Device& device() override { return device_; }
+  std::unique_ptr<Layer> make(const LayerRequest& request) override {
+    const auto time = times_.find(request.definition.name);
+    return std::make_unique<ReplayLayer>(request, time == times_.end() ? LayerTime{} : time->second,
+                                         device_);
+  }
+  // What was fused where the times were measured is not among them, and takes none.
+  bool fuses_relu(const Definition&) const override { return false; }
+  bool fuses_residual(const Definition&) const override { return false; }
+  std::unique_ptr<Layer> make_reorder(const Shape&, Layout, Layout) override {
+    throw LogicError("replayed layers have one layout");
+  }
+
+ private:
+  const std::map<std::string, LayerTime> times_;
+  ReplayDevice& device_;
+};
+
+class ReplayUpdater final : public Updater {
+ public:
+  ReplayUpdater(double ms_per_element, ReplayDevice& device)
+      : ms_per_element_(ms_per_element), device_(device) {}
+
+  void update(const UpdateNumbers& numbers, const UpdateMemory& memory) override {
+    device_.work(ms_per_element_ * static_cast<double>(memory.value.size()), [&] {
+      for (size_t i = 0; i < std::min(kLookedAt, memory.value.size()); ++i)
+        memory.new_value[i] = memory.value[i] - numbers.learning_rate * memory.gradient[i];
+    });
+  }
+  void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,
+             std::span<float> next) override {
+    for (size_t i = 0; i < value.size(); ++i)
+      next[i] = value[i] + numbers.momentum * (numbers.share * sum[i] - value[i]);
+  }
+  double squared_norm(std::span<const float> values) override {
+    double sum = 0;
+    for (const float value : first_of(values)) sum += double{value} * double{value};
+    return sum;
+  }
+  void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
+    std::ranges::transform(a, b, sum.begin(), [](float x, float y) { return x + y; });
+  }
+
+ private:
+  const double ms_per_element_;
+  ReplayDevice& device_;
+};
+
+}  // namespace
+
+Backend make_replay_backend(const ReplayTimes& times) {
+  auto device = std::make_unique<ReplayDevice>();
+  auto factory = std::make_unique<ReplayFactory>(times, *device);
+  auto updater = std::make_unique<ReplayUpdater>(times.update_ms_per_element, *device);
+  return {std::move(device), std::move(factory), std::move(updater)};
+}
+
+}  // namespace poseidon::layers::replay

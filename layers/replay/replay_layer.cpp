@@ -1,0 +1,82 @@
+#include "layers/replay/replay_layer.h"
+
+#include <algorithm>
+
+namespace poseidon::layers::replay {
+
+namespace {
+
+/// A small number that differs between steps, batches and tensors, and sums exactly.
+float made_up(const StepContext& step, size_t tensor) {
+  const uint64_t number =
+      static_cast<uint64_t>(step.step) * 7 + static_cast<uint64_t>(step.first_sample) * 3 + tensor;
+  return static_cast<float>(number % 16 + 1) * 0x1p-12f;
+}
+
+}  // namespace
+
+ReplayLayer::ReplayLayer(const LayerRequest& request, const LayerTime& time, ReplayDevice& device)
+    : time_(time),
+      device_(device),
+      is_loss_(request.definition.is_loss()),
+      gives_factors_(request.factor_rows > 0),
+      factors_(request.definition.factors()) {
+  needs_.input_layouts.assign(request.input_layouts.size(), Layout::kPlain);
+  for (const ParameterSpec& spec : request.definition.parameters())
+    counts_.push_back(spec.shape.count());
+  for (const StatisticSpec& spec : request.definition.statistics())
+    statistic_counts_.push_back(spec.shape.count());
+}
+
+void ReplayLayer::forward(const StepContext& step, const Bindings& memory) {
+  device_.work(time_.forward_ms, [&] {
+    for (size_t i = 0; i < memory.statistics.size(); ++i)
+      if (memory.statistics[i].gradient != nullptr)
+        std::fill_n(memory.statistics[i].gradient, statistic_counts_[i], made_up(step, i));
+    if (is_loss_) write_losses(memory.output);
+  });
+}
+
+/// A loss of 1, and the label ranks first.
+void ReplayLayer::write_losses(const Tensor& output) const {
+  for (int64_t i = 0; i < output.shape.count(); i += 2) {
+    output.data[i] = 1;
+    output.data[i + 1] = 0;
+  }
+}
+
+void ReplayLayer::backward(const StepContext& step, const Bindings& memory) {
+  device_.work(gives_factors_ ? time_.backward_ms / 2 : time_.backward_ms, [&] {
+    for (size_t i = 0; i < memory.parameters.size() && !gives_factors_; ++i)
+      std::fill_n(memory.parameters[i].gradient, counts_[i], made_up(step, i));
+  });
+}
+
+void ReplayLayer::write_factors(const Bindings& memory, const FactorMemory& factors) {
+  if (factors.deltas == nullptr) return;
+  const int64_t samples = memory.inputs[0].shape.samples();
+  std::fill_n(factors.deltas, samples * factors_->rows, 0x1p-6f);
+  std::fill_n(factors.activations, samples * factors_->columns, 0x1p-6f);
+}
+
+void ReplayLayer::rebuild(const FactorMemory& factors, const Bindings& memory,
+                          const GradientSink* sink) {
+  device_.work(time_.rebuild_ms, [&] {
+    for (size_t i = 0; i < memory.parameters.size(); ++i)
+      std::fill_n(memory.parameters[i].gradient, counts_[i],
+                  factors.deltas[0] * factors.activations[0]);
+  });
+  for (size_t i = 0; i < memory.parameters.size() && sink != nullptr; ++i)
+    (*sink)(static_cast<int>(i), 0,
+            {memory.parameters[i].gradient, static_cast<size_t>(counts_[i])});
+}
+
+void ReplayLayer::pack(int index, const float* canonical, float* packed) const {
+  std::copy_n(canonical, packed_count(index), packed);
+}
+
+void ReplayLayer::unpack(int index, const float* packed, float* canonical) const {
+  std::copy_n(packed, packed_count(index), canonical);
+}
+
+}  // namespace poseidon::layers::replay

@@ -1,0 +1,101 @@
+// The device that only takes its time: how long it takes, and that what it leaves is equal on all.
+
+#include <doctest/doctest.h>
+
+#include "tests/trainer/made_training.h"
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+/// Times of the tiny network: so many milliseconds a step of a batch of 8.
+Json times(double forward_ms, double backward_ms, double update_ms) {
+  Json layers = Json::array();
+  for (const char* name : {"conv", "bn", "ip"})
+    layers.push_back({{"name", name},
+                      {"type", name == std::string("ip") ? "linear" : "convolution"},
+                      {"forward_ms", forward_ms},
+                      {"backward_ms", backward_ms},
+                      {"backward_gflops", 1.0}});
+  layers.push_back({{"name", "reorder after conv"},
+                    {"type", "reorder"},
+                    {"forward_ms", forward_ms},
+                    {"backward_ms", 0.0}});
+  return {{"batch", 8}, {"update_ms", update_ms}, {"layers", layers}};
+}
+
+Job replayed(const TinyJob& tiny, const Json& layer_times,
+             std::vector<std::string> overrides = {}) {
+  const fs::path file = tiny.folder / "times.json";
+  write_text(file, layer_times.dump());
+  overrides.push_back("device.type=replay");
+  overrides.push_back("device.times=" + file.string());
+  return tiny.load(overrides);
+}
+
+}  // namespace
+
+TEST_CASE("a step takes as long as its layers, reorders and updates were measured to take") {
+  const TinyJob tiny;
+  const Job job = replayed(tiny, times(1, 2, 3));
+  Training training(job);
+  training.loop.step();
+  training.loop.settle();
+  const auto start = std::chrono::steady_clock::now();
+  for (int step = 0; step < 10; ++step) training.loop.step();
+  training.loop.settle();
+  const double step_ms = milliseconds_since(start) / 10;
+  CHECK(step_ms >= 12.9);  // 4 x 1 + 3 x 2 + 3
+  CHECK(step_ms < 40);     // of a busy machine
+}
+
+TEST_CASE("half a batch takes half the time") {
+  const TinyJob tiny;
+  const Job job = replayed(tiny, times(4, 0, 0), {"cluster.logical_shards=2"});
+  Training training(job);
+  const auto start = std::chrono::steady_clock::now();
+  training.loop.step();
+  const double step_ms = milliseconds_since(start);
+  CHECK(step_ms >= 15.9);  // twice 4 layers of 2 ms
+  CHECK(step_ms < 60);
+}
+
+TEST_CASE("what a replayed step leaves is the same wherever it is computed, and differs by step") {
+  const TinyJob tiny;
+  const Job job = replayed(tiny, times(0, 0, 0));
+  Training one(job), other(job);
+  std::vector<float> before = one.state();
+  for (int step = 0; step < 3; ++step) {
+    CHECK(one.loop.step().loss == 1);
+    other.loop.step();
+    one.loop.settle();
+    other.loop.settle();
+    CHECK(one.state() == other.state());
+    CHECK(one.state() != before);
+    before = one.state();
+  }
+}
+
+TEST_CASE("times that are missing, not asked for, or another network's are refused") {
+  const TinyJob tiny;
+  CHECK(error_of<ConfigError>([&] {
+          tiny.load({"device.type=replay"});
+        }).ends_with("/device/times: \"replay\" needs a file of times (--times FILE)"));
+  const fs::path file = tiny.folder / "times.json";
+  write_text(file, times(1, 1, 1).dump());
+  CHECK(error_of<ConfigError>([&] {
+          tiny.load({"device.times=" + file.string()});
+        }).ends_with("/device/times: only \"replay\" has times"));
+  Json others = times(1, 1, 1);
+  others["layers"].erase(2);
+  CHECK(error_of<ConfigError>([&] {
+          replayed(tiny, others);
+        }).ends_with("/layers: the layer \"ip\" is missing; of which network are these?"));
+}

@@ -1,0 +1,63 @@
+#include "trainer/job/layer_times.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+constexpr Range kMeasured{.minimum = 0, .maximum = 1e12};
+constexpr auto kRequired = Presence::kRequired;
+
+}  // namespace
+
+void LayerTimes::Layer::describe(Fields& fields) {
+  fields.text("name", name, "of the layer", kRequired);
+  fields.text("type", type, "of it", kRequired);
+  fields.number("forward_ms", forward_ms, kMeasured, "one batch", kRequired);
+  fields.number("backward_ms", backward_ms, kMeasured, "one batch", kRequired);
+  fields.number("backward_gflops", backward_gflops, kMeasured, "speed of the latter");
+}
+
+void LayerTimes::describe_totals(Fields& fields) {
+  fields.number("batch", batch, between(1, 1e12), "samples that were timed", kRequired);
+  fields.number("update_ms", update_ms, kMeasured, "of all parameters");
+}
+
+void LayerTimes::describe(Fields& fields) {
+  describe_totals(fields);
+  fields.objects(
+      "layers", layers.size(), [&](size_t size) { layers.resize(size); },
+      [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", kRequired);
+}
+
+/// A rebuild is a weight gradient, only larger. A convolution's may come from fewer multiply-adds
+/// than are counted (Winograd), so those of linear layers count where there are any.
+double LayerTimes::rebuild_gflops() const {
+  double linear = 0, convolution = 0;
+  for (const Layer& layer : layers) {
+    if (layer.type == "linear") linear = std::max(linear, layer.backward_gflops);
+    if (layer.type == "convolution") convolution = std::max(convolution, layer.backward_gflops);
+  }
+  return linear > 0 ? linear : convolution;
+}
+
+LayerTimes read_layer_times(const Json& json, const std::string& file) {
+  const JsonPlace top{file, ""};
+  LayerTimes times;
+  Json layers = Json::array();
+  // There are keys beside those that are wanted here, so these readers do not finish().
+  FieldReader reader(json, top);
+  times.describe_totals(reader);
+  reader.raw("layers", layers, "", kRequired);
+  if (!layers.is_array()) fail_at(top.at("layers"), "expected a list, got " + shown(layers));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    FieldReader layer(layers[i], top.at("layers").at(i));
+    times.layers.emplace_back().describe(layer);
+  }
+  return times;
+}
+
+}  // namespace poseidon::trainer
