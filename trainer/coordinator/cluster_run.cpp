@@ -45,17 +45,20 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
   if (checkpoint != nullptr)
     checkpoints_.begin_from(checkpoint->state().step, checkpoint->weights_file());
   go_on_from(std::move(checkpoint));
-  secret_ = cluster.external ? cluster.secret : random_secret();
+  launcher_ = make_launcher(cluster, {.run = std::filesystem::absolute(directory_.path()),
+                                      .threads = threads_of_worker(),
+                                      .join_timeout = join_timeout()});
+  const Gathering& gathering = launcher_->gathering();
   comm::AsioOptions listening;
-  listening.listen = cluster.external ? cluster.listen : "127.0.0.1:0";
+  listening.listen = gathering.listen;
   listening.self = {.role = comm::Role::kCoordinator,
                     .rank = 0,
                     .view = 1,
                     .job = comm::make_job_id(),
                     .address = ""};
-  listening.secret = secret_;
-  if (cluster.external) listening.tls = cluster.tls;
-  listening.insecure = cluster.insecure;
+  listening.secret = gathering.secret;
+  listening.tls = gathering.tls;
+  listening.insecure = gathering.insecure;
   listening.log = std::shared_ptr<Log>(&console, [](Log*) {});
   listening.on_failure = [this](std::exception_ptr failure) {
     inbox_.post([this, failure] { lose_transport(failure); });
@@ -113,22 +116,19 @@ std::chrono::seconds ClusterRun::join_timeout() const {
       static_cast<int64_t>(std::ceil(std::max(kLeastJoinSeconds, job_.config.cluster.timeout_s))));
 }
 
-/// Before the I/O thread runs: a process forks best while it has one thread.
-void ClusterRun::start_children(const comm::Secret& secret) {
-  const int64_t cores = available_cores();
+/// Of local workers, which share the host's cores.
+int64_t ClusterRun::threads_of_worker() const {
   const int64_t threads = job_.config.device.threads;
-  children_.emplace(Children::Options{
-      .programs = program_folder(),
-      .run = std::filesystem::absolute(directory_.path()),
-      .coordinator = transport_->address(),
-      .secret = secret,
-      .threads = threads > 0 ? threads : std::max<int64_t>(1, cores / plan_.workers),
-      .join_timeout = join_timeout()});
-  for (const comm::Role role : {comm::Role::kServer, comm::Role::kWorker}) {
-    const int64_t count = role == comm::Role::kWorker ? plan_.workers : plan_.servers;
-    for (int64_t rank = 0; rank < count; ++rank)
-      children_->start({role, static_cast<uint16_t>(rank)});
-  }
+  return threads > 0 ? threads : std::max<int64_t>(1, available_cores() / plan_.workers);
+}
+
+/// Servers first: they have less to do before they can be reached.
+std::vector<comm::NodeId> ClusterRun::members() const {
+  std::vector<comm::NodeId> all;
+  for (const auto& [role, count] : {std::pair{comm::Role::kServer, plan_.servers},
+                                    std::pair{comm::Role::kWorker, plan_.workers}})
+    for (int64_t rank = 0; rank < count; ++rank) all.push_back({role, static_cast<uint16_t>(rank)});
+  return all;
 }
 
 /// Local children read what this process can read, and have this machine's memory: errors and
@@ -141,7 +141,8 @@ void ClusterRun::look_at_data_and_memory() {
 }
 
 Json ClusterRun::go() {
-  if (!cluster_.external) look_at_data_and_memory();
+  const Gathering& gathering = launcher_->gathering();
+  if (gathering.on_this_host) look_at_data_and_memory();
   if (!options_.weights.empty()) check_weights_file(options_.weights);
   directory_.make();
   directory_.write_config(job_);
@@ -154,26 +155,26 @@ Json ClusterRun::go() {
     return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(value));
   };
   coordinator_ = std::make_unique<comm::Coordinator>(
-      comm::Coordinator::Options{
-          .workers = static_cast<uint16_t>(plan_.workers),
-          .servers = static_cast<uint16_t>(plan_.servers),
-          .facts = {{"build", build_identity()}},
-          .timeout = seconds(job_.config.cluster.timeout_s),
-          .stall_timeout = seconds(job_.config.cluster.stall_timeout_s),
-          .gather_timeout = cluster_.external ? comm::Time{0} : kJoinDeadlines * join_timeout(),
-          .replaces_members = cluster_.external},
+      comm::Coordinator::Options{.workers = static_cast<uint16_t>(plan_.workers),
+                                 .servers = static_cast<uint16_t>(plan_.servers),
+                                 .facts = {{"build", build_identity()}},
+                                 .timeout = seconds(job_.config.cluster.timeout_s),
+                                 .stall_timeout = seconds(job_.config.cluster.stall_timeout_s),
+                                 .gather_timeout = gathering.by_themselves
+                                                       ? comm::Time{0}
+                                                       : kJoinDeadlines * join_timeout(),
+                                 .replaces_members = gathering.by_themselves},
       *transport_, *this);
-  if (cluster_.external)
+  if (gathering.by_themselves)
     console_.info(text("waiting for ", counted(plan_.workers, "worker"), " and ",
                        counted(plan_.servers, "server"), " at ", transport_->address()));
-  else
-    start_children(secret_);
+  launcher_->start(members(), transport_->address());
   transport_->start(*coordinator_);
   transport_->post([this] { coordinator_->begin(); });
   loop();
   transport_->stop();
-  // Before the first step children have nothing to finish.
-  if (children_) children_->wait(begun_ ? kPatience : std::chrono::milliseconds(200));
+  // Before the first step members have nothing to finish.
+  launcher_->wait(begun_ ? kPatience : std::chrono::milliseconds(200));
   return finish();
 }
 
@@ -186,7 +187,7 @@ void ClusterRun::loop() {
 
 void ClusterRun::take_turn() {
   inbox_.run_one(Inbox::Clock::now() + kTick);
-  if (children_ && !loss_) watch_children();
+  if (!loss_) watch_members();
   if (halted_ || options_.stop == nullptr || !*options_.stop) return;
   halted_ = true;
   transport_->post([this] { coordinator_->halt(); });
@@ -215,10 +216,10 @@ comm::Loss ClusterRun::own_loss(const std::string& why) const {
           .awaited = ""};
 }
 
-/// A child that ends before it has a connection could not even join.
-void ClusterRun::watch_children() {
-  for (const Children::Ended& child : children_->ended())
-    transport_->post([this, child] { coordinator_->report_absent(child.node, child.how); });
+/// One that ends before it has a connection could not even join.
+void ClusterRun::watch_members() {
+  for (const Launcher::Ended& member : launcher_->ended())
+    transport_->post([this, member] { coordinator_->report_absent(member.node, member.how); });
 }
 
 void ClusterRun::report_error(const std::string& why) {
@@ -228,7 +229,7 @@ void ClusterRun::report_error(const std::string& why) {
 void ClusterRun::end_after(const comm::Loss& loss) {
   loss_ = loss;
   // Who is silent may be stopped, and would never end by itself.
-  if (children_ && end_of(loss) == MemberEnd::kPeerLost) children_->kill(loss.who);
+  if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(loss.who);
   // But for a loss that is about what is in it.
   if (loss.kind != comm::Loss::Kind::kDrift)
     write_checkpoints([this] { checkpoints_.trust_survivors(); });
@@ -413,11 +414,10 @@ void ClusterRun::fail() {
   throw RunError(what);
 }
 
-/// What the coordinator decided on; and of a child, what only its parent knows.
+/// What the coordinator decided on; and of a member, what only who has started it knows.
 std::string ClusterRun::failure() const {
   const comm::Loss& loss = outcome_->loss;
-  const std::string end =
-      children_ && loss.kind == comm::Loss::Kind::kPeer ? children_->end_of(loss.who) : "";
+  const std::string end = loss.kind == comm::Loss::Kind::kPeer ? launcher_->end_of(loss.who) : "";
   return loss.message() + (end.empty() || end == loss.why ? "" : "; " + end);
 }
 

@@ -14,7 +14,8 @@ void ClusterRun::refused(const std::string& address, const std::string& why) {
   inbox_.post([this, address, why] {
     console_.warning(text("a node at ", address, " is not let in: ", why));
   });
-  if (!cluster_.external) coordinator_->report_error(text("the node at ", address, ": ", why));
+  if (!launcher_->gathering().by_themselves)
+    coordinator_->report_error(text("the node at ", address, ": ", why));
 }
 
 void ClusterRun::joined(comm::NodeId node, const std::string& address) {
@@ -23,7 +24,7 @@ void ClusterRun::joined(comm::NodeId node, const std::string& address) {
     offers_.erase(node.rank);
     if (keeper_ == node.rank) keeper_.reset();
   }
-  if (!cluster_.external) return;
+  if (!launcher_->gathering().by_themselves) return;
   const std::string missing = coordinator_->missing();
   inbox_.post([this, node, address, missing] {
     console_.info(text(comm::name_of(node), " joined from ", address,
@@ -212,11 +213,9 @@ void ClusterRun::slow(comm::NodeId, const std::string& what) {
   inbox_.post([this, what] { console_.warning(what); });
 }
 
-/// A child may be stopped, and would never end by itself.
+/// It may be stopped, and would never end by itself.
 void ClusterRun::given_up(comm::NodeId node) {
-  inbox_.post([this, node] {
-    if (children_) children_->kill(node);
-  });
+  inbox_.post([this, node] { launcher_->kill(node); });
 }
 
 void ClusterRun::ended(const comm::Outcome& outcome) {

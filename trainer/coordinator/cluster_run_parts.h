@@ -13,7 +13,7 @@
 #include "trainer/coordinator/cluster_report.h"
 #include "trainer/coordinator/cluster_run.h"
 #include "trainer/coordinator/first_values.h"
-#include "trainer/coordinator/launch.h"
+#include "trainer/coordinator/launcher.h"
 #include "trainer/messages/device_note.h"
 #include "trainer/messages/job_message.h"
 #include "trainer/messages/notes.h"
@@ -74,7 +74,8 @@ class ClusterRun final : public comm::CoordinatorHost {
                        const SentCheckpoint& sent);
   void look_at_data_and_memory();
   std::chrono::seconds join_timeout() const;
-  void start_children(const comm::Secret& secret);
+  int64_t threads_of_worker() const;
+  std::vector<comm::NodeId> members() const;
   void loop();
   void take_turn();
   template <class Action>
@@ -82,7 +83,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void fail_by(const std::exception_ptr& thrown);
   void lose_transport(const std::exception_ptr& thrown);
   comm::Loss own_loss(const std::string& why) const;
-  void watch_children();
+  void watch_members();
   void end_after(const comm::Loss& loss);
   void report_error(const std::string& why);
   void begin_metrics(const std::vector<comm::Fact>& facts);
@@ -127,10 +128,9 @@ class ClusterRun final : public comm::CoordinatorHost {
   std::optional<ClusterReport> report_;
 
   Inbox inbox_;
-  comm::Secret secret_;
   std::unique_ptr<comm::AsioTransport> transport_;
   std::unique_ptr<comm::Coordinator> coordinator_;
-  std::optional<Children> children_;
+  std::unique_ptr<Launcher> launcher_;
   std::optional<comm::Outcome> outcome_;
   std::optional<comm::Loss> loss_;
   std::exception_ptr failure_;  ///< of this process's own, which ends the job

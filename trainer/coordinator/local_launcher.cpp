@@ -1,4 +1,4 @@
-#include "trainer/coordinator/launch.h"
+#include "trainer/coordinator/local_launcher.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -91,8 +91,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   ::_exit(127);
 }
 
-}  // namespace
-
+/// As text: who reads a secret from a file leaves out white space at its end.
 comm::Secret random_secret() {
   std::array<std::byte, kSecretBytes> random;
   fill_with_random_bytes(random);
@@ -101,20 +100,31 @@ comm::Secret random_secret() {
   return {bytes.begin(), bytes.end()};
 }
 
+/// The folder of the running program.
 fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
-Children::Children(Options options) : options_(std::move(options)), logs_(options_.run / "logs") {
+}  // namespace
+
+LocalLauncher::LocalLauncher(LaunchOptions options)
+    : Launcher({.listen = "127.0.0.1:0", .secret = random_secret(), .on_this_host = true}),
+      options_(std::move(options)),
+      logs_(options_.run / "logs") {}
+
+void LocalLauncher::start(const std::vector<comm::NodeId>& members,
+                          const std::string& coordinator) {
   std::error_code failure;
   fs::create_directories(logs_, failure);
   if (failure) throw RunError(logs_.string() + ": cannot be made: " + failure.message());
+  for (const comm::NodeId member : members) start(member, coordinator);
 }
 
-std::vector<std::string> Children::arguments(comm::NodeId node, int secret) const {
+std::vector<std::string> LocalLauncher::arguments(comm::NodeId node, const std::string& coordinator,
+                                                  int secret) const {
   const bool worker = node.role == comm::Role::kWorker;
   std::vector<std::string> words{
-      (options_.programs / (worker ? "poseidon-worker" : "poseidon-server")).string(),
+      (program_folder() / (worker ? "poseidon-worker" : "poseidon-server")).string(),
       "--coordinator",
-      options_.coordinator,
+      coordinator,
       "--secret-file",
       text("/dev/fd/", secret),
       "--rank",
@@ -132,14 +142,14 @@ std::vector<std::string> Children::arguments(comm::NodeId node, int secret) cons
   return words;
 }
 
-void Children::start(comm::NodeId node) {
+void LocalLauncher::start(comm::NodeId node, const std::string& coordinator) {
   const char* kind = node.role == comm::Role::kWorker ? "worker" : "server";
   Child child{.node = node, .log = logs_ / text(kind, "-", node.rank, ".log")};
-  const Descriptor secret = secret_file(options_.secret);
+  const Descriptor secret = secret_file(gathering().secret);
   const Descriptor log(::open(child.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (log.number() < 0)
     throw RunError(text(child.log.string(), ": cannot be written: ", std::strerror(errno)));
-  const std::vector<std::string> words = arguments(node, secret.number());
+  const std::vector<std::string> words = arguments(node, coordinator, secret.number());
   if (::access(words[0].c_str(), X_OK) != 0)
     throw RunError(text(words[0], ": cannot be run: ", std::strerror(errno)));
   const std::vector<std::string> variables = environment();
@@ -152,7 +162,7 @@ void Children::start(comm::NodeId node) {
   running_.push_back(std::move(child));
 }
 
-std::vector<Children::Ended> Children::ended() {
+std::vector<Launcher::Ended> LocalLauncher::ended() {
   std::vector<Ended> told;
   std::erase_if(running_, [&](const Child& child) {
     int status = 0;
@@ -165,12 +175,12 @@ std::vector<Children::Ended> Children::ended() {
   return told;
 }
 
-std::string Children::end_of(comm::NodeId node) const {
+std::string LocalLauncher::end_of(comm::NodeId node) const {
   const auto found = ends_.find(node);
   return found == ends_.end() ? "" : found->second;
 }
 
-void Children::kill(comm::NodeId node) {
+void LocalLauncher::kill(comm::NodeId node) {
   // Who has lost its connections because it ends may not be gone yet.
   const auto deadline = std::chrono::steady_clock::now() + kGrace;
   const auto is_it = [&](const Child& child) { return child.node == node; };
@@ -185,8 +195,8 @@ void Children::kill(comm::NodeId node) {
     }
 }
 
-void Children::wait(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+void LocalLauncher::wait(std::chrono::milliseconds grace) {
+  const auto deadline = std::chrono::steady_clock::now() + grace;
   while (!running_.empty() && std::chrono::steady_clock::now() < deadline) {
     ended();
     std::this_thread::sleep_for(kPoll);
@@ -205,6 +215,6 @@ void Children::wait(std::chrono::milliseconds patience) {
   running_.clear();
 }
 
-Children::~Children() { wait(std::chrono::seconds(2)); }
+LocalLauncher::~LocalLauncher() { wait(std::chrono::seconds(2)); }
 
 }  // namespace poseidon::trainer
