@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Step times of clusters with more hosts than this machine has cores, beside the closed-form optimum.
+
+    sudo python3 bench/netlab/replay.py [--build build/release] [--rates 100,200,1000]
+         [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--steps 3]
+         [--state FILE] [--record bench/results]
+
+As netlab.py, but the workers' device is `replay`: layers and updates sleep as long as one core was measured to take for
+them, so that what is left for the cores is the network's work. A network's number of hosts stands behind its name. The
+bound is the best possible step of docs/plan.md for the plan that was run, fed with the same times and the rate that
+iperf3 reaches. Each cell that is measured is written to the state file at once, and a command that was ended goes on
+behind them.
+"""
+import argparse
+import json
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from lab import Lab  # noqa: E402
+import netlab  # noqa: E402
+import record  # noqa: E402
+
+BATCH = 8
+COLUMNS = [record.column("network", "network"), record.column("hosts", "hosts", 0),
+           record.column("link", "link Mb/s", 0), record.column("iperf3", "iperf3 Mb/s", 0),
+           record.column("variant", "variant"), record.column("step_ms", "step ms", 0, spread=True),
+           record.column("best_ms", "best possible ms", 0), record.column("part_of_best", "part of it", 2, bold=True)]
+KEYS = ("network", "hosts", "link", "variant")
+
+
+class State:
+    """The rows that are measured, in a file with a line for each."""
+
+    def __init__(self, path):
+        self.path = path
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.rows = [json.loads(line) for line in text.splitlines()]
+
+    def find(self, wanted):
+        return next((row for row in self.rows if all(row[key] == wanted[key] for key in KEYS)), None)
+
+    def add(self, row):
+        self.rows.append(row)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def layer_times(options, network, folder):
+    """--time of one worker's batch on one core."""
+    path = pathlib.Path(folder) / f"{network}-times.json"
+    if not path.exists():
+        words = ["taskset", "-c", "0", options.build / "bin" / "poseidon-train", netlab.job(network), "--time", "--json",
+                 "--workers", 2, *netlab.settings(options, network, [])]
+        done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, check=True)
+        path.write_bytes(done.stdout)
+    return path
+
+
+def bound_ms(options, network, hosts, overrides, times, rate):
+    words = [options.build / "bin" / "poseidon-train", netlab.job(network), "--plan", "--workers", hosts,
+             "--servers", hosts, "--json", "--times", times,
+             *netlab.settings(options, network, [*overrides, f"comm.link_mbps={rate:.1f}"])]
+    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)["predicted_step_ms"]
+
+
+def measure(lab, options, network, variant, folder, rate):
+    overrides = netlab.VARIANTS[variant]
+    times = layer_times(options, network, folder)
+    replayed = [*overrides, "device.type=replay", f"device.times={times}"]
+    steps = netlab.poseidon_steps(lab, options, network, replayed, folder, options.steps)
+    own = record.figure([[step] for step in steps], statistics.median)
+    best = bound_ms(options, network, lab.hosts, overrides, times, rate)
+    return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"])}
+
+
+def cells(options):
+    """(network, hosts, rate), with the cells of one lab one after another."""
+    for network, hosts in (named.split(":") for named in options.networks.split(",")):
+        for rate in map(int, options.rates.split(",")):
+            yield network, int(hosts), rate
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
+    parser.add_argument("--rates", default="100,200,1000")
+    parser.add_argument("--networks", default="vgg19:4,alexnet:8,resnet50:16")
+    parser.add_argument("--variants", default="ps;sfb;auto;auto, bf16", help="with semicolons between them")
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--state", type=pathlib.Path, default=pathlib.Path("netlab-replay.jsonl"))
+    record.add_options(parser, "replay")
+    options = parser.parse_args()
+    options.servers_apart = False
+    netlab.BATCHES.update({network: BATCH for network, _, _ in cells(options)})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("replay: ended by a signal"))
+    state, rows = State(options.state), []
+    print("\n".join(record.head(COLUMNS)), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for network, hosts, rate in cells(options):
+            wanted = [{"network": network, "hosts": hosts, "link": rate, "variant": variant}
+                      for variant in options.variants.split(";")]
+            if any(state.find(cell) is None for cell in wanted):
+                with Lab(hosts, rate) as lab:
+                    measured = netlab.link_rate(lab)
+                    for cell in wanted:
+                        if state.find(cell) is None:
+                            figures = measure(lab, options, network, cell["variant"], folder, measured)
+                            state.add({**cell, "iperf3": round(measured), **figures})
+            for cell in wanted:
+                rows.append(state.find(cell))
+                print(record.line(COLUMNS, rows[-1]), flush=True)
+    record.write(options, COLUMNS, rows, sudo=True)
+
+
+if __name__ == "__main__":
+    main()
