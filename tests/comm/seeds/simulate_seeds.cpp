@@ -38,10 +38,12 @@ Arguments parse(int count, char** words) {
 
 /// What went wrong with a seed; "" when nothing did.
 std::string run(uint64_t seed, bool verbose) {
-  const SimulatedJobOptions options = scenario(seed);
-  if (verbose) std::cout << description(options) << std::endl;
-  std::string fault;
+  std::string about = "seed " + std::to_string(seed), fault;
   try {
+    // It runs the job once without faults, to know where they may strike.
+    const SimulatedJobOptions options = scenario(seed);
+    about = description(options);
+    if (verbose) std::cout << about << std::endl;
     const SimulatedJobResult result = run_job(options);
     fault = fault_in(options, result);
     if (verbose)
@@ -54,7 +56,7 @@ std::string run(uint64_t seed, bool verbose) {
   } catch (const std::exception& error) {
     fault = std::string("exception: ") + error.what();
   }
-  return fault.empty() ? "" : description(options) + "\n  " + fault;
+  return fault.empty() ? "" : about + "\n  " + fault;
 }
 
 }  // namespace
