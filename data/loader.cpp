@@ -13,6 +13,7 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/even_parts.h"
 #include "core/mutex.h"
 #include "data/order.h"
 
@@ -331,11 +332,9 @@ void check_options(const Dataset& dataset, const LoaderOptions& options) {
 std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards) {
   check(shards >= 1 && global_batch >= shards, "a batch is cut into at most its own samples");
   std::vector<ShardRange> ranges;
-  int64_t first = 0;
   for (int64_t i = 0; i < shards; ++i) {
-    const int64_t count = global_batch / shards + (i < global_batch % shards ? 1 : 0);
-    ranges.push_back({first, count});
-    first += count;
+    const IndexRange part = even_part(global_batch, shards, i);
+    ranges.push_back({part.first, part.count});
   }
   return ranges;
 }

@@ -2,6 +2,7 @@
 
 #include "comm/plan/chunks.h"
 #include "core/error.h"
+#include "core/even_parts.h"
 
 namespace poseidon::comm {
 
@@ -10,11 +11,9 @@ namespace {
 /// The first sample of each logical shard in the global batch, larger shards first; and the end.
 std::vector<uint64_t> first_rows(const Plan& plan) {
   std::vector<uint64_t> first{0};
-  for (uint32_t shard = 0; shard < plan.logical_shards; ++shard)
-    first.push_back(first.back() + shards_of_worker(static_cast<uint32_t>(plan.global_batch),
-                                                    static_cast<uint32_t>(plan.logical_shards),
-                                                    shard)
-                                       .count);
+  for (int64_t shard = 0; shard < plan.logical_shards; ++shard)
+    first.push_back(
+        static_cast<uint64_t>(even_part(plan.global_batch, plan.logical_shards, shard).end()));
   return first;
 }
 

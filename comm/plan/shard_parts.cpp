@@ -1,8 +1,7 @@
 #include "comm/plan/shard_parts.h"
 
-#include <algorithm>
-
 #include "core/error.h"
+#include "core/even_parts.h"
 
 namespace poseidon::comm {
 
@@ -30,8 +29,8 @@ void collect(Part node, Part range, std::vector<Part>& parts) {
 }  // namespace
 
 Part shards_of_worker(uint32_t shards, uint32_t workers, uint32_t rank) {
-  const uint32_t each = shards / workers, more = shards % workers;
-  return {rank * each + std::min(rank, more), each + (rank < more ? 1 : 0)};
+  const IndexRange part = even_part(shards, workers, rank);
+  return {static_cast<uint32_t>(part.first), static_cast<uint32_t>(part.count)};
 }
 
 std::vector<Part> parts_within(uint32_t shards, Part range) {
