@@ -12,9 +12,9 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
       rank_(rank),
       options_(options),
       outlet_(outlet),
-      tree_(static_cast<uint32_t>(plan.logical_shards), static_cast<uint32_t>(plan.workers)),
+      tree_(plan.assignment.ranges()),
       own_index_(plan.chunks.size(), -1),
-      incoming_(static_cast<size_t>(plan.workers)),
+      incoming_(static_cast<size_t>(plan.workers())),
       bytes_of_layer_(plan.layers.size()) {
   for (size_t i = 0; i < plan.chunks.size(); ++i) {
     const Chunk& chunk = plan.chunks[i];
@@ -124,7 +124,7 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
                            .step = of.step,
                            .key = own.key,
                            .chunk = of.chunk,
-                           .part = {0, static_cast<uint32_t>(plan_.logical_shards)},
+                           .part = plan_.assignment.everything(),
                            .offset = of.offset,
                            .length = of.length};
   Payload payload;
@@ -133,7 +133,7 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
       to_wire(own.number, values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }
-  for (int64_t worker = 0; worker < plan_.workers; ++worker) {
+  for (int64_t worker = 0; worker < plan_.workers(); ++worker) {
     outlet_.send({Role::kWorker, static_cast<uint16_t>(worker)}, header, payload,
                  bulk_priority(own.key));
     traffic_.bytes_sent += header.length;
@@ -160,9 +160,9 @@ void ServerShard::count_bytes(uint32_t chunk) {
     LayerBytes& bytes = bytes_of_layer_[piece.layer];
     const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(own_chunk(chunk)->number);
     for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
-      if (!on_one_node(plan_, tree_.worker_of(leaf), rank_)) bytes.received += size;
-    for (uint32_t worker = 0; worker < plan_.workers; ++worker)
-      if (!on_one_node(plan_, worker, rank_)) bytes.sent += size;
+      if (!plan_.assignment.shares_host(tree_.worker_of(leaf), rank_)) bytes.received += size;
+    for (uint32_t worker = 0; worker < plan_.workers(); ++worker)
+      if (!plan_.assignment.shares_host(worker, rank_)) bytes.sent += size;
   }
 }
 

@@ -2,35 +2,16 @@
 
 #include "comm/plan/chunks.h"
 #include "core/error.h"
-#include "core/even_parts.h"
 
 namespace poseidon::comm {
 
 namespace {
 
-/// The first sample of each logical shard in the global batch, larger shards first; and the end.
-std::vector<uint64_t> first_rows(const Plan& plan) {
-  std::vector<uint64_t> first{0};
-  for (int64_t shard = 0; shard < plan.logical_shards; ++shard)
-    first.push_back(
-        static_cast<uint64_t>(even_part(plan.global_batch, plan.logical_shards, shard).end()));
-  return first;
-}
-
-std::vector<uint32_t> workers_of_shards(const Plan& plan) {
-  std::vector<uint32_t> workers;
-  for (uint32_t worker = 0; worker < plan.workers; ++worker)
-    workers.insert(workers.end(),
-                   shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
-                                    static_cast<uint32_t>(plan.workers), worker)
-                       .count,
-                   worker);
-  return workers;
-}
-
-std::vector<Part> parts_of_worker(const Plan& plan, uint32_t rank) {
-  const auto shards = static_cast<uint32_t>(plan.logical_shards);
-  return parts_within(shards, shards_of_worker(shards, static_cast<uint32_t>(plan.workers), rank));
+std::vector<IndexRange> rows_of_shards(const Plan& plan) {
+  std::vector<IndexRange> rows;
+  for (uint32_t shard = 0; shard < plan.logical_shards(); ++shard)
+    rows.push_back(plan.rows_of({shard, 1}));
+  return rows;
 }
 
 }  // namespace
@@ -44,10 +25,9 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
       outlet_(outlet),
       arrived_(std::move(arrived)),
       number_(number_of_factors(plan)),
-      parts_(parts_of_worker(plan, rank)),
-      first_row_(first_rows(plan)),
-      worker_of_shard_(workers_of_shards(plan)),
-      wire_(static_cast<size_t>(plan.workers)),
+      parts_(plan.assignment.parts_of(rank)),
+      rows_(rows_of_shards(plan)),
+      wire_(static_cast<size_t>(plan.workers())),
       bytes_of_layer_(plan.layers.size()) {
   index_layers();
   index_chunks();
@@ -170,7 +150,7 @@ void WorkerExchange::send_chunk(uint64_t step, uint32_t index, size_t own,
                .chunk = index,
                .part = parts_[own]},
               {bytes, nullptr}, state.bytes);
-  if (on_one_node(plan_, rank_, chunk.server)) return;
+  if (plan_.assignment.shares_host(rank_, chunk.server)) return;
   for (const Piece& piece : chunk.pieces)
     bytes_of_layer_[piece.layer].sent +=
         static_cast<uint64_t>(piece.count) * bytes_of(state.number);
@@ -198,15 +178,15 @@ uint64_t WorkerExchange::factor_width(uint32_t layer, uint32_t which) const {
 }
 
 uint64_t WorkerExchange::factor_bytes(uint32_t layer, uint32_t which, uint32_t shard) const {
-  return (first_row_[shard + 1] - first_row_[shard]) * factor_width(layer, which) *
-         bytes_of(number_);
+  return static_cast<uint64_t>(rows_[shard].count) * factor_width(layer, which) * bytes_of(number_);
 }
 
 std::span<float> WorkerExchange::factor_rows(uint32_t layer, uint32_t which, uint32_t shard,
                                              uint64_t step) const {
   const uint64_t width = factor_width(layer, which);
   return memory_.factors(layer, which, step)
-      .subspan(first_row_[shard] * width, (first_row_[shard + 1] - first_row_[shard]) * width);
+      .subspan(static_cast<uint64_t>(rows_[shard].first) * width,
+               static_cast<uint64_t>(rows_[shard].count) * width);
 }
 
 void WorkerExchange::contribute_factors(uint64_t step, uint32_t layer, uint32_t shard) {
@@ -235,7 +215,7 @@ void WorkerExchange::send_factor(uint64_t step, uint32_t layer, uint32_t which, 
       payload = {*wire, wire};
     }
   }
-  for (uint32_t worker = 0; worker < plan_.workers; ++worker) {
+  for (uint32_t worker = 0; worker < plan_.workers(); ++worker) {
     if (worker == rank_) continue;
     send_slices({Role::kWorker, static_cast<uint16_t>(worker)},
                 {.kind = FrameKind::kFactor,
@@ -245,7 +225,7 @@ void WorkerExchange::send_factor(uint64_t step, uint32_t layer, uint32_t which, 
                  .chunk = which,
                  .part = {shard, 1}},
                 payload, bytes);
-    bytes_of_layer_[layer].sent += bytes;
+    if (!plan_.assignment.workers_share_host(rank_, worker)) bytes_of_layer_[layer].sent += bytes;
   }
 }
 
@@ -317,7 +297,7 @@ void WorkerExchange::finish_chunk_step(uint32_t index) {
   const Chunk& chunk = plan_.chunks[index];
   const uint64_t step = state.step++;
   state.at(step).received.clear();
-  const bool counts = !on_one_node(plan_, rank_, chunk.server);
+  const bool counts = !plan_.assignment.shares_host(rank_, chunk.server);
   for (const Piece& piece : chunk.pieces) {
     if (counts)
       bytes_of_layer_[piece.layer].received +=
@@ -346,9 +326,8 @@ void WorkerExchange::unpack_sum(uint32_t chunk, uint64_t step) {
 std::string WorkerExchange::fault_of_factor(NodeId from, const FrameHeader& header) const {
   if (header.key >= layers_.size() || !layers_[header.key].by_factors || header.chunk > 1)
     return text("sent a factor of layer ", header.key, ", which has none");
-  if (from.role != Role::kWorker || header.part.count != 1 ||
-      header.part.first >= worker_of_shard_.size() ||
-      worker_of_shard_[header.part.first] != from.rank || from.rank == rank_)
+  if (from.role != Role::kWorker || header.part.count != 1 || header.part.first >= rows_.size() ||
+      plan_.assignment.worker_of(header.part.first) != from.rank || from.rank == rank_)
     return text("sent a factor of logical shard ", header.part.first, ", which is not its own");
   const uint64_t bytes = factor_bytes(header.key, header.chunk, header.part.first);
   if (!is_slice_of(header, bytes))
@@ -390,14 +369,15 @@ void WorkerExchange::received_factor(NodeId from, const FrameHeader& header) {
                   .subspan(header.offset / bytes_of(number_), header.length / bytes_of(number_)));
   factors.slices[shard][which][header.offset / kSliceBytes] = true;
   --factors.slices_due;
-  bytes_of_layer_[layer].received += header.length;
+  if (!plan_.assignment.workers_share_host(rank_, from.rank))
+    bytes_of_layer_[layer].received += header.length;
   finish_if_complete(layer);
 }
 
 void WorkerExchange::begin_factors(uint32_t layer, FactorStep& factors) const {
-  factors.slices.assign(static_cast<size_t>(plan_.logical_shards), {});
+  factors.slices.assign(static_cast<size_t>(plan_.logical_shards()), {});
   factors.slices_due = 0;
-  for (uint32_t shard = 0; shard < plan_.logical_shards; ++shard)
+  for (uint32_t shard = 0; shard < plan_.logical_shards(); ++shard)
     for (uint32_t which : {kDeltas, kActivations}) {
       const uint64_t slices = slices_of(factor_bytes(layer, which, shard));
       factors.slices[shard][which].assign(slices, false);
@@ -445,9 +425,9 @@ std::string WorkerExchange::awaited_factors(uint32_t index, uint32_t worker) con
   const LayerState& layer = layers_[index];
   if (!layer.by_factors) return "";
   const FactorStep& factors = layer.factors_of(layer.step);
-  for (uint32_t shard = 0; shard < worker_of_shard_.size(); ++shard)
+  for (uint32_t shard = 0; shard < rows_.size(); ++shard)
     for (const std::vector<bool>& slices : factors.slices[shard])
-      if (worker_of_shard_[shard] == worker &&
+      if (plan_.assignment.worker_of(shard) == worker &&
           std::find(slices.begin(), slices.end(), false) != slices.end())
         return text("the factors of \"", plan_.layers[index].traffic.name, "\" of step ",
                     layer.step + 1, " from worker ", worker);

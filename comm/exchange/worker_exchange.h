@@ -158,9 +158,7 @@ class WorkerExchange {
   const Arrived arrived_;
   const WireNumber number_;  ///< of factors
   const std::vector<Part> parts_;
-  std::vector<uint64_t>
-      first_row_;  ///< of each logical shard in the global batch; one more: its end
-  std::vector<uint32_t> worker_of_shard_;
+  std::vector<IndexRange> rows_;  ///< of each logical shard in the global batch
   std::vector<ChunkState> chunks_;
   std::vector<LayerState> layers_;
   std::vector<std::vector<std::vector<PieceOf>>> pieces_of_;  ///< by layer and tensor

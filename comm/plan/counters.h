@@ -2,8 +2,6 @@
 
 #include <cstdint>
 
-#include "comm/plan/plan.h"
-
 namespace poseidon::comm {
 
 /// Counts of what went through one process's data plane.
@@ -18,10 +16,5 @@ struct LayerBytes {
   uint64_t sent = 0, received = 0;
   bool operator==(const LayerBytes&) const = default;
 };
-
-/// Whether a worker and a server share a host, so that what they exchange does not count.
-inline bool on_one_node(const Plan& plan, uint32_t worker, uint32_t server) {
-  return !plan.servers_apart && server % static_cast<uint32_t>(plan.workers) == worker;
-}
 
 }  // namespace poseidon::comm

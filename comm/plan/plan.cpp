@@ -42,19 +42,15 @@ void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
 
 /// A plan without chunks.
 Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes) {
-  Plan plan{
-      .workers = request.workers,
-      .servers = request.servers,
-      .logical_shards = request.logical_shards == 0 ? request.workers : request.logical_shards,
-      .global_batch = request.global_batch,
-      .servers_apart = request.servers_apart,
-      .policy = request.policy,
-      .wire = request.wire,
-      .overlap = request.overlap,
-      .staleness = request.staleness,
-      .layers = {},
-      .chunks = {},
-      .link_mbps = request.link_mbps};
+  Plan plan{.assignment = even_assignment(request),
+            .global_batch = request.global_batch,
+            .policy = request.policy,
+            .wire = request.wire,
+            .overlap = request.overlap,
+            .staleness = request.staleness,
+            .layers = {},
+            .chunks = {},
+            .link_mbps = request.link_mbps};
   for (size_t i = 0; i < schemes.size(); ++i)
     plan.layers.push_back({.traffic = request.layers[i], .scheme = schemes[i]});
   return plan;
@@ -66,11 +62,12 @@ void add_chunks(Plan& plan, int64_t chunk_bytes) {
   for (const Piece& tensor : tensors) elements += tensor.count;
   const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
   // Smaller chunks where those of the usual size cannot be dealt evenly.
-  for (int64_t most = cut_bytes(bytes, plan.servers, chunk_bytes);;
-       most = cut_bytes(bytes, plan.servers, most / 2)) {
+  for (int64_t most = cut_bytes(bytes, plan.servers(), chunk_bytes);;
+       most = cut_bytes(bytes, plan.servers(), most / 2)) {
     plan.chunks = cut_chunks(plan, tensors, most);
-    deal(plan.chunks, plan.servers);
-    if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers) <= kEvenEnough) return;
+    deal(plan.chunks, plan.servers());
+    if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers()) <= kEvenEnough)
+      return;
   }
 }
 
@@ -107,6 +104,14 @@ void check_same_layers(const PlanRequest& request, const Plan& earlier) {
   if (!same) throw ConfigError("the earlier plan is for another network");
 }
 
+/// Whether both have the same numbers of workers, servers and logical shards, on as many hosts.
+bool same_counts(const Assignment& one, const Assignment& other) {
+  return one.workers().size() == other.workers().size() &&
+         one.servers().size() == other.servers().size() &&
+         one.logical_shards() == other.logical_shards() &&
+         one.servers_apart() == other.servers_apart();
+}
+
 }  // namespace
 
 std::string name_of(Scheme scheme) {
@@ -127,6 +132,12 @@ std::string name_of(Overlap overlap) {
   return "none";
 }
 
+Assignment even_assignment(const PlanRequest& request) {
+  const bool by_default = request.logical_shards == 0;
+  return even_assignment(request.workers, request.servers, request.servers_apart,
+                         by_default ? request.workers : request.logical_shards);
+}
+
 Plan make_plan(const PlanRequest& request) {
   check_request(request);
   Plan plan = with_schemes(request, choose_schemes(request));
@@ -145,10 +156,11 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
     check_factors(request.layers[i], schemes.back());
   }
   Plan plan = with_schemes(request, schemes);
+  if (same_counts(plan.assignment, earlier.assignment)) plan.assignment = earlier.assignment;
   plan.policy = earlier.policy;
   if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
-  const bool both_have_servers = plan.workers > 1 && earlier.workers > 1;
-  if (both_have_servers && plan.servers == earlier.servers) plan.chunks = earlier.chunks;
+  const bool both_have_servers = plan.workers() > 1 && earlier.workers() > 1;
+  if (both_have_servers && plan.servers() == earlier.servers()) plan.chunks = earlier.chunks;
   // Those of another wire may not do.
   if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
   complete(plan);
@@ -157,11 +169,12 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
 }
 
 void complete(Plan& plan) {
-  const ClusterSize cluster{static_cast<double>(plan.workers), static_cast<double>(plan.servers)};
+  const ClusterSize cluster{static_cast<double>(plan.workers()),
+                            static_cast<double>(plan.servers())};
   const double batch = static_cast<double>(plan.global_batch) / cluster.workers;
   const std::vector<LayerTrafficBytes> traffic = expected_traffic(plan);
   int64_t total = 0;
-  const auto nodes = static_cast<double>(layout_of(plan).nodes());
+  const auto nodes = static_cast<double>(plan.assignment.hosts());
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     add_costs(plan.layers[i], batch, cluster);
     const int64_t bytes = total_bytes(traffic[i]);
@@ -169,7 +182,7 @@ void complete(Plan& plan) {
     total += bytes;
   }
   plan.bytes_per_node = static_cast<double>(total) / nodes;
-  plan.hottest_shard_over_mean = hottest_over_mean(plan.chunks, plan.servers);
+  plan.hottest_shard_over_mean = hottest_over_mean(plan.chunks, plan.servers());
 }
 
 }  // namespace poseidon::comm

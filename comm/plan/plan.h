@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/plan/assignment.h"
 #include "core/json.h"
 
 /// The one plan of a job: which layer goes by which scheme, which chunk lies on which server. A
@@ -100,8 +101,8 @@ struct LayerPlan {
 inline constexpr int64_t kMostStaleness = 1024;
 
 struct Plan {
-  int64_t workers = 1, servers = 1, logical_shards = 1, global_batch = 1;
-  bool servers_apart = false;
+  Assignment assignment;
+  int64_t global_batch = 1;
   std::string policy = "bytes", wire = "fp32";
   Overlap overlap = Overlap::kPriority;
   /// Step t is computed with the sums of the steps up to t - 1 - staleness, so staleness + 1 steps
@@ -113,15 +114,25 @@ struct Plan {
   double hottest_shard_over_mean = 1;
   double link_mbps = 0;          ///< one direction of a node's link; 0 if it is not known
   double predicted_step_ms = 0;  ///< 0 if times or link are not known
+
+  int64_t workers() const { return static_cast<int64_t>(assignment.workers().size()); }
+  int64_t servers() const { return static_cast<int64_t>(assignment.servers().size()); }
+  int64_t logical_shards() const { return assignment.logical_shards(); }
+  /// The samples of some logical shards, by their places in the global batch.
+  IndexRange rows_of(Part shards) const { return assignment.rows_of(shards, global_batch); }
 };
+
+/// The assignment for the numbers of a request, as even as it can be.
+Assignment even_assignment(const PlanRequest& request);
 
 /// Makes the plan for a request. Throws ConfigError for one that cannot be met (a forced "sfb" for
 /// a layer without factors).
 Plan make_plan(const PlanRequest& request);
 
 /// Makes the plan for `request` with the schemes of an earlier plan for the same layers, perhaps
-/// for another number of workers, and with its chunks if the number of servers is the same. Throws
-/// ConfigError if a layer goes by factors in the earlier plan and cannot here.
+/// for another number of workers. It has the earlier chunks if the number of servers is the same,
+/// and the earlier assignment if all numbers are the same. Throws ConfigError if a layer goes by
+/// factors in the earlier plan and cannot here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
 /// Convert a plan to plan.json and back. Reading checks everything, also that the plan is for these

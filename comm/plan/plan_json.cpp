@@ -1,3 +1,4 @@
+#include "comm/plan/assignment_json.h"
 #include "comm/plan/chunks.h"
 #include "comm/plan/plan.h"
 #include "comm/wire/slices.h"
@@ -9,8 +10,6 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr int64_t kMostProcesses = 4096;  // as a job may ask for
-constexpr int64_t kMostShards = int64_t{1} << 20;
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
@@ -94,11 +93,7 @@ void read_choice(Fields& fields, const char* key, std::string& value,
 
 void read_top(Fields& fields, Plan& plan) {
   const auto required = Presence::kRequired;
-  fields.integer("workers", plan.workers, between(1, kMostProcesses), "", required);
-  fields.integer("servers", plan.servers, between(1, kMostProcesses), "", required);
-  fields.integer("logical_shards", plan.logical_shards, between(1, kMostShards), "", required);
   fields.integer("global_batch", plan.global_batch, between(1, kMostSamples), "", required);
-  fields.boolean("servers_apart", plan.servers_apart, "");
   read_choice(fields, "policy", plan.policy, {"bytes", "time"});
   read_choice(fields, "wire", plan.wire, {"fp32", "bf16"});
   fields.option("overlap", plan.overlap, {"priority", "barrier", "none"}, "", required);
@@ -138,13 +133,13 @@ void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const Jso
     fail_at(place.at("layers"),
             text("expected the ", layers.size(),
                  " layers of this network that have something to sum, got ", plan.layers.size()));
-  const Scheme wrong = plan.workers == 1 ? Scheme::kPs : Scheme::kLocal;
+  const Scheme wrong = plan.workers() == 1 ? Scheme::kPs : Scheme::kLocal;
   for (size_t i = 0; i < layers.size(); ++i) {
     const JsonPlace at = place.at("layers").at(i);
     match_layer(plan.layers[i], layers[i], at);
     if (plan.layers[i].scheme == wrong)
-      fail_at(at.at("scheme"),
-              text("got \"", name_of(wrong), "\" in a plan for ", counted(plan.workers, "worker")));
+      fail_at(at.at("scheme"), text("got \"", name_of(wrong), "\" in a plan for ",
+                                    counted(plan.workers(), "worker")));
   }
 }
 
@@ -164,9 +159,9 @@ class ChunkChecker {
 
  private:
   void check_chunk(const Chunk& chunk, const JsonPlace& place) {
-    if (chunk.server >= plan_.servers)
+    if (chunk.server >= plan_.servers())
       fail_at(place.at("server"),
-              text("expected less than ", plan_.servers, " servers, got ", chunk.server));
+              text("expected less than ", plan_.servers(), " servers, got ", chunk.server));
     if (chunk.pieces.empty()) fail_at(place.at("pieces"), "expected at least one piece");
     if (chunk.key != chunk.pieces[0].layer)
       fail_at(place.at("key"), text("expected the layer of its first piece, ",
@@ -219,19 +214,20 @@ Json to_json(const Plan& plan) {
   Json layers = Json::array(), chunks = Json::array();
   for (const LayerPlan& layer : plan.layers) layers.push_back(layer_json(layer));
   for (const Chunk& chunk : plan.chunks) chunks.push_back(chunk_json(chunk));
-  return {{"workers", plan.workers},
-          {"servers", plan.servers},
+  return {{"workers", plan.workers()},
+          {"servers", plan.servers()},
           {"batch_per_worker",
-           static_cast<double>(plan.global_batch) / static_cast<double>(plan.workers)},
+           static_cast<double>(plan.global_batch) / static_cast<double>(plan.workers())},
           {"policy", plan.policy},
           {"layers", std::move(layers)},
           {"bytes_per_node", plan.bytes_per_node},
           {"hottest_shard_over_mean", plan.hottest_shard_over_mean},
           {"link_mbps", plan.link_mbps},
           {"predicted_step_ms", plan.predicted_step_ms},
-          {"logical_shards", plan.logical_shards},
+          {"logical_shards", plan.logical_shards()},
           {"global_batch", plan.global_batch},
-          {"servers_apart", plan.servers_apart},
+          {"servers_apart", plan.assignment.servers_apart()},
+          {"assignment", to_json(plan.assignment)},
           {"wire", plan.wire},
           {"overlap", name_of(plan.overlap)},
           {"staleness", plan.staleness},
@@ -240,10 +236,14 @@ Json to_json(const Plan& plan) {
 
 Plan read_plan(const Json& json, const JsonPlace& place, const std::vector<LayerTraffic>& layers) {
   Plan plan;
-  read_fields(json, place, [&](Fields& fields) { read_top(fields, plan); });
-  if (plan.logical_shards < plan.workers)
-    fail_at(place.at("logical_shards"),
-            text("expected at least \"workers\" (", plan.workers, "), got ", plan.logical_shards));
+  MemberCounts counts;
+  AssignmentReader assignment;
+  read_fields(json, place, [&](Fields& fields) {
+    counts.describe(fields);
+    assignment.describe(fields);
+    read_top(fields, plan);
+  });
+  plan.assignment = assignment.make(counts, place);
   match_layers(plan, layers, place);
   ChunkChecker(plan, place).check();
   complete(plan);

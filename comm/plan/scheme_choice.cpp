@@ -79,8 +79,7 @@ void check_times(const PlanRequest& request) {
 /// Looks for the schemes with the shortest step; among equals, for those that move least.
 class TimeSearch {
  public:
-  explicit TimeSearch(const PlanRequest& request)
-      : request_(request), traffic_(layout_of(request)) {
+  explicit TimeSearch(const PlanRequest& request) : request_(request), traffic_(request) {
     for (size_t i = 0; i < request.layers.size(); ++i)
       if (!is_forced(request, request.layers[i])) free_.push_back(i);
   }

@@ -1,8 +1,5 @@
 #include "comm/plan/shard_parts.h"
 
-#include "core/error.h"
-#include "core/even_parts.h"
-
 namespace poseidon::comm {
 
 namespace {
@@ -28,21 +25,18 @@ void collect(Part node, Part range, std::vector<Part>& parts) {
 
 }  // namespace
 
-Part shards_of_worker(uint32_t shards, uint32_t workers, uint32_t rank) {
-  const IndexRange part = even_part(shards, workers, rank);
-  return {static_cast<uint32_t>(part.first), static_cast<uint32_t>(part.count)};
-}
-
 std::vector<Part> parts_within(uint32_t shards, Part range) {
   std::vector<Part> parts;
   collect({0, shards}, range, parts);
   return parts;
 }
 
-PartTree::PartTree(uint32_t shards, uint32_t workers) : leaf_by_first_(shards, -1) {
-  check(workers >= 1 && workers <= shards, "each worker holds at least one logical shard");
-  for (uint32_t worker = 0; worker < workers; ++worker)
-    for (const Part& part : parts_within(shards, shards_of_worker(shards, workers, worker))) {
+PartTree::PartTree(std::span<const Part> ranges) {
+  uint32_t shards = 0;
+  for (const Part& range : ranges) shards += range.count;
+  leaf_by_first_.resize(shards, -1);
+  for (uint32_t worker = 0; worker < ranges.size(); ++worker)
+    for (const Part& part : parts_within(shards, ranges[worker])) {
       leaf_by_first_[part.first] = static_cast<int32_t>(nodes_.size());
       worker_of_leaf_.push_back(worker);
       nodes_.push_back({part});

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/wire/wire.h"
@@ -14,10 +15,6 @@ namespace poseidon::comm {
 /// The length of the left child of a range of `count` > 1 shards.
 inline uint32_t left_count(uint32_t count) { return std::bit_floor(count - 1); }
 
-/// The logical shards of worker `rank`. The workers' ranges are as equal as possible, the larger
-/// ones first.
-Part shards_of_worker(uint32_t shards, uint32_t workers, uint32_t rank);
-
 /// The largest nodes of the tree over `shards` that lie within `range`, in order: what a worker
 /// that holds `range` can sum by itself.
 std::vector<Part> parts_within(uint32_t shards, Part range);
@@ -25,14 +22,15 @@ std::vector<Part> parts_within(uint32_t shards, Part range);
 /// The tree above the parts of all workers, by which a server adds.
 class PartTree {
  public:
-  PartTree(uint32_t shards, uint32_t workers);
+  /// `ranges` are the workers' shards, which cover all of them.
+  explicit PartTree(std::span<const Part> ranges);
 
   struct Node {
     Part part;
     int32_t parent = -1, sibling = -1;
     bool operator==(const Node&) const = default;
   };
-  /// The leaves are the workers' parts in order of shards; the root is last.
+  /// The leaves are the parts of one worker after another; the root is last.
   const std::vector<Node>& nodes() const { return nodes_; }
   size_t leaves() const { return leaves_; }
   /// The leaf of a part, or -1.

@@ -7,26 +7,9 @@
 
 #include "comm/plan/plan.h"
 
-/// The exact payload that a plan moves: what is sent to another node, without headers.
+/// The exact payload that a plan moves: what is sent to another node, without headers. The nodes
+/// are the hosts of the plan's assignment.
 namespace poseidon::comm {
-
-/// Who runs where. Worker w is on node w; server s shares the node of worker s mod workers, or has
-/// node workers + s where servers are apart.
-struct Layout {
-  int64_t workers = 1, servers = 1;
-  bool servers_apart = false;
-  int64_t logical_shards = 1, global_batch = 1;
-  std::string wire = "fp32";
-
-  int64_t nodes() const { return servers_apart ? workers + servers : workers; }
-  int64_t factor_bytes() const;  ///< the bytes of one value of a factor
-  int64_t node_of_server(int64_t server) const {
-    return servers_apart ? workers + server : server % workers;
-  }
-};
-
-Layout layout_of(const PlanRequest& request);
-Layout layout_of(const Plan& plan);
 
 struct NodeBytes {
   int64_t sent = 0, received = 0;
@@ -46,15 +29,17 @@ int64_t total_bytes(const LayerTrafficBytes& nodes);
 /// share.
 class EvenTraffic {
  public:
-  explicit EvenTraffic(const Layout& layout);
+  explicit EvenTraffic(const PlanRequest& request);
 
   /// Bytes per node, sent plus received.
   double ps_bytes(std::span<const TensorTraffic> tensors) const;
   double factor_bytes(int64_t rows, int64_t columns) const;
 
  private:
-  Layout layout_;
+  std::string wire_;
+  int64_t hosts_ = 1;
   double crossings_per_element_ = 0;  ///< how many of its contributions and sums leave a node
+  int64_t rows_sent_ = 0;             ///< how many rows of factors all workers send
 };
 
 }  // namespace poseidon::comm

@@ -17,8 +17,8 @@ std::vector<std::span<std::byte>> ReplicaStore::memory() {
 
 SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
     : world_(world),
-      coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers),
-                    .servers = static_cast<uint16_t>(world.options.plan.servers),
+      coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers()),
+                    .servers = static_cast<uint16_t>(world.options.plan.servers()),
                     .facts = {{"build", "simulated"}},
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,

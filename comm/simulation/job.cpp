@@ -24,13 +24,13 @@ class Job {
     add(NodeId{});
     coordinator_ = std::make_unique<SimulatedCoordinator>(world_, 0);
     network_.attach(0, coordinator_->coordinator());
-    for (uint16_t rank = 0; rank < options.plan.workers; ++rank) {
+    for (uint16_t rank = 0; rank < options.plan.workers(); ++rank) {
       const int node = add({Role::kWorker, rank});
       workers_.push_back(
           std::make_unique<SimulatedWorker>(world_, NodeId{Role::kWorker, rank}, node));
       network_.attach(node, workers_.back()->member());
     }
-    for (uint16_t rank = 0; rank < options.plan.servers; ++rank) {
+    for (uint16_t rank = 0; rank < options.plan.servers(); ++rank) {
       const int node = add({Role::kServer, rank});
       servers_.push_back(
           std::make_unique<SimulatedServer>(world_, NodeId{Role::kServer, rank}, node));

@@ -96,7 +96,6 @@ uint32_t ComputeModel::digest(const Replica& replica) {
 uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
   const ComputeModel model(plan, seed);
   Replica replica = model.first_values(), sums = replica;
-  const Part everything{0, static_cast<uint32_t>(plan.logical_shards)};
   for (int64_t step = 0; step < steps; ++step)
     for (uint32_t layer = 0; layer < replica.size(); ++layer) {
       if (plan.layers[layer].scheme == Scheme::kSfb) {
@@ -110,7 +109,7 @@ uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
       for (uint32_t tensor = 0; tensor < replica[layer].size(); ++tensor) {
         std::vector<float>& value = replica[layer][tensor];
         if (plan.layers[layer].scheme != Scheme::kSfb)
-          model.gradient(static_cast<uint64_t>(step), layer, tensor, everything,
+          model.gradient(static_cast<uint64_t>(step), layer, tensor, plan.assignment.everything(),
                          sums[layer][tensor]);
         ComputeModel::update(value, sums[layer][tensor], value);
       }

@@ -160,18 +160,17 @@ void SimulatedWorker::contribute(uint32_t layer, bool statistics) {
 
 void SimulatedWorker::contribute_own_factors(uint32_t layer) {
   const Plan& plan = world_.options.plan;
-  const Part own = shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
-                                    static_cast<uint32_t>(plan.workers), member_.rank());
+  const Part own = plan.assignment.shards_of(member_.rank());
   for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
     if (world_.options.carries_payload) {
-      const Part rows = shards_of_worker(static_cast<uint32_t>(plan.global_batch),
-                                         static_cast<uint32_t>(plan.logical_shards), shard);
+      const IndexRange rows = plan.rows_of({shard, 1});
+      const auto first = static_cast<uint64_t>(rows.first);
       for (uint32_t which : {kDeltas, kActivations}) {
         const LayerTraffic& traffic = plan.layers[layer].traffic;
         const auto width = static_cast<size_t>(which == kDeltas ? traffic.rows : traffic.columns);
-        world_.model.factor(
-            step(), layer, which, rows.first,
-            factors(layer, which, step()).subspan(rows.first * width, rows.count * width));
+        world_.model.factor(step(), layer, which, first,
+                            factors(layer, which, step())
+                                .subspan(first * width, static_cast<size_t>(rows.count) * width));
       }
     }
     exchange_->contribute_factors(step(), layer, shard);

@@ -60,6 +60,28 @@ TEST_CASE("any number of workers and servers comes to the same bits, and to the 
   }
 }
 
+TEST_CASE("a plan with unequal shards, in another order than the ranks, comes to the same bits") {
+  for (const std::string scheme : {"ps", "sfb"}) {
+    CAPTURE(scheme);
+    const TinyJob job;
+    const Json even = run(job, {2, 1}, {"--set", "comm.scheme=" + scheme});
+    Json plan = Json::parse(read_text(job.folder / "run-2" / "plan.json"));
+    Json& workers = plan["assignment"]["workers"];
+    workers[0]["first_shard"] = 1;
+    workers[0]["shards"] = 3;
+    workers[1]["first_shard"] = 0;
+    workers[1]["shards"] = 1;
+    const std::string file = (job.folder / "unequal.json").string();
+    trainer::write_text(file, plan.dump());
+    const Json unequal = run(job, {2, 1}, {"--set", "comm.plan=" + file});
+    const Json used = Json::parse(read_text(job.folder / "run-2" / "plan.json"));
+    CHECK(used["assignment"] == plan["assignment"]);
+    CHECK(unequal["weights_sha256"] == even["weights_sha256"]);
+    CHECK(unequal["train_loss"] == even["train_loss"]);
+    for (const Json& layer : unequal["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  }
+}
+
 TEST_CASE("layers that learn nothing hinder no cluster, wherever they stand") {
   const auto network = [](const std::string& layers) {
     return R"({"name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [)" +

@@ -31,9 +31,9 @@ int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vect
     for (const Piece& piece : chunk.pieces) {
       if (plan.layers[piece.layer].traffic.name != name) continue;
       const TensorTraffic& tensor = plan.layers[piece.layer].traffic.tensors[piece.tensor];
-      const int64_t host =
-          plan.servers_apart ? plan.workers + chunk.server : chunk.server % plan.workers;
-      for (int64_t worker = 0; worker < plan.workers; ++worker)
+      const int64_t host = plan.assignment.servers_apart() ? plan.workers() + chunk.server
+                                                           : chunk.server % plan.workers();
+      for (int64_t worker = 0; worker < plan.workers(); ++worker)
         if (worker != host)  // each part once, and one sum
           total += 2 * (parts[static_cast<size_t>(worker)] + 1) * piece.count *
                    (tensor.exact ? 4 : element_bytes);
@@ -42,7 +42,7 @@ int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vect
   if (layer.scheme == Scheme::kSfb)
     for (const int64_t rows : samples)
       total += 2 * rows * (layer.traffic.rows + layer.traffic.columns) * element_bytes *
-               (plan.workers - 1);
+               (plan.workers() - 1);
   return total;
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("bytes are those of every message that leaves its node") {
     request.wire = one.wire;
     const Plan plan = make_plan(request);
     const std::vector<LayerTrafficBytes> traffic = expected_traffic(plan);
-    const int64_t nodes = layout_of(plan).nodes();
+    const int64_t nodes = plan.assignment.hosts();
     CHECK(nodes == one.workers + (one.apart ? one.servers : 0));
     double sum = 0;
     for (size_t i = 0; i < plan.layers.size(); ++i) {
@@ -296,12 +296,12 @@ TEST_CASE("even traffic is what a plan moves on average") {
   request.scheme = "ps";
   for (const bool apart : {false, true}) {
     request.servers_apart = apart;
-    const EvenTraffic even(layout_of(request));
+    const EvenTraffic even(request);
     const std::vector<TensorTraffic> all{{.name = "all", .elements = 143667240}};
     CHECK(even.ps_bytes(all) == doctest::Approx(make_plan(request).bytes_per_node));
   }
   request.scheme = "sfb";
-  CHECK(EvenTraffic(layout_of(request)).factor_bytes(4096, 25088) ==
+  CHECK(EvenTraffic(request).factor_bytes(4096, 25088) ==
         doctest::Approx(layer_of(make_plan(request), "fc6").bytes));
 }
 
@@ -358,7 +358,8 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
   CHECK(refused("/workers", "0").starts_with("p: /workers: expected "));
   CHECK(refused("/workers", "70000").starts_with("p: /workers: expected "));
   CHECK(refused("/workers", "4") == "p: /logical_shards: expected at least \"workers\" (4), got 2");
-  CHECK(refused("/servers", "1") == "p: /chunks/1/server: expected less than 1 servers, got 1");
+  CHECK(refused("/chunks/1/server", "2") ==
+        "p: /chunks/1/server: expected less than 2 servers, got 2");
   CHECK(refused("/wire", "\"fp16\"").starts_with("p: /wire: "));
   CHECK(refused("/layers/0/name", "\"other\"") ==
         "p: /layers/0: expected the convolution layer \"conv\" of this network, got the "

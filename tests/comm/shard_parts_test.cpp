@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "comm/plan/assignment.h"
+
 using namespace poseidon::comm;
 
 namespace {
@@ -63,23 +65,6 @@ std::string by_counter(uint32_t count) {
 
 }  // namespace
 
-TEST_CASE("workers' shards follow each other and differ by one at most, larger ones first") {
-  for (uint32_t shards = 1; shards <= 40; ++shards)
-    for (uint32_t workers = 1; workers <= shards; ++workers) {
-      uint32_t next = 0, before = shards;
-      for (uint32_t rank = 0; rank < workers; ++rank) {
-        const Part part = shards_of_worker(shards, workers, rank);
-        CHECK(part.first == next);
-        CHECK(part.count >= shards / workers);
-        CHECK(part.count <= shards / workers + 1);
-        CHECK(part.count <= before);
-        next += part.count;
-        before = part.count;
-      }
-      CHECK(next == shards);
-    }
-}
-
 TEST_CASE("the parts of a range cover it exactly, are nodes of the tree, and the largest ones") {
   for (uint32_t shards = 1; shards <= 24; ++shards) {
     std::set<std::pair<uint32_t, uint32_t>> nodes;
@@ -110,13 +95,14 @@ TEST_CASE("workers' parts and the server's tree make the sum of the definition")
     for (uint32_t workers = 1; workers <= shards; ++workers) {
       CAPTURE(shards);
       CAPTURE(workers);
-      const PartTree tree(shards, workers);
+      const Assignment assignment = even_assignment(workers, 1, false, shards);
+      const PartTree tree(assignment.ranges());
       CHECK(by_parts(tree, tree.nodes().size() - 1) == expected);
       CHECK(tree.nodes().back().part == Part{0, shards});
       CHECK(tree.nodes().back().parent == -1);
       for (size_t leaf = 0; leaf < tree.leaves(); ++leaf) {
         const Part part = tree.nodes()[leaf].part;
-        const Part own = shards_of_worker(shards, workers, tree.worker_of(leaf));
+        const Part own = assignment.shards_of(tree.worker_of(leaf));
         CHECK(part.first >= own.first);
         CHECK(part.first + part.count <= own.first + own.count);
         CHECK(tree.leaf_of(part) == static_cast<int32_t>(leaf));
@@ -125,8 +111,26 @@ TEST_CASE("workers' parts and the server's tree make the sum of the definition")
   }
 }
 
+TEST_CASE("unequal shards, held by any worker, make the sum of the definition too") {
+  const std::vector<std::vector<Part>> all{{{0, 4}, {4, 1}, {5, 2}},
+                                           {{5, 2}, {0, 4}, {4, 1}},
+                                           {{6, 1}, {0, 1}, {1, 5}},
+                                           {{12, 9}, {1, 11}, {0, 1}}};
+  for (const std::vector<Part>& ranges : all) {
+    uint32_t shards = 0;
+    for (const Part& range : ranges) shards += range.count;
+    const PartTree tree(ranges);
+    CHECK(by_parts(tree, tree.nodes().size() - 1) == definition(0, shards));
+    for (size_t leaf = 0; leaf < tree.leaves(); ++leaf) {
+      const Part part = tree.nodes()[leaf].part, own = ranges[tree.worker_of(leaf)];
+      CHECK(part.first >= own.first);
+      CHECK(part.first + part.count <= own.first + own.count);
+    }
+  }
+}
+
 TEST_CASE("what is no worker's part is no leaf") {
-  const PartTree tree(12, 4);
+  const PartTree tree(even_assignment(4, 1, false, 12).ranges());
   CHECK(tree.leaf_of({0, 3}) == -1);  // shards 0 to 2 of worker 0 are two nodes: 0 to 1, and 2
   CHECK(tree.leaf_of({0, 2}) == 0);
   CHECK(tree.leaf_of({2, 1}) == 1);

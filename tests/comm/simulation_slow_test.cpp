@@ -15,9 +15,9 @@ void crash_at_every_event_of_a_step(int64_t staleness) {
   const uint64_t events = run_job(options).events;
   const uint64_t first = events / 2, last = first + events / static_cast<uint64_t>(options.steps);
   std::vector<NodeId> nodes{{}};
-  for (uint16_t rank = 0; rank < options.plan.workers; ++rank)
+  for (uint16_t rank = 0; rank < options.plan.workers(); ++rank)
     nodes.push_back({Role::kWorker, rank});
-  for (uint16_t rank = 0; rank < options.plan.servers; ++rank)
+  for (uint16_t rank = 0; rank < options.plan.servers(); ++rank)
     nodes.push_back({Role::kServer, rank});
   for (uint64_t event = first; event < last; ++event)
     for (NodeId node : nodes) {

@@ -6,6 +6,7 @@
 #include "comm/simulation/job.h"
 #include "comm/simulation/model.h"
 #include "tests/comm/seeds/scenario.h"
+#include "tests/comm/small_plan.h"
 
 using namespace poseidon::comm;
 
@@ -41,10 +42,14 @@ PlanRequest request_of(int64_t workers, int64_t servers, int64_t shards, const c
   return request;
 }
 
-SimulatedJobOptions options_of(const PlanRequest& request) {
-  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
+SimulatedJobOptions options_of(const Plan& plan) {
+  SimulatedJobOptions options{.plan = plan, .network = {}};
   options.network.jitter = std::chrono::microseconds(300);
   return options;
+}
+
+SimulatedJobOptions options_of(const PlanRequest& request) {
+  return options_of(make_plan(request));
 }
 
 }  // namespace
@@ -88,6 +93,50 @@ TEST_CASE("each layer moves exactly the bytes that the plan says") {
                 doctest::Approx(4 * 3 * options.plan.layers[layer].bytes));
         }
       }
+}
+
+TEST_CASE("unequal shards, held by any worker, come to the values of one alone") {
+  const std::vector<std::vector<Part>> all{
+      {{0, 4}, {4, 1}, {5, 2}}, {{5, 2}, {0, 4}, {4, 1}}, {{6, 1}, {0, 1}, {1, 5}}};
+  for (const char* scheme : {"ps", "sfb", "auto"}) {
+    const uint32_t alone = run_job(options_of(request_of(1, 1, 7, scheme))).digests.at(0);
+    const Plan even = make_plan(request_of(3, 2, 7, scheme));
+    for (const std::vector<Part>& ranges : all)
+      for (const int64_t staleness : {0, 2}) {
+        Plan plan = with_assignment(even, assigned(ranges, 2));
+        plan.staleness = staleness;
+        const SimulatedJobOptions options = options_of(plan);
+        const SimulatedJobResult result = run_job(options);
+        CAPTURE(description(options));
+        CHECK(fault_in(options, result) == "");
+        REQUIRE(result.outcome->finished);
+        // What is chosen by bytes is not what one worker does.
+        if (scheme != std::string("auto")) CHECK(result.digests.at(1) == alone);
+        CHECK(result.digests.at(1) == run_job(options_of(even)).digests.at(1));
+        const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
+        for (size_t layer = 0; layer < expected.size(); ++layer) {
+          const LayerBytes& moved = result.bytes_of_layers[layer];
+          CHECK(moved.sent + moved.received == 10 * total_bytes(expected[layer]));
+        }
+      }
+  }
+}
+
+TEST_CASE("what workers and servers of one host exchange does not count") {
+  for (const char* scheme : {"ps", "sfb"}) {
+    const Assignment shared(std::vector<AssignedWorker>{{.shards = {0, 4}, .host = 1},
+                                                        {.shards = {4, 1}, .host = 1, .member = 1},
+                                                        {.shards = {5, 2}, .host = 0, .member = 2}},
+                            std::vector<AssignedServer>{{.host = 2}, {.host = 1, .member = 1}});
+    const Plan plan = with_assignment(make_plan(request_of(3, 2, 7, scheme)), shared);
+    const SimulatedJobResult result = run_job(options_of(plan));
+    REQUIRE(result.outcome->finished);
+    const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
+    for (size_t layer = 0; layer < expected.size(); ++layer) {
+      const LayerBytes& moved = result.bytes_of_layers[layer];
+      CHECK(moved.sent + moved.received == 10 * total_bytes(expected[layer]));
+    }
+  }
 }
 
 TEST_CASE("repeated and outdated frames change nothing") {

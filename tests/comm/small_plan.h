@@ -33,4 +33,24 @@ inline std::string schemes_of(const Plan& plan) {
   return schemes;
 }
 
+/// Workers that hold these ranges, each on a host of its own, with a server on each of the first.
+inline Assignment assigned(const std::vector<Part>& ranges, uint32_t servers) {
+  std::vector<AssignedWorker> workers;
+  for (const Part& range : ranges) {
+    const auto rank = static_cast<uint32_t>(workers.size());
+    workers.push_back({.shards = range, .host = rank, .member = rank});
+  }
+  std::vector<AssignedServer> all_servers;
+  for (uint32_t rank = 0; rank < servers; ++rank)
+    all_servers.push_back({.host = rank, .member = rank});
+  return {std::move(workers), std::move(all_servers)};
+}
+
+/// The same plan for other hands.
+inline Plan with_assignment(Plan plan, Assignment assignment) {
+  plan.assignment = std::move(assignment);
+  complete(plan);
+  return plan;
+}
+
 }  // namespace poseidon::comm

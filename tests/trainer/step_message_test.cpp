@@ -13,8 +13,7 @@ namespace {
 
 comm::Plan plan_of_two_layers() {
   comm::Plan plan;
-  plan.workers = 2;
-  plan.logical_shards = 2;
+  plan.assignment = comm::even_assignment(2, 2, false, 2);
   plan.global_batch = 8;
   plan.layers.resize(2);
   plan.layers[0].traffic.name = "conv";
@@ -64,6 +63,22 @@ TEST_CASE("the steps of all workers come to one") {
   // Each byte to or from a server has a second end there, on one of the two nodes.
   CHECK(whole.ps_bytes == 400);
   CHECK(whole.sfb_bytes == 8);
+}
+
+TEST_CASE("reports stand in order of the logical shards, whoever has them") {
+  comm::Plan plan = plan_of_two_layers();
+  plan.assignment = comm::Assignment(
+      std::vector<comm::AssignedWorker>{{.shards = {1, 2}}, {.shards = {0, 1}, .member = 1}},
+      std::vector<comm::AssignedServer>{{}});
+  StepReport two = report_of(1);
+  two.shards = {{.loss = 20}, {.loss = 30}};
+  StepReport one = report_of(1);
+  one.shards = {{.loss = 10}};
+  const StepReport whole =
+      join_steps({{.report = two, .bytes = {}}, {.report = one, .bytes = {}}}, plan);
+  REQUIRE(whole.shards.size() == 3);
+  for (size_t shard = 0; shard < 3; ++shard)
+    CHECK(whole.shards[shard].loss == 10 * static_cast<double>(shard + 1));
 }
 
 TEST_CASE("a report of another network's layers is refused") {

@@ -265,7 +265,7 @@ TEST_CASE("workers' parts and a server's tree give the bits of one process") {
       return value[0];
     };
     for (uint32_t workers = 1; workers <= shards; ++workers) {
-      const comm::PartTree tree(shards, workers);
+      const comm::PartTree tree(comm::even_assignment(workers, 1, false, shards).ranges());
       std::vector<float> sums;
       for (size_t node = 0; node < tree.nodes().size(); ++node) {
         if (node < tree.leaves()) {

@@ -99,7 +99,7 @@ namespace {
 class Hub {
  public:
   explicit Hub(const comm::Plan& plan) {
-    for (uint32_t rank = 0; rank < plan.servers; ++rank) {
+    for (uint32_t rank = 0; rank < plan.servers(); ++rank) {
       outlets_.push_back(
           std::make_unique<Wire>(*this, comm::NodeId{comm::Role::kServer, uint16_t(rank)}));
       servers_.push_back(std::make_unique<comm::ServerShard>(
@@ -171,7 +171,7 @@ std::vector<std::vector<int64_t>> train_together(const Job& job, int64_t steps, 
   const PreparedData data = open_data(job, DataPart::kTrain, log);
   const PublishedPlan published{.plan = comm::to_json(plan), .steps = steps, .last_step = steps};
   Hub hub(plan);
-  const auto workers = static_cast<size_t>(plan.workers);
+  const auto workers = static_cast<size_t>(plan.workers());
   std::vector<std::unique_ptr<Computation>> computations;
   for (uint32_t rank = 0; rank < workers; ++rank) {
     computations.push_back(std::make_unique<Computation>(

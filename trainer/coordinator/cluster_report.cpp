@@ -70,7 +70,7 @@ Json ClusterReport::traffic(int64_t steps) const {
   Json traffic = traffic_json(plan_, steps, bytes_of_layer_);
   Json unheard = Json::array();
   for (const auto& [role, count] :
-       {std::pair(comm::Role::kWorker, plan_.workers), {comm::Role::kServer, plan_.servers}})
+       {std::pair(comm::Role::kWorker, plan_.workers()), {comm::Role::kServer, plan_.servers()}})
     for (int64_t rank = 0; rank < count; ++rank)
       if (const comm::NodeId node{role, static_cast<uint16_t>(rank)}; !heard_.contains(node))
         unheard.push_back(comm::name_of(node));
@@ -79,7 +79,7 @@ Json ClusterReport::traffic(int64_t steps) const {
 }
 
 Json ClusterReport::summary(const Json& traffic) const {
-  const auto nodes = static_cast<double>(comm::layout_of(plan_).nodes());
+  const auto nodes = static_cast<double>(plan_.assignment.hosts());
   const bool trained = last_report_.step > 0;
   return {{"train_loss", trained ? Json(last_report_.loss) : Json()},
           {"test_top1", last_test_ ? Json(last_test_->top1) : Json()},

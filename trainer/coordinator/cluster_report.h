@@ -58,7 +58,7 @@ class ClusterReport {
   template <class Part>
   Gathered<Part>& gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step);
   Json layers(const Json& traffic) const;
-  size_t workers() const { return static_cast<size_t>(plan_.workers); }
+  size_t workers() const { return static_cast<size_t>(plan_.workers()); }
 
   const comm::Plan& plan_;
   Metrics metrics_;

@@ -119,14 +119,14 @@ std::chrono::seconds ClusterRun::join_timeout() const {
 /// Of local workers, which share the host's cores.
 int64_t ClusterRun::threads_of_worker() const {
   const int64_t threads = job_.config.device.threads;
-  return threads > 0 ? threads : std::max<int64_t>(1, available_cores() / plan_.workers);
+  return threads > 0 ? threads : std::max<int64_t>(1, available_cores() / plan_.workers());
 }
 
 /// Servers first: they have less to do before they can be reached.
 std::vector<comm::NodeId> ClusterRun::members() const {
   std::vector<comm::NodeId> all;
-  for (const auto& [role, count] : {std::pair{comm::Role::kServer, plan_.servers},
-                                    std::pair{comm::Role::kWorker, plan_.workers}})
+  for (const auto& [role, count] : {std::pair{comm::Role::kServer, plan_.servers()},
+                                    std::pair{comm::Role::kWorker, plan_.workers()}})
     for (int64_t rank = 0; rank < count; ++rank) all.push_back({role, static_cast<uint16_t>(rank)});
   return all;
 }
@@ -137,7 +137,7 @@ void ClusterRun::look_at_data_and_memory() {
   const size_t data = check_data(job_, console_);
   MemoryEstimate estimate = estimate_memory(job_, plan_, net_options(job_, published_, plan_));
   estimate.data = data;
-  warn_of_memory(job_, estimate, plan_.workers, console_);
+  warn_of_memory(job_, estimate, plan_.workers(), console_);
 }
 
 Json ClusterRun::go() {
@@ -155,8 +155,8 @@ Json ClusterRun::go() {
     return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(value));
   };
   coordinator_ = std::make_unique<comm::Coordinator>(
-      comm::Coordinator::Options{.workers = static_cast<uint16_t>(plan_.workers),
-                                 .servers = static_cast<uint16_t>(plan_.servers),
+      comm::Coordinator::Options{.workers = static_cast<uint16_t>(plan_.workers()),
+                                 .servers = static_cast<uint16_t>(plan_.servers()),
                                  .facts = {{"build", build_identity()}},
                                  .timeout = seconds(job_.config.cluster.timeout_s),
                                  .stall_timeout = seconds(job_.config.cluster.stall_timeout_s),
@@ -166,8 +166,8 @@ Json ClusterRun::go() {
                                  .replaces_members = gathering.by_themselves},
       *transport_, *this);
   if (gathering.by_themselves)
-    console_.info(text("waiting for ", counted(plan_.workers, "worker"), " and ",
-                       counted(plan_.servers, "server"), " at ", transport_->address()));
+    console_.info(text("waiting for ", counted(plan_.workers(), "worker"), " and ",
+                       counted(plan_.servers(), "server"), " at ", transport_->address()));
   launcher_->start(members(), transport_->address());
   transport_->start(*coordinator_);
   transport_->post([this] { coordinator_->begin(); });
@@ -438,8 +438,8 @@ Json ClusterRun::summary(const Json& traffic) const {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
        {"weights_sha256", checkpoints_.weights_digest()},
        {"state_sha256", checkpoints_.state_digest()},
-       {"workers", plan_.workers},
-       {"servers", plan_.servers},
+       {"workers", plan_.workers()},
+       {"servers", plan_.servers()},
        {"device", job_.config.device.type},
        {"threads", threads_},
        {"finished", steps >= published_.steps},

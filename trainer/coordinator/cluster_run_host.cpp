@@ -108,7 +108,7 @@ Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
 
 /// Replicas stay equal to the bit only where all make the same sum of factors.
 void ClusterRun::avoid_factors() {
-  if (devices_.size() != static_cast<size_t>(plan_.workers))
+  if (devices_.size() != static_cast<size_t>(plan_.workers()))
     throw ConfigError("not all workers have told what they compute with");
   const std::string difference = difference_of(devices_);
   if (difference.empty() || factored_layers(plan_).empty()) return;
@@ -122,8 +122,9 @@ void ClusterRun::started() {
   inbox_.post([this] {
     begun_ = true;
     values_.clear();
-    console_.info(text(counted(plan_.workers, "worker"), " and ", counted(plan_.servers, "server"),
-                       " begin with step ", published_.first_step + 1, " of ", published_.steps));
+    console_.info(text(counted(plan_.workers(), "worker"), " and ",
+                       counted(plan_.servers(), "server"), " begin with step ",
+                       published_.first_step + 1, " of ", published_.steps));
     if (options_.trace) ask_for_time();
   });
 }

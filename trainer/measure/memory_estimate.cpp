@@ -27,8 +27,8 @@ constexpr size_t kTouchedInRun = size_t{5} << 20;
 /// factors.
 size_t bytes_of_sums(net::Net& net, const comm::Plan& plan) {
   const size_t exchange = net.versions() == 1
-                              ? LocalExchange::bytes(net, plan.logical_shards, plan.staleness)
-                              : ClusterExchange::bytes(net, plan, 0);
+                              ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
+                              : ClusterExchange::bytes(net, plan, plan.assignment.fullest_worker());
   const size_t in_flight = SumsInFlight(net, 0).bytes_of_step();
   return exchange + static_cast<size_t>(plan.staleness) * in_flight;
 }
@@ -107,7 +107,7 @@ Json check_job(const Job& job, Log& log) {
   const comm::Plan plan = plan_before_run(job);
   MemoryEstimate memory = estimate_memory(job, plan,
                                           {.choices = choices_of(job),
-                                           .versions = plan.workers == 1 ? 1 : 2,
+                                           .versions = plan.workers() == 1 ? 1 : 2,
                                            .factored = factored_layers(plan),
                                            .factor_rows = plan.global_batch});
   memory.data = check_data(job, log);

@@ -477,7 +477,7 @@ void WorkerRun::test(int64_t step) {
        .stop = [this] { return computation_->limit.ended(); },
        .progress = [this](int64_t done,
                           int64_t of) { progress_.sign("testing", done, of, "batches"); },
-       .workers = plan_.workers,
+       .workers = plan_.workers(),
        .rank = rank_},
       log_);
   if (!sums) throw JobLost("the job has failed");

@@ -1,5 +1,7 @@
 #include "trainer/messages/notes.h"
 
+#include "comm/plan/plan.h"
+
 namespace poseidon::trainer {
 
 namespace {

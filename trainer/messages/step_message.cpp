@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "comm/plan/shard_parts.h"
 #include "comm/plan/traffic.h"
 #include "core/error.h"
 
@@ -49,9 +48,7 @@ WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const 
     if (got != expected)
       throw ConfigError(text("a worker tells of ", got, of_what, ", expected ", expected));
   };
-  const comm::Part own = comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
-                                                static_cast<uint32_t>(plan.workers), rank);
-  count(note.shards.size(), own.count, " logical shards");
+  count(note.shards.size(), plan.assignment.shards_of(rank).count, " logical shards");
   count(note.layer_wait_ms.size(), plan.layers.size(), " layers that were waited for");
   WorkerStep out;
   out.report.step = step;
@@ -69,11 +66,13 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
   whole.layer_wait_ms.resize(plan.layers.size());
   StepTimes sum;
   // A byte of the parameter server has one end at a worker, a byte of a factor has both.
-  const auto nodes = static_cast<double>(comm::layout_of(plan).nodes());
-  for (const auto& [report, bytes] : workers) {
+  const auto nodes = static_cast<double>(plan.assignment.hosts());
+  whole.shards.resize(static_cast<size_t>(plan.logical_shards()));
+  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
+    const auto& [report, bytes] = workers[rank];
     whole.step = report.step;
     whole.learning_rate = report.learning_rate;
-    whole.shards.insert(whole.shards.end(), report.shards.begin(), report.shards.end());
+    std::ranges::copy(report.shards, whole.shards.begin() + plan.assignment.shards_of(rank).first);
     whole.workers.push_back(report.times);
     sum += report.times;
     for (size_t i = 0; i < whole.layer_wait_ms.size(); ++i)

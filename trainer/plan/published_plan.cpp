@@ -43,13 +43,13 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
     if (got != expected)
       fail_at(place.at(key), text("expected ", expected, " as in the job, got ", got));
   };
-  same("workers", plan.workers, asked.workers);
-  same("servers", plan.servers, asked.servers);
-  same("logical_shards", plan.logical_shards, asked.logical_shards);
+  same("workers", plan.workers(), asked.workers);
+  same("servers", plan.servers(), asked.servers);
+  same("logical_shards", plan.logical_shards(), asked.logical_shards);
   same("global_batch", plan.global_batch, asked.global_batch);
   same("staleness", plan.staleness, asked.staleness);
   same("wire", plan.wire, asked.wire);
-  const int64_t nodes = self.role == comm::Role::kWorker ? plan.workers : plan.servers;
+  const int64_t nodes = self.role == comm::Role::kWorker ? plan.workers() : plan.servers();
   if (self.rank >= nodes) fail_at(place, text("this node is ", comm::name_of(self), " of ", nodes));
   return plan;
 }

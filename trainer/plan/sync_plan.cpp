@@ -170,8 +170,7 @@ Json traffic_json(const comm::Plan& plan, int64_t steps,
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const comm::NodeBytes bytes =
         i < bytes_of_layers.size() ? bytes_of_layers[i] : comm::NodeBytes{};
-    const double planned =
-        plan.layers[i].bytes * static_cast<double>(comm::layout_of(plan).nodes());
+    const double planned = plan.layers[i].bytes * static_cast<double>(plan.assignment.hosts());
     layers.push_back({{"name", plan.layers[i].traffic.name},
                       {"scheme", comm::name_of(plan.layers[i].scheme)},
                       {"bytes_sent", bytes.sent},
@@ -181,7 +180,7 @@ Json traffic_json(const comm::Plan& plan, int64_t steps,
     received += bytes.received;
   }
   return {{"layers", std::move(layers)},
-          {"nodes", comm::layout_of(plan).nodes()},
+          {"nodes", plan.assignment.hosts()},
           {"steps", steps},
           {"bytes_sent", sent},
           {"bytes_received", received}};

@@ -7,10 +7,13 @@ namespace poseidon::trainer {
 namespace {
 
 std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
-  const auto all = data::cut_batch(plan.global_batch, plan.logical_shards);
-  const comm::Part own = comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
-                                                static_cast<uint32_t>(plan.workers), rank);
-  return {all.begin() + own.first, all.begin() + own.first + own.count};
+  const comm::Part own = plan.assignment.shards_of(rank);
+  std::vector<data::ShardRange> shards;
+  for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
+    const IndexRange rows = plan.rows_of({shard, 1});
+    shards.push_back({rows.first, rows.count});
+  }
+  return shards;
 }
 
 }  // namespace
@@ -48,7 +51,7 @@ Computation::Computation(layers::Backend backend, const Job& job, const Publishe
       engine.net(), optimizer, exchange, schedule, *loader,
       TrainingLoop::Options{.seed = seed,
                             .global_batch = plan.global_batch,
-                            .logical_shards = plan.logical_shards,
+                            .logical_shards = plan.logical_shards(),
                             .shards = shards,
                             .steps_done = published.first_step,
                             .staleness = plan.staleness,

@@ -3,18 +3,12 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "data/loader.h"
 
 namespace poseidon::trainer {
 
 namespace {
 
 constexpr auto kLongWait = std::chrono::seconds(1);
-
-comm::Part shards_of(const comm::Plan& plan, uint32_t rank) {
-  return comm::shards_of_worker(static_cast<uint32_t>(plan.logical_shards),
-                                static_cast<uint32_t>(plan.workers), rank);
-}
 
 template <class Named>
 const Named* find_named(std::span<Named> all, const std::string& name) {
@@ -37,14 +31,13 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
       rank_(rank),
       first_step_(first_step),
       post_(std::move(post)),
-      shards_(shards_of(plan, rank)),
-      parts_(comm::parts_within(static_cast<uint32_t>(plan.logical_shards), shards_)),
+      shards_(plan.assignment.shards_of(rank)),
+      parts_(plan.assignment.parts_of(rank)),
       announced_(std::ranges::count_if(net.summed_layers(),
                                        [&](int layer) { return net.announces(layer); })),
       step_(first_step) {
-  const auto ranges = data::cut_batch(plan.global_batch, plan.logical_shards);
   for (uint32_t shard = 0; shard < shards_.count; ++shard)
-    first_row_.push_back(ranges[shards_.first + shard].first);
+    first_row_.push_back(plan.rows_of({shards_.first + shard, 1}).first);
   for (const comm::LayerPlan& planned : plan.layers) {
     Layer layer;
     find_tensors(layer, planned.traffic, updater);
@@ -95,8 +88,7 @@ Buffer ClusterExchange::staging_memory(size_t bytes) const {
 }
 
 size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t rank) {
-  const auto parts =
-      comm::parts_within(static_cast<uint32_t>(plan.logical_shards), shards_of(plan, rank));
+  const std::vector<comm::Part> parts = plan.assignment.parts_of(rank);
   const auto steps = static_cast<size_t>(plan.staleness + 1);
   size_t bytes = comm::WorkerExchange::staging_bytes(plan, parts.size());
   for (const comm::LayerPlan& layer : plan.layers) {

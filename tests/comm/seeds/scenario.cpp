@@ -63,11 +63,27 @@ Plan small_plan(Random& random) {
   return make_plan(request);
 }
 
+/// The same shards in other hands: ranges of any size, in any order.
+Assignment any_assignment(Random& random, const Assignment& even) {
+  std::vector<AssignedWorker> workers = even.workers();
+  std::ranges::shuffle(workers, random);
+  uint32_t first = 0, rest = static_cast<uint32_t>(even.logical_shards() - std::ssize(workers));
+  for (AssignedWorker& worker : workers) {
+    const bool last = &worker == &workers.back();
+    const auto more = last ? rest : static_cast<uint32_t>(pick(random, 0, rest));
+    worker.shards = {first, 1 + more};
+    first += worker.shards.count;
+    rest -= more;
+  }
+  std::ranges::sort(workers, {}, &AssignedWorker::member);
+  return {std::move(workers), even.servers()};
+}
+
 NodeId any_node(Random& random, const Plan& plan) {
-  const int64_t which = pick(random, 0, plan.workers + plan.servers);
+  const int64_t which = pick(random, 0, plan.workers() + plan.servers());
   if (which == 0) return {};
-  if (which <= plan.workers) return {Role::kWorker, static_cast<uint16_t>(which - 1)};
-  return {Role::kServer, static_cast<uint16_t>(which - 1 - plan.workers)};
+  if (which <= plan.workers()) return {Role::kWorker, static_cast<uint16_t>(which - 1)};
+  return {Role::kServer, static_cast<uint16_t>(which - 1 - plan.workers())};
 }
 
 Fault any_fault(Random& random, const Plan& plan, uint64_t events) {
@@ -78,7 +94,7 @@ Fault any_fault(Random& random, const Plan& plan, uint64_t events) {
     fault.pause_for = std::chrono::milliseconds(pick(random, 1, 7000));
   if (fault.kind == Fault::Kind::kCut) {
     // Of all cuts, one that parts a worker from somebody.
-    fault.b = {Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers - 1))};
+    fault.b = {Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers() - 1))};
   }
   return fault;
 }
@@ -94,8 +110,8 @@ Fault fault_in_a_state(Random& random, const Plan& plan) {
 Hang any_hang(Random& random, const Plan& plan) {
   const auto in = static_cast<Work>(pick(random, 0, static_cast<int64_t>(Work::kConcluding)));
   if (in == Work::kConcluding)
-    return {{Role::kServer, static_cast<uint16_t>(pick(random, 0, plan.servers - 1))}, in};
-  return {{Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers - 1))}, in};
+    return {{Role::kServer, static_cast<uint16_t>(pick(random, 0, plan.servers() - 1))}, in};
+  return {{Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers() - 1))}, in};
 }
 
 /// Whether a job may fail of it: a pause is shorter than the timeout, but two are not.
@@ -175,6 +191,10 @@ std::string fault_in_checkpoint(const SimulatedJobOptions& options,
 SimulatedJobOptions scenario(uint64_t seed) {
   Random random(seed);
   SimulatedJobOptions options{.plan = small_plan(random), .network = {}, .seed = seed};
+  if (Random apart(~seed); pick(apart, 0, 2) == 0) {
+    options.plan.assignment = any_assignment(apart, options.plan.assignment);
+    complete(options.plan);
+  }
   options.network.jitter = std::chrono::microseconds(pick(random, 0, 2000));
   if (pick(random, 0, 1) == 0) options.network.duplication = 0.1;
   if (pick(random, 0, 2) == 0) options.network.outdated = 0.05;
@@ -183,7 +203,7 @@ SimulatedJobOptions scenario(uint64_t seed) {
   options.compute_jitter = static_cast<double>(pick(random, 0, 20)) * 0.1;
   options.measures_link = seed % 64 == 7;  // few: it moves more than all the rest of the job
   if (seed % 8 == 3)
-    options.keeper = static_cast<uint16_t>(pick(random, 0, options.plan.workers - 1));
+    options.keeper = static_cast<uint16_t>(pick(random, 0, options.plan.workers() - 1));
   if (pick(random, 0, 5) == 0) return options;
   options.stall_timeout = 60s;
   const uint64_t events = run_job(options).events;
@@ -196,8 +216,8 @@ SimulatedJobOptions scenario(uint64_t seed) {
 }
 
 std::string description(const SimulatedJobOptions& options) {
-  std::string out = text("seed ", options.seed, ": ", options.plan.workers, " workers, ",
-                         options.plan.servers, " servers, ", options.plan.logical_shards,
+  std::string out = text("seed ", options.seed, ": ", options.plan.workers(), " workers, ",
+                         options.plan.servers(), " servers, ", options.plan.logical_shards(),
                          " logical shards, staleness ", options.plan.staleness);
   if (options.measures_link) out += ", the link is measured";
   if (options.keeper) out += text(", worker ", *options.keeper, " keeps a step");

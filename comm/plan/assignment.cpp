@@ -1,0 +1,93 @@
+#include "comm/plan/assignment.h"
+
+#include <algorithm>
+
+#include "comm/plan/shard_parts.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr uint32_t kNobody = UINT32_MAX;
+
+std::vector<uint32_t> workers_of_shards(const std::vector<AssignedWorker>& workers) {
+  size_t shards = 0;
+  for (const AssignedWorker& worker : workers) shards += worker.shards.count;
+  std::vector<uint32_t> worker_of(shards, kNobody);
+  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
+    const Part own = workers[rank].shards;
+    check(own.count >= 1, "each worker holds at least one logical shard");
+    for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
+      check(shard < shards && worker_of[shard] == kNobody, "each logical shard has one worker");
+      worker_of[shard] = rank;
+    }
+  }
+  return worker_of;
+}
+
+template <class Members>
+uint32_t last_host(const Members& members) {
+  return std::ranges::max(members, {}, [](const auto& member) { return member.host; }).host;
+}
+
+}  // namespace
+
+Assignment::Assignment()
+    : Assignment(std::vector{AssignedWorker{.shards = {0, 1}}}, std::vector{AssignedServer{}}) {}
+
+Assignment::Assignment(std::vector<AssignedWorker> workers, std::vector<AssignedServer> servers)
+    : workers_(std::move(workers)), servers_(std::move(servers)) {
+  check(!workers_.empty() && !servers_.empty(), "a plan is for workers and servers");
+  worker_of_shard_ = workers_of_shards(workers_);
+  hosts_ = int64_t{1} + std::max(last_host(workers_), last_host(servers_));
+}
+
+std::vector<Part> Assignment::ranges() const {
+  std::vector<Part> ranges;
+  for (const AssignedWorker& worker : workers_) ranges.push_back(worker.shards);
+  return ranges;
+}
+
+std::vector<Part> Assignment::parts_of(uint32_t worker) const {
+  return parts_within(everything().count, shards_of(worker));
+}
+
+IndexRange Assignment::rows_of(Part shards, int64_t global_batch) const {
+  const int64_t all = logical_shards(), last = int64_t{shards.first} + shards.count - 1;
+  const int64_t first = even_part(global_batch, all, shards.first).first;
+  return {.first = first, .count = even_part(global_batch, all, last).end() - first};
+}
+
+uint32_t Assignment::fullest_worker() const {
+  const auto fullest = std::ranges::max_element(
+      workers_, {}, [](const AssignedWorker& worker) { return worker.shards.count; });
+  return static_cast<uint32_t>(fullest - workers_.begin());
+}
+
+bool Assignment::servers_apart() const {
+  std::vector<bool> has_worker(static_cast<size_t>(hosts_));
+  for (const AssignedWorker& worker : workers_) has_worker[worker.host] = true;
+  return std::ranges::none_of(
+      servers_, [&](const AssignedServer& server) { return has_worker[server.host]; });
+}
+
+Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards) {
+  std::vector<AssignedWorker> all_workers;
+  for (int64_t rank = 0; rank < workers; ++rank) {
+    const IndexRange own = even_part(shards, workers, rank);
+    const auto number = static_cast<uint32_t>(rank);
+    all_workers.push_back(
+        {.shards = {static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)},
+         .host = number,
+         .member = number});
+  }
+  std::vector<AssignedServer> all_servers;
+  for (int64_t rank = 0; rank < servers; ++rank)
+    all_servers.push_back(
+        {.host = static_cast<uint32_t>(servers_apart ? workers + rank : rank % workers),
+         .member = static_cast<uint32_t>(rank)});
+  return {std::move(all_workers), std::move(all_servers)};
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/wire/wire.h"
+#include "core/even_parts.h"
+
+/// Who holds which logical shards, and who shares whose host: decided once, when the plan is made,
+/// and asked for by all others. Ranks are places in the lists.
+namespace poseidon::comm {
+
+/// Of workers, or of servers: as many as a job may ask for.
+inline constexpr int64_t kMostProcesses = 4096;
+inline constexpr int64_t kMostShards = int64_t{1} << 20;
+
+struct AssignedWorker {
+  Part shards;          ///< its logical shards, at least one
+  uint32_t host = 0;    ///< what stays on a host does not count as traffic
+  uint32_t member = 0;  ///< stays with it, where its rank may become another one
+  bool operator==(const AssignedWorker&) const = default;
+};
+
+struct AssignedServer {
+  uint32_t host = 0;
+  uint32_t member = 0;
+  bool operator==(const AssignedServer&) const = default;
+};
+
+class Assignment {
+ public:
+  /// One worker with the only shard, and a server on its host.
+  Assignment();
+  /// The workers' shards cover 0 to their number - 1, each once, in any order; hosts count from 0
+  /// without a gap.
+  Assignment(std::vector<AssignedWorker> workers, std::vector<AssignedServer> servers);
+
+  const std::vector<AssignedWorker>& workers() const { return workers_; }
+  const std::vector<AssignedServer>& servers() const { return servers_; }
+  int64_t logical_shards() const { return static_cast<int64_t>(worker_of_shard_.size()); }
+  int64_t hosts() const { return hosts_; }
+
+  Part shards_of(uint32_t worker) const { return workers_[worker].shards; }
+  /// Those of all workers.
+  std::vector<Part> ranges() const;
+  uint32_t worker_of(uint32_t shard) const { return worker_of_shard_[shard]; }
+  /// What a worker can sum of its shards: the largest nodes of the fixed tree within them.
+  std::vector<Part> parts_of(uint32_t worker) const;
+  /// The samples of some shards, by their places in a global batch of so many.
+  IndexRange rows_of(Part shards, int64_t global_batch) const;
+  /// All shards, as a node of the fixed tree.
+  Part everything() const { return {0, static_cast<uint32_t>(worker_of_shard_.size())}; }
+  /// A worker that no other one has more shards than.
+  uint32_t fullest_worker() const;
+
+  bool shares_host(uint32_t worker, uint32_t server) const {
+    return workers_[worker].host == servers_[server].host;
+  }
+  bool workers_share_host(uint32_t one, uint32_t other) const {
+    return workers_[one].host == workers_[other].host;
+  }
+  /// Whether no server shares a host with a worker.
+  bool servers_apart() const;
+
+  bool operator==(const Assignment& other) const {
+    return workers_ == other.workers_ && servers_ == other.servers_;
+  }
+
+ private:
+  std::vector<AssignedWorker> workers_;
+  std::vector<AssignedServer> servers_;
+  std::vector<uint32_t> worker_of_shard_;
+  int64_t hosts_ = 0;
+};
+
+/// As many shards for each worker as can be, more for the first ones. Each worker has a host of its
+/// own; server s shares that of worker s mod workers, or has one of its own too.
+Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
+
+}  // namespace poseidon::comm

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/plan/assignment.h"
+#include "core/json.h"
+
+/// The assignment of a plan.json (docs/plan.md), which may lack one: earlier versions wrote none.
+namespace poseidon {
+class Fields;
+}
+
+namespace poseidon::comm {
+
+/// What plan.json says of its members beside the assignment.
+struct MemberCounts {
+  int64_t workers = 1, servers = 1, logical_shards = 1;
+  bool servers_apart = false;
+
+  void describe(Fields& fields);
+};
+
+/// Reads the key "assignment" of a plan, in two steps: first as it stands, then held against the
+/// counts.
+class AssignmentReader {
+ public:
+  void describe(Fields& fields);
+  /// The even one for these counts, where none was read. Throws ConfigError; `place` is the plan's.
+  Assignment make(const MemberCounts& counts, const JsonPlace& place) const;
+
+ private:
+  void check_counts(const MemberCounts& counts, const JsonPlace& place) const;
+  void check_shards(const MemberCounts& counts, const JsonPlace& place) const;
+  void check_hosts(const JsonPlace& place) const;
+
+  bool present_ = false;
+  std::vector<AssignedWorker> workers_;
+  std::vector<AssignedServer> servers_;
+};
+
+Json to_json(const Assignment& assignment);
+
+}  // namespace poseidon::comm
