@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/exchange/chunk_sum.h"
 #include "core/error.h"
 
 namespace poseidon::trainer {
@@ -90,7 +91,7 @@ Buffer ClusterExchange::staging_memory(size_t bytes) const {
 size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t rank) {
   const std::vector<comm::Part> parts = plan.assignment.parts_of(rank);
   const auto steps = static_cast<size_t>(plan.staleness + 1);
-  size_t bytes = comm::WorkerExchange::staging_bytes(plan, parts.size());
+  size_t bytes = comm::staging_bytes(plan, parts.size());
   for (const comm::LayerPlan& layer : plan.layers) {
     if (layer.scheme == comm::Scheme::kSfb) continue;
     for (const comm::TensorTraffic& tensor : layer.traffic.tensors) {

@@ -1,0 +1,156 @@
+#include "comm/exchange/chunk_sum.h"
+
+#include "comm/plan/chunks.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+/// One piece as it lies in memory.
+bool is_direct(const Plan& plan, const Chunk& chunk) {
+  return chunk.pieces.size() == 1 && number_of(plan, chunk) == WireNumber::kFp32;
+}
+
+uint64_t bytes_of(const Chunk& chunk, WireNumber number) {
+  return static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
+}
+
+/// Of a tensor.
+template <class Value>
+std::span<Value> elements_of(std::span<Value> tensor, const Piece& piece) {
+  return tensor.subspan(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count));
+}
+
+}  // namespace
+
+uint64_t staging_bytes(const Plan& plan, size_t parts) {
+  uint64_t bytes = 0;
+  for (const Chunk& chunk : plan.chunks)
+    if (!is_direct(plan, chunk)) bytes += bytes_of(chunk, number_of(plan, chunk));
+  return bytes * (parts + 1) * steps_in_flight(plan);
+}
+
+ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
+    : context_(context),
+      index_(index),
+      chunk_(context.plan.chunks[index]),
+      number_(number_of(context.plan, chunk_)),
+      bytes_(bytes_of(chunk_, number_)),
+      slices_(slices_of(bytes_)),
+      direct_(is_direct(context.plan, chunk_)),
+      counts_(!context.plan.assignment.shares_host(context.rank, chunk_.server)),
+      step_(context.options.first_step),
+      sent_(context.options.first_step),
+      owners_(chunk_.pieces.size()) {
+  check(slices_ <= kMostSlices, "a chunk has at most 64 slices");
+  const size_t parts = context.parts.size();
+  Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size()),
+            .staged = {},
+            .sum = {},
+            .received = {}};
+  if (!direct_ && carries_payload()) {
+    step.staged.resize(parts, std::vector<std::byte>(bytes_));
+    step.sum.resize(bytes_);
+  }
+  window_.assign(steps_in_flight(context.plan), step);
+}
+
+void ChunkSum::contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor) {
+  check(context_.in_flight(step, step_), "a sum is awaited before the next one is contributed to");
+  Step& of_step = at(step);
+  std::span<const float> mine;
+  if (carries_payload()) mine = elements_of(tensor, chunk_.pieces[piece]);
+  if (!direct_) stage(of_step, own, piece, mine);
+  if (--of_step.pieces_due[own] > 0) return;
+  of_step.pieces_due[own] = chunk_.pieces.size();
+  if (!carries_payload())
+    send(step, own, {});
+  else
+    send(step, own, direct_ ? std::as_bytes(mine) : of_step.staged[own]);
+}
+
+void ChunkSum::stage(Step& of_step, size_t own, size_t piece, std::span<const float> values) {
+  if (!carries_payload()) return;
+  size_t before = 0;
+  for (size_t p = 0; p < piece; ++p) before += static_cast<size_t>(chunk_.pieces[p].count);
+  to_wire(number_, values, of_step.staged[own].data() + before * comm::bytes_of(number_));
+}
+
+void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes) {
+  if (size_t& parts = at(step).parts_sent; ++parts == context_.parts.size()) {
+    parts = 0;
+    sent_ = step + 1;
+  }
+  context_.send({Role::kServer, static_cast<uint16_t>(chunk_.server)},
+                {.kind = FrameKind::kContribution,
+                 .step = step,
+                 .key = chunk_.key,
+                 .chunk = index_,
+                 .part = context_.parts[own]},
+                {bytes, nullptr}, bytes_);
+  count_bytes(&LayerBytes::sent);
+}
+
+void ChunkSum::count_bytes(uint64_t LayerBytes::*direction) {
+  if (!counts_) return;
+  for (const Piece& piece : chunk_.pieces)
+    context_.bytes_of_layer[piece.layer].*direction +=
+        static_cast<uint64_t>(piece.count) * comm::bytes_of(number_);
+}
+
+std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
+  if (from.role != Role::kServer || chunk_.server != from.rank)
+    return text("sent a sum of chunk ", index_, ", which is not its own");
+  if (!is_slice_of(header, bytes_))
+    return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", index_,
+                ", which has ", bytes_);
+  if (header.step >= step_ + window_.size())
+    return text("sent the sum of step ", header.step, ", but step ", step_, " is awaited");
+  if (header.step >= sent_)
+    return text("sent the sum of step ", header.step, " before this worker's part of it");
+  return "";
+}
+
+Placement ChunkSum::place(NodeId from, const FrameHeader& header) {
+  std::string fault = fault_of(from, header);
+  if (!fault.empty()) return Placement::refused(std::move(fault));
+  if (header.step < step_ || at(header.step).received.has(header.offset / kSliceBytes))
+    return context_.repeated();
+  return Placement::into(carries_payload() ? memory_of(header) : std::span<std::byte>{});
+}
+
+std::span<std::byte> ChunkSum::memory_of(const FrameHeader& header) {
+  if (!direct_) return std::span(at(header.step).sum).subspan(header.offset, header.length);
+  const Piece& piece = chunk_.pieces[0];
+  const std::span<float> sum = context_.memory.sum(piece.layer, piece.tensor, header.step);
+  return std::as_writable_bytes(elements_of(sum, piece)).subspan(header.offset, header.length);
+}
+
+void ChunkSum::received(const FrameHeader& header) {
+  Step& of_step = at(header.step);
+  of_step.received.add(header.offset / kSliceBytes);
+  if (!of_step.received.complete(slices_)) return;
+  if (!direct_ && carries_payload()) unpack(header.step);
+  // A later step's may come first; it counts in its turn.
+  while (at(step_).received.complete(slices_)) finish_step();
+}
+
+void ChunkSum::unpack(uint64_t step) {
+  const std::byte* wire = at(step).sum.data();
+  for (const Piece& piece : chunk_.pieces) {
+    const std::span<float> sum =
+        elements_of(context_.memory.sum(piece.layer, piece.tensor, step), piece);
+    from_wire(number_, wire, sum);
+    wire += sum.size() * comm::bytes_of(number_);
+  }
+}
+
+void ChunkSum::finish_step() {
+  const uint64_t step = step_++;
+  at(step).received.clear();
+  count_bytes(&LayerBytes::received);
+  for (PieceOwner* owner : owners_) owner->piece_summed(step);
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/exchange/exchange_context.h"
+#include "comm/wire/number_format.h"
+#include "comm/wire/outlet.h"
+#include "comm/wire/slices.h"
+
+namespace poseidon::comm {
+
+/// Is told when a piece that it has in a chunk is summed.
+class PieceOwner {
+ public:
+  virtual ~PieceOwner() = default;
+  virtual void piece_summed(uint64_t step) = 0;
+};
+
+/// One chunk of the plan, as a worker sees it: puts the worker's parts of its pieces together and
+/// sends them to its server, takes the sums in, and tells the layers whose pieces they are. Small
+/// layers share a chunk.
+class ChunkSum {
+ public:
+  /// `context` must outlive it.
+  ChunkSum(ExchangeContext& context, uint32_t index);
+
+  /// Who has piece `piece`; before anything is contributed.
+  void set_owner(size_t piece, PieceOwner& owner) { owners_[piece] = &owner; }
+  /// Values of one piece, the worker's part `own` of its tensor; the whole tensor. They must stay
+  /// until the piece is summed.
+  void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
+  Placement place(NodeId from, const FrameHeader& header);
+  void received(const FrameHeader& header);
+
+  uint32_t server() const { return chunk_.server; }
+  /// Whose sum is awaited.
+  uint64_t step() const { return step_; }
+
+ private:
+  /// The chunk in one of the steps in flight.
+  struct Step {
+    std::vector<size_t> pieces_due;              ///< by own part: not contributed yet
+    std::vector<std::vector<std::byte>> staged;  ///< by own part, unless direct
+    std::vector<std::byte> sum;                  ///< the same for what comes back
+    SliceSet received;
+    size_t parts_sent = 0;
+  };
+
+  Step& at(uint64_t step) { return window_[step % window_.size()]; }
+  bool carries_payload() const { return context_.options.carries_payload; }
+  void stage(Step& of_step, size_t own, size_t piece, std::span<const float> values);
+  void send(uint64_t step, size_t own, std::span<const std::byte> bytes);
+  std::string fault_of(NodeId from, const FrameHeader& header) const;
+  std::span<std::byte> memory_of(const FrameHeader& header);
+  void unpack(uint64_t step);
+  void finish_step();
+  void count_bytes(uint64_t LayerBytes::*direction);
+
+  ExchangeContext& context_;
+  const uint32_t index_;
+  const Chunk& chunk_;
+  const WireNumber number_;
+  const uint64_t bytes_;  ///< on the wire
+  const uint64_t slices_;
+  const bool direct_;  ///< one piece as it lies in memory: neither put together nor converted
+  const bool counts_;  ///< its server is on another host
+  uint64_t step_;
+  uint64_t sent_;             ///< the first step that this worker has not contributed to in full
+  std::vector<Step> window_;  ///< from step_ on, by step modulo their number
+  std::vector<PieceOwner*> owners_;  ///< by piece
+};
+
+/// What chunks are put together in that are not sent and received where they lie, bytes, of a
+/// worker that contributes `parts` parts.
+uint64_t staging_bytes(const Plan& plan, size_t parts);
+
+}  // namespace poseidon::comm

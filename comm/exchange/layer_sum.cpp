@@ -1,0 +1,21 @@
+#include "comm/exchange/layer_sum.h"
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+void LayerSum::done(uint64_t step, uint64_t count) {
+  due(step) -= count;
+  while (due(step_) == 0) {
+    due(step_) = due_each_step_;
+    make_room(step_);
+    context_.arrived(step_++, layer_);
+  }
+}
+
+Placement LayerSum::unwanted(const FrameHeader& header) const {
+  return Placement::refused(text("sent a ", name_of(header.kind), " for layer ", header.key,
+                                 ", which goes by \"", name_of(plan().scheme), "\""));
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,49 @@
+#include "comm/exchange/layer_sums.h"
+
+#include "comm/exchange/sum_by_servers.h"
+#include "comm/exchange/sum_locally.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+std::vector<ChunkSum> chunk_sums(ExchangeContext& context) {
+  std::vector<ChunkSum> chunks;
+  chunks.reserve(context.plan.chunks.size());
+  for (uint32_t i = 0; i < context.plan.chunks.size(); ++i) chunks.emplace_back(context, i);
+  return chunks;
+}
+
+using Pieces = std::vector<SumByServers::PieceOf>;
+
+/// By layer.
+std::vector<Pieces> pieces_in_chunks(const Plan& plan) {
+  std::vector<Pieces> pieces(plan.layers.size());
+  for (uint32_t chunk = 0; chunk < plan.chunks.size(); ++chunk)
+    for (uint32_t piece = 0; piece < plan.chunks[chunk].pieces.size(); ++piece)
+      pieces[plan.chunks[chunk].pieces[piece].layer].push_back({chunk, piece});
+  return pieces;
+}
+
+}  // namespace
+
+LayerSums::LayerSums(ExchangeContext& context)
+    : chunks_(chunk_sums(context)), lanes_(context.plan) {
+  const std::vector<Pieces> pieces = pieces_in_chunks(context.plan);
+  const auto make = [&](uint32_t layer) -> std::unique_ptr<LayerSum> {
+    const Scheme scheme = context.plan.layers[layer].scheme;
+    check(scheme == Scheme::kPs || pieces[layer].empty(), "only servers have chunks");
+    switch (scheme) {
+      case Scheme::kLocal: return std::make_unique<SumLocally>(context, layer);
+      case Scheme::kPs:
+        return std::make_unique<SumByServers>(context, layer, chunks_, pieces[layer]);
+      case Scheme::kSfb: return std::make_unique<SumByFactors>(context, layer, lanes_);
+    }
+    throw LogicError("a layer is summed by a scheme that nobody knows");
+  };
+  for (uint32_t layer = 0; layer < context.plan.layers.size(); ++layer)
+    sums_.push_back(make(layer));
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/exchange/chunk_sum.h"
+#include "comm/exchange/layer_sum.h"
+#include "comm/exchange/sum_by_factors.h"
+
+namespace poseidon::comm {
+
+/// The sums of all of a plan's layers, each of the kind that its scheme wants, and what those of
+/// one scheme share.
+class LayerSums {
+ public:
+  /// `context` must outlive it.
+  explicit LayerSums(ExchangeContext& context);
+
+  size_t size() const { return sums_.size(); }
+  LayerSum& operator[](size_t layer) { return *sums_[layer]; }
+  const LayerSum& operator[](size_t layer) const { return *sums_[layer]; }
+
+ private:
+  std::vector<ChunkSum> chunks_;  ///< of the plan
+  FactorLanes lanes_;
+  std::vector<std::unique_ptr<LayerSum>> sums_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/exchange/chunk_sum.h"
+#include "comm/exchange/layer_sum.h"
+
+namespace poseidon::comm {
+
+/// A layer whose gradients and statistics are summed by servers. Its tensors lie in chunks, which
+/// it may share with its neighbours; a frame names the chunk, and the first of its layers.
+class SumByServers final : public LayerSum, public PieceOwner {
+ public:
+  /// A piece of one of its tensors, within a chunk.
+  struct PieceOf {
+    uint32_t chunk = 0, piece = 0;
+  };
+
+  /// `chunks` are all of the plan's, and must outlive it; `pieces` are all of the layer's.
+  SumByServers(ExchangeContext& context, uint32_t layer, std::vector<ChunkSum>& chunks,
+               std::span<const PieceOf> pieces);
+
+  void contribute(const Contribution& contribution) override;
+  Placement place(NodeId from, const FrameHeader& header) override;
+  void received(NodeId from, const FrameHeader& header) override;
+  std::string awaiting(NodeId node) const override;
+  void piece_summed(uint64_t step) override { done(step); }
+
+ private:
+  size_t own_part(Part part) const;
+
+  std::vector<ChunkSum>& chunks_;
+  std::vector<std::vector<PieceOf>> pieces_;  ///< by tensor
+};
+
+}  // namespace poseidon::comm

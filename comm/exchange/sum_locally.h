@@ -1,0 +1,20 @@
+#pragma once
+
+#include "comm/exchange/layer_sum.h"
+
+namespace poseidon::comm {
+
+/// A layer of the only worker: its tensors are sums as they come, and go nowhere.
+class SumLocally final : public LayerSum {
+ public:
+  SumLocally(ExchangeContext& context, uint32_t layer)
+      : LayerSum(context, layer, steps_in_flight(context.plan),
+                 context.plan.layers[layer].traffic.tensors.size()) {}
+
+  void contribute(const Contribution& contribution) override { done(contribution.step); }
+  Placement place(NodeId, const FrameHeader& header) override { return unwanted(header); }
+  void received(NodeId, const FrameHeader&) override {}
+  std::string awaiting(NodeId) const override { return ""; }
+};
+
+}  // namespace poseidon::comm
