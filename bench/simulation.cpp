@@ -16,7 +16,7 @@ Plan planning_plan(int64_t workers) {
   PlanRequest request;
   request.workers = request.servers = workers;
   request.global_batch = workers;
-  request.scheme = "ps";
+  request.scheme = SchemeRule::kPs;
   for (int i = 0; i < 8; ++i)
     request.layers.push_back({.name = "conv" + std::to_string(i),
                               .type = "convolution",

@@ -36,8 +36,8 @@ int64_t Chunk::elements() const {
   return sum;
 }
 
-WireNumber number_of(std::string_view wire, const TensorTraffic& tensor) {
-  return wire == "bf16" && !tensor.exact ? WireNumber::kBf16 : WireNumber::kFp32;
+WireNumber number_of(WireNumber wire, const TensorTraffic& tensor) {
+  return tensor.exact ? WireNumber::kFp32 : wire;
 }
 
 WireNumber number_of(const Plan& plan, const Piece& piece) {
@@ -48,7 +48,7 @@ WireNumber number_of(const Plan& plan, const Chunk& chunk) {
   return number_of(plan, chunk.pieces[0]);
 }
 
-WireNumber number_of_factors(const Plan& plan) { return number_of(plan.wire, TensorTraffic{}); }
+WireNumber number_of_factors(const Plan& plan) { return plan.wire; }
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;

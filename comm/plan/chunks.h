@@ -1,7 +1,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "comm/plan/plan.h"
@@ -17,7 +16,7 @@ inline constexpr int64_t kSmallBytes = 64 * 1024;
 inline constexpr int64_t kCutElements = 16;
 
 /// The number format in which a tensor's sums travel, where `wire` is that of the plan.
-WireNumber number_of(std::string_view wire, const TensorTraffic& tensor);
+WireNumber number_of(WireNumber wire, const TensorTraffic& tensor);
 /// The number format of a piece's tensor, and of a chunk, whose tensors all have the same.
 WireNumber number_of(const Plan& plan, const Piece& piece);
 WireNumber number_of(const Plan& plan, const Chunk& chunk);

@@ -114,24 +114,6 @@ bool same_counts(const Assignment& one, const Assignment& other) {
 
 }  // namespace
 
-std::string name_of(Scheme scheme) {
-  switch (scheme) {
-    case Scheme::kLocal: return "local";
-    case Scheme::kPs: return "ps";
-    case Scheme::kSfb: break;
-  }
-  return "sfb";
-}
-
-std::string name_of(Overlap overlap) {
-  switch (overlap) {
-    case Overlap::kPriority: return "priority";
-    case Overlap::kBarrier: return "barrier";
-    case Overlap::kNone: break;
-  }
-  return "none";
-}
-
 Assignment even_assignment(const PlanRequest& request) {
   const bool by_default = request.logical_shards == 0;
   return even_assignment(request.workers, request.servers, request.servers_apart,

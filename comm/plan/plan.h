@@ -5,23 +5,13 @@
 #include <vector>
 
 #include "comm/plan/assignment.h"
+#include "comm/plan/schemes.h"
 #include "core/json.h"
 
 /// The one plan of a job: which layer goes by which scheme, which chunk lies on which server. A
 /// pure function of its request, made by the coordinator, published, stored in plan.json
 /// (docs/plan.md).
 namespace poseidon::comm {
-
-enum class Scheme : uint8_t { kLocal, kPs, kSfb };
-
-/// When a worker waits for sums. kPriority: for each layer's before that layer's next forward pass.
-/// kBarrier: for all of them at the end of a step. kNone: likewise, and nothing is sent before the
-/// end of the backward pass.
-enum class Overlap : uint8_t { kPriority, kBarrier, kNone };
-
-/// The names in files: "ps", "barrier".
-std::string name_of(Scheme scheme);
-std::string name_of(Overlap overlap);
 
 /// One tensor whose sum over the shards is wanted at each step.
 struct TensorTraffic {
@@ -45,7 +35,7 @@ struct LayerTraffic {
   bool linear = false;            ///< it is fully connected, and its weight is among the tensors
   std::vector<TensorTraffic> tensors;  ///< for a linear layer the weight, then the bias, if any
   bool may_use_factors = false;        ///< linear, with an unshared weight and one kind of device
-  std::string forced = {};             ///< "ps" or "sfb" from the network file; "" if not forced
+  SchemeRule forced = SchemeRule::kAuto;  ///< what the network file asks for
 };
 
 /// The measured times of a layer in a step of one worker, for policy "time" and for predictions.
@@ -60,13 +50,13 @@ struct PlanRequest {
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
   int64_t global_batch = 1;
-  std::string scheme = "auto";   ///< "ps", "sfb", "auto"
-  std::string policy = "bytes";  ///< "bytes", "time"
-  std::string wire = "fp32";     ///< "fp32", "bf16"
+  SchemeRule scheme = SchemeRule::kAuto;
+  Policy policy = Policy::kBytes;
+  WireNumber wire = WireNumber::kFp32;
   int64_t chunk_bytes = 2097152;
   Overlap overlap = Overlap::kPriority;
   int64_t staleness = 0;  ///< by how many steps sums may be late
-  // Policy "time" needs these; with them every plan has a prediction.
+  // Policy::kTime needs these; with them every plan has a prediction.
   double link_mbps = 0;          ///< one direction of a node's link
   std::vector<LayerTime> times;  ///< by layer; includes following layers without anything to sum
   LayerTime time_before;         ///< of the layers before the first of `layers`
@@ -103,7 +93,8 @@ inline constexpr int64_t kMostStaleness = 1024;
 struct Plan {
   Assignment assignment;
   int64_t global_batch = 1;
-  std::string policy = "bytes", wire = "fp32";
+  Policy policy = Policy::kBytes;
+  WireNumber wire = WireNumber::kFp32;  ///< of gradients of weights and factors
   Overlap overlap = Overlap::kPriority;
   /// Step t is computed with the sums of the steps up to t - 1 - staleness, so staleness + 1 steps
   /// are in flight.

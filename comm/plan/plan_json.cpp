@@ -62,7 +62,7 @@ void read_layer(Fields& fields, LayerPlan& layer) {
   LayerTraffic& traffic = layer.traffic;
   fields.text("name", traffic.name, "", Presence::kRequired);
   fields.text("type", traffic.type, "", Presence::kRequired);
-  fields.option("scheme", layer.scheme, {"local", "ps", "sfb"}, "", Presence::kRequired);
+  fields.option("scheme", layer.scheme, names_of<Scheme>(), "", Presence::kRequired);
   fields.objects(
       "tensors", 0, [&](size_t size) { traffic.tensors.resize(size); },
       [&](Fields& f, size_t i) { read_tensor(f, traffic.tensors[i]); }, "", Presence::kRequired);
@@ -84,19 +84,12 @@ void read_chunk(Fields& fields, Chunk& chunk) {
       [&](Fields& f, size_t i) { read_piece(f, chunk.pieces[i]); }, "", Presence::kRequired);
 }
 
-void read_choice(Fields& fields, const char* key, std::string& value,
-                 const std::vector<std::string>& names) {
-  int index = 0;
-  fields.choice(key, index, names, "", Presence::kRequired);
-  value = names[static_cast<size_t>(index)];
-}
-
 void read_top(Fields& fields, Plan& plan) {
   const auto required = Presence::kRequired;
   fields.integer("global_batch", plan.global_batch, between(1, kMostSamples), "", required);
-  read_choice(fields, "policy", plan.policy, {"bytes", "time"});
-  read_choice(fields, "wire", plan.wire, {"fp32", "bf16"});
-  fields.option("overlap", plan.overlap, {"priority", "barrier", "none"}, "", required);
+  fields.option("policy", plan.policy, names_of<Policy>(), "", required);
+  fields.option("wire", plan.wire, names_of<WireNumber>(), "", required);
+  fields.option("overlap", plan.overlap, names_of<Overlap>(), "", required);
   fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
   fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");
   fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
@@ -183,7 +176,7 @@ class ChunkChecker {
                           piece.first, " of ", words(piece)));
     if (number_of(plan_, piece) != number_of(plan_, chunk))
       fail_at(place, text("expected a tensor that travels as the first of its chunk does, got ",
-                          words(piece), ": with \"wire\": \"", plan_.wire,
+                          words(piece), ": with \"wire\": \"", name_of(plan_.wire),
                           "\" only one of the two is rounded"));
     if (piece.first % kCutElements != 0)
       fail_at(place.at("first"),
@@ -218,7 +211,7 @@ Json to_json(const Plan& plan) {
           {"servers", plan.servers()},
           {"batch_per_worker",
            static_cast<double>(plan.global_batch) / static_cast<double>(plan.workers())},
-          {"policy", plan.policy},
+          {"policy", name_of(plan.policy)},
           {"layers", std::move(layers)},
           {"bytes_per_node", plan.bytes_per_node},
           {"hottest_shard_over_mean", plan.hottest_shard_over_mean},
@@ -228,7 +221,7 @@ Json to_json(const Plan& plan) {
           {"global_batch", plan.global_batch},
           {"servers_apart", plan.assignment.servers_apart()},
           {"assignment", to_json(plan.assignment)},
-          {"wire", plan.wire},
+          {"wire", name_of(plan.wire)},
           {"overlap", name_of(plan.overlap)},
           {"staleness", plan.staleness},
           {"chunks", std::move(chunks)}};

@@ -22,16 +22,17 @@ WeightShape weight_of(const LayerTraffic& layer) {
 }
 
 bool is_forced(const PlanRequest& request, const LayerTraffic& layer) {
-  return !layer.forced.empty() || request.scheme != "auto" || !layer.may_use_factors;
+  return layer.forced != SchemeRule::kAuto || request.scheme != SchemeRule::kAuto ||
+         !layer.may_use_factors;
 }
 
 /// What is said in so many words, or Algorithm 1.
 Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
   const Scheme no_factors = request.workers == 1 ? Scheme::kLocal : Scheme::kPs;
-  if (layer.forced == "sfb") return Scheme::kSfb;
-  if (layer.forced == "ps" || !layer.may_use_factors) return no_factors;
-  if (request.scheme == "sfb") return Scheme::kSfb;
-  if (request.scheme == "ps" || request.workers == 1) return no_factors;
+  if (layer.forced == SchemeRule::kSfb) return Scheme::kSfb;
+  if (layer.forced == SchemeRule::kPs || !layer.may_use_factors) return no_factors;
+  if (request.scheme == SchemeRule::kSfb) return Scheme::kSfb;
+  if (request.scheme == SchemeRule::kPs || request.workers == 1) return no_factors;
   return factors_are_chosen(weight_of(layer), batch_per_worker(request), size_of(request))
              ? Scheme::kSfb
              : Scheme::kPs;
@@ -171,7 +172,7 @@ std::vector<Scheme> choose_schemes(const PlanRequest& request) {
     schemes.push_back(scheme_by_rule(request, layer));
     check_factors(layer, schemes.back());
   }
-  if (request.policy != "time" || request.workers == 1) return schemes;
+  if (request.policy != Policy::kTime || request.workers == 1) return schemes;
   check_times(request);
   return TimeSearch(request).best(std::move(schemes));
 }

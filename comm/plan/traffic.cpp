@@ -8,11 +8,11 @@ namespace poseidon::comm {
 
 namespace {
 
-int64_t bytes_of_element(const std::string& wire, const TensorTraffic& tensor) {
+int64_t bytes_of_element(WireNumber wire, const TensorTraffic& tensor) {
   return static_cast<int64_t>(bytes_of(number_of(wire, tensor)));
 }
 
-int64_t factor_number_bytes(const std::string& wire) { return bytes_of_element(wire, {}); }
+int64_t factor_number_bytes(WireNumber wire) { return static_cast<int64_t>(bytes_of(wire)); }
 
 /// What the workers of one host hold together.
 struct HostLoad {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "comm/plan/plan.h"
@@ -36,7 +35,7 @@ class EvenTraffic {
   double factor_bytes(int64_t rows, int64_t columns) const;
 
  private:
-  std::string wire_;
+  WireNumber wire_;
   int64_t hosts_ = 1;
   double crossings_per_element_ = 0;  ///< how many of its contributions and sums leave a node
   int64_t rows_sent_ = 0;             ///< how many rows of factors all workers send

@@ -82,7 +82,7 @@ TEST_CASE("what crosses hosts, by hand: unequal shards, and two workers on one h
   CHECK(by_server.bytes_per_node == 128);
   // Factors of 8 numbers: 10 samples of worker 2 to both others, 2 and 4 of those to worker 2.
   request.layers = {linear_traffic("fc", 3, 5)};
-  request.scheme = "sfb";
+  request.scheme = SchemeRule::kSfb;
   request.global_batch = 16;
   const Plan by_factors = with_assignment(make_plan(request), assignment);
   CHECK(expected_traffic(by_factors)[0] ==

@@ -31,7 +31,7 @@ Plan plan_of_three_workers() {
                      .linear = true,
                      .tensors = {{"ip.w", 20}},
                      .may_use_factors = true,
-                     .forced = "sfb"}};
+                     .forced = SchemeRule::kSfb}};
   return make_plan(request);
 }
 

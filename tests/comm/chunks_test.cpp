@@ -93,7 +93,7 @@ TEST_CASE("chunks are dealt largest first to the least loaded server, ties by ke
 TEST_CASE("every element stands in one piece, in order") {
   for (const int64_t servers : {1, 3, 32, 1000}) {
     PlanRequest request = on_nodes(vgg19(1000), 4);
-    request.scheme = "ps";
+    request.scheme = SchemeRule::kPs;
     request.servers = servers;
     const Plan plan = make_plan(request);
     int64_t elements = 0;

@@ -150,7 +150,7 @@ Plan plan_of_two() {
   request.workers = 2;
   request.servers = 1;
   request.global_batch = 4;
-  request.scheme = "ps";
+  request.scheme = SchemeRule::kPs;
   return make_plan(request);
 }
 
@@ -393,7 +393,7 @@ TEST_CASE("a plan's chunk has no more slices than can be counted") {
   request.workers = 2;
   request.servers = 1;
   request.global_batch = 2;
-  request.scheme = "ps";
+  request.scheme = SchemeRule::kPs;
   Json plan = to_json(make_plan(request));
   const int64_t all = int64_t{4096} * 4096;
   plan["chunks"] = Json::array(

@@ -86,7 +86,7 @@ TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and s
     CHECK(factors == row.weights);
     CHECK(sfb_side == row.weights);
     CHECK(plan.bytes_per_node == row.folded);
-    request.scheme = "ps";
+    request.scheme = SchemeRule::kPs;
     const Plan all_ps = make_plan(request);
     CHECK(schemes_of(all_ps) == "PPPPPPPPPPPPPPPPPPP");
     CHECK(all_ps.bytes_per_node == row.all_ps);
@@ -102,7 +102,7 @@ TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and s
 TEST_CASE("chunks of 2 MiB of VGG19, by layer") {
   for (const int64_t classes : {1000, 21841}) {
     PlanRequest request = on_nodes(vgg19(classes), 8);
-    request.scheme = "ps";
+    request.scheme = SchemeRule::kPs;
     const Plan plan = make_plan(request);
     std::vector<int64_t> weight_chunks(plan.layers.size());
     for (const Chunk& chunk : plan.chunks)
@@ -146,21 +146,21 @@ TEST_CASE("a batch that workers do not share evenly counts as a fraction") {
 TEST_CASE("words in the job and in the network file go before the rule") {
   PlanRequest request = on_nodes(small_network(), 4);
   CHECK(schemes_of(make_plan(request)) == "PPSP");
-  request.scheme = "sfb";
+  request.scheme = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "PPSS");
-  request.scheme = "ps";
-  request.layers[3].forced = "sfb";
+  request.scheme = SchemeRule::kPs;
+  request.layers[3].forced = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "PPPS");
-  request.scheme = "sfb";
-  request.layers[2].forced = "ps";
+  request.scheme = SchemeRule::kSfb;
+  request.layers[2].forced = SchemeRule::kPs;
   CHECK(schemes_of(make_plan(request)) == "PPPS");
   request.layers[3].may_use_factors = false;
   CHECK(error_of<ConfigError>([&] {
           make_plan(request);
         }).starts_with("[linear 'fc2'] expected a scheme other than \"sfb\": "));
-  request.layers[3].forced = "";
+  request.layers[3].forced = SchemeRule::kAuto;
   CHECK(schemes_of(make_plan(request)) == "PPPP");
-  request.layers[0].forced = "sfb";
+  request.layers[0].forced = SchemeRule::kSfb;
   CHECK(error_of<ConfigError>([&] { make_plan(request); }).starts_with("[convolution 'conv'] "));
 }
 
@@ -171,12 +171,12 @@ TEST_CASE("one worker sends nothing, unless factors are asked for, and then neit
   CHECK(plan.chunks.empty());
   CHECK(plan.bytes_per_node == 0);
   CHECK(plan.hottest_shard_over_mean == 1);
-  request.scheme = "sfb";
+  request.scheme = SchemeRule::kSfb;
   plan = make_plan(request);
   CHECK(schemes_of(plan) == "LLSS");
   CHECK(plan.bytes_per_node == 0);
-  request.scheme = "auto";
-  request.layers[3].forced = "sfb";
+  request.scheme = SchemeRule::kAuto;
+  request.layers[3].forced = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "LLLS");
 }
 
@@ -184,19 +184,19 @@ TEST_CASE("bytes are those of every message that leaves its node") {
   struct Case {
     int64_t workers, servers, shards, batch;
     bool apart;
-    const char* wire;
+    WireNumber wire;
     std::vector<int64_t> parts, samples;  ///< by worker
   };
   const std::vector<Case> cases{
-      {4, 4, 4, 8, false, "fp32", {1, 1, 1, 1}, {2, 2, 2, 2}},
-      {4, 2, 4, 10, false, "fp32", {1, 1, 1, 1}, {3, 3, 2, 2}},
-      {2, 5, 2, 8, false, "fp32", {1, 1}, {4, 4}},
-      {3, 2, 3, 8, true, "bf16", {1, 1, 1}, {3, 3, 2}},
+      {4, 4, 4, 8, false, WireNumber::kFp32, {1, 1, 1, 1}, {2, 2, 2, 2}},
+      {4, 2, 4, 10, false, WireNumber::kFp32, {1, 1, 1, 1}, {3, 3, 2, 2}},
+      {2, 5, 2, 8, false, WireNumber::kFp32, {1, 1}, {4, 4}},
+      {3, 2, 3, 8, true, WireNumber::kBf16, {1, 1, 1}, {3, 3, 2}},
       // 12 shards: the tree's nodes are 8 and 4. Workers hold 4 each, or 3: 2 + 1, 1 + 2, ...
-      {3, 2, 12, 26, false, "fp32", {1, 1, 1}, {10, 8, 8}},
-      {4, 3, 12, 24, false, "bf16", {2, 2, 2, 2}, {6, 6, 6, 6}},
+      {3, 2, 12, 26, false, WireNumber::kFp32, {1, 1, 1}, {10, 8, 8}},
+      {4, 3, 12, 24, false, WireNumber::kBf16, {2, 2, 2, 2}, {6, 6, 6, 6}},
       // 5 shards, nodes 4 and 1: worker 0 holds 0 to 2, worker 1 holds 3 and 4.
-      {2, 1, 5, 10, false, "fp32", {2, 2}, {6, 4}}};
+      {2, 1, 5, 10, false, WireNumber::kFp32, {2, 2}, {6, 4}}};
   for (const Case& one : cases) {
     CAPTURE(one.workers);
     CAPTURE(one.servers);
@@ -216,7 +216,7 @@ TEST_CASE("bytes are those of every message that leaves its node") {
       const LayerPlan& layer = plan.layers[i];
       CAPTURE(layer.traffic.name);
       const int64_t expected = counted_bytes(plan, layer.traffic.name, one.parts, one.samples,
-                                             request.wire == "bf16" ? 2 : 4);
+                                             static_cast<int64_t>(bytes_of(request.wire)));
       CHECK(total_bytes(traffic[i]) == expected);
       CHECK(layer.bytes ==
             doctest::Approx(static_cast<double>(expected) / static_cast<double>(nodes))
@@ -244,7 +244,7 @@ TEST_CASE("what each node sends and receives, by hand") {
   CHECK(traffic[0] == LayerTrafficBytes{{64, 128}, {128, 64}});
   // Factors: 6 samples of worker 0, 4 of worker 1.
   request.layers = {linear_traffic("fc", 3, 5)};
-  request.scheme = "sfb";
+  request.scheme = SchemeRule::kSfb;
   request.global_batch = 10;
   CHECK(expected_traffic(make_plan(request))[0] ==
         LayerTrafficBytes{{6 * 8 * 4, 4 * 8 * 4}, {4 * 8 * 4, 6 * 8 * 4}});
@@ -260,10 +260,10 @@ TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what i
       });
     });
   };
-  request.scheme = "ps";
+  request.scheme = SchemeRule::kPs;
   const Plan fp32 = make_plan(request);
   CHECK(mixed(fp32));
-  request.wire = "bf16";
+  request.wire = WireNumber::kBf16;
   const Plan bf16 = make_plan(request);
   CHECK_FALSE(mixed(bf16));
   for (const Chunk& chunk : bf16.chunks) {
@@ -276,7 +276,7 @@ TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what i
   // A job that goes on with another wire keeps its chunks where they do.
   CHECK_FALSE(mixed(follow_plan(request, fp32)));
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
-  request.wire = "fp32";
+  request.wire = WireNumber::kFp32;
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
 
   Json json = to_json(fp32);
@@ -293,14 +293,14 @@ TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what i
 
 TEST_CASE("even traffic is what a plan moves on average") {
   PlanRequest request = on_nodes(vgg19(1000), 6);
-  request.scheme = "ps";
+  request.scheme = SchemeRule::kPs;
   for (const bool apart : {false, true}) {
     request.servers_apart = apart;
     const EvenTraffic even(request);
     const std::vector<TensorTraffic> all{{.name = "all", .elements = 143667240}};
     CHECK(even.ps_bytes(all) == doctest::Approx(make_plan(request).bytes_per_node));
   }
-  request.scheme = "sfb";
+  request.scheme = SchemeRule::kSfb;
   CHECK(EvenTraffic(request).factor_bytes(4096, 25088) ==
         doctest::Approx(layer_of(make_plan(request), "fc6").bytes));
 }
@@ -317,7 +317,7 @@ TEST_CASE("a plan that is written and read is the same") {
     request.servers = 3;
     request.logical_shards = 12;
     request.servers_apart = true;
-    request.wire = "bf16";
+    request.wire = WireNumber::kBf16;
     request.overlap = Overlap::kBarrier;
     request.staleness = workers;
     request.link_mbps = 940;

@@ -16,15 +16,15 @@ namespace {
 /// Four layers that take a millisecond each way, on a link that moves 1000 bytes in one.
 PlanRequest timed_request() {
   PlanRequest request = on_nodes(small_network(), 4);
-  request.policy = "time";
+  request.policy = Policy::kTime;
   request.times.assign(4, {1, 1});
   request.link_mbps = 8;
   request.rebuild_gflops = 1000;
   return request;
 }
 
-double predicted_with(PlanRequest request, const std::string& scheme) {
-  request.policy = "bytes";
+double predicted_with(PlanRequest request, SchemeRule scheme) {
+  request.policy = Policy::kBytes;
   request.scheme = scheme;
   return make_plan(request).predicted_step_ms;
 }
@@ -48,16 +48,16 @@ TEST_CASE("seconds that the bytes of a step take, one direction") {
     // Without compute, a prediction is the time on the wire.
     PlanRequest request = on_nodes(vgg19(row.classes), row.nodes);
     request.times.assign(request.layers.size(), {0, 0});
-    const auto seconds = [&](const char* scheme, double mbps) {
+    const auto seconds = [&](SchemeRule scheme, double mbps) {
       request.scheme = scheme;
       request.link_mbps = mbps;
       return make_plan(request).predicted_step_ms / 1000;
     };
     const auto near = [](double value) { return doctest::Approx(value).epsilon(0.0006 / value); };
-    CHECK(seconds("auto", 10000) == near(row.hybrid_10g));
-    CHECK(seconds("ps", 10000) == near(row.all_ps_10g));
-    CHECK(seconds("auto", 40000) == near(row.hybrid_40g));
-    CHECK(seconds("ps", 40000) == near(row.all_ps_40g));
+    CHECK(seconds(SchemeRule::kAuto, 10000) == near(row.hybrid_10g));
+    CHECK(seconds(SchemeRule::kPs, 10000) == near(row.all_ps_10g));
+    CHECK(seconds(SchemeRule::kAuto, 40000) == near(row.hybrid_40g));
+    CHECK(seconds(SchemeRule::kPs, 40000) == near(row.all_ps_40g));
   }
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("policy \"time\" is never slower than the others, and says what it pre
         request.rebuild_gflops = gflops;
         const double predicted = make_plan(request).predicted_step_ms;
         CHECK(predicted > 0);
-        for (const char* scheme : {"auto", "ps", "sfb"})
+        for (const SchemeRule scheme : {SchemeRule::kAuto, SchemeRule::kPs, SchemeRule::kSfb})
           CHECK(predicted <= predicted_with(request, scheme) * (1 + 1e-9));
       }
 }
@@ -82,7 +82,7 @@ TEST_CASE("policy \"time\" turns from factors to the server where rebuilding is 
   request.rebuild_gflops = 0.001;
   request.link_mbps = 100000;
   CHECK(schemes_of(make_plan(request)) == "PPPP");
-  request.layers[3].forced = "sfb";
+  request.layers[3].forced = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "PPPS");
 }
 
@@ -105,10 +105,10 @@ TEST_CASE("a prediction, by hand") {
   request.time_before = {1, 0};
   request.rebuild_gflops = 0.001;
   request.overlap = Overlap::kNone;
-  request.scheme = "ps";
+  request.scheme = SchemeRule::kPs;
   // 250,000 floats: half of them leave, as gradient and as sums: 1,000,000 bytes each way.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 1000));
-  request.scheme = "sfb";
+  request.scheme = SchemeRule::kSfb;
   // 10 x 999 floats; the half of the backward pass that makes the gradient becomes a rebuild of
   // 2 x 20 x 249,500 operations at a million a second.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(1 + 2 + 2 + 9980 + 39.96));

@@ -30,7 +30,7 @@ LayerTraffic linear(const char* name, int64_t rows, int64_t columns) {
           .may_use_factors = true};
 }
 
-PlanRequest request_of(int64_t workers, int64_t servers, int64_t shards, const char* scheme) {
+PlanRequest request_of(int64_t workers, int64_t servers, int64_t shards, SchemeRule scheme) {
   PlanRequest request;
   request.workers = workers;
   request.servers = servers;
@@ -55,7 +55,7 @@ SimulatedJobOptions options_of(const PlanRequest& request) {
 }  // namespace
 
 TEST_CASE("every number of workers and servers comes to the values of one alone") {
-  for (const char* scheme : {"ps", "sfb", "auto"})
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (int64_t workers = 1; workers <= 5; ++workers)
       for (int64_t servers : {int64_t{1}, workers, int64_t{7}}) {
         const SimulatedJobOptions options = options_of(request_of(workers, servers, 12, scheme));
@@ -70,13 +70,14 @@ TEST_CASE("numbers of workers agree among themselves") {
   // PS only: its sums do not depend on who holds which logical shards.
   std::vector<uint32_t> digests;
   for (int64_t workers = 2; workers <= 5; ++workers)
-    digests.push_back(run_job(options_of(request_of(workers, 2, 12, "ps"))).digests.at(0));
+    digests.push_back(
+        run_job(options_of(request_of(workers, 2, 12, SchemeRule::kPs))).digests.at(0));
   CHECK(digests == std::vector<uint32_t>(4, digests[0]));
 }
 
 TEST_CASE("each layer moves exactly the bytes that the plan says") {
-  for (const char* scheme : {"ps", "sfb", "auto"})
-    for (const char* wire : {"fp32", "bf16"})
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
+    for (const WireNumber wire : {WireNumber::kFp32, WireNumber::kBf16})
       for (int64_t shards : {3, 8}) {
         PlanRequest request = request_of(3, 2, shards, scheme);
         request.wire = wire;
@@ -98,7 +99,7 @@ TEST_CASE("each layer moves exactly the bytes that the plan says") {
 TEST_CASE("unequal shards, held by any worker, come to the values of one alone") {
   const std::vector<std::vector<Part>> all{
       {{0, 4}, {4, 1}, {5, 2}}, {{5, 2}, {0, 4}, {4, 1}}, {{6, 1}, {0, 1}, {1, 5}}};
-  for (const char* scheme : {"ps", "sfb", "auto"}) {
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto}) {
     const uint32_t alone = run_job(options_of(request_of(1, 1, 7, scheme))).digests.at(0);
     const Plan even = make_plan(request_of(3, 2, 7, scheme));
     for (const std::vector<Part>& ranges : all)
@@ -111,7 +112,7 @@ TEST_CASE("unequal shards, held by any worker, come to the values of one alone")
         CHECK(fault_in(options, result) == "");
         REQUIRE(result.outcome->finished);
         // What is chosen by bytes is not what one worker does.
-        if (scheme != std::string("auto")) CHECK(result.digests.at(1) == alone);
+        if (scheme != SchemeRule::kAuto) CHECK(result.digests.at(1) == alone);
         CHECK(result.digests.at(1) == run_job(options_of(even)).digests.at(1));
         const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
         for (size_t layer = 0; layer < expected.size(); ++layer) {
@@ -123,7 +124,7 @@ TEST_CASE("unequal shards, held by any worker, come to the values of one alone")
 }
 
 TEST_CASE("what workers and servers of one host exchange does not count") {
-  for (const char* scheme : {"ps", "sfb"}) {
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb}) {
     const Assignment shared(std::vector<AssignedWorker>{{.shards = {0, 4}, .host = 1},
                                                         {.shards = {4, 1}, .host = 1, .member = 1},
                                                         {.shards = {5, 2}, .host = 0, .member = 2}},
@@ -140,7 +141,7 @@ TEST_CASE("what workers and servers of one host exchange does not count") {
 }
 
 TEST_CASE("repeated and outdated frames change nothing") {
-  SimulatedJobOptions options = options_of(request_of(3, 2, 5, "auto"));
+  SimulatedJobOptions options = options_of(request_of(3, 2, 5, SchemeRule::kAuto));
   options.network.duplication = options.network.outdated = 0.3;
   const SimulatedJobResult result = run_job(options);
   CHECK(fault_in(options, result) == "");
@@ -149,8 +150,8 @@ TEST_CASE("repeated and outdated frames change nothing") {
 }
 
 TEST_CASE("a wire of bf16 gives all workers the same bits, run after run") {
-  PlanRequest request = request_of(3, 2, 5, "auto");
-  request.wire = "bf16";
+  PlanRequest request = request_of(3, 2, 5, SchemeRule::kAuto);
+  request.wire = WireNumber::kBf16;
   const SimulatedJobResult first = run_job(options_of(request)),
                            second = run_job(options_of(request));
   CHECK(first.outcome->finished);
@@ -160,7 +161,7 @@ TEST_CASE("a wire of bf16 gives all workers the same bits, run after run") {
 
 TEST_CASE("told to halt, all workers end after the same step") {
   for (uint64_t event : {400, 500, 600, 700}) {
-    SimulatedJobOptions options = options_of(request_of(4, 2, 4, "auto"));
+    SimulatedJobOptions options = options_of(request_of(4, 2, 4, SchemeRule::kAuto));
     options.steps = 1000;
     options.faults = {{.kind = Fault::Kind::kHalt, .at_event = event}};
     const SimulatedJobResult result = run_job(options);
@@ -171,7 +172,7 @@ TEST_CASE("told to halt, all workers end after the same step") {
 }
 
 TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
-  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "ps"));
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kPs));
   options.timeout = std::chrono::seconds(3);
   options.forward = std::chrono::seconds(8);  // a step of 32 s and more
   options.steps = 2;
@@ -185,7 +186,7 @@ TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
 
 TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a deep last one") {
   // The last layer's gradient fills the link for a long time; the first layer's is small.
-  PlanRequest request = request_of(2, 2, 2, "ps");
+  PlanRequest request = request_of(2, 2, 2, SchemeRule::kPs);
   request.layers = {convolution("first", 1000), convolution("last", 4'000'000)};
   SimulatedJobOptions options = options_of(request);
   options.network.bytes_per_second = 1.25e8;
@@ -197,7 +198,7 @@ TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a d
 }
 
 TEST_CASE("a replica that has drifted is named, and the job ends") {
-  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "auto"));
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
   options.drifts = {1, 5};
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
@@ -209,7 +210,7 @@ TEST_CASE("a replica that has drifted is named, and the job ends") {
 }
 
 TEST_CASE("who answers but makes no progress is warned of, and fails the job after a long while") {
-  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "ps"));
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kPs));
   options.stalls = {2, 4};
   options.stall_timeout = std::chrono::seconds(200);
   const SimulatedJobResult result = run_job(options);
@@ -226,7 +227,7 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
 }
 
 TEST_CASE("a worker may take longer than the timeout to make its net, but not for ever") {
-  SimulatedJobOptions options = options_of(request_of(3, 2, 3, "auto"));
+  SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
   options.preparation = 5 * options.timeout;
   CHECK(fault_in(options, run_job(options)) == "");
   options.stall_timeout = 3 * options.timeout;
@@ -241,7 +242,7 @@ TEST_CASE("a worker may take longer than the timeout to make its net, but not fo
 
 TEST_CASE("late sums: every number of workers and servers comes to the values of one alone") {
   for (const int64_t staleness : {1, 2, 5})
-    for (const char* scheme : {"ps", "sfb", "auto"})
+    for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
       for (const int64_t workers : {2, 5}) {
         PlanRequest request = request_of(workers, 3, 12, scheme);
         request.staleness = staleness;
@@ -256,8 +257,8 @@ TEST_CASE("late sums: every number of workers and servers comes to the values of
 }
 
 TEST_CASE("late sums: each layer moves exactly the bytes that the plan says") {
-  for (const char* wire : {"fp32", "bf16"}) {
-    PlanRequest request = request_of(3, 2, 8, "auto");
+  for (const WireNumber wire : {WireNumber::kFp32, WireNumber::kBf16}) {
+    PlanRequest request = request_of(3, 2, 8, SchemeRule::kAuto);
     request.wire = wire;
     request.staleness = 2;
     const SimulatedJobOptions options = options_of(request);
@@ -272,7 +273,7 @@ TEST_CASE("late sums: each layer moves exactly the bytes that the plan says") {
 }
 
 TEST_CASE("late sums hide a network that takes as long as the computation") {
-  PlanRequest request = request_of(2, 2, 2, "ps");
+  PlanRequest request = request_of(2, 2, 2, SchemeRule::kPs);
   request.layers = {convolution("one", 1'000'000), convolution("two", 1'000'000)};
   SimulatedJobOptions options = options_of(request);
   options.network.bytes_per_second = 1e9;
@@ -289,7 +290,7 @@ TEST_CASE("late sums hide a network that takes as long as the computation") {
 
 TEST_CASE("a server that stands still is named, and what a worker awaited from it") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    SimulatedJobOptions options = options_of(request_of(3, 2, 3, "auto"));
+    SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
     options.seed = seed;
     options.steps = 1000;
     const auto server = static_cast<uint16_t>(seed % 2);
@@ -312,7 +313,7 @@ TEST_CASE(
   // staleness + 2 steps of factors values go wrong here.
   for (const int64_t staleness : {1, 2, 3})
     for (const int jitter_ms : {2, 10, 50}) {
-      PlanRequest request = request_of(3, 1, 3, "sfb");
+      PlanRequest request = request_of(3, 1, 3, SchemeRule::kSfb);
       request.layers = {linear("ip", 4, 5)};
       request.staleness = staleness;
       SimulatedJobOptions options = options_of(request);

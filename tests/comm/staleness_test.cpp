@@ -32,12 +32,12 @@ class Kept final : public Outlet {
 };
 
 /// Two workers, two logical shards, one server; a convolution of one chunk, or a linear layer.
-Plan plan_of(int64_t staleness, const char* scheme) {
+Plan plan_of(int64_t staleness, SchemeRule scheme) {
   PlanRequest request;
   request.workers = request.global_batch = 2;
   request.scheme = scheme;
   request.staleness = staleness;
-  if (std::string(scheme) == "ps")
+  if (scheme == SchemeRule::kPs)
     request.layers = {
         {.name = "conv", .type = "convolution", .tensors = {{"conv.weight", kElements, false}}}};
   else
@@ -48,7 +48,7 @@ Plan plan_of(int64_t staleness, const char* scheme) {
                        .linear = true,
                        .tensors = {{"ip.weight", 12, false}},
                        .may_use_factors = true,
-                       .forced = "sfb"}};
+                       .forced = SchemeRule::kSfb}};
   return make_plan(request);
 }
 
@@ -128,7 +128,7 @@ struct Worker {
 
 TEST_CASE("a server sums as many steps at once as the staleness and one") {
   for (const int64_t staleness : {0, 1, 3}) {
-    const Plan plan = plan_of(staleness, "ps");
+    const Plan plan = plan_of(staleness, SchemeRule::kPs);
     Kept outlet;
     ServerShard server(plan, 0, {.view = 1}, outlet);
     const auto most = static_cast<uint64_t>(staleness);
@@ -156,7 +156,7 @@ TEST_CASE("a server sums as many steps at once as the staleness and one") {
 }
 
 TEST_CASE("a repeated contribution to any step in flight is dropped") {
-  const Plan plan = plan_of(2, "ps");
+  const Plan plan = plan_of(2, SchemeRule::kPs);
   Kept outlet;
   ServerShard server(plan, 0, {.view = 1}, outlet);
   for (uint64_t step : {0, 1, 2}) give(server, 0, step, 1);
@@ -171,7 +171,7 @@ TEST_CASE("a repeated contribution to any step in flight is dropped") {
 }
 
 TEST_CASE("a later step that is summed first counts in its turn") {
-  const Plan plan = plan_of(1, "ps");
+  const Plan plan = plan_of(1, SchemeRule::kPs);
   Kept outlet;
   ServerShard server(plan, 0, {.view = 1}, outlet);
   give(server, 0, 1, 3);
@@ -186,7 +186,7 @@ TEST_CASE("a later step that is summed first counts in its turn") {
 
 TEST_CASE("a worker awaits as many sums as the staleness and one, each in its own memory") {
   for (const int64_t staleness : {0, 2}) {
-    Worker worker(plan_of(staleness, "ps"));
+    Worker worker(plan_of(staleness, SchemeRule::kPs));
     const auto most = static_cast<uint64_t>(staleness);
     for (uint64_t step = 0; step <= most; ++step) {
       std::ranges::fill(worker.memory.sums[step], static_cast<float>(step));
@@ -211,7 +211,7 @@ TEST_CASE("a worker awaits as many sums as the staleness and one, each in its ow
 }
 
 TEST_CASE("sums that come out of order arrive in order") {
-  Worker worker(plan_of(1, "ps"));
+  Worker worker(plan_of(1, SchemeRule::kPs));
   for (uint64_t step : {0, 1})
     worker.exchange.contribute(step, 0, 0, {0, 1}, worker.memory.sums[step]);
   CHECK(worker.take_sum(1, 2).accepted);
@@ -223,7 +223,7 @@ TEST_CASE("sums that come out of order arrive in order") {
 
 TEST_CASE("factors of peers may be twice the staleness and one ahead") {
   for (const int64_t staleness : {0, 1, 2}) {
-    Worker worker(plan_of(staleness, "sfb"));
+    Worker worker(plan_of(staleness, SchemeRule::kSfb));
     const auto most = static_cast<uint64_t>(2 * staleness + 1);
     for (uint64_t step = 0; step <= most; ++step) CHECK(worker.take_factors(step).accepted);
     CHECK(worker.take_factors(most + 1).fault ==

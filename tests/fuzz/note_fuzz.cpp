@@ -37,7 +37,7 @@ comm::PlanRequest request() {
           .workers = 2,
           .servers = 2,
           .global_batch = 4,
-          .policy = "time",
+          .policy = comm::Policy::kTime,
           .link_mbps = 100,
           .times = {},
           .time_before = {}};
@@ -62,7 +62,7 @@ void take(int64_t, const KeptNote& note) {
 
 void take(int64_t step, const StepNote& note) {
   comm::PlanRequest asked = request();
-  asked.policy = "bytes";
+  asked.policy = comm::Policy::kBytes;
   const comm::Plan plan = comm::make_plan(asked);
   join_steps({worker_step(note, step, 0, plan), worker_step(note, step, 1, plan)}, plan);
 }

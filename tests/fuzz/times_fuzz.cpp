@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                      .tensors = {{.name = "ip.weight", .elements = 640}},
                      .may_use_factors = true}};
   request.workers = request.servers = request.global_batch = 2;
-  request.policy = "time";
+  request.policy = comm::Policy::kTime;
   request.link_mbps = 100;
   try {
     const Json times = parse_json({reinterpret_cast<const char*>(data), size}, "times.json");

@@ -50,7 +50,7 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
     measured.add_times(others);
     measured.add_times(times);
     const comm::Plan plan = measured.make();
-    CHECK(plan.policy == "time");
+    CHECK(plan.policy == comm::Policy::kTime);
     CHECK(plan.link_mbps == 940);
     (factor == 1 ? one : slower) = plan.predicted_step_ms;
   }

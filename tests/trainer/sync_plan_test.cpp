@@ -89,7 +89,7 @@ TEST_CASE("parameter counts of the networks that the estimator was made for") {
 TEST_CASE("shipped networks of 16 MiB and more lie evenly on up to 32 shards") {
   for (const auto& entry : fs::directory_iterator(kConfigs / "networks")) {
     const std::vector<comm::LayerTraffic> layers = layer_traffic(net::Network(entry.path(), 1));
-    for (const char* scheme : {"ps", "sfb"})
+    for (const comm::SchemeRule scheme : {comm::SchemeRule::kPs, comm::SchemeRule::kSfb})
       for (int64_t servers = 1; servers <= 32; ++servers) {
         comm::PlanRequest request;
         request.layers = layers;
@@ -209,7 +209,7 @@ TEST_CASE("measured times go to the layer that they are of, or follow") {
   CHECK(is(request.times[2], 4, 8));
   CHECK(request.rebuild_gflops == 3);
   request.link_mbps = 1000;
-  request.policy = "time";
+  request.policy = comm::Policy::kTime;
   CHECK(comm::make_plan(request).predicted_step_ms >= 42);
 }
 

@@ -79,13 +79,15 @@ void DeviceConfig::describe(Fields& fields) {
 }
 
 void CommConfig::describe(Fields& fields) {
-  named(fields, "scheme", scheme, {"auto", "ps", "sfb"},
-        "how gradients are summed: chosen for each layer, parameter server, sufficient factors");
-  named(fields, "policy", policy, {"bytes", "time"}, "what \"auto\" makes small");
+  fields.option(
+      "scheme", scheme, comm::names_of<comm::SchemeRule>(),
+      "how gradients are summed: chosen for each layer, parameter server, sufficient factors");
+  fields.option("policy", policy, comm::names_of<comm::Policy>(), "what \"auto\" makes small");
   fields.text("plan", plan, "a plan.json that is taken as it is");
-  named(fields, "wire", wire, {"fp32", "bf16"},
-        "what gradients of weights and factors are sent as; biases, scales, shifts and running "
-        "statistics are always sent as fp32");
+  fields.option(
+      "wire", wire, comm::names_of<comm::WireNumber>(),
+      "what gradients of weights and factors are sent as; biases, scales, shifts and running "
+      "statistics are always sent as fp32");
   fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMostChunkBytes),
                  "largest piece of a gradient that goes to one server");
   fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
@@ -96,9 +98,10 @@ void CommConfig::describe(Fields& fields) {
   fields.number("link_mbps", link_mbps, at_least(0),
                 "speed of a node's link, one direction, which policy \"time\" needs; 0: measured "
                 "when the workers have joined");
-  named(fields, "overlap", overlap, {"priority", "barrier", "none"},
-        "when sums are waited for: each layer's before its next forward pass, all at the end of a "
-        "step, or all and nothing is sent before the backward pass is through");
+  fields.option(
+      "overlap", overlap, comm::names_of<comm::Overlap>(),
+      "when sums are waited for: each layer's before its next forward pass, all at the end of a "
+      "step, or all and nothing is sent before the backward pass is through");
 }
 
 void ClusterConfig::describe(Fields& fields) {
@@ -150,10 +153,11 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
   check_batch(config, file, use);
-  if (config.comm.staleness > 0 && config.comm.overlap != "priority")
+  if (config.comm.staleness > 0 && config.comm.overlap != comm::Overlap::kPriority)
     fail_at(top.at("comm").at("overlap"),
-            text("got \"", config.comm.overlap, "\", which waits for all sums of a step, but \"",
-                 "staleness\" is ", config.comm.staleness, "; expected \"priority\""));
+            text("got \"", comm::name_of(config.comm.overlap),
+                 "\", which waits for all sums of a step, but \"", "staleness\" is ",
+                 config.comm.staleness, "; expected \"priority\""));
   return config;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "comm/plan/schemes.h"
 #include "core/fields.h"
 #include "core/json.h"
 #include "data/dataset_config.h"
@@ -48,11 +49,14 @@ inline constexpr const char* kReplayDevice = "replay";
 
 /// "comm" of a job.
 struct CommConfig {
-  std::string scheme = "auto", policy = "bytes", plan, wire = "fp32";
+  comm::SchemeRule scheme = comm::SchemeRule::kAuto;
+  comm::Policy policy = comm::Policy::kBytes;
+  std::string plan;  ///< a file; "": a new plan
+  comm::WireNumber wire = comm::WireNumber::kFp32;
   int64_t chunk_bytes = 2097152;
   int64_t staleness = 0;
   double bandwidth_limit_mbps = 0, link_mbps = 0;
-  std::string overlap = "priority";
+  comm::Overlap overlap = comm::Overlap::kPriority;
 
   void describe(Fields& fields);
 };

@@ -15,13 +15,13 @@ MeasuredPlan::MeasuredPlan(const Job& job)
 bool MeasuredPlan::wanted(const Job& job, const Checkpoint* resumed, bool replan) {
   const CommConfig& comm = job.config.comm;
   const bool keeps = resumed != nullptr && !replan && !resumed->state().plan.empty();
-  return comm.policy == "time" && comm.scheme == "auto" && comm.plan.empty() &&
-         job.config.cluster.workers > 1 && !keeps;
+  return comm.policy == comm::Policy::kTime && comm.scheme == comm::SchemeRule::kAuto &&
+         comm.plan.empty() && job.config.cluster.workers > 1 && !keeps;
 }
 
 comm::Plan MeasuredPlan::provisional() const {
   comm::PlanRequest request = request_;
-  request.policy = "bytes";
+  request.policy = comm::Policy::kBytes;
   return comm::make_plan(request);
 }
 

@@ -48,7 +48,7 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
   same("logical_shards", plan.logical_shards(), asked.logical_shards);
   same("global_batch", plan.global_batch, asked.global_batch);
   same("staleness", plan.staleness, asked.staleness);
-  same("wire", plan.wire, asked.wire);
+  same("wire", comm::name_of(plan.wire), comm::name_of(asked.wire));
   const int64_t nodes = self.role == comm::Role::kWorker ? plan.workers() : plan.servers();
   if (self.rank >= nodes) fail_at(place, text("this node is ", comm::name_of(self), " of ", nodes));
   return plan;

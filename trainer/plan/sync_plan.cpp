@@ -23,7 +23,7 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
   comm::LayerTraffic traffic{.name = definition.name,
                              .type = std::string(definition.type()),
                              .tensors = {},
-                             .forced = node.scheme == "auto" ? "" : node.scheme};
+                             .forced = comm::scheme_rule(node.scheme)};
   for (const layers::ParameterSpec& spec : parameters)
     if (learns(node, spec))
       traffic.tensors.push_back({.name = definition.name + "." + spec.name,
@@ -43,11 +43,11 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
 }
 
 comm::Overlap overlap_of(const JobConfig& config) {
-  if (config.comm.overlap == "none") return comm::Overlap::kNone;
+  if (config.comm.overlap == comm::Overlap::kNone) return comm::Overlap::kNone;
   // The common norm of all gradients is known when all are summed.
   // Late sums are waited for by step anyway.
   const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
-  const bool barrier = config.comm.overlap == "barrier" || clips;
+  const bool barrier = config.comm.overlap == comm::Overlap::kBarrier || clips;
   return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;
 }
 

@@ -11,10 +11,11 @@ namespace {
 
 /// Who asks for factors; "" when they were only thought best.
 std::string who_asks(const Job& job, const comm::PlanRequest& request) {
-  if (std::ranges::any_of(request.layers,
-                          [](const comm::LayerTraffic& layer) { return layer.forced == "sfb"; }))
+  if (std::ranges::any_of(request.layers, [](const comm::LayerTraffic& layer) {
+        return layer.forced == comm::SchemeRule::kSfb;
+      }))
     return "the network has a layer with \"scheme\": \"sfb\"";
-  if (request.scheme == "sfb") return "comm.scheme is \"sfb\"";
+  if (request.scheme == comm::SchemeRule::kSfb) return "comm.scheme is \"sfb\"";
   return job.config.comm.plan.empty() ? "" : "comm.plan has a layer with \"sfb\"";
 }
 
@@ -26,8 +27,8 @@ comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::st
   if (!asks.empty())
     throw ConfigError(
         text(job.file, ": ", asks, ", which takes workers that compute alike, but ", difference));
-  request.scheme = "ps";
-  request.policy = "bytes";
+  request.scheme = comm::SchemeRule::kPs;
+  request.policy = comm::Policy::kBytes;
   comm::Plan by_servers = comm::make_plan(request);
   by_servers.policy = plan.policy;
   by_servers.link_mbps = plan.link_mbps;

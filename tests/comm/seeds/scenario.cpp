@@ -50,7 +50,7 @@ Plan small_plan(Random& random) {
   request.servers = pick(random, 1, 6);
   request.logical_shards = pick(random, request.workers, request.workers + 6);
   request.global_batch = pick(random, request.logical_shards, 2 * request.logical_shards);
-  request.scheme = pick(random, 0, 1) == 0 ? "auto" : "ps";
+  request.scheme = pick(random, 0, 1) == 0 ? SchemeRule::kAuto : SchemeRule::kPs;
   const bool large = pick(random, 0, 15) == 0;  // several chunks of several slices
   request.layers.push_back(convolution(1, large ? 150'000 : pick(random, 10, 400)));
   if (large) request.chunk_bytes = 400'000;
@@ -58,7 +58,7 @@ Plan small_plan(Random& random) {
   request.layers.push_back(convolution(2, pick(random, 10, 400)));
   request.layers.push_back(linear(1, pick(random, 3, 12), pick(random, 3, 30)));
   request.layers.push_back(linear(2, 4, pick(random, 3, 12)));
-  if (pick(random, 0, 1) == 0) request.layers[3].forced = "sfb";
+  if (pick(random, 0, 1) == 0) request.layers[3].forced = SchemeRule::kSfb;
   request.staleness = pick(random, 0, 2);
   return make_plan(request);
 }

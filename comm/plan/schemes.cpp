@@ -1,0 +1,63 @@
+#include "comm/plan/schemes.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+template <class Enum>
+const std::string& name_in_table(Enum value) {
+  return names_of<Enum>()[static_cast<size_t>(value)];
+}
+
+}  // namespace
+
+template <>
+const Names& names_of<Scheme>() {
+  static const Names kNames{"local", "ps", "sfb"};
+  return kNames;
+}
+
+template <>
+const Names& names_of<SchemeRule>() {
+  static const Names kNames{"auto", "ps", "sfb"};
+  return kNames;
+}
+
+template <>
+const Names& names_of<Policy>() {
+  static const Names kNames{"bytes", "time"};
+  return kNames;
+}
+
+template <>
+const Names& names_of<Overlap>() {
+  static const Names kNames{"priority", "barrier", "none"};
+  return kNames;
+}
+
+template <>
+const Names& names_of<WireNumber>() {
+  static const Names kNames{"fp32", "bf16"};
+  return kNames;
+}
+
+const std::string& name_of(Scheme scheme) { return name_in_table(scheme); }
+const std::string& name_of(SchemeRule rule) { return name_in_table(rule); }
+const std::string& name_of(Policy policy) { return name_in_table(policy); }
+const std::string& name_of(Overlap overlap) { return name_in_table(overlap); }
+const std::string& name_of(WireNumber number) { return name_in_table(number); }
+
+SchemeRule scheme_rule(const std::string& name) {
+  const Names& names = names_of<SchemeRule>();
+  const auto found = std::ranges::find(names, name);
+  check(found != names.end(), "a scheme has one of the names in the table");
+  return static_cast<SchemeRule>(found - names.begin());
+}
+
+}  // namespace poseidon::comm
