@@ -31,7 +31,7 @@ std::vector<Variant> layer_variants(Node& node) {
     variants.push_back({type.name, type.doc, [&node, type](Fields& fields) {
                           node.definition = type.make();
                           node.definition->describe(fields);
-                          if (type.name == "linear") describe_scheme(fields, node.scheme);
+                          if (node.definition->factors()) describe_scheme(fields, node.scheme);
                         }});
   return variants;
 }

@@ -5,7 +5,6 @@
 
 #include "comm/plan/traffic.h"
 #include "core/error.h"
-#include "layers/linear.h"
 #include "trainer/job/choices.h"
 
 namespace poseidon::trainer {
@@ -37,8 +36,8 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
   if (parameters.empty()) return traffic;
   traffic.rows = parameters[0].shape[0];
   traffic.columns = parameters[0].shape.count() / traffic.rows;
-  const bool is_linear = dynamic_cast<const layers::Linear*>(&definition) != nullptr;
-  traffic.linear = traffic.may_use_factors = is_linear && learns(node, parameters[0]);
+  traffic.linear = traffic.may_use_factors =
+      definition.factors().has_value() && learns(node, parameters[0]);
   return traffic;
 }
 
