@@ -201,7 +201,9 @@ class Worker final : private Outlet {
       if (step < begun_[layer] || step > slowest + kMostAhead) continue;
       begun_[layer] = step + 1;
       gradients_.mark(layer);
-      exchange_.contribute(step, layer, 0, exchange_.parts()[0], gradients_.sum(layer, 0, step));
+      exchange_.contribute(
+          layer,
+          {.step = step, .part = exchange_.parts()[0], .values = gradients_.sum(layer, 0, step)});
     }
   }
 

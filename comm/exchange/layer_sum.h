@@ -13,9 +13,11 @@ namespace poseidon::comm {
 /// What one worker gives to a layer's sum.
 struct Contribution {
   uint64_t step = 0;
-  uint32_t tensor = 0;  ///< of gradients
-  Part part;            ///< the worker's shards of which it is: a node of the tree, or one shard
-  std::span<const float> values = {};  ///< of gradients; factors lie where they are sent from
+  uint32_t tensor = 0;  ///< of the plan's layer; factors are of the layer as a whole
+  Part part;            ///< one of the worker's parts; for factors one of its logical shards
+  /// The sum of the part, which must stay until the layer has arrived; none for factors, which
+  /// lie in ExchangeMemory.
+  std::span<const float> values = {};
 };
 
 /// How one layer's contributions become its sums, as one worker sees it. There is one for each

@@ -18,15 +18,6 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
                .bytes_of_layer = std::vector<LayerBytes>(plan.layers.size())},
       sums_(context_) {}
 
-void WorkerExchange::contribute(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
-                                std::span<const float> values) {
-  sums_[layer].contribute({.step = step, .tensor = tensor, .part = part, .values = values});
-}
-
-void WorkerExchange::contribute_factors(uint64_t step, uint32_t layer, uint32_t shard) {
-  sums_[layer].contribute({.step = step, .part = {shard, 1}});
-}
-
 Placement WorkerExchange::place(NodeId from, const FrameHeader& header) {
   if (header.view != context_.options.view) {
     ++context_.traffic.outdated;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -31,14 +30,12 @@ class WorkerExchange {
   WorkerExchange(const WorkerExchange&) = delete;  // its sums know where it is
   WorkerExchange& operator=(const WorkerExchange&) = delete;
 
-  /// The sum of this worker's shards in `part` of one tensor that goes by the parameter server, or
-  /// of the only worker's, which is where ExchangeMemory::sum says. `values` must stay until the
-  /// layer has arrived. Steps come in order, as many ahead of the sums as the plan's staleness.
-  void contribute(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
-                  std::span<const float> values);
-  /// This worker's rows of both factors of logical shard `shard`, which lie in their place in
-  /// ExchangeMemory::factors.
-  void contribute_factors(uint64_t step, uint32_t layer, uint32_t shard);
+  /// Takes one part of one tensor that goes by the parameter server, or the only worker's whole
+  /// tensor; or one logical shard of a layer that goes by factors, of which both must lie where
+  /// ExchangeMemory::factors says. Steps come in order, at most staleness ahead of the sums.
+  void contribute(uint32_t layer, const Contribution& contribution) {
+    sums_[layer].contribute(contribution);
+  }
 
   /// Sums come from `server`, factors from `worker`.
   Placement place(NodeId from, const FrameHeader& header);

@@ -153,7 +153,8 @@ void SimulatedWorker::contribute(uint32_t layer, bool statistics) {
                                    : parts_[step() % parts_.size()][i][layer][tensor];
         world_.model.gradient(step(), layer, tensor, parts[i], values);
       }
-      exchange_->contribute(step(), layer, tensor, parts[i], values);
+      exchange_->contribute(layer,
+                            {.step = step(), .tensor = tensor, .part = parts[i], .values = values});
     }
   }
 }
@@ -173,7 +174,7 @@ void SimulatedWorker::contribute_own_factors(uint32_t layer) {
                                 .subspan(first * width, static_cast<size_t>(rows.count) * width));
       }
     }
-    exchange_->contribute_factors(step(), layer, shard);
+    exchange_->contribute(layer, {.step = step(), .part = {shard, 1}});
   }
 }
 

@@ -380,7 +380,8 @@ TEST_CASE("a sum that comes before this worker's part of it is refused") {
   CHECK(exchange.place({Role::kServer, 0}, sum).fault ==
         "sent the sum of step 0 before this worker's part of it");
   for (const Piece& piece : plan.chunks[0].pieces)
-    exchange.contribute(0, piece.layer, piece.tensor, {0, 1}, memory.values);
+    exchange.contribute(piece.layer,
+                        {.tensor = piece.tensor, .part = {0, 1}, .values = memory.values});
   CHECK(exchange.place({Role::kServer, 0}, sum).accepted);
   FrameHeader next = sum;
   next.step = 1;

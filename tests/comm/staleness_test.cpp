@@ -190,11 +190,13 @@ TEST_CASE("a worker awaits as many sums as the staleness and one, each in its ow
     const auto most = static_cast<uint64_t>(staleness);
     for (uint64_t step = 0; step <= most; ++step) {
       std::ranges::fill(worker.memory.sums[step], static_cast<float>(step));
-      worker.exchange.contribute(step, 0, 0, {0, 1}, worker.memory.sums[step]);
+      worker.exchange.contribute(
+          0, {.step = step, .part = {0, 1}, .values = worker.memory.sums[step]});
       CHECK(worker.outlet.frames.back().header.step == step);
     }
     CHECK(worker.outlet.frames.size() == most + 1);
-    CHECK_THROWS(worker.exchange.contribute(most + 1, 0, 0, {0, 1}, worker.memory.sums[0]));
+    CHECK_THROWS(worker.exchange.contribute(
+        0, {.step = most + 1, .part = {0, 1}, .values = worker.memory.sums[0]}));
     CHECK(!worker.take_sum(most + 1, 1).fault.empty());
     CHECK(worker.exchange.awaiting({Role::kServer, 0}) ==
           "the sum of \"conv\" of step 1 from server 0");
@@ -213,7 +215,8 @@ TEST_CASE("a worker awaits as many sums as the staleness and one, each in its ow
 TEST_CASE("sums that come out of order arrive in order") {
   Worker worker(plan_of(1, SchemeRule::kPs));
   for (uint64_t step : {0, 1})
-    worker.exchange.contribute(step, 0, 0, {0, 1}, worker.memory.sums[step]);
+    worker.exchange.contribute(0,
+                               {.step = step, .part = {0, 1}, .values = worker.memory.sums[step]});
   CHECK(worker.take_sum(1, 2).accepted);
   CHECK(worker.arrived.empty());
   CHECK(!worker.take_sum(1, 2).accepted);
@@ -230,7 +233,7 @@ TEST_CASE("factors of peers may be twice the staleness and one ahead") {
           "sent a factor of step " + std::to_string(most + 1) + ", but step 0 is awaited");
     CHECK(worker.take_factors(1).fault.empty());
     CHECK(worker.exchange.traffic().repeated == 1);
-    worker.exchange.contribute_factors(0, 0, 0);
+    worker.exchange.contribute(0, {.part = {0, 1}});
     CHECK(worker.arrived == std::vector<uint64_t>{0});
     CHECK(worker.take_factors(most + 1).accepted);
   }

@@ -15,16 +15,13 @@
 #include "net/net.h"
 #include "trainer/step/exchange.h"
 #include "trainer/step/job_lost.h"
-#include "trainer/step/shard_tree.h"
-#include "trainer/step/stacked_factors.h"
+#include "trainer/step/worker_layer.h"
 
 namespace poseidon::trainer {
 
 /// One worker of several. The compute thread hands over gradients as they become final and takes
-/// sums back; comm::WorkerExchange moves them in the I/O thread. What a layer contributes and where
-/// its sum comes to is the gradient's own memory wherever that is the host's and its order is the
-/// canonical one, else a canonical copy in staging memory; with staleness a copy for each step in
-/// flight.
+/// sums back; comm::WorkerExchange moves them in the I/O thread. Where they lie is the affair of
+/// each layer's WorkerLayer.
 class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
  public:
   /// Runs a function in the I/O thread.
@@ -62,54 +59,30 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::string awaiting(comm::NodeId node) const {
     return numbers_ == nullptr ? "" : numbers_->awaiting(node);
   }
-  std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override;
-  std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override;
+  std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
+    return layers_[layer]->sum(tensor, step);
+  }
+  std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override {
+    return layers_[layer]->factors(which, step);
+  }
 
   /// From any thread: whoever waits, or comes to wait, is told.
   void lose(const std::string& why);
 
  private:
-  /// One tensor of the plan, where it lies in the net, and its sums over this worker's shards.
-  struct Tensor {
-    const net::Parameter* parameter = nullptr;  ///< or else a statistic
-    const net::Statistic* statistic = nullptr;
-    bool direct = false;            ///< its own memory is what is sent and received
-    std::vector<ShardTree> trees;   ///< by own part
-    std::vector<Buffer> canonical;  ///< unless direct: of the steps in flight
-    /// By own part where there are several, of the steps in flight: what was summed.
-    std::vector<std::vector<Buffer>> parts;
-    /// Whether the net's own memory is in the order, and free for the time, of a sum.
-    static bool is_direct(const net::Net& net, const comm::Plan& plan,
-                          const net::Parameter* parameter) {
-      return plan.staleness == 0 && net.device().shares_memory() &&
-             (parameter == nullptr || net.canonical_is_packed(*parameter));
-    }
-    std::span<float> memory(uint64_t step) const;
-  };
-  struct Layer {
-    int node = -1;  ///< in the net
-    std::vector<Tensor> tensors;
-    std::vector<StackedFactors> factors;  ///< of an SFB layer: by step modulo steps_of_factors()
-    StackedFactors& factors_of(uint64_t step) { return factors[step % factors.size()]; }
-  };
   using Clock = std::chrono::steady_clock;
-  struct Contribution {
-    uint32_t layer = 0, tensor = 0;
-    comm::Part part;
-    std::span<const float> values;
+  struct Given {
+    uint32_t layer = 0;
+    comm::Contribution contribution;
   };
 
-  void find_tensors(Layer& layer, const comm::LayerTraffic& traffic, layers::Updater& updater);
-  size_t part_of(int64_t shard) const;
-  void contribute(std::vector<Contribution> all);
+  void add_contributions(uint32_t layer, int64_t shard, WorkerLayer::What what,
+                         std::vector<Given>& all);
+  void contribute(std::vector<Given> all);
   void end_step();
-  std::vector<Contribution> sum_up(uint32_t layer, bool statistics, int64_t shard);
-  std::span<const float> finished_part(Tensor& tensor, size_t part);
-  void copy_canonical(const Tensor& tensor, std::span<float> to) const;
   void note_arrival(uint32_t layer);
   void hand_over(std::function<void()> task);
   void post_when_done(std::function<void()> task);
-  Buffer staging_memory(size_t bytes) const;
   void check_alive();
   void wait_for_change(Clock::time_point& patience) REQUIRES(mutex_);
 
@@ -119,11 +92,10 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   const uint64_t first_step_;
   const Post post_;
   std::function<void()> on_long_wait_ = [] {};
-  const comm::Part shards_;
-  const std::vector<comm::Part> parts_;
-  const int64_t announced_;         ///< layers that the backward pass announces
-  std::vector<int64_t> first_row_;  ///< of each own shard in the global batch
-  std::vector<Layer> layers_;       ///< of the plan
+  const OwnShards own_;
+  const int64_t announced_;                           ///< layers that the backward pass announces
+  std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< of the plan
+  std::vector<int> nodes_;                            ///< those layers in the net
   std::map<int, uint32_t> layer_of_node_;
   uint64_t step_;                                 ///< under way
   int64_t contributed_ = 0;                       ///< layers announced in the last own shard

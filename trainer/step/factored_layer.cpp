@@ -1,0 +1,59 @@
+#include "trainer/step/factored_layer.h"
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+int node_of(net::Net& net, const comm::Plan& plan, uint32_t index) {
+  return layer_of_tensor(net, plan.layers[index].traffic.tensors.at(0).name);
+}
+
+layers::FactorShape shape_of(net::Net& net, const comm::Plan& plan, uint32_t index) {
+  const auto shape = net.factor_shape(node_of(net, plan, index));
+  check(shape.has_value(), "a net gives the factors that its plan wants");
+  return *shape;
+}
+
+}  // namespace
+
+FactoredLayer::FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index,
+                             const OwnShards& own)
+    : net_(net),
+      own_(own),
+      node_(node_of(net, plan, index)),
+      shape_(shape_of(net, plan, index)),
+      samples_(plan.global_batch) {
+  for (size_t step = 0; step < comm::steps_of_factors(plan); ++step)
+    steps_.emplace_back(net.device(), shape_, samples_);
+}
+
+/// Of the plan alone: a net that has taken no memory knows of no factors.
+size_t FactoredLayer::bytes(const comm::Plan& plan, uint32_t index) {
+  const comm::LayerTraffic& traffic = plan.layers[index].traffic;
+  const layers::FactorShape shape{.rows = traffic.rows, .columns = traffic.columns};
+  return comm::steps_of_factors(plan) * StackedFactors::bytes(shape, plan.global_batch);
+}
+
+void FactoredLayer::begin_backward(uint64_t step, int64_t shard) {
+  const int64_t row = own_.first_row[static_cast<size_t>(shard)];
+  net_.set_factor_memory(node_, of_step(step).from(row));
+}
+
+std::vector<comm::Contribution> FactoredLayer::contribute(uint64_t step, int64_t shard, What what) {
+  if (what == What::kStatistics) return {};
+  return {{.step = step, .part = {own_.number_of(shard), 1}}};
+}
+
+void FactoredLayer::give(uint64_t step, const layers::GradientSink* sink) {
+  net_.rebuild(node_, of_step(step).all(), sink);
+}
+
+std::span<float> FactoredLayer::factors(uint32_t which, uint64_t step) {
+  const layers::FactorMemory memory = of_step(step).all();
+  if (which == comm::kDeltas) return {memory.deltas, static_cast<size_t>(samples_ * shape_.rows)};
+  return {memory.activations, static_cast<size_t>(samples_ * shape_.columns)};
+}
+
+}  // namespace poseidon::trainer

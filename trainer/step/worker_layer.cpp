@@ -1,0 +1,49 @@
+#include "trainer/step/worker_layer.h"
+
+#include "core/error.h"
+#include "trainer/step/factored_layer.h"
+#include "trainer/step/summed_layer.h"
+
+namespace poseidon::trainer {
+
+OwnShards::OwnShards(const comm::Plan& plan, uint32_t rank)
+    : all(plan.assignment.shards_of(rank)), parts(plan.assignment.parts_of(rank)) {
+  for (uint32_t shard = all.first; shard < all.first + all.count; ++shard)
+    first_row.push_back(plan.rows_of({shard, 1}).first);
+}
+
+size_t OwnShards::part_of(int64_t shard) const {
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (number_of(shard) < parts[i].first + parts[i].count) return i;
+  throw LogicError("a shard is not this worker's");
+}
+
+std::span<float> WorkerLayer::sum(uint32_t, uint64_t) {
+  throw LogicError("the layer's gradient is not summed by servers");
+}
+
+std::span<float> WorkerLayer::factors(uint32_t, uint64_t) {
+  throw LogicError("the layer has no factors");
+}
+
+std::unique_ptr<WorkerLayer> make_worker_layer(net::Net& net, layers::Updater& updater,
+                                               const comm::Plan& plan, uint32_t index,
+                                               const OwnShards& own) {
+  if (plan.layers[index].scheme == comm::Scheme::kSfb)
+    return std::make_unique<FactoredLayer>(net, plan, index, own);
+  return std::make_unique<SummedLayer>(net, updater, plan, index, own);
+}
+
+size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t index,
+                             const std::vector<comm::Part>& parts) {
+  if (plan.layers[index].scheme == comm::Scheme::kSfb) return FactoredLayer::bytes(plan, index);
+  return SummedLayer::bytes(net, plan, index, parts);
+}
+
+int layer_of_tensor(net::Net& net, const std::string& name) {
+  if (const net::Parameter* parameter = find_named(net.parameters(), name)) return parameter->layer;
+  if (const net::Statistic* statistic = find_named(net.statistics(), name)) return statistic->layer;
+  throw ConfigError("the plan has \"" + name + "\", which the network has not");
+}
+
+}  // namespace poseidon::trainer
