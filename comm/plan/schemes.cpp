@@ -53,6 +53,8 @@ const std::string& name_of(Policy policy) { return name_in_table(policy); }
 const std::string& name_of(Overlap overlap) { return name_in_table(overlap); }
 const std::string& name_of(WireNumber number) { return name_in_table(number); }
 
+std::string bytes_key(Scheme scheme) { return name_of(scheme) + "_bytes"; }
+
 SchemeRule scheme_rule(const std::string& name) {
   const Names& names = names_of<SchemeRule>();
   const auto found = std::ranges::find(names, name);

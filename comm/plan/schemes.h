@@ -14,6 +14,22 @@ namespace poseidon::comm {
 /// How a layer's gradient is summed.
 enum class Scheme : uint8_t { kLocal, kPs, kSfb };
 inline constexpr std::array kSchemes{Scheme::kLocal, Scheme::kPs, Scheme::kSfb};
+/// Those by which workers send.
+inline constexpr std::array kSendingSchemes{Scheme::kPs, Scheme::kSfb};
+
+/// A value for each scheme.
+template <class Value>
+class ByScheme {
+ public:
+  Value& operator[](Scheme scheme) { return values_[static_cast<size_t>(scheme)]; }
+  const Value& operator[](Scheme scheme) const { return values_[static_cast<size_t>(scheme)]; }
+
+ private:
+  std::array<Value, kSchemes.size()> values_{};
+};
+
+/// How many of the two ends of a byte that moves are at workers.
+inline constexpr int worker_ends(Scheme scheme) { return scheme == Scheme::kSfb ? 2 : 1; }
 
 /// What a job, or a layer of a network file, asks for.
 enum class SchemeRule : uint8_t { kAuto, kPs, kSfb };
@@ -46,6 +62,9 @@ const std::string& name_of(SchemeRule rule);
 const std::string& name_of(Policy policy);
 const std::string& name_of(Overlap overlap);
 const std::string& name_of(WireNumber number);
+
+/// The key of the bytes that moved by a scheme, in files and notes: "ps_bytes".
+std::string bytes_key(Scheme scheme);
 
 /// The rule that has this name.
 SchemeRule scheme_rule(const std::string& name);

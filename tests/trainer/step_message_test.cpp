@@ -32,6 +32,13 @@ StepReport report_of(double scale) {
   return report;
 }
 
+SchemeBytes bytes_of(int64_t ps, int64_t sfb) {
+  SchemeBytes bytes;
+  bytes[comm::Scheme::kPs] = ps;
+  bytes[comm::Scheme::kSfb] = sfb;
+  return bytes;
+}
+
 WorkerStep sent_and_read(const StepReport& report, SchemeBytes bytes, const comm::Plan& plan) {
   const comm::Note note = write_note(step_note(report, bytes), report.step);
   return worker_step(read_note<StepNote>(note), note.step, 0, plan);
@@ -42,14 +49,14 @@ WorkerStep sent_and_read(const StepReport& report, SchemeBytes bytes, const comm
 TEST_CASE("bytes are told apart by scheme") {
   const std::vector<comm::LayerBytes> layers{{.sent = 1, .received = 2}, {.sent = 10}};
   const SchemeBytes bytes = bytes_by_scheme(plan_of_two_layers(), layers);
-  CHECK(bytes.ps == 3);
-  CHECK(bytes.sfb == 10);
+  CHECK(bytes[comm::Scheme::kPs] == 3);
+  CHECK(bytes[comm::Scheme::kSfb] == 10);
 }
 
 TEST_CASE("the steps of all workers come to one") {
   const comm::Plan plan = plan_of_two_layers();
-  const StepReport whole = join_steps({sent_and_read(report_of(1), {.ps = 100, .sfb = 7}, plan),
-                                       sent_and_read(report_of(3), {.ps = 300, .sfb = 9}, plan)},
+  const StepReport whole = join_steps({sent_and_read(report_of(1), bytes_of(100, 7), plan),
+                                       sent_and_read(report_of(3), bytes_of(300, 9), plan)},
                                       plan);
   CHECK(whole.step == 3);
   CHECK(whole.shards.size() == 2);
@@ -61,8 +68,8 @@ TEST_CASE("the steps of all workers come to one") {
   REQUIRE(whole.workers.size() == 2);
   CHECK(whole.workers[1].compute_ms == 30);
   // Each byte to or from a server has a second end there, on one of the two nodes.
-  CHECK(whole.ps_bytes == 400);
-  CHECK(whole.sfb_bytes == 8);
+  CHECK(whole.bytes[comm::Scheme::kPs] == 400);
+  CHECK(whole.bytes[comm::Scheme::kSfb] == 8);
 }
 
 TEST_CASE("reports stand in order of the logical shards, whoever has them") {

@@ -504,7 +504,9 @@ void WorkerRun::tell_step(StepReport report) {
   transport_->post([this, report = std::move(report)] {
     const SchemeBytes all =
         bytes_by_scheme(plan_, computation_->exchange.numbers().bytes_of_layers());
-    const SchemeBytes since{.ps = all.ps - told_bytes_.ps, .sfb = all.sfb - told_bytes_.sfb};
+    SchemeBytes since;
+    for (const comm::Scheme scheme : comm::kSendingSchemes)
+      since[scheme] = all[scheme] - told_bytes_[scheme];
     told_bytes_ = all;
     member_->note(write_note(step_note(report, since), report.step));
   });

@@ -50,8 +50,9 @@ void StepNote::describe(Fields& fields) {
   fields.number("data_wait_ms", times.data_wait_ms, kMeasured, "of the step", kRequired);
   fields.number("sum_wait_ms", times.sum_wait_ms, kMeasured, "of the step", kRequired);
   fields.numbers("layer_wait_ms", layer_wait_ms, kMeasured, "by layer of the plan", kRequired);
-  fields.integer("ps_bytes", ps_bytes, kBytes, "moved since the last note", kRequired);
-  fields.integer("sfb_bytes", sfb_bytes, kBytes, "moved since the last note", kRequired);
+  for (const comm::Scheme scheme : comm::kSendingSchemes)
+    fields.integer(comm::bytes_key(scheme), bytes[scheme], kBytes, "moved since the last note",
+                   kRequired);
 }
 
 void TestNote::describe(Fields& fields) {

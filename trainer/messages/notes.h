@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/plan/counters.h"
+#include "comm/plan/schemes.h"
 #include "comm/wire/messages.h"
 #include "core/error.h"
 #include "trainer/job/layer_times.h"
@@ -59,8 +60,8 @@ struct StepNote {
   std::vector<ShardReport> shards;  ///< its own, in order
   double learning_rate = 0;
   StepTimes times;
-  std::vector<double> layer_wait_ms;    ///< by layer of the plan
-  int64_t ps_bytes = 0, sfb_bytes = 0;  ///< moved since its last note
+  std::vector<double> layer_wait_ms;  ///< by layer of the plan
+  comm::ByScheme<int64_t> bytes;      ///< moved since its last note
   void describe(Fields& fields);
 };
 

@@ -27,8 +27,7 @@ StepTimes divided(StepTimes times, double by) {
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers) {
   SchemeBytes bytes;
   for (size_t i = 0; i < layers.size(); ++i)
-    (plan.layers[i].scheme == comm::Scheme::kSfb ? bytes.sfb : bytes.ps) +=
-        layers[i].sent + layers[i].received;
+    bytes[plan.layers[i].scheme] += static_cast<int64_t>(layers[i].sent + layers[i].received);
   return bytes;
 }
 
@@ -37,8 +36,7 @@ StepNote step_note(const StepReport& report, SchemeBytes bytes) {
                 .learning_rate = report.learning_rate,
                 .times = report.times,
                 .layer_wait_ms = {},
-                .ps_bytes = static_cast<int64_t>(bytes.ps),
-                .sfb_bytes = static_cast<int64_t>(bytes.sfb)};
+                .bytes = bytes};
   for (double ms : report.layer_wait_ms) note.layer_wait_ms.push_back(rounded_to_us(ms));
   return note;
 }
@@ -56,8 +54,7 @@ WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const 
   out.report.learning_rate = note.learning_rate;
   out.report.times = note.times;
   out.report.layer_wait_ms = note.layer_wait_ms;
-  out.bytes = {.ps = static_cast<uint64_t>(note.ps_bytes),
-               .sfb = static_cast<uint64_t>(note.sfb_bytes)};
+  out.bytes = note.bytes;
   return out;
 }
 
@@ -65,7 +62,7 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
   StepReport whole;
   whole.layer_wait_ms.resize(plan.layers.size());
   StepTimes sum;
-  // A byte of the parameter server has one end at a worker, a byte of a factor has both.
+  // Workers count the ends of a byte that are theirs, and a node counts both.
   const auto nodes = static_cast<double>(plan.assignment.hosts());
   whole.shards.resize(static_cast<size_t>(plan.logical_shards()));
   for (uint32_t rank = 0; rank < workers.size(); ++rank) {
@@ -77,8 +74,9 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
     sum += report.times;
     for (size_t i = 0; i < whole.layer_wait_ms.size(); ++i)
       whole.layer_wait_ms[i] += report.layer_wait_ms[i] / static_cast<double>(workers.size());
-    whole.ps_bytes += 2 * static_cast<double>(bytes.ps) / nodes;
-    whole.sfb_bytes += static_cast<double>(bytes.sfb) / nodes;
+    for (const comm::Scheme scheme : comm::kSendingSchemes)
+      whole.bytes[scheme] +=
+          2 * static_cast<double>(bytes[scheme]) / comm::worker_ends(scheme) / nodes;
   }
   whole.times = divided(sum, static_cast<double>(workers.size()));
   set_means(whole.shards, plan.global_batch, whole);

@@ -11,9 +11,7 @@
 namespace poseidon::trainer {
 
 /// Payload that one worker sent plus received, by how it was summed.
-struct SchemeBytes {
-  uint64_t ps = 0, sfb = 0;
-};
+using SchemeBytes = comm::ByScheme<int64_t>;
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers);
 
 /// What one worker tells of a step: layer_wait_ms by layer of the plan, `bytes` moved since its

@@ -89,8 +89,8 @@ void Metrics::trained(const StepReport& report, bool last) {
   for (Window* window : {&window_, &whole_}) {
     ++window->steps;
     window->times += report.times;
-    window->ps_bytes += report.ps_bytes;
-    window->sfb_bytes += report.sfb_bytes;
+    for (const comm::Scheme scheme : comm::kSendingSchemes)
+      window->bytes[scheme] += report.bytes[scheme];
   }
   if (report.step % options_.log_every == 0 || report.step == 1 || last) write_line(report);
   const auto now = std::chrono::steady_clock::now();
@@ -104,19 +104,19 @@ void Metrics::write_line(const StepReport& report) {
   const double rate = window_.samples_per_second(options_.global_batch);
   const double epoch = static_cast<double>(report.step * options_.global_batch) /
                        static_cast<double>(options_.epoch_samples);
-  const Json line{{"type", "train"},
-                  {"step", report.step},
-                  {"epoch", epoch},
-                  {"loss", report.loss},
-                  {"top1", report.top1},
-                  {"learning_rate", report.learning_rate},
-                  {"samples_per_second", rate},
-                  {"compute_ms", window_.times.compute_ms / steps},
-                  {"wait_ms", window_.times.wait_ms() / steps},
-                  {"data_wait_ms", window_.times.data_wait_ms / steps},
-                  {"sum_wait_ms", window_.times.sum_wait_ms / steps},
-                  {"ps_bytes", window_.ps_bytes / steps},
-                  {"sfb_bytes", window_.sfb_bytes / steps}};
+  Json line{{"type", "train"},
+            {"step", report.step},
+            {"epoch", epoch},
+            {"loss", report.loss},
+            {"top1", report.top1},
+            {"learning_rate", report.learning_rate},
+            {"samples_per_second", rate},
+            {"compute_ms", window_.times.compute_ms / steps},
+            {"wait_ms", window_.times.wait_ms() / steps},
+            {"data_wait_ms", window_.times.data_wait_ms / steps},
+            {"sum_wait_ms", window_.times.sum_wait_ms / steps}};
+  for (const comm::Scheme scheme : comm::kSendingSchemes)
+    line[comm::bytes_key(scheme)] = window_.bytes[scheme] / steps;
   const Scalar scalars[] = {{"train/loss", report.loss},
                             {"train/top1", report.top1},
                             {"train/learning_rate", report.learning_rate},

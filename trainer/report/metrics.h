@@ -42,7 +42,7 @@ class Metrics {
   struct Window {
     int64_t steps = 0;
     StepTimes times;
-    double ps_bytes = 0, sfb_bytes = 0;
+    comm::ByScheme<double> bytes;
     double samples_per_second(int64_t batch) const;
   };
   void write_line(const StepReport& report);

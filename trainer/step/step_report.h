@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/plan/schemes.h"
 #include "net/net.h"
 
 namespace poseidon::trainer {
@@ -34,8 +35,8 @@ struct StepReport {
   StepTimes times;                    ///< of several workers: their mean
   std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Net::summed_layers()
   // Of several workers:
-  std::vector<StepTimes> workers;      ///< by rank
-  double ps_bytes = 0, sfb_bytes = 0;  ///< moved during the step, per node, sent plus received
+  std::vector<StepTimes> workers;  ///< by rank
+  comm::ByScheme<double> bytes;    ///< moved during the step, per node, sent plus received
 };
 
 /// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
