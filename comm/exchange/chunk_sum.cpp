@@ -32,23 +32,24 @@ uint64_t staging_bytes(const Plan& plan, size_t parts) {
 }
 
 ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
-    : context_(context),
-      index_(index),
-      chunk_(context.plan.chunks[index]),
-      number_(number_of(context.plan, chunk_)),
-      bytes_(bytes_of(chunk_, number_)),
-      slices_(slices_of(bytes_)),
-      direct_(is_direct(context.plan, chunk_)),
-      counts_(!context.plan.assignment.shares_host(context.rank, chunk_.server)),
-      step_(context.options.first_step),
+    : ChunkSum(context, index, number_of(context.plan, context.plan.chunks[index])) {}
+
+ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, WireNumber number)
+    : step_(context.options.first_step),
       sent_(context.options.first_step),
+      context_(context),
+      bytes_(bytes_of(context.plan.chunks[index], number)),
+      server_(context.plan.chunks[index].server),
+      index_(index),
+      number_(number),
+      direct_(is_direct(context.plan, context.plan.chunks[index])),
+      counts_(!context.plan.assignment.shares_host(context.rank, server_)),
+      slices_(slices_of(bytes_)),
+      chunk_(context.plan.chunks[index]),
       owners_(chunk_.pieces.size()) {
   check(slices_ <= kMostSlices, "a chunk has at most 64 slices");
   const size_t parts = context.parts.size();
-  Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size()),
-            .staged = {},
-            .sum = {},
-            .received = {}};
+  Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size())};
   if (!direct_ && carries_payload()) {
     step.staged.resize(parts, std::vector<std::byte>(bytes_));
     step.sum.resize(bytes_);
@@ -82,7 +83,7 @@ void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes)
     parts = 0;
     sent_ = step + 1;
   }
-  context_.send({Role::kServer, static_cast<uint16_t>(chunk_.server)},
+  context_.send({Role::kServer, static_cast<uint16_t>(server_)},
                 {.kind = FrameKind::kContribution,
                  .step = step,
                  .key = chunk_.key,
@@ -100,7 +101,7 @@ void ChunkSum::count_bytes(uint64_t LayerBytes::*direction) {
 }
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
-  if (from.role != Role::kServer || chunk_.server != from.rank)
+  if (from.role != Role::kServer || server_ != from.rank)
     return text("sent a sum of chunk ", index_, ", which is not its own");
   if (!is_slice_of(header, bytes_))
     return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", index_,

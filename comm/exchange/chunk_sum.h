@@ -35,20 +35,21 @@ class ChunkSum {
   Placement place(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header);
 
-  uint32_t server() const { return chunk_.server; }
+  uint32_t server() const { return server_; }
   /// Whose sum is awaited.
   uint64_t step() const { return step_; }
 
  private:
   /// The chunk in one of the steps in flight.
   struct Step {
-    std::vector<size_t> pieces_due;              ///< by own part: not contributed yet
-    std::vector<std::vector<std::byte>> staged;  ///< by own part, unless direct
-    std::vector<std::byte> sum;                  ///< the same for what comes back
-    SliceSet received;
+    SliceSet received = {};
     size_t parts_sent = 0;
+    std::vector<size_t> pieces_due = {};              ///< by own part: not contributed yet
+    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, unless direct
+    std::vector<std::byte> sum = {};                  ///< the same for what comes back
   };
 
+  ChunkSum(ExchangeContext& context, uint32_t index, WireNumber number);
   Step& at(uint64_t step) { return window_[step % window_.size()]; }
   bool carries_payload() const { return context_.options.carries_payload; }
   void stage(Step& of_step, size_t own, size_t piece, std::span<const float> values);
@@ -59,17 +60,18 @@ class ChunkSum {
   void finish_step();
   void count_bytes(uint64_t LayerBytes::*direction);
 
-  ExchangeContext& context_;
-  const uint32_t index_;
-  const Chunk& chunk_;
-  const WireNumber number_;
-  const uint64_t bytes_;  ///< on the wire
-  const uint64_t slices_;
-  const bool direct_;  ///< one piece as it lies in memory: neither put together nor converted
-  const bool counts_;  ///< its server is on another host
+  // What is asked for each frame stands together.
   uint64_t step_;
   uint64_t sent_;             ///< the first step that this worker has not contributed to in full
   std::vector<Step> window_;  ///< from step_ on, by step modulo their number
+  ExchangeContext& context_;
+  const uint64_t bytes_;  ///< on the wire
+  const uint32_t server_, index_;
+  const WireNumber number_;
+  const bool direct_;  ///< one piece as it lies in memory: neither put together nor converted
+  const bool counts_;  ///< its server is on another host
+  const uint64_t slices_;
+  const Chunk& chunk_;
   std::vector<PieceOwner*> owners_;  ///< by piece
 };
 

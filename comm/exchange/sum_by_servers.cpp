@@ -6,7 +6,7 @@
 
 namespace poseidon::comm {
 
-SumByServers::SumByServers(ExchangeContext& context, uint32_t layer, std::vector<ChunkSum>& chunks,
+SumByServers::SumByServers(ExchangeContext& context, uint32_t layer, std::span<ChunkSum> chunks,
                            std::span<const PieceOf> pieces)
     : LayerSum(context, layer, steps_in_flight(context.plan), pieces.size()),
       chunks_(chunks),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "comm/exchange/chunk_sum.h"
@@ -17,7 +18,7 @@ class SumByServers final : public LayerSum, public PieceOwner {
   };
 
   /// `chunks` are all of the plan's, and must outlive it; `pieces` are all of the layer's.
-  SumByServers(ExchangeContext& context, uint32_t layer, std::vector<ChunkSum>& chunks,
+  SumByServers(ExchangeContext& context, uint32_t layer, std::span<ChunkSum> chunks,
                std::span<const PieceOf> pieces);
 
   void contribute(const Contribution& contribution) override;
@@ -29,7 +30,7 @@ class SumByServers final : public LayerSum, public PieceOwner {
  private:
   size_t own_part(Part part) const;
 
-  std::vector<ChunkSum>& chunks_;
+  const std::span<ChunkSum> chunks_;
   std::vector<std::vector<PieceOf>> pieces_;  ///< by tensor
 };
 
