@@ -7,6 +7,7 @@
 #include "tests/trainer/tiny_job.h"
 #include "trainer/state/send_window.h"
 #include "trainer/step/cluster_exchange.h"
+#include "trainer/step/job_lost.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;

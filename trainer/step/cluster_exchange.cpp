@@ -7,12 +7,6 @@
 
 namespace poseidon::trainer {
 
-namespace {
-
-constexpr auto kLongWait = std::chrono::seconds(1);
-
-}  // namespace
-
 ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                                  uint32_t rank, uint64_t first_step, Post post)
     : net_(net),
@@ -46,12 +40,12 @@ size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t ra
 // ---- the compute thread
 
 void ClusterExchange::begin_backward(int64_t shard) {
-  check_alive();
+  arrivals_.check_alive();
   for (const auto& layer : layers_) layer->begin_backward(step_, shard);
 }
 
 void ClusterExchange::contribute_statistics(int64_t shard) {
-  check_alive();
+  arrivals_.check_alive();
   std::vector<Given> all;
   for (uint32_t layer = 0; layer < layers_.size(); ++layer)
     add_contributions(layer, shard, WorkerLayer::What::kStatistics, all);
@@ -60,7 +54,7 @@ void ClusterExchange::contribute_statistics(int64_t shard) {
 }
 
 void ClusterExchange::contribute(int node, int64_t shard) {
-  check_alive();
+  arrivals_.check_alive();
   std::vector<Given> all;
   add_contributions(layer_of_node_.at(node), shard, WorkerLayer::What::kGradients, all);
   contribute(std::move(all));
@@ -101,43 +95,12 @@ void ClusterExchange::hand_over(std::function<void()> task) {
 }
 
 std::optional<int> ClusterExchange::arrived() {
-  MutexLock lock(mutex_);
-  if (lost_) throw JobLost(*lost_);
-  if (arrivals_.empty()) return std::nullopt;
-  const uint32_t layer = arrivals_.front();
-  arrivals_.pop_front();
-  return nodes_[layer];
-}
-
-/// Who waits for long says so: once, or once a day.
-void ClusterExchange::wait_for_change(Clock::time_point& patience) {
-  if (changed_.wait_until(mutex_, patience)) return;
-  patience += std::chrono::hours(24);
-  on_long_wait_();
-}
-
-void ClusterExchange::wait() {
-  Clock::time_point patience = Clock::now() + kLongWait;
-  MutexLock lock(mutex_);
-  while (!lost_ && arrivals_.empty()) wait_for_change(patience);
-  if (lost_) throw JobLost(*lost_);
+  const std::optional<uint32_t> layer = arrivals_.take();
+  return layer ? std::optional(nodes_[*layer]) : std::nullopt;
 }
 
 void ClusterExchange::give(int node, int64_t step, const layers::GradientSink* sink) {
   layers_[layer_of_node_.at(node)]->give(static_cast<uint64_t>(step), sink);
-}
-
-void ClusterExchange::check_alive() {
-  MutexLock lock(mutex_);
-  if (lost_) throw JobLost(*lost_);
-}
-
-void ClusterExchange::lose(const std::string& why) {
-  {
-    MutexLock lock(mutex_);
-    if (!lost_) lost_ = why;
-  }
-  changed_.notify_all();
 }
 
 std::vector<double> ClusterExchange::by_layer_of_plan(std::span<const double> of_net) const {
@@ -156,15 +119,7 @@ void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
           .view = view,
           .first_step = first_step_,
           .first_in_first_out = plan_.overlap != comm::Overlap::kPriority},
-      *this, outlet, [this](uint64_t, uint32_t layer) { note_arrival(layer); });
-}
-
-void ClusterExchange::note_arrival(uint32_t layer) {
-  {
-    MutexLock lock(mutex_);
-    arrivals_.push_back(layer);
-  }
-  changed_.notify_one();
+      *this, outlet, [this](uint64_t, uint32_t layer) { arrivals_.push(layer); });
 }
 
 }  // namespace poseidon::trainer

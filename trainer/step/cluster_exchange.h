@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,11 +8,10 @@
 #include <vector>
 
 #include "comm/exchange/worker_exchange.h"
-#include "core/mutex.h"
 #include "layers/update.h"
 #include "net/net.h"
+#include "trainer/step/arrivals.h"
 #include "trainer/step/exchange.h"
-#include "trainer/step/job_lost.h"
 #include "trainer/step/worker_layer.h"
 
 namespace poseidon::trainer {
@@ -41,11 +38,11 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   std::optional<int> arrived() override;
-  void wait() override;
+  void wait() override { arrivals_.wait(); }
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
   /// Called in the compute thread when it has waited for sums for a second.
-  void on_long_wait(std::function<void()> told) { on_long_wait_ = std::move(told); }
+  void on_long_wait(std::function<void()> told) { arrivals_.on_long_wait(std::move(told)); }
 
   /// Numbers by place in Net::summed_layers(), by layer of the plan.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
@@ -67,10 +64,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   }
 
   /// From any thread: whoever waits, or comes to wait, is told.
-  void lose(const std::string& why);
+  void lose(const std::string& why) { arrivals_.lose(why); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Given {
     uint32_t layer = 0;
     comm::Contribution contribution;
@@ -80,18 +76,14 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
                          std::vector<Given>& all);
   void contribute(std::vector<Given> all);
   void end_step();
-  void note_arrival(uint32_t layer);
   void hand_over(std::function<void()> task);
   void post_when_done(std::function<void()> task);
-  void check_alive();
-  void wait_for_change(Clock::time_point& patience) REQUIRES(mutex_);
 
   net::Net& net_;
   const comm::Plan& plan_;
   const uint32_t rank_;
   const uint64_t first_step_;
   const Post post_;
-  std::function<void()> on_long_wait_ = [] {};
   const OwnShards own_;
   const int64_t announced_;                           ///< layers that the backward pass announces
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< of the plan
@@ -101,11 +93,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   int64_t contributed_ = 0;                       ///< layers announced in the last own shard
   std::vector<std::function<void()>> held_back_;  ///< without overlap
   std::unique_ptr<comm::WorkerExchange> numbers_;
-
-  Mutex mutex_;
-  Condition changed_;
-  std::deque<uint32_t> arrivals_ GUARDED_BY(mutex_);  ///< layers of the plan
-  std::optional<std::string> lost_ GUARDED_BY(mutex_);
+  Arrivals arrivals_;  ///< layers of the plan
 };
 
 }  // namespace poseidon::trainer
