@@ -12,7 +12,7 @@
 
 namespace poseidon::comm {
 
-/// Is told when a piece that it has in a chunk is summed.
+/// Learns when a piece that it has in a chunk is summed.
 class PieceOwner {
  public:
   virtual ~PieceOwner() = default;
@@ -20,23 +20,23 @@ class PieceOwner {
 };
 
 /// One chunk of the plan, as a worker sees it: puts the worker's parts of its pieces together and
-/// sends them to its server, takes the sums in, and tells the layers whose pieces they are. Small
-/// layers share a chunk.
+/// sends them to its server, takes the sums in, and reports them to the layers whose pieces they
+/// are. Small layers share a chunk.
 class ChunkSum {
  public:
   /// `context` must outlive it.
   ChunkSum(ExchangeContext& context, uint32_t index);
 
-  /// Who has piece `piece`; before anything is contributed.
+  /// Names the owner of a piece. Every piece has one before anything is contributed.
   void set_owner(size_t piece, PieceOwner& owner) { owners_[piece] = &owner; }
-  /// Values of one piece, the worker's part `own` of its tensor; the whole tensor. They must stay
-  /// until the piece is summed.
+  /// Takes the worker's part `own` of one piece from `tensor`, all values of the piece's tensor,
+  /// which must stay until the piece is summed.
   void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
   Placement place(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header);
 
   uint32_t server() const { return server_; }
-  /// Whose sum is awaited.
+  /// The step whose sum is awaited.
   uint64_t step() const { return step_; }
 
  private:
@@ -75,8 +75,8 @@ class ChunkSum {
   std::vector<PieceOwner*> owners_;  ///< by piece
 };
 
-/// What chunks are put together in that are not sent and received where they lie, bytes, of a
-/// worker that contributes `parts` parts.
+/// The memory, in bytes, in which a worker that contributes `parts` parts puts together those
+/// chunks that are not sent from and received into the tensors' own.
 uint64_t staging_bytes(const Plan& plan, size_t parts);
 
 }  // namespace poseidon::comm

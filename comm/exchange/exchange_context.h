@@ -18,15 +18,15 @@ struct ExchangeOptions {
   bool first_in_first_out = false;  ///< no priorities, to compare with
 };
 
-/// What the sums of all layers of one worker share: whose they are, where their numbers lie, how
-/// they leave, and what is counted of them.
+/// What the sums of all layers of one worker share: the memory that they lie in, the way out, and
+/// the counts of what moves.
 struct ExchangeContext {
   const Plan& plan;
   const uint32_t rank;
   const ExchangeOptions options;
   ExchangeMemory& memory;
   Outlet& outlet;
-  /// Told when everything that was summed of `layer` in `step` is in place.
+  /// Called when every sum of `layer` in `step` has come.
   const std::function<void(uint64_t step, uint32_t layer)> arrived;
   const std::vector<Part> parts;  ///< that this worker contributes
   TrafficCount traffic = {};
@@ -35,7 +35,7 @@ struct ExchangeContext {
   /// Sends `bytes` bytes to `to` in slices, which share the payload's owner; `header` says all but
   /// view, offset and length.
   void send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes);
-  /// A frame whose content is there already.
+  /// Counts and drops a frame whose content is there already.
   Placement repeated();
   /// Whether a contribution to `step` may come while `awaited` is awaited.
   bool in_flight(uint64_t step, uint64_t awaited) const {

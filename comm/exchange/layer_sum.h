@@ -13,7 +13,7 @@ namespace poseidon::comm {
 /// What one worker gives to a layer's sum.
 struct Contribution {
   uint64_t step = 0;
-  uint32_t tensor = 0;  ///< of the plan's layer; factors are of the layer as a whole
+  uint32_t tensor = 0;  ///< its index in the layer; factors are of the layer as a whole
   Part part;            ///< one of the worker's parts; for factors one of its logical shards
   /// The sum of the part, which must stay until the layer has arrived; none for factors, which
   /// lie in ExchangeMemory.
@@ -36,7 +36,8 @@ class LayerSum {
 
   /// Takes this worker's own part, and sends it to whoever needs it.
   virtual void contribute(const Contribution& contribution) = 0;
-  /// Where the body of a frame that names this layer shall go, and that it is there.
+  /// place() says where the body of a frame that names this layer shall go; received() that it is
+  /// there.
   virtual Placement place(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// What is awaited from `node`, as messages name it: "the sum of \"conv1\" of step 12 from server
@@ -50,12 +51,13 @@ class LayerSum {
   ExchangeContext& context() const { return context_; }
   uint32_t layer() const { return layer_; }
   const LayerPlan& plan() const { return context_.plan.layers[layer_]; }
-  /// Of what was due in `step`, so much more is there. Steps end in order: a later one that is
-  /// complete waits for its turn.
+  /// Counts down what is due in `step`. Steps end in order: a later one that is complete waits for
+  /// its turn.
   void done(uint64_t step, uint64_t count = 1);
-  /// What was sent has nothing to do with the layer's scheme.
+  /// Refuses a frame that has nothing to do with the layer's scheme.
   Placement unwanted(const FrameHeader& header) const;
-  /// Called before a step that is complete is told of: its place is a later one's from now on.
+  /// Called when a step is complete, before its arrival is reported: its entry in the window is a
+  /// later step's from now on.
   virtual void make_room(uint64_t) {}
 
  private:

@@ -11,13 +11,13 @@ namespace poseidon::comm {
 struct FactorLanes {
   explicit FactorLanes(const Plan& plan);
 
-  WireNumber number;                         ///< as what factors travel
+  WireNumber number;                         ///< the number format of factors
   std::vector<IndexRange> rows;              ///< of each logical shard in the global batch
   std::vector<std::vector<std::byte>> wire;  ///< by worker: a slice of bf16 factors as it came
 };
 
-/// A linear layer of which each worker rebuilds the sum, from the factors of all logical shards:
-/// the rows of its own go to all peers, theirs come to their place in ExchangeMemory::factors.
+/// A linear layer of which each worker rebuilds the sum from the factors of all logical shards. The
+/// rows of its own go to all peers; theirs come to ExchangeMemory::factors.
 class SumByFactors final : public LayerSum {
  public:
   /// `lanes` must outlive it.
@@ -42,7 +42,7 @@ class SumByFactors final : public LayerSum {
   uint64_t width(uint32_t which) const;
   uint64_t bytes(Rows rows) const;
   std::span<float> values(uint64_t step, Rows rows) const;
-  /// The places of its slices among those of all factors of a step.
+  /// The indices of its slices among those of all factors of a step.
   uint64_t first_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which]; }
   uint64_t end_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which + 1]; }
   std::vector<bool>& came(uint64_t step) { return came_[step % came_.size()]; }

@@ -6,18 +6,18 @@
 #include "comm/wire/wire.h"
 #include "core/even_parts.h"
 
-/// Who holds which logical shards, and who shares whose host: decided once, when the plan is made,
-/// and asked for by all others. Ranks are places in the lists.
+/// Which worker holds which logical shards, and which members share a host. It is decided once,
+/// when the plan is made, and everybody else asks it. A rank is an index in one of its lists.
 namespace poseidon::comm {
 
-/// Of workers, or of servers: as many as a job may ask for.
+/// The most workers, or servers, that a job may ask for.
 inline constexpr int64_t kMostProcesses = 4096;
 inline constexpr int64_t kMostShards = int64_t{1} << 20;
 
 struct AssignedWorker {
   Part shards;          ///< its logical shards, at least one
   uint32_t host = 0;    ///< what stays on a host does not count as traffic
-  uint32_t member = 0;  ///< stays with it, where its rank may become another one
+  uint32_t member = 0;  ///< an id that it keeps when its rank changes
   bool operator==(const AssignedWorker&) const = default;
 };
 
@@ -29,10 +29,10 @@ struct AssignedServer {
 
 class Assignment {
  public:
-  /// One worker with the only shard, and a server on its host.
+  /// Makes the assignment of one worker with one shard, and a server on its host.
   Assignment();
-  /// The workers' shards cover 0 to their number - 1, each once, in any order; hosts count from 0
-  /// without a gap.
+  /// The workers' ranges, in any order, must cover the shards from 0 on, each once. Hosts count
+  /// from 0 without a gap.
   Assignment(std::vector<AssignedWorker> workers, std::vector<AssignedServer> servers);
 
   const std::vector<AssignedWorker>& workers() const { return workers_; }
@@ -41,16 +41,16 @@ class Assignment {
   int64_t hosts() const { return hosts_; }
 
   Part shards_of(uint32_t worker) const { return workers_[worker].shards; }
-  /// Those of all workers.
+  /// The shards of every worker, by rank.
   std::vector<Part> ranges() const;
   uint32_t worker_of(uint32_t shard) const { return worker_of_shard_[shard]; }
-  /// What a worker can sum of its shards: the largest nodes of the fixed tree within them.
+  /// The parts that a worker sums: the largest nodes of the fixed tree within its shards.
   std::vector<Part> parts_of(uint32_t worker) const;
-  /// The samples of some shards, by their places in a global batch of so many.
+  /// The samples of some shards, by their index in a global batch of this size.
   IndexRange rows_of(Part shards, int64_t global_batch) const;
-  /// All shards, as a node of the fixed tree.
+  /// All shards: the root of the fixed tree.
   Part everything() const { return {0, static_cast<uint32_t>(worker_of_shard_.size())}; }
-  /// A worker that no other one has more shards than.
+  /// The first worker of those that have the most shards.
   uint32_t fullest_worker() const;
 
   bool shares_host(uint32_t worker, uint32_t server) const {
@@ -73,8 +73,9 @@ class Assignment {
   int64_t hosts_ = 0;
 };
 
-/// As many shards for each worker as can be, more for the first ones. Each worker has a host of its
-/// own; server s shares that of worker s mod workers, or has one of its own too.
+/// Gives all workers as many shards as each other, the first ones one more where they do not
+/// divide. Each worker has a host of its own; server s is on that of worker s mod workers, or has
+/// its own.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
 }  // namespace poseidon::comm

@@ -5,14 +5,14 @@
 #include "comm/plan/assignment.h"
 #include "core/json.h"
 
-/// The assignment of a plan.json (docs/plan.md), which may lack one: earlier versions wrote none.
+/// The assignment in plan.json (docs/plan.md). Earlier versions wrote none.
 namespace poseidon {
 class Fields;
 }
 
 namespace poseidon::comm {
 
-/// What plan.json says of its members beside the assignment.
+/// What plan.json says of the members beside the assignment.
 struct MemberCounts {
   int64_t workers = 1, servers = 1, logical_shards = 1;
   bool servers_apart = false;
@@ -20,12 +20,13 @@ struct MemberCounts {
   void describe(Fields& fields);
 };
 
-/// Reads the key "assignment" of a plan, in two steps: first as it stands, then held against the
-/// counts.
+/// Reads the key "assignment" of a plan in two steps: describe() takes what the file says, make()
+/// checks it against the counts.
 class AssignmentReader {
  public:
   void describe(Fields& fields);
-  /// The even one for these counts, where none was read. Throws ConfigError; `place` is the plan's.
+  /// Makes the assignment that was read, or the even one if the file has none. `place` is that of
+  /// the plan. Throws ConfigError.
   Assignment make(const MemberCounts& counts, const JsonPlace& place) const;
 
  private:

@@ -109,7 +109,7 @@ struct Plan {
   int64_t workers() const { return static_cast<int64_t>(assignment.workers().size()); }
   int64_t servers() const { return static_cast<int64_t>(assignment.servers().size()); }
   int64_t logical_shards() const { return assignment.logical_shards(); }
-  /// The samples of some logical shards, by their places in the global batch.
+  /// The samples of some logical shards, by their index in the global batch.
   IndexRange rows_of(Part shards) const { return assignment.rows_of(shards, global_batch); }
 };
 

@@ -14,7 +14,7 @@ namespace poseidon::comm {
 /// How a layer's gradient is summed.
 enum class Scheme : uint8_t { kLocal, kPs, kSfb };
 inline constexpr std::array kSchemes{Scheme::kLocal, Scheme::kPs, Scheme::kSfb};
-/// Those by which workers send.
+/// The schemes by which workers send.
 inline constexpr std::array kSendingSchemes{Scheme::kPs, Scheme::kSfb};
 
 /// A value for each scheme.

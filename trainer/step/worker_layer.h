@@ -39,8 +39,8 @@ class WorkerLayer {
 
   /// The backward pass of a shard begins.
   virtual void begin_backward(uint64_t, int64_t) {}
-  /// What is complete now that a shard's values are in the net's memory. They may be overwritten
-  /// after the call.
+  /// Takes a shard's values from the net's memory, which they may leave after the call, and returns
+  /// what is complete with them.
   virtual std::vector<comm::Contribution> contribute(uint64_t step, int64_t shard, What what) = 0;
   /// Hands over the layer's sums of a step, as GradientExchange::give.
   virtual void give(uint64_t step, const layers::GradientSink* sink) = 0;
@@ -55,7 +55,7 @@ class WorkerLayer {
 std::unique_ptr<WorkerLayer> make_worker_layer(net::Net& net, layers::Updater& updater,
                                                const comm::Plan& plan, uint32_t index,
                                                const OwnShards& own);
-/// The memory that it would take, bytes. The net need not have taken any.
+/// The memory, in bytes, that it takes. The net need not have taken any.
 size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t index,
                              const std::vector<comm::Part>& parts);
 
