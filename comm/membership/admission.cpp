@@ -1,0 +1,125 @@
+#include "comm/membership/admission.h"
+
+#include <algorithm>
+
+#include "comm/wire/words.h"
+#include "core/counted.h"
+
+namespace poseidon::comm {
+
+std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got) {
+  for (const Fact& want : expected) {
+    const auto have = std::ranges::find(got, want.name, &Fact::name);
+    if (have == got.end()) return text(want.name, " is not told, expected ", want.value);
+    if (have->value != want.value)
+      return text(have->name, " is ", have->value, ", expected ", want.value);
+  }
+  for (const Fact& have : got)
+    if (std::ranges::find(expected, have.name, &Fact::name) == expected.end())
+      return text(have.name, " is ", have.value, ", expected nothing of that name");
+  return "";
+}
+
+void Admission::opened(ConnectionId connection, const PeerIdentity& peer) {
+  job_.liveness.add(connection, job_.now());
+  strangers_[connection] = {.role = peer.role, .address = peer.address, .since = job_.now()};
+}
+
+void Admission::join(ConnectionId connection, const Join& join) {
+  const auto stranger = strangers_.find(connection);
+  if (stranger == strangers_.end()) return;
+  std::string why = objection(stranger->second, join);
+  if (!why.empty()) return refuse(connection, join.address, why);
+  const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
+  if (rank) return welcome(connection, join, {join.role, *rank});
+  refuse(
+      connection, join.address,
+      text("all ", job_.options.count(join.role),
+           join.role == Role::kWorker ? " workers" : " servers", " of the job are there already"));
+}
+
+/// Why the node cannot take part, whatever ranks are free; "" when it can.
+std::string Admission::objection(const Stranger& stranger, const Join& join) const {
+  if (job_.state() != CoordinatorState::kGathering) return "a job is running already";
+  if (join.role == Role::kCoordinator) return "there is one coordinator";
+  if (join.role != stranger.role) return "it asks for another role than it has proved";
+  return difference(job_.options.facts, join.facts);
+}
+
+void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) {
+  strangers_.erase(connection);
+  job_.members.add({.node = node,
+                    .connection = connection,
+                    .address = join.address,
+                    .facts = {},
+                    .digest = {},
+                    .doing = {},
+                    .sign_at = job_.now(),
+                    .stopped = {}});
+  job_.control.tell(
+      connection, Welcome{.rank = node.rank,
+                          .timeout_s = std::chrono::duration<double>(job_.options.timeout).count(),
+                          .job = job_.host.job()});
+  if (missing().empty()) job_.enter(CoordinatorState::kPreparing);
+  job_.host.joined(node, join.address);
+}
+
+void Admission::refuse(ConnectionId connection, const std::string& why) {
+  const auto stranger = strangers_.find(connection);
+  refuse(connection, stranger == strangers_.end() ? "" : stranger->second.address, why);
+}
+
+void Admission::refuse(ConnectionId connection, const std::string& address,
+                       const std::string& why) {
+  job_.control.tell(connection, Refused{why});
+  strangers_.erase(connection);
+  job_.disconnect(connection);
+  job_.host.refused(address, why);
+}
+
+std::optional<uint16_t> Admission::free_rank(Role role, int64_t wanted) const {
+  const uint16_t count = job_.options.count(role);
+  const auto is_free = [&](int64_t rank) {
+    return !job_.members.contains({role, static_cast<uint16_t>(rank)});
+  };
+  if (wanted >= 0 && wanted < count && is_free(wanted)) return static_cast<uint16_t>(wanted);
+  for (uint16_t rank = 0; rank < count; ++rank)
+    if (is_free(rank)) return rank;
+  return std::nullopt;
+}
+
+/// Whoever has come in and does not ask to take part holds what others may need.
+void Admission::watch() {
+  std::vector<ConnectionId> late;
+  for (const auto& [connection, stranger] : strangers_)
+    if (job_.now() - stranger.since >= job_.options.timeout) late.push_back(connection);
+  for (ConnectionId connection : late)
+    refuse(connection,
+           text("it did not ask to take part within ", seconds_text(job_.options.timeout)));
+}
+
+void Admission::close() {
+  for (const auto& [connection, stranger] : strangers_) {
+    job_.control.tell(connection, Refused{"the job has ended"});
+    job_.transport.close(connection);
+  }
+  strangers_.clear();
+}
+
+std::string Admission::missing() const {
+  const size_t workers = job_.options.workers - job_.members.count(Role::kWorker);
+  const size_t servers = job_.options.servers - job_.members.count(Role::kServer);
+  std::string out;
+  if (workers > 0) out = counted(workers, "worker");
+  if (servers > 0) out += text(out.empty() ? "" : " and ", counted(servers, "server"));
+  return out;
+}
+
+std::optional<NodeId> Admission::first_missing() const {
+  for (const Role role : {Role::kWorker, Role::kServer})
+    for (uint16_t rank = 0; rank < job_.options.count(role); ++rank)
+      if (!job_.members.contains({role, rank})) return NodeId{role, rank};
+  return std::nullopt;
+}
+
+}  // namespace poseidon::comm

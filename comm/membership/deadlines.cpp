@@ -1,0 +1,154 @@
+#include "comm/membership/deadlines.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "comm/wire/mutation.h"
+#include "comm/wire/words.h"
+
+namespace poseidon::comm {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using State = CoordinatorState;
+
+constexpr Time kLeastPatience = 60s;  ///< before a warning
+/// With survivors: they have nothing to do but to come to an end.
+constexpr Time kMostForSurvivors = 5s;
+/// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
+constexpr Time kMeasurement = 60s;
+
+}  // namespace
+
+/// How long the state may last without a sign of whom it waits for.
+Time Deadlines::limit() const {
+  if (mutated(Mutation::kNoDeadline)) return Time::max();
+  switch (job_.state()) {
+    case State::kGathering:
+      return job_.options.gather_timeout.count() > 0 ? job_.options.gather_timeout : Time::max();
+    case State::kPreparing:
+    case State::kFetching:
+    case State::kConnecting:
+    case State::kRunning: return job_.options.stall_timeout;
+    case State::kMeasuring: return job_.options.timeout + kMeasurement;
+    case State::kConcluding: return job_.options.timeout;
+    case State::kSuspecting: return verdict_.grace();
+    case State::kFailing:
+    case State::kSaving:
+      return std::max(std::min(job_.options.timeout, kMostForSurvivors),
+                      4 * job_.pace.median_step());
+    case State::kEnded: return Time::max();
+  }
+  return Time::max();
+}
+
+/// Whether the state ends when this member has done its part.
+bool Deadlines::is_awaited(const MemberRecord& member) const {
+  const bool worker = member.node.role == Role::kWorker;
+  switch (job_.state()) {
+    case State::kPreparing: return !member.prepared;
+    case State::kFetching: return job_.is_asked(member);
+    case State::kMeasuring: return worker && member.link_mbps <= 0;
+    case State::kConnecting: return !member.ready;
+    case State::kRunning: return worker && !member.finished;
+    case State::kConcluding: return !worker && !member.finished;
+    case State::kFailing: return !member.stopped;
+    case State::kSaving: return job_.is_asked(member);
+    case State::kGathering:
+    case State::kSuspecting:
+    case State::kEnded: return false;
+  }
+  return false;
+}
+
+/// The one that all others wait for in the end: a worker before the servers, which need its
+/// numbers; one that computes before those that wait for sums; the one with the least steps; the
+/// quietest.
+const MemberRecord* Deadlines::slowest() const {
+  const auto rank = [](const MemberRecord& member) {
+    return std::tuple(member.node.role == Role::kServer, member.doing.waits, member.step,
+                      member.sign_at);
+  };
+  const MemberRecord* slowest = nullptr;
+  for (const auto& [node, member] : job_.members)
+    if (is_awaited(member) && (slowest == nullptr || rank(member) < rank(*slowest)))
+      slowest = &member;
+  return slowest;
+}
+
+/// Since when the state has been waiting. Survivors have no reason to be long about anything: of
+/// them, only tensors of the checkpoint that is asked for are a sign.
+Time Deadlines::quiet_since(const MemberRecord* member) const {
+  if (member == nullptr || job_.state() == State::kFailing || job_.state() == State::kMeasuring)
+    return job_.entered_at();
+  return std::max(job_.entered_at(), member->sign_at);
+}
+
+void Deadlines::watch() {
+  const MemberRecord* member = slowest();
+  const Time quiet = job_.now() - quiet_since(member);
+  if (quiet >= limit()) return expire(member);
+  const bool warns = job_.state() == State::kPreparing || job_.state() == State::kFetching ||
+                     job_.state() == State::kConnecting || job_.state() == State::kRunning;
+  if (warns && member != nullptr) warn(*member, quiet);
+}
+
+/// After a long silence, and after each further one of that length.
+void Deadlines::warn(const MemberRecord& member, Time quiet) {
+  const Time after = std::max(kLeastPatience, 10 * job_.pace.median_step());
+  const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
+  if (quiet < after || warned < after) return;
+  warned_at_ = job_.now();
+  job_.host.slow(member.node, text("no sign of progress from ", name_of(member.node), " for ",
+                                   seconds_text(quiet), "; ", what_it_did(member)));
+}
+
+/// "it was testing, 120 of 500 batches, and has done 4 steps".
+std::string Deadlines::what_it_did(const MemberRecord& member) const {
+  const Progress& doing = member.doing;
+  std::string out = "it was " + (doing.doing.empty() ? "silent about what it does" : doing.doing);
+  if (doing.of > 0) out += text(", ", doing.done, " of ", doing.of);
+  if (!doing.unit.empty()) out += " " + doing.unit;
+  if (job_.state() >= State::kRunning) out += text(", and has done ", member.step, " steps");
+  return out;
+}
+
+/// The state has lasted too long.
+void Deadlines::expire(const MemberRecord* member) {
+  const std::string after = seconds_text(limit());
+  switch (job_.state()) {
+    case State::kGathering: return give_up_gathering();
+    case State::kSuspecting: return verdict_.expire();
+    case State::kMeasuring:
+      return verdict_.accuse(
+          job_.loss_of(*member, Loss::Kind::kStall, "its link was not measured within " + after));
+    case State::kPreparing:
+    case State::kFetching:
+    case State::kConnecting:
+    case State::kRunning:
+      return verdict_.accuse(
+          job_.loss_of(*member, Loss::Kind::kStall,
+                       text("no sign of progress for ", after, "; ", what_it_did(*member))));
+    case State::kConcluding:
+      return ending_.give_up(member->node, "did not tell its traffic within " + after);
+    case State::kFailing:
+      return ending_.give_up(member->node, "did not cease to compute within " + after);
+    case State::kSaving:
+      return ending_.give_up(member->node, "sent nothing of its checkpoint for " + after);
+    case State::kEnded: return;
+  }
+}
+
+/// Who has not joined in time is lost, the first of them by name.
+void Deadlines::give_up_gathering() {
+  const std::optional<NodeId> node = admission_.first_missing();
+  if (!node) return;
+  verdict_.accuse(
+      job_.loss_of(*node, Loss::Kind::kPeer,
+                   text("it did not join within ", seconds_text(job_.options.gather_timeout),
+                        "; missing: ", admission_.missing())));
+}
+
+}  // namespace poseidon::comm

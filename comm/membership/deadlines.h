@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "comm/membership/admission.h"
+#include "comm/membership/coordinated_job.h"
+#include "comm/membership/ending.h"
+#include "comm/membership/verdict.h"
+
+namespace poseidon::comm {
+
+/// What a coordinator does when nothing happens: how long each of its states may last, who is
+/// waited for meanwhile, and what ends it. comm/membership/states.h has the table.
+class Deadlines {
+ public:
+  /// All must outlive it.
+  Deadlines(CoordinatedJob& job, const Admission& admission, Verdict& verdict, Ending& ending)
+      : job_(job), admission_(admission), verdict_(verdict), ending_(ending) {}
+
+  /// Ends a state that has lasted too long; before that, warns of who makes no progress.
+  void watch();
+
+ private:
+  Time limit() const;
+  bool is_awaited(const MemberRecord& member) const;
+  const MemberRecord* slowest() const;
+  Time quiet_since(const MemberRecord* member) const;
+  void warn(const MemberRecord& member, Time quiet);
+  std::string what_it_did(const MemberRecord& member) const;
+  void expire(const MemberRecord* member);
+  void give_up_gathering();
+
+  CoordinatedJob& job_;
+  const Admission& admission_;
+  Verdict& verdict_;
+  Ending& ending_;
+  Time warned_at_{0};
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,127 @@
+#include "comm/membership/ending.h"
+
+#include "comm/wire/mutation.h"
+#include "comm/wire/words.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+using State = CoordinatorState;
+
+/// Whether the node in question can still do what the others do after a loss.
+bool takes_part_to_the_end(Loss::Kind kind) {
+  return kind == Loss::Kind::kError || kind == Loss::Kind::kLeft;
+}
+
+}  // namespace
+
+// ---- after the last step
+
+void Ending::finished(MemberRecord& member, int64_t step) {
+  member.finished = true;
+  member.step = step;
+  conclude_when_finished();
+}
+
+/// Servers are asked when the workers are done: before, there may be one more step.
+void Ending::conclude_when_finished() {
+  if (job_.state() == State::kRunning && job_.members.all(Role::kWorker, &MemberRecord::finished)) {
+    job_.enter(State::kConcluding);
+    job_.members.tell_all(Role::kServer, Conclude{});
+  }
+  if (job_.state() == State::kConcluding &&
+      job_.members.all(Role::kServer, &MemberRecord::finished))
+    dismiss({.finished = true, .loss = {}, .saved_step = {}});
+}
+
+// ---- after a loss
+
+void Ending::fail(const Loss& loss) {
+  if (job_.state() >= State::kFailing) return;
+  loss_ = loss;
+  const bool had_begun = job_.state() >= State::kRunning;
+  job_.enter(State::kFailing);
+  job_.host.failed(loss_);
+  job_.members.tell_all(Failed{loss_});
+  if (const MemberRecord* lost = job_.members.find(loss_.who);
+      lost != nullptr && !takes_part_to_the_end(loss_.kind)) {
+    job_.disconnect(lost->connection);
+    job_.members.remove(loss_.who);
+  }
+  if (!had_begun) return dismiss_without_checkpoint();
+  save_when_all_stopped();
+}
+
+void Ending::stopped(MemberRecord& member, int64_t step) {
+  member.stopped = step;
+  save_when_all_stopped();
+}
+
+/// All have told what they know. The survivor with the most complete steps has the state that
+/// counts, the lowest rank of equals.
+void Ending::save_when_all_stopped() {
+  if (job_.state() != State::kFailing) return;
+  const MemberRecord* best = nullptr;
+  for (const auto& [node, member] : job_.members) {
+    if (!member.stopped) return;
+    if (!member.is_worker() || member.cannot_save) continue;
+    if (best == nullptr || *member.stopped > *best->stopped) best = &member;
+  }
+  if (best == nullptr || !job_.host.wants_checkpoint(*best->stopped))
+    return dismiss_without_checkpoint();
+  job_.ask(State::kSaving, best->node.rank);
+  job_.control.tell(best->connection, Save{*best->stopped});
+}
+
+void Ending::saved(const MemberRecord& member, int64_t step) {
+  if (job_.state() != State::kSaving || !job_.is_asked(member)) return;
+  job_.host.saved(member.node.rank, step);
+  dismiss({.finished = false, .loss = loss_, .saved_step = step});
+}
+
+void Ending::cannot_save(MemberRecord& member, const std::string& why) {
+  if (job_.state() != State::kSaving || !job_.is_asked(member)) return;
+  job_.host.not_saved(member.node.rank, why);
+  member.cannot_save = true;
+  ask_next_best();
+}
+
+void Ending::ask_next_best() {
+  job_.enter(State::kFailing);
+  save_when_all_stopped();
+}
+
+/// One loss is told, and none where all that the job is for is there: who is lost then must only
+/// not be waited for.
+void Ending::lose(NodeId node) {
+  const MemberRecord* lost = job_.members.find(node);
+  const bool was_asked = job_.state() == State::kSaving && lost != nullptr && job_.is_asked(*lost);
+  job_.members.remove(node);
+  job_.host.given_up(node);
+  if (was_asked && mutated(Mutation::kNoNextBest)) return dismiss_without_checkpoint();
+  if (was_asked) return ask_next_best();
+  conclude_when_finished();
+  save_when_all_stopped();
+}
+
+void Ending::give_up(NodeId node, const std::string& why) {
+  job_.host.slow(node, text(name_of(node), " is not waited for any longer: it ", why));
+  job_.disconnect(job_.members.find(node)->connection);
+  lose(node);
+}
+
+void Ending::dismiss_without_checkpoint() {
+  dismiss({.finished = false, .loss = loss_, .saved_step = {}});
+}
+
+void Ending::dismiss(const Outcome& outcome) {
+  job_.enter(State::kEnded);
+  job_.members.tell_all(Dismissed{});
+  for (const auto& [node, member] : job_.members) job_.transport.close(member.connection);
+  job_.members.clear();
+  admission_.close();
+  job_.host.ended(outcome);
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,23 @@
+#include "comm/membership/halt_vote.h"
+
+#include <algorithm>
+
+namespace poseidon::comm {
+
+void HaltVote::begin() {
+  // Whatever comes after the last step is the job's end already.
+  if (begun_ || job_.state() != CoordinatorState::kRunning) return;
+  begun_ = true;
+  job_.members.tell_all(Role::kWorker, HaltQuery{});
+}
+
+void HaltVote::take(const MemberRecord& member, int64_t offer) {
+  if (!begun_) return;
+  offers_[member.node.rank] = offer;
+  if (offers_.size() < job_.options.workers) return;
+  const auto furthest = std::ranges::max_element(
+      offers_, {}, [](const auto& rank_and_offer) { return rank_and_offer.second; });
+  job_.members.tell_all(Role::kWorker, Halt{furthest->second});
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/transport.h"
+#include "comm/wire/words.h"
+
+namespace poseidon::comm {
+
+/// Sends the coordinator's messages.
+class ControlSender {
+ public:
+  /// `transport` must outlive it; `view` is that of the frames.
+  ControlSender(Transport& transport, uint32_t view) : transport_(transport), view_(view) {}
+
+  template <class Message>
+  void tell(ConnectionId connection, const Message& message) const {
+    send(connection, payload_of(encode_message(message)));
+  }
+  void send(ConnectionId connection, const Payload& encoded) const {
+    transport_.send(connection, {.kind = FrameKind::kControl, .view = view_}, encoded, kUrgent);
+  }
+
+ private:
+  Transport& transport_;
+  uint32_t view_;
+};
+
+/// A member as its coordinator knows it.
+struct MemberRecord {
+  NodeId node;
+  ConnectionId connection = 0;
+  std::string address;
+  bool prepared = false, met = false, ready = false, finished = false;
+  std::vector<Fact> facts;
+  double link_mbps = 0;  ///< the rate that it has measured
+  std::vector<int64_t> digest;
+  int64_t step = 0;                ///< steps done, as last reported
+  Progress doing;                  ///< what it computes, as last reported
+  Time sign_at{0};                 ///< when it last reported progress
+  std::optional<int64_t> stopped;  ///< after a loss, a worker's last complete step
+  bool cannot_save = false;        ///< whether it cannot send that step
+
+  bool is_worker() const { return node.role == Role::kWorker; }
+};
+
+/// The members of a job, in the order of their ids, and messages to several of them.
+class MemberTable {
+ public:
+  explicit MemberTable(ControlSender sender) : sender_(sender) {}
+
+  /// Returns nullptr where there is no such member.
+  MemberRecord* find(ConnectionId connection);
+  MemberRecord* find(NodeId node);
+  bool contains(NodeId node) const { return records_.contains(node); }
+  size_t count(Role role) const;
+  void add(const MemberRecord& record) { records_[record.node] = record; }
+  void remove(NodeId node) { records_.erase(node); }
+  void clear() { records_.clear(); }
+
+  bool all(Role role, bool MemberRecord::*flag) const;
+  bool all(bool MemberRecord::*flag) const;
+  std::vector<RosterEntry> roster() const;
+  /// Returns the hosts of the workers' addresses, by rank.
+  std::vector<std::string> worker_hosts() const;
+
+  template <class Message>
+  void tell_all(const Message& message) const {
+    const Payload encoded = payload_of(encode_message(message));
+    for (const auto& [node, record] : records_) sender_.send(record.connection, encoded);
+  }
+  template <class Message>
+  void tell_all(Role role, const Message& message) const {
+    const Payload encoded = payload_of(encode_message(message));
+    for (const auto& [node, record] : records_)
+      if (node.role == role) sender_.send(record.connection, encoded);
+  }
+
+  auto begin() { return records_.begin(); }
+  auto end() { return records_.end(); }
+  auto begin() const { return records_.begin(); }
+  auto end() const { return records_.end(); }
+
+ private:
+  ControlSender sender_;
+  std::map<NodeId, MemberRecord> records_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,119 @@
+#include "comm/membership/preparation.h"
+
+#include <algorithm>
+
+#include "comm/membership/admission.h"
+#include "comm/membership/link_probe.h"
+
+namespace poseidon::comm {
+
+using State = CoordinatorState;
+
+// ---- all are prepared
+
+void Preparation::prepared(MemberRecord& member, const std::vector<Fact>& facts) {
+  member.facts = facts;
+  member.prepared = true;
+  publish_when_prepared();
+}
+
+void Preparation::publish_when_prepared() {
+  if (job_.state() != State::kPreparing || !job_.members.all(&MemberRecord::prepared)) return;
+  if (!same_facts()) return;
+  if (const auto keeper = job_.host.fetch_kept_step()) return job_.ask(State::kFetching, *keeper);
+  if (job_.options.workers > 1 && job_.host.wants_link())
+    measure_link();
+  else
+    publish();
+}
+
+/// What follows from the job and each worker's data must be the same on all of them.
+bool Preparation::same_facts() {
+  const MemberRecord& first = *job_.members.find({Role::kWorker, 0});
+  for (const auto& [node, member] : job_.members) {
+    if (!member.is_worker()) continue;
+    const std::string different = difference(first.facts, member.facts);
+    if (different.empty()) continue;
+    verdict_.accuse(
+        job_.loss_of(member, Loss::Kind::kError, text("its ", different, " as on worker 0")));
+    return false;
+  }
+  return true;
+}
+
+/// Where the worker that was asked is lost meanwhile, another may have to be.
+void Preparation::fetched() {
+  if (job_.state() != State::kFetching) return;
+  job_.enter(State::kPreparing);
+  publish_when_prepared();
+}
+
+// ---- the link
+
+void Preparation::measure_link() {
+  job_.enter(State::kMeasuring);
+  const std::vector<uint16_t> to = probe_ring(job_.members.worker_hosts());
+  for (uint16_t rank = 0; rank < to.size(); ++rank) {
+    const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
+    job_.control.tell(job_.members.find({Role::kWorker, rank})->connection,
+                      Measure{.view = job_.options.view,
+                              .roster = job_.members.roster(),
+                              .to = to[rank],
+                              .from = from});
+  }
+}
+
+/// Nobody sends before everybody listens.
+void Preparation::met(MemberRecord& member) {
+  member.met = true;
+  if (job_.state() == State::kMeasuring && job_.members.all(Role::kWorker, &MemberRecord::met))
+    job_.members.tell_all(Role::kWorker, Probe{});
+}
+
+void Preparation::measured(MemberRecord& member, double mbps) {
+  member.link_mbps = mbps;
+  publish_when_measured();
+}
+
+void Preparation::publish_when_measured() {
+  if (job_.state() != State::kMeasuring) return;
+  double slowest = 0;
+  for (const auto& [node, member] : job_.members) {
+    if (!member.is_worker()) continue;
+    if (member.link_mbps <= 0) return;
+    slowest = slowest > 0 ? std::min(slowest, member.link_mbps) : member.link_mbps;
+  }
+  const std::vector<std::string> hosts = job_.members.worker_hosts();
+  const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == job_.options.workers;
+  job_.host.measured_link(rounded_mbps(slowest), one_host);
+  publish();
+}
+
+// ---- the plan and the first values
+
+void Preparation::publish() {
+  job_.enter(State::kConnecting);
+  job_.members.tell_all(
+      Planned{.view = job_.options.view,
+              .roster = job_.members.roster(),
+              .plan = job_.host.plan(job_.members.find({Role::kWorker, 0})->facts)});
+}
+
+void Preparation::ready(MemberRecord& member, const std::vector<int64_t>& digest) {
+  member.digest = digest;
+  member.ready = true;
+  start_when_ready();
+}
+
+void Preparation::start_when_ready() {
+  if (job_.state() != State::kConnecting || !job_.members.all(&MemberRecord::ready)) return;
+  const int64_t first_step = job_.host.first_step();
+  if (!replicas_.have_equal_first_values(first_step)) return;
+  job_.enter(State::kRunning);
+  job_.pace.begin(first_step, job_.now());
+  for (auto& [node, member] : job_.members) member.step = first_step;
+  job_.host.started();
+  job_.members.tell_all(Start{first_step});
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/membership/coordinated_job.h"
+#include "comm/membership/replica_check.h"
+#include "comm/membership/verdict.h"
+
+namespace poseidon::comm {
+
+/// From the last member that joins to the first step: a step that a worker keeps, the link, the
+/// plan, equal first values.
+class Preparation {
+ public:
+  /// All must outlive it.
+  Preparation(CoordinatedJob& job, Verdict& verdict, ReplicaCheck& replicas)
+      : job_(job), verdict_(verdict), replicas_(replicas) {}
+
+  /// A member has opened job and data.
+  void prepared(MemberRecord& member, const std::vector<Fact>& facts);
+  /// The host has the step that a worker keeps.
+  void fetched();
+  /// A worker is connected to those with whom it measures the link.
+  void met(MemberRecord& member);
+  /// A worker has measured its link, in 10^6 bits a second.
+  void measured(MemberRecord& member, double mbps);
+  /// A member has its first values, with this digest, and its peers.
+  void ready(MemberRecord& member, const std::vector<int64_t>& digest);
+
+ private:
+  void publish_when_prepared();
+  bool same_facts();
+  void measure_link();
+  void publish_when_measured();
+  void publish();
+  void start_when_ready();
+
+  CoordinatedJob& job_;
+  Verdict& verdict_;
+  ReplicaCheck& replicas_;
+};
+
+}  // namespace poseidon::comm

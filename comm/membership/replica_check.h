@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+
+#include "comm/membership/coordinated_job.h"
+#include "comm/membership/drift.h"
+#include "comm/membership/verdict.h"
+
+namespace poseidon::comm {
+
+/// Compares the workers' digests; the job fails where replicas differ.
+class ReplicaCheck {
+ public:
+  /// Both must outlive it.
+  ReplicaCheck(CoordinatedJob& job, Verdict& verdict) : job_(job), verdict_(verdict) {}
+
+  /// Whether all workers are ready with the same values, before the step after `first_step`.
+  bool have_equal_first_values(int64_t first_step);
+  /// Takes a worker's digest; the host is informed when those of all workers agree. Throws
+  /// ConfigError for more digests, or larger ones, than a job can have in flight.
+  void take(const MemberRecord& member, const Digest& digest);
+
+ private:
+  void refuse_too_many(const MemberRecord& member, const Digest& digest) const;
+  bool are_equal(int64_t step, const Digests& digests);
+
+  CoordinatedJob& job_;
+  Verdict& verdict_;
+  std::map<int64_t, Digests> by_step_;  ///< those after the last agreed step
+  int64_t agreed_step_ = -1;
+};
+
+}  // namespace poseidon::comm
