@@ -1,0 +1,68 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/transport.h"
+#include "comm/wire/words.h"
+
+namespace poseidon::comm {
+
+/// A member's connection to its coordinator, and what the member sends there. Nothing is sent
+/// while there is no open connection.
+class CoordinatorLink {
+ public:
+  /// `transport` must outlive it; `address` is the coordinator's.
+  CoordinatorLink(Transport& transport, std::string address)
+      : transport_(transport), address_(std::move(address)) {}
+
+  const std::string& address() const { return address_; }
+  /// Whether the connection is this one, open or not.
+  bool is(ConnectionId connection) const { return connection == connection_; }
+  bool is_open() const { return open_; }
+
+  void connect(const PeerIdentity& self);
+  void opened() { open_ = true; }
+  void lost() { open_ = false; }
+  void close();
+  /// Sets the view of all later frames.
+  void set_view(uint32_t view) { view_ = view; }
+
+  // Messages.
+  void note(const Note& note) { tell(note); }
+  /// Sends a note behind all bulk frames sent so far.
+  void note_after_bulk(const Note& note) { tell_after_bulk(note); }
+  void digest(const Digest& digest) { tell(digest); }
+  /// Reports what the computing thread does.
+  void progress(const Progress& progress) { tell(progress); }
+  /// After a loss, `step` is the last complete one.
+  void stopped(int64_t step) { tell(Stopped{step}); }
+  /// All tensors of the checkpoint that was asked for have been sent.
+  void saved(int64_t step) { tell_after_bulk(Saved{step}); }
+  void cannot_save(const std::string& why) { tell_after_bulk(CannotSave{why}); }
+  /// Sends a bulk frame.
+  void send(const FrameHeader& header, Payload payload);
+  /// Drops bulk frames that have not been sent.
+  void drop_bulk();
+
+  template <class Message>
+  void tell(const Message& message) {
+    send_control(payload_of(encode_message(message)), kUrgent);
+  }
+  template <class Message>
+  void tell_after_bulk(const Message& message) {
+    send_control(payload_of(encode_message(message)), bulk_priority(0));
+  }
+
+ private:
+  void send_control(Payload encoded, Priority priority);
+
+  Transport& transport_;
+  const std::string address_;
+  ConnectionId connection_ = 0;
+  bool open_ = false;
+  uint32_t view_ = 0;
+};
+
+}  // namespace poseidon::comm

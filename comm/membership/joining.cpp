@@ -1,0 +1,74 @@
+#include "comm/membership/joining.h"
+
+#include <algorithm>
+
+namespace poseidon::comm {
+
+using namespace std::chrono_literals;
+
+namespace {
+constexpr Time kFirstPause = 100ms, kLongestPause = 2s;
+}  // namespace
+
+void Joining::begin() {
+  const Time first = me_.now() + me_.options.pause;
+  if (me_.options.join_timeout.count() > 0) until_ = first + me_.options.join_timeout;
+  pause_ = kFirstPause;
+  at_ = first;
+  me_.transport.wake_at(first);
+}
+
+void Joining::wake() {
+  if (at_ && me_.now() >= *at_) seek();
+}
+
+void Joining::seek() {
+  at_.reset();
+  me_.coordinator.connect(
+      {.role = me_.options.role, .rank = -1, .view = 0, .address = me_.options.address});
+}
+
+void Joining::missed(const std::string& why) {
+  const std::string what =
+      text("the coordinator at ", me_.options.coordinator, " cannot be reached: ", why);
+  const Time now = me_.now();
+  if (until_.count() > 0 && now >= until_) {
+    me_.end();
+    return me_.host.refused(what);
+  }
+  if (why != last_) me_.host.unreachable(what + "; trying again");
+  last_ = why;
+  me_.enter(MemberState::kSeeking);
+  at_ = now + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  me_.transport.wake_at(*at_);
+}
+
+void Joining::found(const PeerIdentity& peer) {
+  me_.coordinator.opened();
+  me_.enter(MemberState::kJoining);
+  me_.identify(peer.job, peer.view);
+  me_.coordinator.tell(Join{.role = me_.options.role,
+                            .wanted_rank = me_.options.wanted_rank,
+                            .address = me_.options.address,
+                            .facts = me_.options.facts});
+}
+
+void Joining::welcomed(const Welcome& welcome) {
+  if (me_.state() != MemberState::kJoining) return;
+  me_.enter(MemberState::kPreparing);
+  // All members are welcome before any of them is told where the others are.
+  me_.take_rank(static_cast<uint16_t>(welcome.rank));
+  me_.liveness.set_timeout(
+      std::chrono::duration_cast<Time>(std::chrono::duration<double>(welcome.timeout_s)));
+  me_.transport.wake_at(me_.now());
+  me_.host.welcomed(me_.rank(), welcome.job);
+}
+
+void Joining::refused(const std::string& why) {
+  if (me_.state() != MemberState::kJoining) return;
+  me_.end();
+  me_.host.refused(why);
+}
+
+}  // namespace poseidon::comm

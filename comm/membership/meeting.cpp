@@ -1,0 +1,98 @@
+#include "comm/membership/meeting.h"
+
+#include <set>
+
+namespace poseidon::comm {
+
+using State = MemberState;
+
+void Meeting::prepared(const std::vector<Fact>& facts) {
+  prepared_ = true;
+  me_.coordinator.tell(Prepared{facts});
+}
+
+void Meeting::learn(int64_t view, const std::vector<RosterEntry>& roster) {
+  me_.learn(view, roster);
+  me_.peers.expect_until(me_.now() + me_.liveness.timeout());
+}
+
+void Meeting::connected() {
+  say_met_when_complete();
+  say_ready_when_complete();
+}
+
+// ---- the measurement
+
+void Meeting::measure(const Measure& order) {
+  if (me_.state() != State::kPreparing || probe_) return;
+  learn(order.view, order.roster);
+  const NodeId to{Role::kWorker, static_cast<uint16_t>(order.to)};
+  const NodeId from{Role::kWorker, static_cast<uint16_t>(order.from)};
+  if (!me_.peers.is_member(to) || !me_.peers.is_member(from) || to.rank == me_.rank() ||
+      from.rank == me_.rank())
+    return departure_.coordinator_lost(
+        "it asked for a measurement with nodes that it did not name");
+  probe_.emplace(LinkProbe::Options{.view = me_.view(), .to = to, .from = from}, me_.peers,
+                 [this](double mbps) { me_.coordinator.tell(Measured{mbps}); });
+  for (const NodeId peer : std::set{to, from})
+    if (peer.rank < me_.rank() && !me_.peers.is_connected(peer)) me_.peers.call(peer, me_.self());
+  say_met_when_complete();
+}
+
+void Meeting::say_met_when_complete() {
+  if (!probe_ || met_) return;
+  if (!me_.peers.are_connected({probe_->options().to, probe_->options().from})) return;
+  met_ = true;
+  me_.coordinator.tell(Met{});
+}
+
+void Meeting::probe() {
+  if (met_) probe_->begin();
+}
+
+// ---- the plan
+
+void Meeting::take_plan(const Planned& planned) {
+  if (me_.state() != State::kPreparing) return;
+  if (!prepared_)
+    return departure_.coordinator_lost("it published a plan before this node was prepared");
+  me_.enter(State::kConnecting);
+  learn(planned.view, planned.roster);
+  me_.host.planned(planned);
+}
+
+void Meeting::ready(const std::vector<int64_t>& digest, bool meets_workers) {
+  if (me_.state() != State::kConnecting) return;
+  digest_ = digest;
+  meets_workers_ = meets_workers;
+  me_.peers.expect_until(me_.now() + me_.liveness.timeout());
+  connect_to_peers();
+  say_ready_when_complete();
+}
+
+/// Whether this node and `peer` talk to each other.
+bool Meeting::expects(NodeId peer) const {
+  if (peer == me_.node() || peer.role == Role::kCoordinator) return false;
+  if (me_.options.role == Role::kServer) return peer.role == Role::kWorker;
+  return peer.role == Role::kServer || meets_workers_;
+}
+
+/// Workers call servers, and of two workers the later one calls.
+void Meeting::connect_to_peers() {
+  if (me_.options.role == Role::kServer) return;
+  const auto is_called = [this](NodeId peer) {
+    return expects(peer) && (peer.role == Role::kServer || peer.rank < me_.rank());
+  };
+  for (const NodeId peer : me_.peers.members(is_called))
+    if (!me_.peers.is_connected(peer)) me_.peers.call(peer, me_.self());
+}
+
+void Meeting::say_ready_when_complete() {
+  if (me_.state() != State::kConnecting || !digest_) return;
+  if (!me_.peers.are_connected(me_.peers.members([this](NodeId peer) { return expects(peer); })))
+    return;
+  me_.enter(State::kReady);
+  me_.coordinator.tell(Ready{*digest_});
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/membership/departure.h"
+#include "comm/membership/link_probe.h"
+#include "comm/membership/membership.h"
+
+namespace poseidon::comm {
+
+/// From the job to the first step: a member learns who the others are, meets those that it talks
+/// to, and measures the link to two of them where that is asked for.
+class Meeting {
+ public:
+  /// Both must outlive it.
+  Meeting(Membership& me, Departure& departure) : me_(me), departure_(departure) {}
+
+  /// The host has opened the job.
+  void prepared(const std::vector<Fact>& facts);
+  /// Meets two workers, who may be one; these connections stay.
+  void measure(const Measure& order);
+  /// All workers have met those with whom they measure.
+  void probe();
+  void take_plan(const Planned& planned);
+  /// The host has first values, with this digest. `meets_workers`: whether the plan moves factors
+  /// between workers.
+  void ready(const std::vector<int64_t>& digest, bool meets_workers);
+  /// A connection to a peer is open.
+  void connected();
+
+  /// Whether a frame belongs to the measurement.
+  bool is_probe(const FrameHeader& header) const {
+    return header.kind == FrameKind::kProbe && probe_.has_value();
+  }
+  Placement place_probe(NodeId from, const FrameHeader& header) {
+    return probe_->place(from, header);
+  }
+  void take_probe(const FrameHeader& header) { probe_->received(header, me_.now()); }
+
+ private:
+  void learn(int64_t view, const std::vector<RosterEntry>& roster);
+  bool expects(NodeId peer) const;
+  void connect_to_peers();
+  void say_met_when_complete();
+  void say_ready_when_complete();
+
+  Membership& me_;
+  Departure& departure_;
+  bool prepared_ = false;
+  bool meets_workers_ = false;
+  std::optional<LinkProbe> probe_;
+  bool met_ = false;                            ///< whether those of the measurement are connected
+  std::optional<std::vector<int64_t>> digest_;  ///< present when the host is ready
+};
+
+}  // namespace poseidon::comm

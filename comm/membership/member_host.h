@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/outlet.h"
+
+namespace poseidon::comm {
+
+/// A member's process as the protocol sees it: the trainer's worker or server, or a simulated one.
+/// Called by Member, in its thread.
+class MemberHost {
+ public:
+  virtual ~MemberHost() = default;
+
+  /// The node takes part. The host opens what the job needs and then calls Member::prepared.
+  virtual void welcomed(uint16_t rank, const Json& job) = 0;
+  /// The coordinator cannot be reached, and is tried again. Called when the reason changes.
+  virtual void unreachable(const std::string&) {}
+  virtual void refused(const std::string& why) = 0;
+  /// The plan is known; peers are being connected. The host puts first values in place and then
+  /// calls Member::ready. Frames of peers may come as soon as this returns.
+  virtual void planned(const Planned& planned) = 0;
+  virtual void started(uint64_t first_step) = 0;
+
+  virtual Placement place(NodeId from, const FrameHeader& header) = 0;
+  virtual void received(NodeId from, const FrameHeader& header) = 0;
+  /// A body whose destination was given by place() will not come.
+  virtual void forgotten(NodeId from) = 0;
+
+  /// A message of the trainer's own, from the coordinator.
+  virtual void noted(const Note& note) = 0;
+  /// Returns a number of steps beyond which the host does not go until halt() gives the final one.
+  virtual int64_t offer_halt() = 0;
+  virtual void halt(int64_t step) = 0;
+  /// For a server: all workers are done. The host sends its last reports and calls
+  /// Member::finished.
+  virtual void concluded() = 0;
+  /// What is awaited from `node` at this moment, for messages: "the sum of ... from server 0", or
+  /// "".
+  virtual std::string awaiting(NodeId node) = 0;
+  /// The step under way, counted from 1.
+  virtual int64_t step_under_way() = 0;
+
+  /// The job has failed, and no further step will become complete. The host sends its last reports,
+  /// and calls Member::stopped when it has ceased to compute. `alone`: the coordinator is gone, so
+  /// nobody will ask for a checkpoint.
+  virtual void failed(const Loss& loss, bool alone) = 0;
+  /// Sends the checkpoint of the last complete step, then calls Member::saved, or else cannot_save.
+  virtual void save(int64_t step) = 0;
+  /// The job is over; all connections are closed.
+  virtual void dismissed() = 0;
+};
+
+}  // namespace poseidon::comm

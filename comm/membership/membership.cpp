@@ -1,0 +1,73 @@
+#include "comm/membership/membership.h"
+
+#include <algorithm>
+
+namespace poseidon::comm {
+
+namespace {
+/// Until the coordinator has told what the job's is.
+constexpr Time kDefaultTimeout = std::chrono::seconds(10);
+}  // namespace
+
+Membership::Membership(const JoiningOptions& options_, Transport& transport_, MemberHost& host_)
+    : options(options_),
+      transport(transport_),
+      host(host_),
+      liveness(std::max(kDefaultTimeout, options.join_timeout)),
+      coordinator(transport, options.coordinator),
+      peers(transport) {}
+
+void Membership::identify(const JobId& job, uint32_t view) {
+  self_ = {.role = options.role, .rank = -1, .view = view, .job = job, .address = options.address};
+  coordinator.set_view(view);
+}
+
+void Membership::take_rank(uint16_t rank) {
+  rank_ = rank;
+  self_.rank = rank;
+  transport.present_as(self_);
+}
+
+void Membership::learn(int64_t view, const std::vector<RosterEntry>& roster) {
+  self_.view = static_cast<uint32_t>(view);
+  coordinator.set_view(self_.view);
+  transport.present_as(self_);
+  for (const ConnectionId stranger : peers.learn(roster)) disconnect(stranger);
+}
+
+std::optional<NodeId> Membership::node_of(ConnectionId connection) const {
+  return coordinator.is(connection) ? NodeId{} : peers.node_of(connection);
+}
+
+void Membership::disconnect(ConnectionId connection) {
+  liveness.remove(connection);
+  transport.close(connection);
+}
+
+Loss Membership::loss_of(NodeId lost, const std::string& why) const {
+  const std::string awaited = host.awaiting(lost);
+  const bool is_coordinator = lost.role == Role::kCoordinator;
+  return {.kind = Loss::Kind::kPeer,
+          .who = lost,
+          .address = is_coordinator ? options.coordinator : peers.address_of(lost),
+          .why = why,
+          .step = host.step_under_way(),
+          .awaited = awaited.empty() ? "" : name_of(node()) + " awaited " + awaited};
+}
+
+Loss Membership::own_loss(Loss::Kind kind, const std::string& why) const {
+  return {.kind = kind,
+          .who = node(),
+          .address = options.address,
+          .why = why,
+          .step = host.step_under_way(),
+          .awaited = ""};
+}
+
+void Membership::end() {
+  enter(MemberState::kEnded);
+  coordinator.close();
+  peers.close();
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/membership/coordinator_link.h"
+#include "comm/membership/member_host.h"
+#include "comm/membership/peers.h"
+#include "comm/wire/liveness.h"
+
+namespace poseidon::comm {
+
+struct JoiningOptions {
+  Role role = Role::kWorker;
+  int64_t wanted_rank = -1;
+  std::string coordinator;  ///< "host:port"
+  std::string address;      ///< where the other nodes reach this one
+  std::vector<Fact> facts;
+  Time pause{0};         ///< how long to wait before the coordinator is looked for
+  Time join_timeout{0};  ///< 0: without a limit
+  bool carries_payload = true;
+};
+
+/// comm/membership/states.h says what ends each of them, and when.
+enum class MemberState : uint8_t {
+  kSeeking,     ///< no coordinator yet
+  kJoining,     ///< has asked to take part
+  kPreparing,   ///< takes part
+  kConnecting,  ///< knows the plan, and connects to its peers
+  kReady,       ///< has reported that it is ready
+  kRunning,
+  kFinished,    ///< all steps are done
+  kSuspecting,  ///< has reported a loss and waits for the coordinator's verdict
+  kFailing,     ///< the job has failed
+  kEnded,
+};
+
+/// A node's membership of a job: what the parts of a member share.
+class Membership {
+ public:
+  Membership(const JoiningOptions& options, Transport& transport, MemberHost& host);
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  MemberState state() const { return state_; }
+  void enter(MemberState state) { state_ = state; }
+  Time now() const { return transport.now(); }
+
+  const PeerIdentity& self() const { return self_; }
+  uint32_t view() const { return self_.view; }
+  uint16_t rank() const { return rank_; }
+  NodeId node() const { return {options.role, rank_}; }
+  /// The node has met the coordinator of `job`.
+  void identify(const JobId& job, uint32_t view);
+  void take_rank(uint16_t rank);
+  /// Learns the view and who is a member.
+  void learn(int64_t view, const std::vector<RosterEntry>& roster);
+
+  /// Returns the coordinator, or a peer; nothing for a connection that is neither's.
+  std::optional<NodeId> node_of(ConnectionId connection) const;
+  /// Ends the connection, and counts on no sign of life from it.
+  void disconnect(ConnectionId connection);
+  /// A loss in the step under way, with what this node awaits from the lost one.
+  Loss loss_of(NodeId node, const std::string& why) const;
+  /// A loss by this node's own doing.
+  Loss own_loss(Loss::Kind kind, const std::string& why) const;
+  /// Ends the membership, and all connections.
+  void end();
+
+  const JoiningOptions options;
+  Transport& transport;
+  MemberHost& host;
+  Liveness liveness;
+  CoordinatorLink coordinator;
+  Peers peers;
+
+ private:
+  MemberState state_ = MemberState::kSeeking;
+  uint16_t rank_ = 0;
+  PeerIdentity self_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/outlet.h"
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// A member's connections to the other members.
+class Peers final : public Outlet {
+ public:
+  /// `transport` must outlive it.
+  explicit Peers(Transport& transport) : transport_(transport) {}
+
+  /// Learns who is a member, and returns the connections of nodes that are none: whoever learned it
+  /// before may have called already.
+  std::vector<ConnectionId> learn(const std::vector<RosterEntry>& roster);
+  /// Whether it is known who is a member.
+  bool know_members() const { return !roster_.empty(); }
+  bool is_member(NodeId node) const { return roster_.contains(node); }
+  /// Returns the members that `condition` holds for.
+  std::vector<NodeId> members(const std::function<bool(NodeId)>& condition) const;
+  /// Returns "" for a node that is no member.
+  std::string address_of(NodeId node) const;
+
+  /// Calls a member, and again after each failure, see lost(), until it is reached.
+  void call(NodeId peer, const PeerIdentity& self);
+  /// Repeats the calls that are due.
+  void call_again(const PeerIdentity& self);
+  /// Until when calls are repeated.
+  void expect_until(Time when) { until_ = when; }
+  /// A connection is open: if it was a call, that call is over.
+  void answered(ConnectionId connection) { calls_.erase(connection); }
+  /// An open connection is this node's.
+  void add(ConnectionId connection, NodeId node);
+  bool are_connected(const std::vector<NodeId>& nodes) const;
+  bool is_connected(NodeId node) const { return connection_of_.contains(node); }
+  /// Returns the node behind an open connection; nothing for others.
+  std::optional<NodeId> node_of(ConnectionId connection) const;
+
+  /// A connection has ended.
+  struct End {
+    std::optional<NodeId> node;  ///< whose it was; none: nobody's that is known
+    bool was_open = false;
+    bool calls_again = false;  ///< it was a call, which is repeated
+  };
+  End ended(ConnectionId connection);
+
+  void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
+  /// Closes all connections.
+  void close();
+
+ private:
+  Transport& transport_;
+  std::map<NodeId, std::string> roster_;  ///< addresses
+  std::map<NodeId, ConnectionId> connection_of_;
+  std::map<ConnectionId, NodeId> node_of_;  ///< of open connections
+  std::map<ConnectionId, NodeId> calls_;    ///< of connections that are not open yet
+  std::map<NodeId, Time> call_again_at_;
+  Time until_{0};
+};
+
+}  // namespace poseidon::comm
