@@ -24,7 +24,7 @@ namespace {
 using namespace poseidon;
 
 void fill(net::Net& net, const net::Network& network, std::vector<int32_t>& labels) {
-  net.initialize(1);
+  net.values().initialize(1);
   RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
   std::vector<float> input(static_cast<size_t>(net.input_shape().count()));
   for (float& value : input) value = random.next_uniform(-1, 1);
@@ -34,7 +34,7 @@ void fill(net::Net& net, const net::Network& network, std::vector<int32_t>& labe
 }
 
 /// Passes of backward that a layer computes: one where its input wants no gradient.
-int backward_passes(const net::Net::Timing& timing, bool first) {
+int backward_passes(const net::Timing& timing, bool first) {
   return timing.backward_ms > 0 ? (first ? 1 : 2) : 0;
 }
 
@@ -49,8 +49,8 @@ void run(const std::string& file, int64_t batch, int threads, int repeats) {
   layers::StepContext step;
   step.labels = labels;
   step.loss_scale = 1 / static_cast<float>(batch);
-  net.time(step, 1);
-  const std::vector<net::Net::Timing> timings = net.time(step, repeats);
+  net.diagnosis().time(step, 1);
+  const std::vector<net::Timing> timings = net.diagnosis().time(step, repeats);
   const net::Choices choices = net.choices();
   std::printf("%s, batch %ld, %d threads; peak %.0f GFLOP/s\n\n", network.name().c_str(),
               static_cast<long>(batch), device.threads(), peak);
@@ -60,7 +60,7 @@ void run(const std::string& file, int64_t batch, int threads, int repeats) {
       "|---|---|---:|---:|---:|---:|\n");
   double flops = 0, milliseconds = 0;
   bool first = true;
-  for (const net::Net::Timing& timing : timings) {
+  for (const net::Timing& timing : timings) {
     if (timing.type != "convolution") continue;
     const double forward = 2e-6 * static_cast<double>(timing.multiply_adds) / timing.forward_ms;
     const int passes = backward_passes(timing, first);

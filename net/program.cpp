@@ -18,7 +18,8 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
     : network_(network),
       factory_(factory),
       options_(options),
-      value_of_node_(network.nodes().size(), -1) {
+      value_of_node_(network.nodes().size(), -1),
+      call_of_node_(network.nodes().size(), -1) {
   check_factored();
   add_value({.shape = network.input(), .layout = Layout::kPlain, .producer = -1, .consumers = {}});
   for (const Operation& operation : fuse(network, factory)) add_operation(operation);
@@ -87,12 +88,14 @@ void Program::add_operation(const Operation& operation) {
   if (call.gives_factors) request.factor_rows = options_.factor_rows;
   call.layer = factory_.make(request);
   call.node = operation.node;
+  call.definition = &definition;
   const layers::Needs& needs = call.layer->needs();
   for (size_t i = 0; i < inputs.size(); ++i)
     call.inputs.push_back(in_layout(inputs[i], needs.input_layouts[i]));
   if (needs.backward_reads_inputs)
     call.inputs_read_back = static_cast<int>(call.inputs.size()) - (operation.residual ? 1 : 0);
   const int index = static_cast<int>(calls_.size());
+  call_of_node_[at(operation.node)] = index;
   for (int input : call.inputs) values_[at(input)].consumers.push_back(index);
   const bool kept =
       definition.is_loss() ||
@@ -136,7 +139,7 @@ void Program::mark_backward() {
   for (size_t i = calls_.size(); i-- > 0;) {
     Call& call = calls_[i];
     const Value& output = values_[at(call.output)];
-    const bool is_loss = call.node >= 0 && network_.nodes()[at(call.node)].definition->is_loss();
+    const bool is_loss = call.definition != nullptr && call.definition->is_loss();
     const bool receives =
         std::any_of(output.consumers.begin(), output.consumers.end(),
                     [&](int consumer) { return calls_[at(consumer)].runs_backward; });
@@ -289,8 +292,13 @@ void Program::bind(size_t c) {
   memory.scratch = arena_.memory(places_.scratch);
 }
 
+Call* Program::call_of(int node) {
+  const int call = call_of_node_[at(node)];
+  return call < 0 ? nullptr : &calls_[at(call)];
+}
+
 std::string Program::name_of(const Call& call) const {
-  if (call.node >= 0) return network_.nodes()[at(call.node)].definition->name;
+  if (call.definition != nullptr) return call.definition->name;
   for (const Call& other : calls_)
     if (other.output == call.inputs[0]) return "reorder after " + name_of(other);
   return "reorder of the input";
@@ -304,6 +312,17 @@ Tensor Program::tensor(int value) const {
 Tensor Program::kept_output(int node) const {
   const int value = value_of_node_[at(node)];
   return value >= 0 && values_[at(value)].kept ? tensor(value) : Tensor{};
+}
+
+std::vector<float> read_values(Device& device, std::span<const float> memory) {
+  std::vector<float> out(memory.size());
+  device.read(memory, out);
+  return out;
+}
+
+std::vector<float> read_values(Device& device, const Tensor& tensor) {
+  if (!tensor) return {};
+  return read_values(device, {tensor.data, static_cast<size_t>(tensor.blocking().count())});
 }
 
 }  // namespace poseidon::net

@@ -25,7 +25,8 @@ struct Value {
 /// One layer (or reorder between layouts) in its place in the program.
 struct Call {
   std::unique_ptr<layers::Layer> layer;
-  int node = -1;               ///< whose parameters it has; -1: a reorder
+  int node = -1;                                   ///< whose parameters it has; -1: a reorder
+  const layers::Definition* definition = nullptr;  ///< of the node; nullptr: a reorder
   int inputs_read_back = 0;    ///< how many inputs, from the first, the backward pass reads
   std::vector<int> inputs;     ///< values
   int output = 0;              ///< value
@@ -58,6 +59,8 @@ class Program {
 
   std::vector<Call>& calls() { return calls_; }
   const std::vector<Call>& calls() const { return calls_; }
+  /// The call that has a node's parameters; nullptr where the node was fused into another.
+  Call* call_of(int node);
   /// The network's input.
   Tensor input() const { return tensor(0); }
   /// The output of a node; a null tensor when it was fused into a later one or its memory is
@@ -93,6 +96,7 @@ class Program {
   std::vector<Call> calls_;
   std::vector<Value> values_;
   std::vector<int> value_of_node_;
+  std::vector<int> call_of_node_;  ///< -1: it was fused into another
   std::map<std::pair<int, Layout>, int> reordered_;
   /// Pieces of the arena; -1: none.
   struct Places {
@@ -104,5 +108,9 @@ class Program {
   } places_;
   Arena arena_;
 };
+
+/// The values of a tensor of the device, as they lie there. Blocks until they are computed.
+std::vector<float> read_values(Device& device, std::span<const float> memory);
+std::vector<float> read_values(Device& device, const Tensor& tensor);
 
 }  // namespace poseidon::net

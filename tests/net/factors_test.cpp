@@ -33,7 +33,7 @@ struct Bench {
         net(network, *factory, {.factored = std::move(factored), .factor_rows = kBatch * kBatches}),
         deltas(kBatch * kBatches * kOutputs),
         activations(kBatch * kBatches * kInputs) {
-    net.initialize(11);
+    net.values().initialize(11);
   }
 
   layers::FactorMemory factors(int64_t batch) {
@@ -56,10 +56,10 @@ struct Bench {
   /// The gradients of all parameters of the layer, in canonical order.
   std::vector<float> gradients(int layer) {
     std::vector<float> all;
-    for (const int index : net.parameters_of(layer)) {
+    for (const int index : net.parameters().of(layer)) {
       const Parameter& parameter = net.parameters()[static_cast<size_t>(index)];
       std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count()));
-      net.canonical_gradient(parameter, values);
+      net.values().canonical_gradient(parameter, values);
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
@@ -105,7 +105,7 @@ TEST_CASE("a rebuilt gradient that is given in pieces is the one in memory, each
   Bench bench({"hidden"});
   bench.run_all();
   bench.net.rebuild(kHidden, bench.factors(0));
-  const std::span<const int> parameters = bench.net.parameters_of(kHidden);
+  const std::span<const int> parameters = bench.net.parameters().of(kHidden);
   std::vector<std::vector<float>> whole, pieces;
   for (const int index : parameters) {
     const std::span<float> gradient = bench.net.parameters()[static_cast<size_t>(index)].gradient;
@@ -183,7 +183,7 @@ TEST_CASE("looking for a layer that is not finite leaves the last step's factors
   const std::vector<float> deltas = bench.deltas, activations = bench.activations;
   bench.net.set_input(std::vector<float>(kBatch * kInputs, 0.25F));
   const std::vector<int32_t> labels{0, 0, 0};
-  CHECK(bench.net.first_non_finite({.labels = labels, .loss_scale = 0.5F}).empty());
+  CHECK(bench.net.diagnosis().first_non_finite({.labels = labels, .loss_scale = 0.5F}).empty());
   CHECK(bench.deltas == deltas);
   CHECK(bench.activations == activations);
 }

@@ -18,7 +18,7 @@ struct Bench {
       : network(parse_json(json, "n.json"), "n.json", batch),
         factory(layers::cpu::make_cpu_factory(device)),
         net(network, *factory, options) {
-    net.initialize(11);
+    net.values().initialize(11);
     RandomStream random(5, RandomPurpose::kGeneration, 0, 0);
     input.resize(static_cast<size_t>(net.input_shape().count()));
     for (float& value : input) value = random.next_uniform(-1, 1);
@@ -41,7 +41,7 @@ struct Bench {
 
   std::vector<float> gradient(const Parameter& parameter) {
     std::vector<float> out(static_cast<size_t>(parameter.spec.shape.count()));
-    net.canonical_gradient(parameter, out);
+    net.values().canonical_gradient(parameter, out);
     return out;
   }
 
@@ -80,17 +80,17 @@ TEST_CASE("the gradients of a network with branches agree with finite difference
   bench.net.backward(bench.step);
   for (const Parameter& parameter : bench.net.parameters()) {
     const std::vector<float> gradient = bench.gradient(parameter);
-    const std::vector<float> start = bench.net.canonical(parameter);
+    const std::vector<float> start = bench.net.values().canonical(parameter);
     for (size_t i = 0; i < start.size(); i += start.size() / 5 + 1) {
       const float step = 5e-3f;
       std::vector<float> moved = start;
       moved[i] = start[i] + step;
-      bench.net.set_canonical(parameter, moved);
+      bench.net.values().set_canonical(parameter, moved);
       const double above = bench.loss();
       moved[i] = start[i] - step;
-      bench.net.set_canonical(parameter, moved);
+      bench.net.values().set_canonical(parameter, moved);
       const double below = bench.loss();
-      bench.net.set_canonical(parameter, start);
+      bench.net.values().set_canonical(parameter, start);
       INFO(parameter.name, " ", i);
       CHECK(gradient[i] == doctest::Approx((above - below) / (2.0 * static_cast<double>(step)))
                                .epsilon(0.03)
@@ -191,8 +191,8 @@ TEST_CASE("what a net would take is known without taking it") {
       CHECK(one.name == other.name);
       CHECK(one.learned == other.learned);
       CHECK(one.value.empty());
-      CHECK(hollow.packed_count(one) == other.value.size());
-      CHECK(hollow.canonical_is_packed(one) == bench.net.canonical_is_packed(other));
+      CHECK(hollow.parameters().packed_count(one) == other.value.size());
+      CHECK(hollow.values().canonical_is_packed(one) == bench.net.values().canonical_is_packed(other));
       parameters += other.value.size_bytes();
     }
     // Each tensor begins a cache line, each kind some lines after the one before.
@@ -216,30 +216,30 @@ TEST_CASE("a layer's two versions trade places, and the passes read the current 
   Bench two(kBranches, 3, {.versions = 2});
   const double before = one.loss();
   CHECK(two.loss() == before);
-  const auto index = static_cast<size_t>(one.net.parameters_of(0)[0]);
+  const auto index = static_cast<size_t>(one.net.parameters().of(0)[0]);
   for (float& value : one.net.parameters()[index].value) value *= 2;
   Parameter& parameter = two.net.parameters()[index];
   for (size_t i = 0; i < parameter.value.size(); ++i) parameter.next[i] = 2 * parameter.value[i];
-  for (const int other : two.net.parameters_of(0).subspan(1))
+  for (const int other : two.net.parameters().of(0).subspan(1))
     std::ranges::copy(two.net.parameters()[static_cast<size_t>(other)].value,
                       two.net.parameters()[static_cast<size_t>(other)].next.begin());
   CHECK(two.loss() == before);
-  two.net.flip(0);
+  two.net.parameters().flip(0);
   const double after = one.loss();
   CHECK(after != before);
   CHECK(two.loss() == after);
-  two.net.flip(0);
+  two.net.parameters().flip(0);
   CHECK(two.loss() == before);
 }
 
 TEST_CASE("statistics have two versions too, and one version flips to itself") {
   Bench two(kBranches, 3, {.versions = 2});
-  Statistic& statistic = two.net.statistics()[0];
+  Statistic& statistic = two.net.parameters().statistics()[0];
   statistic.next[0] = 7;
-  two.net.flip(statistic.layer);
+  two.net.parameters().flip(statistic.layer);
   CHECK(statistic.value[0] == 7);
   Bench one(kBranches);
-  one.net.flip(0);
+  one.net.parameters().flip(0);
   CHECK(one.net.parameters()[0].value.data() == one.net.parameters()[0].next.data());
   CHECK(one.loss() == Bench(kBranches).loss());
 }
@@ -256,8 +256,8 @@ TEST_CASE("what no update changes has one version and is not announced") {
   bench.net.forward(bench.step);
   bench.net.backward(bench.step, [&](int layer) { announced.push_back(layer); });
   CHECK(announced == std::vector<int>{2, 1});
-  CHECK(std::ranges::equal(bench.net.summed_layers(), std::vector<int>{1, 2, 3}));
-  CHECK_FALSE(bench.net.announces(3));
+  CHECK(std::ranges::equal(bench.net.parameters().summed_layers(), std::vector<int>{1, 2, 3}));
+  CHECK_FALSE(bench.net.parameters().announces(3));
   for (const Parameter& parameter : bench.net.parameters()) {
     CAPTURE(parameter.name);
     const bool learned = parameter.layer == 2 || parameter.name == "half.bias";
@@ -265,9 +265,9 @@ TEST_CASE("what no update changes has one version and is not announced") {
     CHECK((parameter.next.data() != parameter.value.data()) == learned);
   }
   bench.loss();
-  const std::vector<float> scale = bench.net.canonical(bench.net.parameters()[6]);
-  bench.net.flip(3);
-  CHECK(bench.net.canonical(bench.net.parameters()[6]) == scale);
+  const std::vector<float> scale = bench.net.values().canonical(bench.net.parameters()[6]);
+  bench.net.parameters().flip(3);
+  CHECK(bench.net.values().canonical(bench.net.parameters()[6]) == scale);
 }
 
 TEST_CASE("gradients go to canonical order and back") {
@@ -275,11 +275,11 @@ TEST_CASE("gradients go to canonical order and back") {
   for (const Parameter& parameter : bench.net.parameters()) {
     std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count())), back = values;
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 3.5f;
-    bench.net.gradient_from_canonical(parameter, values);
-    bench.net.canonical_gradient(parameter, back);
+    bench.net.values().gradient_from_canonical(parameter, values);
+    bench.net.values().canonical_gradient(parameter, back);
     CHECK(back == values);
     const bool same = std::ranges::equal(parameter.gradient, values);
-    CHECK(bench.net.canonical_is_packed(parameter) == same);
+    CHECK(bench.net.values().canonical_is_packed(parameter) == same);
   }
 }
 
@@ -288,26 +288,26 @@ TEST_CASE("packed parameters come back as they were given") {
   for (const Parameter& parameter : bench.net.parameters()) {
     std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count()));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) + 0.5f;
-    bench.net.set_canonical(parameter, values);
-    CHECK(bench.net.canonical(parameter) == values);
+    bench.net.values().set_canonical(parameter, values);
+    CHECK(bench.net.values().canonical(parameter) == values);
   }
 }
 
 TEST_CASE("initial parameters are a function of the seed alone") {
   Bench a(kBranches), b(kBranches, 5);
   for (size_t i = 0; i < a.net.parameters().size(); ++i)
-    CHECK(a.net.canonical(a.net.parameters()[i]) == b.net.canonical(b.net.parameters()[i]));
-  b.net.initialize(12);
-  CHECK(a.net.canonical(a.net.parameters()[0]) != b.net.canonical(b.net.parameters()[0]));
+    CHECK(a.net.values().canonical(a.net.parameters()[i]) == b.net.values().canonical(b.net.parameters()[i]));
+  b.net.values().initialize(12);
+  CHECK(a.net.values().canonical(a.net.parameters()[0]) != b.net.values().canonical(b.net.parameters()[0]));
 }
 
 TEST_CASE("the first layer with a value that is not finite is found") {
   Bench bench(kBranches);
-  CHECK(bench.net.first_non_finite(bench.step).empty());
-  std::vector<float> values = bench.net.canonical(bench.net.parameters()[4]);
+  CHECK(bench.net.diagnosis().first_non_finite(bench.step).empty());
+  std::vector<float> values = bench.net.values().canonical(bench.net.parameters()[4]);
   values[3] = std::numeric_limits<float>::quiet_NaN();
-  bench.net.set_canonical(bench.net.parameters()[4], values);
-  CHECK(bench.net.first_non_finite(bench.step) == "c2");
+  bench.net.values().set_canonical(bench.net.parameters()[4], values);
+  CHECK(bench.net.diagnosis().first_non_finite(bench.step) == "c2");
 }
 
 TEST_CASE("a branch that leads to no loss is computed but gets no gradient") {

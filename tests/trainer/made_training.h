@@ -73,7 +73,7 @@ struct Training {
               .shards = shards,
               .staleness = staleness,
               .sums = &sums}) {
-    engine.net().initialize(3);
+    engine.net().values().initialize(3);
   }
 
   /// Everything that a step changes, in canonical order.

@@ -61,7 +61,7 @@ void fill_parameters(net::Net& net, double gain) {
     }
     std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count()));
     for (float& value : values) value = random.next_uniform(low, high);
-    net.set_canonical(parameter, values);
+    net.values().set_canonical(parameter, values);
   }
 }
 
@@ -95,7 +95,7 @@ std::vector<double> train(const Training& training, size_t steps) {
   const auto updater = layers::cpu::make_cpu_updater();
   const net::Network network = load(training);
   net::Net net(network, *factory, {.training = true, .choices = {}, .keep = {}});
-  net.initialize(1);
+  net.values().initialize(1);
   fill_parameters(net, training.gain);
   trainer::OptimizerConfig config;
   config.weight_decay = training.decay;

@@ -59,7 +59,7 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
       });
       if (error.empty()) break;
       ++failures;
-      const int64_t layers = static_cast<int64_t>(training.engine.net().summed_layers().size());
+      const int64_t layers = static_cast<int64_t>(training.engine.net().parameters().summed_layers().size());
       training.loop.revert_incomplete();
       CHECK(training.loop.last_complete_step() == arrivals / layers);
       CHECK(training.loop.steps_done() == arrivals / layers);
@@ -109,13 +109,13 @@ TEST_CASE("layers that learn nothing may stand anywhere") {
       Training training(job);
       std::vector<std::vector<float>> before, after;
       for (const net::Parameter& each : training.engine.net().parameters())
-        before.push_back(training.engine.net().canonical(each));
+        before.push_back(training.engine.net().values().canonical(each));
       for (int step = 0; step < 3; ++step) training.loop.step();
       training.loop.settle();
       for (size_t i = 0; i < before.size(); ++i) {
         const net::Parameter& each = training.engine.net().parameters()[i];
         CAPTURE(each.name);
-        const bool changed = training.engine.net().canonical(each) != before[i];
+        const bool changed = training.engine.net().values().canonical(each) != before[i];
         CHECK(changed == each.name.starts_with("f."));
       }
     }
@@ -131,7 +131,7 @@ TEST_CASE("a frozen bias stays as it is where the weight's gradient comes from f
     for (int step = 0; step < 2; ++step) training.loop.step();
     training.loop.settle();
     const std::span<net::Parameter> parameters = training.engine.net().parameters();
-    const std::vector<float> bias = training.engine.net().canonical(parameters[1]);
+    const std::vector<float> bias = training.engine.net().values().canonical(parameters[1]);
     CHECK(parameters[1].name == "ip.bias");
     CHECK(bias == std::vector<float>(3));
   }
@@ -145,10 +145,10 @@ TEST_CASE("smoothing as near to 1 as is allowed moves every weight as the rule s
     const Job job = tiny.load(overrides);
     Training training(job);
     net::Net& net = training.engine.net();
-    const std::vector<float> before = net.canonical(net.parameters()[0]);
+    const std::vector<float> before = net.values().canonical(net.parameters()[0]);
     training.loop.step();
     training.loop.settle();
-    const std::vector<float> after = net.canonical(net.parameters()[0]);
+    const std::vector<float> after = net.values().canonical(net.parameters()[0]);
     double longest = 0;
     for (size_t i = 0; i < before.size(); ++i)
       longest = std::max(longest, std::abs(static_cast<double>(after[i] - before[i])));
@@ -240,7 +240,7 @@ class PlainlyDelayed {
     contributions_.emplace_back();
     for (const net::Parameter& parameter : net.parameters())
       gradients_.back().emplace_back(parameter.gradient.begin(), parameter.gradient.end());
-    for (const net::Statistic& statistic : net.statistics())
+    for (const net::Statistic& statistic : net.parameters().statistics())
       contributions_.back().emplace_back(statistic.contribution.begin(),
                                          statistic.contribution.end());
     return loss / 8;
@@ -254,8 +254,8 @@ class PlainlyDelayed {
       training_.optimizer.update(
           i, {.step = step, .learning_rate = training_.schedule.learning_rate(step)});
     }
-    for (size_t i = 0; i < net.statistics().size(); ++i) {
-      const net::Statistic& statistic = net.statistics()[i];
+    for (size_t i = 0; i < net.parameters().statistics().size(); ++i) {
+      const net::Statistic& statistic = net.parameters().statistics()[i];
       std::ranges::copy(contributions_[index][i], statistic.contribution.begin());
       training_.optimizer.track(statistic, 1);
     }

@@ -47,7 +47,7 @@ TrainedNet::TrainedNet(const Job& job, const RunOptions& options, Log& log)
     weights_ = checkpoint->weights_file();
     step_ = checkpoint->state().step;
   }
-  net().initialize(static_cast<uint64_t>(job.config.train.seed));
+  net().values().initialize(static_cast<uint64_t>(job.config.train.seed));
   report_match(weights_, load_weights(weights_, weights_of(net())), log);
 }
 

@@ -26,7 +26,7 @@ constexpr size_t kTouchedInRun = size_t{5} << 20;
 /// What is on its way of gradients: nothing, where one worker has one shard and no layer gives
 /// factors.
 size_t bytes_of_sums(net::Net& net, const comm::Plan& plan) {
-  const size_t exchange = net.versions() == 1
+  const size_t exchange = net.parameters().versions() == 1
                               ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
                               : ClusterExchange::bytes(net, plan, plan.assignment.fullest_worker());
   const size_t in_flight = SumsInFlight(net, 0).bytes_of_step();
@@ -42,7 +42,8 @@ size_t bytes_of_copies(const Job& job, net::Net& net) {
     largest = std::max(largest, bytes);
     all += bytes * (1 + (parameter.learned ? job.config.optimizer.state_names().size() : 0));
   }
-  return net.versions() == 1 ? largest : std::max(largest, std::min(all, kMostBytesOnTheWay));
+  return net.parameters().versions() == 1 ? largest
+                                          : std::max(largest, std::min(all, kMostBytesOnTheWay));
 }
 
 size_t bytes_of_batches(const Job& job) {

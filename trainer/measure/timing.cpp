@@ -15,8 +15,8 @@ void fill_input(net::Net& net) {
 
 }  // namespace
 
-std::vector<net::Net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats) {
-  net.initialize(static_cast<uint64_t>(job.config.train.seed));
+std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats) {
+  net.values().initialize(static_cast<uint64_t>(job.config.train.seed));
   fill_input(net);
   const std::vector<int32_t> labels(static_cast<size_t>(job.config.shard_batch()), 0);
   const layers::StepContext context{
@@ -26,8 +26,8 @@ std::vector<net::Net::Timing> time_on_random_values(const Job& job, net::Net& ne
       .first_sample = 0,
       .labels = labels,
       .loss_scale = 1 / static_cast<float>(job.config.global_batch())};
-  net.time(context, 2);  // warm: memory touched, code made
-  return net.time(context, repeats);
+  net.diagnosis().time(context, 2);  // warm: memory touched, code made
+  return net.diagnosis().time(context, repeats);
 }
 
 }  // namespace poseidon::trainer

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 
 /// Times every layer of a net in training on random values (medians over `repeats` steps, after two
 /// that do not count). Overwrites the net's parameters.
-std::vector<net::Net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats);
+std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats);
 
 /// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",
 /// "backward_ms", "update_ms"}: as one worker of the job does them.

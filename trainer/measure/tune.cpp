@@ -48,12 +48,12 @@ class Tuner {
   Measured measure(const std::string& what, const net::Choices& choices) {
     Engine engine(job_, {.choices = choices}, log_);
     Measured measured;
-    for (const net::Net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
+    for (const net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
       measured.layer_ms[timing.name] += timing.forward_ms + timing.backward_ms;
       measured.total_ms += timing.forward_ms + timing.backward_ms;
     }
     measured.choices = engine.net().choices();
-    measured.alternatives = engine.net().alternatives();
+    measured.alternatives = engine.net().diagnosis().alternatives();
     log_.info(poseidon::text("tune: ", what, ": ", measured.total_ms, " ms"));
     return measured;
   }

@@ -34,7 +34,7 @@ Computation::Computation(layers::Backend backend, const Job& job, const Publishe
       shards(shards_of(plan, rank)),
       limit(published.first_step, published.last_step) {
   const auto seed = static_cast<uint64_t>(job.config.train.seed);
-  engine.net().initialize(seed);
+  engine.net().values().initialize(seed);
   sums.begin_with(published.first_step - published.in_flight, published.in_flight);
   loader = std::make_unique<data::Loader>(
       *data.dataset, *data.transform,

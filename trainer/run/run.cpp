@@ -123,7 +123,7 @@ net::Net::Options Run::net_options() const {
 
 void Run::begin() {
   directory_.make();
-  engine_.net().initialize(static_cast<uint64_t>(job_.config.train.seed));
+  engine_.net().values().initialize(static_cast<uint64_t>(job_.config.train.seed));
   if (resumed_ != nullptr) go_on_from_checkpoint();
   if (!options_.weights.empty() && resumed_ == nullptr)
     report_match(options_.weights, load_weights(options_.weights, tensors_), console_);

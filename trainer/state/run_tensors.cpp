@@ -14,12 +14,15 @@ namespace {
 // The tensors are looked up at each call: their memory changes with the current version.
 
 NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
-  return {.name = parameter.name,
-          .shape = parameter.spec.shape,
-          .get = [&net, &parameter](
-                     std::span<float> out) { net.read_packed(parameter, parameter.value, out); },
-          .set = [&net, &parameter](
-                     std::span<const float> values) { net.set_canonical(parameter, values); }};
+  return {
+      .name = parameter.name,
+      .shape = parameter.spec.shape,
+      .get =
+          [&net, &parameter](std::span<float> out) {
+            net.values().read_packed(parameter, parameter.value, out);
+          },
+      .set = [&net, &parameter](
+                 std::span<const float> values) { net.values().set_canonical(parameter, values); }};
 }
 
 NamedTensor tensor_of(net::Net& net, const net::Statistic& statistic) {
@@ -35,14 +38,15 @@ NamedTensor tensor_of(net::Net& net, const net::Statistic& statistic) {
 
 NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
   const net::Parameter& parameter = net.parameters()[state.parameter];
-  return {.name = state.name,
-          .shape = parameter.spec.shape,
-          .get = [&net, &parameter,
-                  &state](std::span<float> out) { net.read_packed(parameter, state.memory, out); },
-          .set =
-              [&net, &parameter, &state](std::span<const float> values) {
-                net.write_packed(parameter, values, state.memory);
-              }};
+  return {
+      .name = state.name,
+      .shape = parameter.spec.shape,
+      .get = [&net, &parameter, &state](
+                 std::span<float> out) { net.values().read_packed(parameter, state.memory, out); },
+      .set =
+          [&net, &parameter, &state](std::span<const float> values) {
+            net.values().write_packed(parameter, values, state.memory);
+          }};
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -63,7 +67,7 @@ RunTensors weights_of(net::Net& net) {
   for (const net::Parameter& parameter : net.parameters())
     tensors.weights.push_back(tensor_of(net, parameter));
   tensors.parameters = tensors.weights.size();
-  for (const net::Statistic& statistic : net.statistics())
+  for (const net::Statistic& statistic : net.parameters().statistics())
     tensors.weights.push_back(tensor_of(net, statistic));
   return tensors;
 }

@@ -15,8 +15,9 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
       first_step_(first_step),
       post_(std::move(post)),
       own_(plan, rank),
-      announced_(std::ranges::count_if(net.summed_layers(),
-                                       [&](int layer) { return net.announces(layer); })),
+      announced_(
+          std::ranges::count_if(net.parameters().summed_layers(),
+                                [&](int layer) { return net.parameters().announces(layer); })),
       step_(first_step) {
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
     for (const comm::TensorTraffic& tensor : plan.layers[layer].traffic.tensors)
@@ -24,7 +25,7 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
     nodes_.push_back(layer_of_tensor(net, plan.layers[layer].traffic.tensors.at(0).name));
     layers_.push_back(make_worker_layer(net, updater, plan, layer, own_));
   }
-  for (const int node : net.summed_layers())
+  for (const int node : net.parameters().summed_layers())
     if (!layer_of_node_.contains(node))
       throw ConfigError("the plan knows nothing of a layer that learns");
 }
@@ -106,7 +107,7 @@ void ClusterExchange::give(int node, int64_t step, const layers::GradientSink* s
 std::vector<double> ClusterExchange::by_layer_of_plan(std::span<const double> of_net) const {
   std::vector<double> of_plan(layers_.size());
   for (size_t place = 0; place < of_net.size(); ++place)
-    of_plan[layer_of_node_.at(net_.summed_layers()[place])] = of_net[place];
+    of_plan[layer_of_node_.at(net_.parameters().summed_layers()[place])] = of_net[place];
   return of_plan;
 }
 

@@ -31,7 +31,7 @@ Engine::Engine(const Job& job, const net::Net::Options& options, Log& log)
 
 Engine::Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log)
     : backend_(std::move(backend)), net_(make_net(job, *backend_.factory, options)) {
-  for (const std::string& warning : net_->warnings()) log.warning(warning);
+  for (const std::string& warning : net_->diagnosis().warnings()) log.warning(warning);
 }
 
 }  // namespace poseidon::trainer

@@ -21,9 +21,9 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
   for (const net::Parameter& parameter : net.parameters())
     gradients_.emplace_back(net.device(), updater,
                             summed(net, parameter) ? parameter.gradient.size() : 0, shards);
-  for (const net::Statistic& statistic : net.statistics())
+  for (const net::Statistic& statistic : net.parameters().statistics())
     statistics_.emplace_back(net.device(), updater, statistic.contribution.size(), shards);
-  for (const int layer : net.summed_layers())
+  for (const int layer : net.parameters().summed_layers())
     if (const auto shape = net.factor_shape(layer))
       factors_.try_emplace(layer, net.device(), *shape, shards * net.input_shape().samples());
   if (lateness.staleness == 0) return;
@@ -34,7 +34,7 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
   for (KeptSums& sums : kept_) {
     for (const net::Parameter& parameter : net.parameters())
       sums.gradients.push_back(memory(parameter.learned ? parameter.gradient.size_bytes() : 0));
-    for (const net::Statistic& statistic : net.statistics())
+    for (const net::Statistic& statistic : net.parameters().statistics())
       sums.statistics.push_back(memory(statistic.contribution.size_bytes()));
   }
 }
@@ -43,15 +43,15 @@ size_t LocalExchange::bytes(net::Net& net, int64_t shards, int64_t staleness) {
   const auto kept = staleness == 0 ? 0 : static_cast<size_t>(staleness + 1);
   size_t bytes = 0;
   for (const net::Parameter& parameter : net.parameters()) {
-    const size_t elements = net.packed_count(parameter);
+    const size_t elements = net.parameters().packed_count(parameter);
     if (parameter.learned) bytes += kept * elements * sizeof(float);
     if (summed(net, parameter)) bytes += ShardTree::bytes(elements, shards);
   }
-  for (const net::Statistic& statistic : net.statistics()) {
+  for (const net::Statistic& statistic : net.parameters().statistics()) {
     const auto elements = static_cast<size_t>(statistic.spec.shape.count());
     bytes += kept * elements * sizeof(float) + ShardTree::bytes(elements, shards);
   }
-  for (const int layer : net.summed_layers())
+  for (const int layer : net.parameters().summed_layers())
     if (const auto shape = net.factor_shape(layer))
       bytes += StackedFactors::bytes(*shape, shards * net.input_shape().samples());
   return bytes;
@@ -65,11 +65,11 @@ void LocalExchange::begin_backward(int64_t shard) {
 
 void LocalExchange::contribute_statistics(int64_t shard) {
   for (size_t i = 0; i < statistics_.size(); ++i)
-    statistics_[i].add(shard, net_.statistics()[i].contribution);
+    statistics_[i].add(shard, net_.parameters().statistics()[i].contribution);
   if (shard < shards_ - 1) return;
   if (!kept_.empty()) keep_statistics();
-  for (const int layer : net_.summed_layers())
-    if (!net_.announces(layer)) arrived_.push_back(layer);
+  for (const int layer : net_.parameters().summed_layers())
+    if (!net_.parameters().announces(layer)) arrived_.push_back(layer);
 }
 
 void LocalExchange::contribute(int layer, int64_t shard) {
@@ -81,14 +81,15 @@ void LocalExchange::contribute(int layer, int64_t shard) {
 }
 
 void LocalExchange::keep_statistics() {
-  for (size_t i = 0; i < net_.statistics().size(); ++i)
-    net_.device().copy(net_.statistics()[i].contribution, kept(step_).statistics[i].as<float>());
+  for (size_t i = 0; i < net_.parameters().statistics().size(); ++i)
+    net_.device().copy(net_.parameters().statistics()[i].contribution,
+                       kept(step_).statistics[i].as<float>());
 }
 
 void LocalExchange::keep_gradients(int layer) {
   const auto factors = factors_.find(layer);
   if (factors != factors_.end()) net_.rebuild(layer, factors->second.all());
-  for (const int index : net_.parameters_of(layer)) {
+  for (const int index : net_.parameters().of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)
       net_.device().copy(parameter.gradient,
@@ -97,7 +98,7 @@ void LocalExchange::keep_gradients(int layer) {
 }
 
 void LocalExchange::sum_gradients(int layer, int64_t shard) {
-  for (const int index : net_.parameters_of(layer)) {
+  for (const int index : net_.parameters().of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned) gradients_[static_cast<size_t>(index)].add(shard, parameter.gradient);
   }
@@ -121,22 +122,22 @@ void LocalExchange::give(int layer, int64_t step, const layers::GradientSink* si
   else if (factors != factors_.end())
     return net_.rebuild(layer, factors->second.all(), sink);
   if (sink == nullptr) return;
-  for (const int index : net_.parameters_of(layer)) {
+  for (const int index : net_.parameters().of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned) (*sink)(parameter.index, 0, parameter.gradient);
   }
 }
 
 void LocalExchange::load_kept(int layer, int64_t step) {
-  for (const int index : net_.parameters_of(layer)) {
+  for (const int index : net_.parameters().of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)
       net_.device().copy(kept(step).gradients[static_cast<size_t>(index)].as<float>(),
                          parameter.gradient);
   }
-  for (const int index : net_.statistics_of(layer))
+  for (const int index : net_.parameters().statistics_of(layer))
     net_.device().copy(kept(step).statistics[static_cast<size_t>(index)].as<float>(),
-                       net_.statistics()[static_cast<size_t>(index)].contribution);
+                       net_.parameters().statistics()[static_cast<size_t>(index)].contribution);
 }
 
 }  // namespace poseidon::trainer

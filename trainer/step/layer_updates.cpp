@@ -19,13 +19,13 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
 void LayerUpdates::make(int layer, int64_t step) {
   if (!step_ || step_->step != step) begin(step);
   update_parameters(layer);
-  for (const int index : net_.statistics_of(layer))
-    optimizer_.track(net_.statistics()[static_cast<size_t>(index)], logical_shards_);
+  for (const int index : net_.parameters().statistics_of(layer))
+    optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
   flip(layer);
 }
 
 void LayerUpdates::take_back(int layer) {
-  check(net_.versions() == 2, "one version of the parameters cannot go back");
+  check(net_.parameters().versions() == 2, "one version of the parameters cannot go back");
   flip(layer);
   step_.reset();
 }
@@ -33,7 +33,7 @@ void LayerUpdates::take_back(int layer) {
 void LayerUpdates::begin(int64_t step) {
   step_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
   if (!optimizer_.clips()) return;
-  for (const int layer : net_.summed_layers()) load_sums(layer);
+  for (const int layer : net_.parameters().summed_layers()) load_sums(layer);
   step_->gradient_scale = optimizer_.clipping_scale();
 }
 
@@ -53,13 +53,13 @@ void LayerUpdates::load_sums(int layer) {
 void LayerUpdates::update_parameters(int layer) {
   if (!gradients_come_whole()) return update_in_pieces(layer);
   if (!optimizer_.clips()) load_sums(layer);
-  for (const int index : net_.parameters_of(layer))
+  for (const int index : net_.parameters().of(layer))
     optimizer_.update(static_cast<size_t>(index), *step_);
 }
 
 /// Each piece of a sum while it is in the cache.
 void LayerUpdates::update_in_pieces(int layer) {
-  const std::span<const int> parameters = net_.parameters_of(layer);
+  const std::span<const int> parameters = net_.parameters().of(layer);
   std::vector<layers::UpdateNumbers> numbers;
   for (const int index : parameters)
     numbers.push_back(optimizer_.numbers(static_cast<size_t>(index), *step_));
@@ -73,7 +73,7 @@ void LayerUpdates::update_in_pieces(int layer) {
 }
 
 void LayerUpdates::flip(int layer) {
-  net_.flip(layer);
+  net_.parameters().flip(layer);
   optimizer_.flip(layer);
 }
 

@@ -15,13 +15,14 @@ constexpr size_t kKindsOfNet = 3;
 size_t learned_floats(net::Net& net) {
   size_t floats = 0;
   for (const net::Parameter& parameter : net.parameters())
-    if (parameter.learned) floats += net::TensorMemory::padded(net.packed_count(parameter));
+    if (parameter.learned)
+      floats += net::TensorMemory::padded(net.parameters().packed_count(parameter));
   return floats;
 }
 
 /// One for each state and version.
 size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
-  return static_cast<size_t>(net.versions()) * config.state_names().size();
+  return static_cast<size_t>(net.parameters().versions()) * config.state_names().size();
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     memory_.emplace_back(net.device(), learned_floats(net), kKindsOfNet + kind,
                          "the optimizer's state");
-  const auto versions = static_cast<size_t>(net.versions());
+  const auto versions = static_cast<size_t>(net.parameters().versions());
   states_.reserve(net.parameters().size() * names.size());
   for (size_t i = 0; i < net.parameters().size(); ++i) {
     const net::Parameter& parameter = net.parameters()[i];
@@ -87,7 +88,7 @@ void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
 }
 
 void Optimizer::flip(int layer) {
-  for (const int index : net_.parameters_of(layer))
+  for (const int index : net_.parameters().of(layer))
     for (State& state : states_of_parameter_[static_cast<size_t>(index)])
       std::swap(state.memory, state.next);
 }
@@ -140,13 +141,13 @@ std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
 
 double Optimizer::gradient_norm(const net::Parameter& parameter) {
   const std::span<float> canonical = scratch(parameter);
-  net_.canonical_gradient(parameter, canonical);
+  net_.values().canonical_gradient(parameter, canonical);
   return updater_.squared_norm(canonical);
 }
 
 double Optimizer::value_norm(const net::Parameter& parameter) {
   const std::span<float> canonical = scratch(parameter);
-  net_.canonical_value(parameter, canonical);
+  net_.values().canonical_value(parameter, canonical);
   return updater_.squared_norm(canonical);
 }
 

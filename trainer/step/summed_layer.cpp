@@ -7,7 +7,7 @@ namespace {
 /// Whether the net's own memory is in the order, and free for the time, of a sum.
 bool is_direct(const net::Net& net, const comm::Plan& plan, const net::Parameter* parameter) {
   return plan.staleness == 0 && net.device().shares_memory() &&
-         (parameter == nullptr || net.canonical_is_packed(*parameter));
+         (parameter == nullptr || net.values().canonical_is_packed(*parameter));
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ SummedLayer::Tensor SummedLayer::make_tensor(const comm::TensorTraffic& planned,
                                              const comm::Plan& plan,
                                              layers::Updater& updater) const {
   Tensor tensor{.parameter = find_named(net_.parameters(), planned.name),
-                .statistic = find_named(net_.statistics(), planned.name),
+                .statistic = find_named(net_.parameters().statistics(), planned.name),
                 .trees = {},
                 .canonical = {},
                 .parts = {}};
@@ -53,7 +53,8 @@ size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
   for (const comm::TensorTraffic& tensor : plan.layers[index].traffic.tensors) {
     const net::Parameter* parameter = find_named(net.parameters(), tensor.name);
     const auto elements = static_cast<size_t>(tensor.elements);
-    const size_t packed = parameter != nullptr ? net.packed_count(*parameter) : elements;
+    const size_t packed =
+        parameter != nullptr ? net.parameters().packed_count(*parameter) : elements;
     const size_t copies = (is_direct(net, plan, parameter) ? 0 : steps) +
                           (parts.size() == 1 ? 0 : parts.size() * steps);
     bytes += copies * elements * sizeof(float);
@@ -93,7 +94,7 @@ void SummedLayer::copy_canonical(const Tensor& tensor, std::span<float> to) cons
   if (tensor.statistic != nullptr)
     net_.device().copy(tensor.statistic->contribution, to);
   else
-    net_.canonical_gradient(*tensor.parameter, to);
+    net_.values().canonical_gradient(*tensor.parameter, to);
 }
 
 void SummedLayer::give(uint64_t step, const layers::GradientSink* sink) {
@@ -103,7 +104,7 @@ void SummedLayer::give(uint64_t step, const layers::GradientSink* sink) {
     if (tensor.statistic == nullptr && sink != nullptr)
       net_.give_gradient(*tensor.parameter, of_step, *sink);
     else if (tensor.statistic == nullptr && !tensor.direct)
-      net_.gradient_from_canonical(*tensor.parameter, of_step);
+      net_.values().gradient_from_canonical(*tensor.parameter, of_step);
     else if (!tensor.direct)
       net_.device().copy(of_step, tensor.statistic->contribution);
   }

@@ -7,13 +7,13 @@
 namespace poseidon::trainer {
 
 SumsInFlight::SumsInFlight(net::Net& net, int64_t most) : net_(net) {
-  for (const int layer : net.summed_layers()) {
-    for (const int index : net.parameters_of(layer))
+  for (const int layer : net.parameters().summed_layers()) {
+    for (const int index : net.parameters().of(layer))
       if (const auto& parameter = net.parameters()[static_cast<size_t>(index)]; parameter.learned)
         tensors_.push_back({.layer = layer, .parameter = &parameter});
-    for (const int index : net.statistics_of(layer))
-      tensors_.push_back(
-          {.layer = layer, .statistic = &net.statistics()[static_cast<size_t>(index)]});
+    for (const int index : net.parameters().statistics_of(layer))
+      tensors_.push_back({.layer = layer,
+                          .statistic = &net.parameters().statistics()[static_cast<size_t>(index)]});
   }
   places_.resize(static_cast<size_t>(most), StepSums(tensors_.size()));
 }
@@ -50,7 +50,7 @@ void SumsInFlight::keep(int64_t step, int layer) {
     if (tensor.layer != layer) continue;
     sums[i].resize(static_cast<size_t>(tensor.shape().count()));
     if (tensor.parameter != nullptr)
-      net_.read_packed(*tensor.parameter, tensor.parameter->gradient, sums[i]);
+      net_.values().read_packed(*tensor.parameter, tensor.parameter->gradient, sums[i]);
     else
       net_.device().read(tensor.statistic->contribution, sums[i]);
   }
@@ -62,7 +62,7 @@ void SumsInFlight::load(int64_t step, int layer) const {
     const Tensor& tensor = tensors_[i];
     if (tensor.layer != layer) continue;
     if (tensor.parameter != nullptr)
-      net_.write_packed(*tensor.parameter, sums[i], tensor.parameter->gradient);
+      net_.values().write_packed(*tensor.parameter, sums[i], tensor.parameter->gradient);
     else
       net_.device().write(std::as_bytes(std::span(sums[i])),
                           std::as_writable_bytes(tensor.statistic->contribution));

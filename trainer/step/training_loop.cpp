@@ -28,7 +28,7 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       loader_(loader),
       options_(options),
       updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
-      machine_({.layers = net.summed_layers().size(),
+      machine_({.layers = net.parameters().summed_layers().size(),
                 .done = options.steps_done,
                 .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
                 .staleness = options.staleness,
@@ -36,10 +36,10 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
                 .together = options.barrier || optimizer.clips()}) {
   check(options.staleness == 0 || options.sums != nullptr, "late sums need a place");
   place_of_.resize(at(net.layer_count()));
-  for (size_t place = 0; place < net.summed_layers().size(); ++place)
+  for (size_t place = 0; place < net.parameters().summed_layers().size(); ++place)
     place_of_[at(layer_at(place))] = place;
-  layer_wait_ms_.resize(net.summed_layers().size());
-  labels_.resize(net.summed_layers().size());
+  layer_wait_ms_.resize(net.parameters().summed_layers().size());
+  labels_.resize(net.parameters().summed_layers().size());
   if (options_.trace != nullptr) label_spans();
 }
 
@@ -112,7 +112,7 @@ void TrainingLoop::contribute_statistics(int64_t shard) {
   exchange_.contribute_statistics(shard);
   if (!is_last(shard)) return;
   for (size_t place = 0; place < labels_.size(); ++place)
-    if (!net_.announces(layer_at(place))) machine_.contributed(place);
+    if (!net_.parameters().announces(layer_at(place))) machine_.contributed(place);
 }
 
 void TrainingLoop::contribute(int layer, int64_t shard) {
@@ -125,7 +125,7 @@ void TrainingLoop::contribute(int layer, int64_t shard) {
 ShardReport TrainingLoop::measure(const layers::StepContext& context) {
   const ShardReport report = report_of(net_.read_losses());
   if (std::isfinite(report.loss)) return report;
-  const std::string layer = net_.first_non_finite(context);
+  const std::string layer = net_.diagnosis().first_non_finite(context);
   throw RunError(text(
       "step ", steps_done() + 1, ": the loss is ", report.loss,
       layer.empty() ? "" : "; the first layer with a value that is not finite is \"", layer,
@@ -147,7 +147,7 @@ void TrainingLoop::open_gate(int layer) {
 }
 
 void TrainingLoop::open_gates() {
-  for (const int layer : net_.summed_layers()) open_gate(layer);
+  for (const int layer : net_.parameters().summed_layers()) open_gate(layer);
 }
 
 void TrainingLoop::make_updates() {

@@ -83,7 +83,7 @@ class TrainingLoop {
   void await_sums(size_t place, int64_t step);
   void make_updates();
   void update(size_t place);
-  int layer_at(size_t place) const { return net_.summed_layers()[place]; }
+  int layer_at(size_t place) const { return net_.parameters().summed_layers()[place]; }
 
   net::Net& net_;
   GradientExchange& exchange_;

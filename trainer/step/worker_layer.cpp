@@ -42,7 +42,8 @@ size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t ind
 
 int layer_of_tensor(net::Net& net, const std::string& name) {
   if (const net::Parameter* parameter = find_named(net.parameters(), name)) return parameter->layer;
-  if (const net::Statistic* statistic = find_named(net.statistics(), name)) return statistic->layer;
+  if (const net::Statistic* statistic = find_named(net.parameters().statistics(), name))
+    return statistic->layer;
   throw ConfigError("the plan has \"" + name + "\", which the network has not");
 }
 

@@ -60,10 +60,10 @@ size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t ind
                              const std::vector<comm::Part>& parts);
 
 /// The one of `all` with this name, or null.
-template <class Named>
-const Named* find_named(std::span<Named> all, const std::string& name) {
+template <class Range>
+auto find_named(Range&& all, const std::string& name) -> decltype(&*all.begin()) {
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Named& each) { return each.name == name; });
+      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 

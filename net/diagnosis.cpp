@@ -1,0 +1,124 @@
+#include "net/diagnosis.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "net/net.h"
+#include "net/program.h"
+
+namespace poseidon::net {
+
+namespace {
+
+bool all_finite(const std::vector<float>& values) {
+  bool finite = true;
+  for (const float value : values) finite = finite && std::isfinite(value);
+  return finite;
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+template <class Memory>
+bool is_finite(Device& device, const Memory& memory) {
+  return all_finite(read_values(device, memory));
+}
+
+}  // namespace
+
+// ---- values that are not finite
+
+std::string Diagnosis::first_non_finite(const layers::StepContext& step) {
+  // The rows that the last step's factors lie in may still be on their way to the peers.
+  for (Call& call : program_.calls()) call.factors = {};
+  const std::string found = first_in_forward(net_.on_device(step));
+  return found.empty() ? first_in_backward(step) : found;
+}
+
+std::string Diagnosis::first_in_forward(const layers::StepContext& step) {
+  for (Call& call : program_.calls()) {
+    if (call.node >= 0)
+      for (const int index : net_.parameters().of(call.node))
+        if (!is_finite(net_.device(), net_.parameters()[static_cast<size_t>(index)].value))
+          return program_.name_of(call);
+    call.layer->forward(step, call.memory);
+    if (!is_finite(net_.device(), call.memory.output)) return program_.name_of(call);
+  }
+  return "";
+}
+
+std::string Diagnosis::first_in_backward(const layers::StepContext& step) {
+  std::string found;
+  net_.backward(step, [&](int layer) {
+    if (net_.factor_shape(layer)) return;  // no gradients are there yet
+    for (const int index : net_.parameters().of(layer))
+      if (found.empty() &&
+          !is_finite(net_.device(), net_.parameters()[static_cast<size_t>(index)].gradient))
+        found = net_.layer_name(layer);
+  });
+  return found;
+}
+
+// ---- times
+
+std::vector<Timing> Diagnosis::time(const layers::StepContext& host_step, int repeats) {
+  const layers::StepContext step = net_.on_device(host_step);
+  const auto time_of = [this](const auto& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    net_.device().record().wait();
+    return milliseconds_since(start);
+  };
+  std::vector<Call>& calls = program_.calls();
+  std::vector<std::vector<double>> forward_ms(calls.size()), backward_ms(calls.size());
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const auto forward = [&] { calls[i].layer->forward(step, calls[i].memory); };
+      forward_ms[i].push_back(time_of(forward));
+    }
+    for (size_t i = calls.size(); i-- > 0;) {
+      if (!calls[i].runs_backward) continue;
+      backward_ms[i].push_back(time_of([&] {
+        if (calls[i].gives_factors) calls[i].layer->write_factors(calls[i].memory, {});
+        calls[i].layer->backward(step, calls[i].memory);
+      }));
+    }
+  }
+  std::vector<Timing> out;
+  for (size_t i = 0; i < calls.size(); ++i)
+    out.push_back(
+        {.name = program_.name_of(calls[i]),
+         .type = calls[i].definition ? std::string(calls[i].definition->type()) : "reorder",
+         .forward_ms = median(forward_ms[i]),
+         .backward_ms = backward_ms[i].empty() ? 0 : median(backward_ms[i]),
+         .multiply_adds = calls[i].definition ? calls[i].definition->multiply_adds() : 0});
+  return out;
+}
+
+// ---- choices and warnings
+
+std::vector<std::string> Diagnosis::warnings() const {
+  std::vector<std::string> out;
+  for (const Call& call : program_.calls())
+    if (!call.layer->warning().empty()) out.push_back(call.layer->warning());
+  return out;
+}
+
+std::map<std::string, std::vector<layers::Choice>> Diagnosis::alternatives() const {
+  std::map<std::string, std::vector<layers::Choice>> out;
+  for (const Call& call : program_.calls())
+    if (call.definition && !call.layer->alternatives().empty())
+      out[call.definition->name] = call.layer->alternatives();
+  return out;
+}
+
+}  // namespace poseidon::net

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace poseidon::net {
+
+class Net;
+class Program;
+
+/// How long an operation takes.
+struct Timing {
+  std::string name, type;
+  double forward_ms = 0, backward_ms = 0;
+  int64_t multiply_adds = 0;  ///< of the forward pass
+};
+
+/// What can be asked of a net beside its training.
+class Diagnosis {
+ public:
+  /// Both must outlive it.
+  Diagnosis(Net& net, Program& program) : net_(net), program_(program) {}
+
+  /// The first layer, in order, whose output, parameters or gradients hold a value that is not
+  /// finite; "" when there is none. Runs forward and backward again, so call it only when something
+  /// is wrong. From then on factors are put nowhere, until Net::set_factor_memory() is called
+  /// again.
+  std::string first_non_finite(const layers::StepContext& step);
+  /// Times every operation over `repeats` steps (medians).
+  std::vector<Timing> time(const layers::StepContext& step, int repeats);
+  /// What the user should know of this network on this device, each with the layer's name.
+  std::vector<std::string> warnings() const;
+  /// By layer, other choices worth timing (Layer::alternatives).
+  std::map<std::string, std::vector<layers::Choice>> alternatives() const;
+
+ private:
+  std::string first_in_forward(const layers::StepContext& step);
+  std::string first_in_backward(const layers::StepContext& step);
+
+  Net& net_;
+  Program& program_;
+};
+
+}  // namespace poseidon::net

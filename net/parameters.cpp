@@ -1,0 +1,184 @@
+#include "net/parameters.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "net/network.h"
+#include "net/program.h"
+
+namespace poseidon::net {
+
+namespace {
+
+size_t at(int index) { return static_cast<size_t>(index); }
+
+/// Kinds of tensors, for TensorMemory; those of an optimizer come after them.
+constexpr size_t kValues = 0, kNextValues = 1, kGradients = 2;
+
+size_t count_of(const Statistic& statistic) {
+  return static_cast<size_t>(statistic.spec.shape.count());
+}
+
+/// The calls that are layers, in the network's order, which fusion may have changed.
+std::vector<const Call*> in_network_order(const Program& program) {
+  std::vector<const Call*> owners;
+  for (const Call& call : program.calls())
+    if (call.node >= 0) owners.push_back(&call);
+  std::ranges::stable_sort(owners, {}, [](const Call* call) { return call->node; });
+  return owners;
+}
+
+/// Floats of all parameters in one version, or of those that are learned.
+size_t floats_of(const Parameters& parameters, bool learned_only = false) {
+  size_t floats = 0;
+  for (const Parameter& parameter : parameters)
+    if (parameter.learned || !learned_only)
+      floats += TensorMemory::padded(parameters.packed_count(parameter));
+  return floats;
+}
+
+/// Of one version.
+size_t floats_of(const std::vector<Statistic>& statistics) {
+  size_t floats = 0;
+  for (const Statistic& statistic : statistics) floats += TensorMemory::padded(count_of(statistic));
+  return floats;
+}
+
+}  // namespace
+
+// ---- the list
+
+Parameters::Parameters(Device& device, const Network& network, Program& program, int versions)
+    : device_(device),
+      network_(network),
+      program_(program),
+      versions_(versions),
+      training_(std::ranges::any_of(program.calls(), &Call::runs_backward)),
+      of_layer_(network.nodes().size()),
+      statistics_of_layer_(network.nodes().size()) {
+  check(versions == 1 || versions == 2, "a net has one version of its parameters or two");
+  for (const Call* call : in_network_order(program)) list(*call);
+  for (const Call* call : in_network_order(program)) list_statistics(*call);
+  find_summed_layers();
+}
+
+void Parameters::list(const Call& call) {
+  const std::vector<layers::ParameterSpec> specs = call.definition->parameters();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    of_layer_[at(call.node)].push_back(static_cast<int>(parameters_.size()));
+    parameters_.push_back({.name = call.definition->name + "." + specs[i].name,
+                           .layer = call.node,
+                           .index = static_cast<int>(i),
+                           .spec = specs[i],
+                           .learned = call.runs_backward && specs[i].learning_rate_multiplier != 0,
+                           .value = {},
+                           .next = {},
+                           .gradient = {}});
+  }
+}
+
+void Parameters::list_statistics(const Call& call) {
+  for (const layers::StatisticSpec& spec : call.definition->statistics()) {
+    statistics_of_layer_[at(call.node)].push_back(static_cast<int>(statistics_.size()));
+    statistics_.push_back({.name = call.definition->name + "." + spec.name,
+                           .layer = call.node,
+                           .spec = spec,
+                           .value = {},
+                           .next = {},
+                           .contribution = {}});
+  }
+}
+
+void Parameters::find_summed_layers() {
+  for (const Call& call : program_.calls())
+    if (call.node >= 0 && (announces(call.node) || !statistics_of(call.node).empty()))
+      summed_layers_.push_back(call.node);
+}
+
+bool Parameters::announces(int layer) const {
+  return std::ranges::any_of(of(layer), [&](int index) { return parameters_[at(index)].learned; });
+}
+
+const layers::Layer& Parameters::layer_of(const Parameter& parameter) const {
+  return *program_.call_of(parameter.layer)->layer;
+}
+
+size_t Parameters::packed_count(const Parameter& parameter) const {
+  return static_cast<size_t>(layer_of(parameter).packed_count(parameter.index));
+}
+
+// ---- memory
+
+ParameterMemory Parameters::memory() const {
+  const size_t tracked = TensorMemory::bytes(floats_of(statistics_), 0);
+  return {.parameters = TensorMemory::bytes(floats_of(*this), kValues),
+          .second_version =
+              versions_ == 2 ? TensorMemory::bytes(floats_of(*this, true), kNextValues) + tracked : 0,
+          .gradients = training_ ? TensorMemory::bytes(floats_of(*this), kGradients) : 0,
+          .statistics = 2 * tracked};
+}
+
+void Parameters::take_memory() {
+  values_ = taken(floats_of(*this), kValues, "parameters");
+  if (versions_ == 2) next_values_ = taken(floats_of(*this, true), kNextValues, "a second version");
+  if (training_) gradients_ = taken(floats_of(*this), kGradients, "gradients");
+  const auto tensors = static_cast<size_t>(versions_) + 1;
+  statistic_memory_ =
+      TensorMemory(device_, tensors * floats_of(statistics_), kValues, "running statistics");
+  for (Parameter& parameter : parameters_) {
+    const size_t count = packed_count(parameter);
+    parameter.value = values_.take(count);
+    parameter.next =
+        parameter.learned && versions_ == 2 ? next_values_.take(count) : parameter.value;
+    if (training_) parameter.gradient = gradients_.take(count);
+  }
+  for (Statistic& statistic : statistics_) {
+    const size_t count = count_of(statistic);
+    statistic.value = statistic_memory_.take(count);
+    statistic.next = versions_ == 2 ? statistic_memory_.take(count) : statistic.value;
+    statistic.contribution = statistic_memory_.take(count);
+  }
+  for (Call& call : program_.calls())
+    if (call.node >= 0) bind(call);
+}
+
+/// Memory for the tensors of all parameters. Names the largest where it cannot be had.
+TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) const {
+  try {
+    return {device_, floats, kind, what};
+  } catch (const OutOfMemory&) {
+    const auto size = [this](const Parameter& parameter) { return packed_count(parameter); };
+    const Parameter& largest = *std::ranges::max_element(parameters_, {}, size);
+    throw OutOfMemory(text(network_.file(), ": ", bytes_text(size(largest) * sizeof(float)),
+                           " for \"", largest.name, "\", the largest part of ",
+                           bytes_text(TensorMemory::bytes(floats, kind)), " for ", what,
+                           ", cannot be had"));
+  }
+}
+
+void Parameters::bind(Call& call) {
+  for (const int index : of(call.node))
+    call.memory.parameters.push_back(
+        {parameters_[at(index)].value.data(), parameters_[at(index)].gradient.data()});
+  for (const int index : statistics_of(call.node))
+    call.memory.statistics.push_back(
+        {statistics_[at(index)].value.data(), statistics_[at(index)].contribution.data()});
+}
+
+void Parameters::flip(int layer) {
+  if (versions_ == 1) return;
+  layers::Bindings& memory = program_.call_of(layer)->memory;
+  for (size_t i = 0; i < memory.parameters.size(); ++i) {
+    Parameter& parameter = parameters_[at(of(layer)[i])];
+    std::swap(parameter.value, parameter.next);
+    memory.parameters[i].value = parameter.value.data();
+  }
+  for (size_t i = 0; i < memory.statistics.size(); ++i) {
+    Statistic& statistic = statistics_[at(statistics_of(layer)[i])];
+    std::swap(statistic.value, statistic.next);
+    memory.statistics[i].value = statistic.value.data();
+  }
+}
+
+}  // namespace poseidon::net

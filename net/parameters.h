@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "layers/layer.h"
+#include "net/tensor_memory.h"
+
+namespace poseidon::net {
+
+class Network;
+class Program;
+struct Call;
+
+/// One learnable tensor of a net. Its memory is in the order its layer keeps; canonical order is
+/// the dense one of the network file. `value` and `next` trade places by Parameters::flip: read
+/// them anew after it.
+struct Parameter {
+  std::string name;  ///< "conv1.weight"
+  int layer = 0;     ///< index of its layer, for the callbacks
+  int index = 0;     ///< its place among the layer's parameters
+  layers::ParameterSpec spec;
+  /// False: no update changes it, since its learning rate is 0 or no loss depends on it, or the net
+  /// does not train.
+  bool learned = false;
+  std::span<float> value;     ///< packed; of the current version
+  std::span<float> next;      ///< where an update writes; `value` itself with one version
+  std::span<float> gradient;  ///< packed; overwritten by each backward
+};
+
+/// A tracked statistic; never packed. `contribution` is overwritten by each forward in training.
+struct Statistic {
+  std::string name;  ///< "bn1.running_mean"
+  int layer = 0;
+  layers::StatisticSpec spec;
+  std::span<float> value;
+  std::span<float> next;  ///< as of a parameter
+  std::span<float> contribution;
+};
+
+/// Bytes of a net's tensors.
+struct ParameterMemory {
+  size_t parameters = 0;
+  size_t second_version = 0;  ///< of learned parameters and of statistics
+  size_t gradients = 0;       ///< of parameters
+  size_t statistics = 0;      ///< and a batch's contributions to them
+};
+
+/// The parameters and statistics of a net, in network order, in one version or two.
+class Parameters {
+ public:
+  /// Lists them; they have no memory yet. All must outlive it; `versions` is 1 or 2.
+  Parameters(Device& device, const Network& network, Program& program, int versions);
+
+  /// Takes their memory, and gives it to the program's layers. Throws OutOfMemory, which names the
+  /// largest.
+  void take_memory();
+  /// What they take.
+  ParameterMemory memory() const;
+
+  auto begin() { return parameters_.begin(); }
+  auto end() { return parameters_.end(); }
+  auto begin() const { return parameters_.begin(); }
+  auto end() const { return parameters_.end(); }
+  size_t size() const { return parameters_.size(); }
+  Parameter& operator[](size_t index) { return parameters_[index]; }
+  const Parameter& operator[](size_t index) const { return parameters_[index]; }
+  std::span<Statistic> statistics() { return statistics_; }
+
+  /// Indices of a layer's parameters and statistics.
+  std::span<const int> of(int layer) const { return of_layer_[static_cast<size_t>(layer)]; }
+  std::span<const int> statistics_of(int layer) const {
+    return statistics_of_layer_[static_cast<size_t>(layer)];
+  }
+  /// The layers that have something to sum over the shards of a step, in order of the forward pass:
+  /// those that backward announces, and those with statistics.
+  std::span<const int> summed_layers() const { return summed_layers_; }
+  /// Whether backward announces this layer: it has learned parameters.
+  bool announces(int layer) const;
+
+  int versions() const { return versions_; }
+  /// Makes `next` the current value of the layer's learned parameters and statistics, and the
+  /// current value `next`; a second time, back again. Nothing with one version. Not within a pass,
+  /// but for BetweenLayers and Gate.
+  void flip(int layer);
+
+  /// The layer that keeps a parameter.
+  const layers::Layer& layer_of(const Parameter& parameter) const;
+  /// Elements of a parameter as they lie in memory, with padding.
+  size_t packed_count(const Parameter& parameter) const;
+
+ private:
+  void list(const Call& call);
+  void list_statistics(const Call& call);
+  void bind(Call& call);
+  void find_summed_layers();
+  TensorMemory taken(size_t floats, size_t kind, const char* what) const;
+
+  Device& device_;
+  const Network& network_;
+  Program& program_;
+  const int versions_;
+  bool training_ = false;  ///< whether any layer runs backward
+  TensorMemory values_, next_values_, gradients_, statistic_memory_;
+  std::vector<Parameter> parameters_;
+  std::vector<Statistic> statistics_;
+  std::vector<std::vector<int>> of_layer_, statistics_of_layer_;
+  std::vector<int> summed_layers_;
+};
+
+}  // namespace poseidon::net
