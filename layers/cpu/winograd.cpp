@@ -4,17 +4,12 @@
 
 #include "core/error.h"
 #include "layers/cpu/winograd_product.h"
+#include "layers/cpu/winograd_shares.h"
 
 namespace poseidon::layers::cpu {
 namespace {
 
 using namespace winograd;
-
-/// A block of tiles, input and output, has about this much room; with it the transformed weight and
-/// what comes and goes are to fit a second-level cache of 1 MiB.
-constexpr int64_t kCacheBytes = 512 << 10;
-/// But no fewer tiles than this, so that a weight that fits no cache is used for something.
-constexpr int64_t kLeastTiles = 64;
 
 alignas(64) constexpr std::array<float, kLanes> kZeros{};
 
@@ -78,20 +73,14 @@ class WinogradOf final : public Winograd {
         outputs_(geometry.output.channels() / geometry.groups),
         tile_rows_(geometry.tile_rows()),
         tile_columns_(geometry.tile_columns()),
-        tiles_(geometry.tiles()) {
-    divide_among();
-    const int64_t of_part = ceil_div(tiles_, tile_parts_);
-    const int64_t fitting = kCacheBytes / (kPoints * (inputs_ + outputs_) * 4);
-    const int64_t blocks = ceil_div(of_part, std::max(fitting, kLeastTiles));
-    block_ = ceil_div(ceil_div(of_part, blocks), kRows) * kRows;
-  }
+        shares_(threads, geometry.tiles(), inputs_, outputs_) {}
 
   size_t forward_scratch_bytes() const override {
-    return sizeof(float) * static_cast<size_t>(weight_room() + shares() * tile_room());
+    return sizeof(float) * static_cast<size_t>(weight_room() + shares_.room());
   }
 
   size_t backward_weights_scratch_bytes() const override {
-    return sizeof(float) * static_cast<size_t>(tile_parts_ * sums_room() + shares() * tile_room());
+    return sizeof(float) * static_cast<size_t>(shares_.tile_parts() * sums_room() + shares_.room());
   }
 
   void forward(const float* input, const float* weight, const Extras& extras, float* output,
@@ -123,9 +112,9 @@ class WinogradOf final : public Winograd {
     auto* memory = reinterpret_cast<float*>(scratch);
     const Matrices points = weight_at(memory);
     transform_weight(weight, extras.turned, points);
-    for_shares(memory + weight_room(), [&](const Share& share, const Matrices& in,
-                                           const Matrices& out) {
-      for_blocks(share, [&](const Range& tiles) {
+    shares_.for_each(memory + weight_room(), [&](const Share& share, const Matrices& in,
+                                                 const Matrices& out) {
+      shares_.for_blocks(share, [&](const Range& tiles) {
         take_input(tiles, input, in);
         for (size_t p = 0; p < kPoints; ++p)
           for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
@@ -138,86 +127,32 @@ class WinogradOf final : public Winograd {
   void weights_of_group(const float* input, const float* output_gradient, float* weight,
                         float* bias, std::byte* scratch) const {
     auto* sums = reinterpret_cast<float*>(scratch);
-    for_shares(sums + tile_parts_ * sums_room(), [&](const Share& share, const Matrices& in,
-                                                     const Matrices& out) {
-      float* own = sums + share.tile_part * sums_room();
-      std::fill(own + weight_room() + share.outputs.first, own + weight_room() + share.outputs.end,
-                0.0F);
-      for_blocks(share, [&](const Range& tiles) {
-        take_input(tiles, input, in);
-        take_gradient(tiles, share.outputs, output_gradient, out);
-        if (bias != nullptr)
-          add_to_bias(tiles, share.outputs, output_gradient, own + weight_room());
-        for (size_t p = 0; p < kPoints; ++p)
-          for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
-            transposed_product(p, column, in, tiles.count(), out, weight_at(own),
-                               tiles.first > share.tiles.first);
-      });
-    });
+    shares_.for_each(sums + shares_.tile_parts() * sums_room(),
+                     [&](const Share& share, const Matrices& in, const Matrices& out) {
+                       float* own = sums + share.tile_part * sums_room();
+                       std::fill(own + weight_room() + share.outputs.first,
+                                 own + weight_room() + share.outputs.end, 0.0F);
+                       shares_.for_blocks(share, [&](const Range& tiles) {
+                         take_input(tiles, input, in);
+                         take_gradient(tiles, share.outputs, output_gradient, out);
+                         if (bias != nullptr)
+                           add_to_bias(tiles, share.outputs, output_gradient, own + weight_room());
+                         for (size_t p = 0; p < kPoints; ++p)
+                           for (int64_t column = share.outputs.first; column < share.outputs.end;
+                                column += kStrip)
+                             transposed_product(p, column, in, tiles.count(), out, weight_at(own),
+                                                tiles.first > share.tiles.first);
+                       });
+                     });
     finish_weights(sums, weight);
     if (bias == nullptr) return;
     for (int64_t k = 0; k < outputs_; k += kLanes)
       store(bias + k, sum_of_parts(sums + weight_room() + k));
   }
 
-  static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
-
-  struct Range {
-    int64_t first, end;
-    int64_t count() const { return end - first; }
-  };
-  /// What one thread does: some tiles, of some outputs.
-  struct Share {
-    int64_t tile_part;
-    Range tiles, outputs;
-  };
-
-  /// Threads divide the tiles among them. But each of such parts reads the whole transformed weight
-  /// and has its own sums of the weight's gradients: where those are more than the tiles, threads
-  /// divide the outputs first, as far as there are strips of them, and each brings the input of its
-  /// tiles into the basis for itself.
-  void divide_among() {
-    output_parts_ = 1;
-    if (threads_ * inputs_ * outputs_ > tiles_ * (inputs_ + outputs_))
-      output_parts_ = std::min<int64_t>(threads_, ceil_div(outputs_, kStrip));
-    tile_parts_ = std::min(threads_ / output_parts_, ceil_div(tiles_, kRows));
-  }
-  int64_t shares() const { return tile_parts_ * output_parts_; }
-
-  static Range part(int64_t whole, int64_t step, int64_t parts, int64_t index) {
-    const int64_t steps = ceil_div(whole, step);
-    return {steps * index / parts * step, std::min(whole, steps * (index + 1) / parts * step)};
-  }
-  Share share_of(int64_t index) const {
-    const int64_t tile_part = index / output_parts_;
-    return {tile_part, part(tiles_, kRows, tile_parts_, tile_part),
-            part(outputs_, kStrip, output_parts_, index % output_parts_)};
-  }
-
   int64_t weight_room() const { return Matrices::count(inputs_, outputs_); }
   int64_t sums_room() const { return weight_room() + outputs_; }  ///< of weight and bias
-  int64_t tile_room() const {
-    return Matrices::count(block_, inputs_) + Matrices::count(block_, outputs_);
-  }
   Matrices weight_at(float* memory) const { return {memory, inputs_, outputs_}; }
-
-  /// Calls body(share, room for a block of its inputs, of its outputs), a thread for each share.
-  template <class Body>
-  void for_shares(float* rooms, const Body& body) const {
-#pragma omp parallel for schedule(static, 1) num_threads(threads_)
-    for (int64_t i = 0; i < shares(); ++i) {
-      float* room = rooms + i * tile_room();
-      body(share_of(i), Matrices{room, block_, inputs_},
-           Matrices{room + Matrices::count(block_, inputs_), block_, outputs_});
-    }
-  }
-
-  /// Calls body(tiles) for the tiles of a share, block by block.
-  template <class Body>
-  void for_blocks(const Share& share, const Body& body) const {
-    for (int64_t first = share.tiles.first; first < share.tiles.end; first += block_)
-      body(Range{first, std::min(first + block_, share.tiles.end)});
-  }
 
   /// Calls body(place in the range, channel, the channel's plane, y and x of the tile's first
   /// output) for tiles and channels of a group: channels outermost, so that planes are read in one
@@ -356,7 +291,7 @@ class WinogradOf final : public Winograd {
   /// Of one vector of the first part's sums and its like in the others'.
   Float sum_of_parts(const float* first) const {
     Float sum = load<Float>(first);
-    for (int64_t part = 1; part < tile_parts_; ++part)
+    for (int64_t part = 1; part < shares_.tile_parts(); ++part)
       sum += load<Float>(first + part * sums_room());
     return sum;
   }
@@ -364,9 +299,8 @@ class WinogradOf final : public Winograd {
   WinogradGeometry g_;
   int threads_;
   int64_t inputs_, outputs_;  ///< channels of a group
-  int64_t tile_rows_, tile_columns_, tiles_;
-  int64_t tile_parts_ = 1, output_parts_ = 1;
-  int64_t block_ = 0;  ///< tiles that go through all steps together
+  int64_t tile_rows_, tile_columns_;
+  Shares shares_;
 };
 
 }  // namespace

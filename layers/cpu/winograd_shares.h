@@ -1,0 +1,95 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "layers/cpu/winograd_product.h"
+
+/// How threads divide the tiles and channels of a convolution by Winograd's method.
+namespace poseidon::layers::cpu::winograd {
+
+struct Range {
+  int64_t first, end;
+  int64_t count() const { return end - first; }
+};
+
+/// What one thread does: some tiles, of some outputs.
+struct Share {
+  int64_t tile_part;
+  Range tiles, outputs;
+};
+
+/// The shares of all threads, for one group of channels. Each goes through its tiles in blocks,
+/// whose inputs and outputs go through all steps while they are in the cache.
+///
+/// Threads divide the tiles among them. But each of such parts reads the whole transformed weight
+/// and has its own sums of the weight's gradients: where those are more than the tiles, threads
+/// divide the outputs first, as far as there are strips of them, and each brings the input of its
+/// tiles into the basis for itself.
+class Shares {
+ public:
+  /// `inputs` and `outputs` are channels.
+  Shares(int threads, int64_t tiles, int64_t inputs, int64_t outputs)
+      : threads_(threads), tiles_(tiles), inputs_(inputs), outputs_(outputs) {
+    if (threads * inputs * outputs > tiles * (inputs + outputs))
+      output_parts_ = std::min<int64_t>(threads, ceil_div(outputs, kStrip));
+    tile_parts_ = std::min(threads / output_parts_, ceil_div(tiles, kRows));
+    const int64_t of_part = ceil_div(tiles, tile_parts_);
+    const int64_t fitting = kCacheBytes / (kPoints * (inputs + outputs) * 4);
+    const int64_t blocks = ceil_div(of_part, std::max(fitting, kLeastTiles));
+    block_ = ceil_div(ceil_div(of_part, blocks), kRows) * kRows;
+  }
+
+  /// Into how many parts the tiles are divided.
+  int64_t tile_parts() const { return tile_parts_; }
+  /// Floats of room that all shares take.
+  int64_t room() const { return count() * room_of_share(); }
+
+  /// Calls body(share, room for a block of its inputs, of its outputs), a thread for each share.
+  template <class Body>
+  void for_each(float* rooms, const Body& body) const {
+#pragma omp parallel for schedule(static, 1) num_threads(threads_)
+    for (int64_t i = 0; i < count(); ++i) {
+      float* room = rooms + i * room_of_share();
+      body(share_of(i), Matrices{room, block_, inputs_},
+           Matrices{room + Matrices::count(block_, inputs_), block_, outputs_});
+    }
+  }
+
+  /// Calls body(tiles) for the tiles of a share, block by block.
+  template <class Body>
+  void for_blocks(const Share& share, const Body& body) const {
+    for (int64_t first = share.tiles.first; first < share.tiles.end; first += block_)
+      body(Range{first, std::min(first + block_, share.tiles.end)});
+  }
+
+ private:
+  /// A block of tiles, input and output, has about this much room; with it the transformed weight
+  /// and what comes and goes are to fit a second-level cache of 1 MiB.
+  static constexpr int64_t kCacheBytes = 512 << 10;
+  /// But no fewer tiles than this, so that a weight that fits no cache is used for something.
+  static constexpr int64_t kLeastTiles = 64;
+
+  static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+  static Range part(int64_t whole, int64_t step, int64_t parts, int64_t index) {
+    const int64_t steps = ceil_div(whole, step);
+    return {steps * index / parts * step, std::min(whole, steps * (index + 1) / parts * step)};
+  }
+
+  int64_t count() const { return tile_parts_ * output_parts_; }
+  int64_t room_of_share() const {
+    return Matrices::count(block_, inputs_) + Matrices::count(block_, outputs_);
+  }
+  Share share_of(int64_t index) const {
+    const int64_t tile_part = index / output_parts_;
+    return {tile_part, part(tiles_, kRows, tile_parts_, tile_part),
+            part(outputs_, kStrip, output_parts_, index % output_parts_)};
+  }
+
+  int threads_;
+  int64_t tiles_, inputs_, outputs_;
+  int64_t tile_parts_ = 1, output_parts_ = 1;
+  int64_t block_ = 0;  ///< tiles
+};
+
+}  // namespace poseidon::layers::cpu::winograd
