@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <ctime>
 
 #include <algorithm>
 #include <asio.hpp>
@@ -258,6 +259,12 @@ void AsioTransport::post(std::function<void()> function) { driver_->post(std::mo
 void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 
+/// Of the I/O thread, which asks.
+Time AsioTransport::processor_time() const {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 Time AsioTransport::now() const { return Clock::now().time_since_epoch(); }
 ConnectionId AsioTransport::connect(const std::string& address, const PeerIdentity& self,
                                     NodeId called) {

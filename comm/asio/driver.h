@@ -80,6 +80,7 @@ class AsioTransport final : public Transport {
   void limit_bandwidth(double mbps);
 
   Time now() const override;
+  Time processor_time() const override;
   void present_as(const PeerIdentity& self) override;
   ConnectionId connect(const std::string& address, const PeerIdentity& self,
                        NodeId called) override;

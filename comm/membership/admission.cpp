@@ -52,6 +52,7 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
                     .connection = connection,
                     .address = join.address,
                     .facts = {},
+                    .link = {},
                     .digest = {},
                     .doing = {},
                     .sign_at = job_.now(),

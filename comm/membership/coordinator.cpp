@@ -133,7 +133,7 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
   } else if (message.is<Met>()) {
     preparation_.met(member);
   } else if (message.is<Measured>()) {
-    preparation_.measured(member, message.as<Measured>().mbps);
+    preparation_.measured(member, message.as<Measured>().rate);
   } else if (message.is<Ready>()) {
     preparation_.ready(member, message.as<Ready>().digest);
   } else if (message.is<Note>()) {

@@ -29,8 +29,9 @@ class CoordinatorHost {
   virtual void joined(NodeId node, const std::string& address) = 0;
   /// Whether the link between the workers is to be measured before the plan is made.
   virtual bool wants_link() { return false; }
-  /// The slowest link's rate, rounded, in 10^6 bits a second. `one_host`: it is not a network.
-  virtual void measured_link(double /*mbps*/, bool /*one_host*/) {}
+  /// The slowest link's rate, rounded, and the most processor time that a byte costs any of them.
+  /// `one_host`: it is not a network.
+  virtual void measured_link(const LinkRate& /*rate*/, bool /*one_host*/) {}
   /// All members are prepared. If a worker keeps a later step of this run than the coordinator has,
   /// asks it for that step and returns its rank; Coordinator::fetched() is called when it has come.
   virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }

@@ -50,7 +50,7 @@ bool Deadlines::is_awaited(const MemberRecord& member) const {
   switch (job_.state()) {
     case State::kPreparing: return !member.prepared;
     case State::kFetching: return job_.is_asked(member);
-    case State::kMeasuring: return worker && member.link_mbps <= 0;
+    case State::kMeasuring: return worker && member.link.mbps <= 0;
     case State::kConnecting: return !member.ready;
     case State::kRunning: return worker && !member.finished;
     case State::kConcluding: return !worker && !member.finished;

@@ -81,26 +81,31 @@ Placement LinkProbe::place(NodeId from, const FrameHeader& header) {
   return Placement::into(incoming_);
 }
 
-void LinkProbe::received(const FrameHeader& header, Time now) {
+void LinkProbe::received(const FrameHeader& header, Time now, Time processor_time) {
   if (header.chunk == kEcho) return send_one();
   if (told_) return;
-  count(header.length, now);
+  count(header.length, now, processor_time);
   if (!told_) echo();
 }
 
-void LinkProbe::count(uint64_t bytes, Time now) {
+void LinkProbe::count(uint64_t bytes, Time now, Time processor_time) {
   if (!first_) first_ = now;
   counted_ += bytes;
   if (!since_) {
     if (counted_ < options_.warm_up_bytes && now - *first_ < options_.most_warm_up) return;
     since_ = now;
+    processor_time_ = processor_time;
     counted_ = 0;
     return;
   }
   const Time passed = now - *since_;
   if (passed.count() <= 0 || (counted_ < options_.bytes && passed < options_.most)) return;
   told_ = true;
-  done_(static_cast<double>(counted_) * 8e-6 / std::chrono::duration<double>(passed).count());
+  const auto bytes_in = static_cast<double>(counted_);
+  // As many bytes leave as come in.
+  const auto used = static_cast<double>((processor_time - processor_time_).count());
+  done_({.mbps = bytes_in * 8e-6 / std::chrono::duration<double>(passed).count(),
+         .processor_ns_per_byte = used / (2 * bytes_in)});
 }
 
 }  // namespace poseidon::comm

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/wire/messages.h"
 #include "comm/wire/outlet.h"
 
 /// Measures the network between the workers before the plan is made: each sends to one other worker
@@ -38,8 +39,8 @@ class LinkProbe {
     uint64_t window_bytes = uint64_t{4} << 20;  ///< the most that is under way
     Time most_warm_up = std::chrono::seconds(1), most = std::chrono::seconds(2);
   };
-  /// Called once with the rate of the payload received, in 10^6 bits a second.
-  using Done = std::function<void(double mbps)>;
+  /// Called once with the rate of the payload received.
+  using Done = std::function<void(const LinkRate&)>;
 
   /// `outlet` must outlive it.
   LinkProbe(const Options& options, Outlet& outlet, Done done);
@@ -48,14 +49,15 @@ class LinkProbe {
   void begin();
   /// For frames of kind kProbe only.
   Placement place(NodeId from, const FrameHeader& header);
-  void received(const FrameHeader& header, Time now);
+  /// `processor_time` is what this node's I/O has used so far.
+  void received(const FrameHeader& header, Time now, Time processor_time = Time{0});
 
   const Options& options() const { return options_; }
 
  private:
   void send_one();
   void echo();
-  void count(uint64_t bytes, Time now);
+  void count(uint64_t bytes, Time now, Time processor_time);
 
   const Options options_;
   Outlet& outlet_;
@@ -65,6 +67,7 @@ class LinkProbe {
   std::array<std::byte, 8> echo_{};
   uint64_t counted_ = 0;               ///< bytes since `since_`
   std::optional<Time> first_, since_;  ///< when the first frame came; the end of the warm-up
+  Time processor_time_{0};             ///< what had been used at the end of the warm-up
   bool told_ = false;
 };
 

@@ -33,7 +33,7 @@ void Meeting::measure(const Measure& order) {
     return departure_.coordinator_lost(
         "it asked for a measurement with nodes that it did not name");
   probe_.emplace(LinkProbe::Options{.view = me_.view(), .to = to, .from = from}, me_.peers,
-                 [this](double mbps) { me_.coordinator.tell(Measured{mbps}); });
+                 [this](const LinkRate& rate) { me_.coordinator.tell(Measured{rate}); });
   for (const NodeId peer : std::set{to, from})
     if (peer.rank < me_.rank() && !me_.peers.is_connected(peer)) me_.peers.call(peer, me_.self());
   say_met_when_complete();

@@ -37,7 +37,9 @@ class Meeting {
   Placement place_probe(NodeId from, const FrameHeader& header) {
     return probe_->place(from, header);
   }
-  void take_probe(const FrameHeader& header) { probe_->received(header, me_.now()); }
+  void take_probe(const FrameHeader& header) {
+    probe_->received(header, me_.now(), me_.transport.processor_time());
+  }
 
  private:
   void learn(int64_t view, const std::vector<RosterEntry>& roster);

@@ -37,7 +37,7 @@ struct MemberRecord {
   std::string address;
   bool prepared = false, met = false, ready = false, finished = false;
   std::vector<Fact> facts;
-  double link_mbps = 0;  ///< the rate that it has measured
+  LinkRate link;  ///< as it has measured it; a rate of 0 until then
   std::vector<int64_t> digest;
   int64_t step = 0;                ///< steps done, as last reported
   Progress doing;                  ///< what it computes, as last reported

@@ -1,6 +1,7 @@
 #include "comm/membership/preparation.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "comm/membership/admission.h"
 #include "comm/membership/link_probe.h"
@@ -70,22 +71,25 @@ void Preparation::met(MemberRecord& member) {
     job_.members.tell_all(Role::kWorker, Probe{});
 }
 
-void Preparation::measured(MemberRecord& member, double mbps) {
-  member.link_mbps = mbps;
+void Preparation::measured(MemberRecord& member, const LinkRate& rate) {
+  member.link = rate;
   publish_when_measured();
 }
 
 void Preparation::publish_when_measured() {
   if (job_.state() != State::kMeasuring) return;
-  double slowest = 0;
+  LinkRate slowest{.mbps = std::numeric_limits<double>::infinity()};
   for (const auto& [node, member] : job_.members) {
     if (!member.is_worker()) continue;
-    if (member.link_mbps <= 0) return;
-    slowest = slowest > 0 ? std::min(slowest, member.link_mbps) : member.link_mbps;
+    if (member.link.mbps <= 0) return;
+    slowest.mbps = std::min(slowest.mbps, member.link.mbps);
+    slowest.processor_ns_per_byte =
+        std::max(slowest.processor_ns_per_byte, member.link.processor_ns_per_byte);
   }
+  slowest.mbps = rounded_mbps(slowest.mbps);
   const std::vector<std::string> hosts = job_.members.worker_hosts();
   const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == job_.options.workers;
-  job_.host.measured_link(rounded_mbps(slowest), one_host);
+  job_.host.measured_link(slowest, one_host);
   publish();
 }
 

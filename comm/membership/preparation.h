@@ -23,8 +23,8 @@ class Preparation {
   void fetched();
   /// A worker is connected to those with whom it measures the link.
   void met(MemberRecord& member);
-  /// A worker has measured its link, in 10^6 bits a second.
-  void measured(MemberRecord& member, double mbps);
+  /// A worker has measured its link.
+  void measured(MemberRecord& member, const LinkRate& rate);
   /// A member has its first values, with this digest, and its peers.
   void ready(MemberRecord& member, const std::vector<int64_t>& digest);
 

@@ -1,9 +1,11 @@
 #include "comm/plan/plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "comm/plan/chunks.h"
 #include "comm/plan/cost_model.h"
+#include "comm/plan/prediction.h"
 #include "comm/plan/scheme_choice.h"
 #include "comm/plan/traffic.h"
 #include "core/error.h"
@@ -15,6 +17,8 @@ namespace {
 constexpr auto kFloatBytes = static_cast<double>(sizeof(float));
 /// Of the fullest server over the mean.
 constexpr double kEvenEnough = 1.1;
+/// Steps that differ by less, as a part of them, take the same time.
+constexpr double kAsFast = 1e-9;
 
 void check_request(const PlanRequest& request) {
   check(request.workers >= 1 && request.servers >= 1, "a plan is for workers and servers");
@@ -50,7 +54,8 @@ Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes
             .staleness = request.staleness,
             .layers = {},
             .chunks = {},
-            .link_mbps = request.link_mbps};
+            .link_mbps = request.link_mbps,
+            .processor_ns_per_byte = request.processor_ns_per_byte};
   for (size_t i = 0; i < schemes.size(); ++i)
     plan.layers.push_back({.traffic = request.layers[i], .scheme = schemes[i]});
   return plan;
@@ -73,12 +78,16 @@ void add_chunks(Plan& plan, int64_t chunk_bytes) {
 
 void add_prediction(Plan& plan, const PlanRequest& request) {
   std::vector<Scheme> schemes;
-  std::vector<double> bytes;
-  for (const LayerPlan& layer : plan.layers) {
-    schemes.push_back(layer.scheme);
-    bytes.push_back(layer.bytes);
-  }
-  plan.predicted_step_ms = predicted_step_ms(request, schemes, bytes);
+  for (const LayerPlan& layer : plan.layers) schemes.push_back(layer.scheme);
+  plan.predicted_step_ms = predicted_step_ms(request, schemes, link_loads(plan));
+}
+
+Plan whole_plan(const PlanRequest& request, const Schemes& schemes) {
+  Plan plan = with_schemes(request, schemes);
+  add_chunks(plan, request.chunk_bytes);
+  complete(plan);
+  add_prediction(plan, request);
+  return plan;
 }
 
 /// Whether the tensors of each chunk travel alike.
@@ -122,11 +131,13 @@ Assignment even_assignment(const PlanRequest& request) {
 
 Plan make_plan(const PlanRequest& request) {
   check_request(request);
-  Plan plan = with_schemes(request, choose_schemes(request));
-  add_chunks(plan, request.chunk_bytes);
-  complete(plan);
-  add_prediction(plan, request);
-  return plan;
+  std::optional<Plan> best;
+  for (const Schemes& schemes : choose_schemes(request)) {
+    Plan plan = whole_plan(request, schemes);
+    if (!best || plan.predicted_step_ms < best->predicted_step_ms * (1 - kAsFast))
+      best = std::move(plan);
+  }
+  return *best;
 }
 
 Plan follow_plan(const PlanRequest& request, const Plan& earlier) {

@@ -61,6 +61,9 @@ struct PlanRequest {
   std::vector<LayerTime> times;  ///< by layer; includes following layers without anything to sum
   LayerTime time_before;         ///< of the layers before the first of `layers`
   double rebuild_gflops = 0;     ///< speed of the rebuild from factors
+  /// Processor time that a byte costs a node, sent or received, over the threads that compute: by
+  /// so much computing takes longer. 0: bytes cost none.
+  double processor_ns_per_byte = 0;
 };
 
 /// A run of elements of one tensor within a chunk.
@@ -103,8 +106,9 @@ struct Plan {
   std::vector<Chunk> chunks;  ///< in order of key, then of first piece
   double bytes_per_node = 0;
   double hottest_shard_over_mean = 1;
-  double link_mbps = 0;          ///< one direction of a node's link; 0 if it is not known
-  double predicted_step_ms = 0;  ///< 0 if times or link are not known
+  double link_mbps = 0;              ///< one direction of a node's link; 0 if it is not known
+  double processor_ns_per_byte = 0;  ///< as in the request that it was made for
+  double predicted_step_ms = 0;      ///< 0 if times or link are not known
 
   int64_t workers() const { return static_cast<int64_t>(assignment.workers().size()); }
   int64_t servers() const { return static_cast<int64_t>(assignment.servers().size()); }

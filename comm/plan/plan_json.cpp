@@ -92,6 +92,7 @@ void read_top(Fields& fields, Plan& plan) {
   fields.option("overlap", plan.overlap, names_of<Overlap>(), "", required);
   fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
   fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");
+  fields.number("processor_ns_per_byte", plan.processor_ns_per_byte, between(0, 1e12), "");
   fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
   fields.objects(
       "layers", 0, [&](size_t size) { plan.layers.resize(size); },
@@ -216,6 +217,7 @@ Json to_json(const Plan& plan) {
           {"bytes_per_node", plan.bytes_per_node},
           {"hottest_shard_over_mean", plan.hottest_shard_over_mean},
           {"link_mbps", plan.link_mbps},
+          {"processor_ns_per_byte", plan.processor_ns_per_byte},
           {"predicted_step_ms", plan.predicted_step_ms},
           {"logical_shards", plan.logical_shards()},
           {"global_batch", plan.global_batch},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/plan/cost_model.h"
+#include "comm/plan/prediction.h"
 #include "comm/plan/traffic.h"
 #include "core/error.h"
 
@@ -38,28 +39,13 @@ Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
              : Scheme::kPs;
 }
 
-/// One direction of a node's link. Megabits a second are kilobits, 125 bytes, a millisecond.
-double link_ms(const PlanRequest& request, double bytes_both_ways) {
-  return bytes_both_ways / 2 / (request.link_mbps * 125);
-}
-
-/// Without its local weight gradient, about half of a backward pass, and with the rebuild from all
-/// workers' factors, which comes when they are there and reads and writes at least as much.
-void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
-                              LayerStep& step) {
-  const double gradient_ms = step.backward / 2;
-  const double flop = rebuild_flop(weight_of(layer), batch_per_worker(request), size_of(request));
-  step.backward -= gradient_ms;
-  step.forward += std::max(gradient_ms, flop / (request.rebuild_gflops * 1e6));
-}
-
-double step_ms(Overlap overlap, const std::vector<LayerStep>& steps) {
-  switch (overlap) {
-    case Overlap::kPriority: return step_with_priority(steps);
-    case Overlap::kBarrier: return step_with_barrier(steps);
-    case Overlap::kNone: break;
+Schemes schemes_by_rule(const PlanRequest& request) {
+  Schemes schemes;
+  for (const LayerTraffic& layer : request.layers) {
+    schemes.push_back(scheme_by_rule(request, layer));
+    check_factors(layer, schemes.back());
   }
-  return step_without_overlap(steps);
+  return schemes;
 }
 
 void check_times(const PlanRequest& request) {
@@ -85,7 +71,7 @@ class TimeSearch {
       if (!is_forced(request, request.layers[i])) free_.push_back(i);
   }
 
-  std::vector<Scheme> best(std::vector<Scheme> start) {
+  Schemes best(Schemes start) {
     best_ = std::move(start);
     best_cost_ = cost(best_);
     if (free_.size() <= kMostCombined)
@@ -106,20 +92,18 @@ class TimeSearch {
     }
   };
 
-  Cost cost(const std::vector<Scheme>& schemes) const {
-    std::vector<double> bytes;
+  Cost cost(const Schemes& schemes) const {
     Cost cost;
     for (size_t i = 0; i < schemes.size(); ++i) {
       const LayerTraffic& layer = request_.layers[i];
-      bytes.push_back(schemes[i] == Scheme::kSfb ? traffic_.factor_bytes(layer.rows, layer.columns)
-                                                 : traffic_.ps_bytes(layer.tensors));
-      cost.bytes += bytes.back();
+      cost.bytes += schemes[i] == Scheme::kSfb ? traffic_.factor_bytes(layer)
+                                               : traffic_.ps_bytes(layer.tensors);
     }
-    cost.step_ms = predicted_step_ms(request_, schemes, bytes);
+    cost.step_ms = predicted_step_ms(request_, schemes, link_loads(request_, traffic_, schemes));
     return cost;
   }
 
-  bool take_if_better(std::vector<Scheme> schemes) {
+  bool take_if_better(Schemes schemes) {
     const Cost found = cost(schemes);
     if (!found.below(best_cost_)) return false;
     best_ = std::move(schemes);
@@ -128,7 +112,7 @@ class TimeSearch {
   }
 
   void try_all() {
-    std::vector<Scheme> schemes = best_;
+    Schemes schemes = best_;
     for (uint32_t combination = 0; combination < uint32_t{1} << free_.size(); ++combination) {
       for (size_t i = 0; i < free_.size(); ++i)
         schemes[free_[i]] = (combination >> i & 1) != 0 ? Scheme::kSfb : Scheme::kPs;
@@ -139,7 +123,7 @@ class TimeSearch {
   bool improve_one() {
     bool improved = false;
     for (size_t layer : free_) {
-      std::vector<Scheme> schemes = best_;
+      Schemes schemes = best_;
       schemes[layer] = schemes[layer] == Scheme::kSfb ? Scheme::kPs : Scheme::kSfb;
       improved = take_if_better(std::move(schemes)) || improved;
     }
@@ -149,7 +133,7 @@ class TimeSearch {
   const PlanRequest& request_;
   EvenTraffic traffic_;
   std::vector<size_t> free_;
-  std::vector<Scheme> best_;
+  Schemes best_;
   Cost best_cost_;
 };
 
@@ -166,32 +150,18 @@ void check_factors(const LayerTraffic& layer, Scheme scheme) {
                          "factors that can be sent"));
 }
 
-std::vector<Scheme> choose_schemes(const PlanRequest& request) {
-  std::vector<Scheme> schemes;
-  for (const LayerTraffic& layer : request.layers) {
-    schemes.push_back(scheme_by_rule(request, layer));
-    check_factors(layer, schemes.back());
-  }
-  if (request.policy != Policy::kTime || request.workers == 1) return schemes;
+std::vector<Schemes> choose_schemes(const PlanRequest& request) {
+  const Schemes by_bytes = schemes_by_rule(request);
+  if (request.policy != Policy::kTime || request.workers == 1) return {by_bytes};
   check_times(request);
-  return TimeSearch(request).best(std::move(schemes));
-}
-
-double predicted_step_ms(const PlanRequest& request, const std::vector<Scheme>& schemes,
-                         const std::vector<double>& layer_bytes) {
-  const bool alone = request.workers == 1;
-  if (request.times.size() != schemes.size() || (request.link_mbps <= 0 && !alone)) return 0;
-  std::vector<LayerStep> steps{
-      {.forward = request.time_before.forward_ms, .backward = request.time_before.backward_ms}};
-  for (size_t i = 0; i < schemes.size(); ++i) {
-    LayerStep step{.forward = request.times[i].forward_ms,
-                   .backward = request.times[i].backward_ms,
-                   .comm = alone ? 0 : link_ms(request, layer_bytes[i])};
-    if (schemes[i] == Scheme::kSfb && !alone && request.rebuild_gflops > 0)
-      move_gradient_to_rebuild(request, request.layers[i], step);
-    steps.push_back(step);
+  std::vector<Schemes> choices{TimeSearch(request).best(by_bytes), by_bytes};
+  if (request.scheme != SchemeRule::kAuto) return choices;
+  for (const SchemeRule rule : {SchemeRule::kPs, SchemeRule::kSfb}) {
+    PlanRequest forced = request;
+    forced.scheme = rule;
+    choices.push_back(schemes_by_rule(forced));
   }
-  return step_ms(request.overlap, steps);
+  return choices;
 }
 
 }  // namespace poseidon::comm

@@ -10,16 +10,16 @@ namespace poseidon::comm {
 /// The samples of one worker in a step; may be fractional.
 double batch_per_worker(const PlanRequest& request);
 
-/// Chooses the scheme of each layer. Throws ConfigError if the network file forces a scheme that is
+/// The schemes of all layers.
+using Schemes = std::vector<Scheme>;
+
+/// Chooses the scheme of each layer. Policy "time" gives several choices, of which the plan with
+/// the shortest step is to be taken: the best by an even division among servers, which chunks may
+/// not allow, and those by rule. Throws ConfigError if the network file forces a scheme that is
 /// impossible, or policy "time" lacks what it needs.
-std::vector<Scheme> choose_schemes(const PlanRequest& request);
+std::vector<Schemes> choose_schemes(const PlanRequest& request);
 
 /// Throws ConfigError if `scheme` is by factors and the layer has none.
 void check_factors(const LayerTraffic& layer, Scheme scheme);
-
-/// The predicted milliseconds of a step in which a node sends plus receives `layer_bytes` of each
-/// layer; 0 if times or link are not known.
-double predicted_step_ms(const PlanRequest& request, const std::vector<Scheme>& schemes,
-                         const std::vector<double>& layer_bytes);
 
 }  // namespace poseidon::comm

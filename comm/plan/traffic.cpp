@@ -1,5 +1,6 @@
 #include "comm/plan/traffic.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "comm/plan/chunks.h"
@@ -81,6 +82,12 @@ void add_factors(const ClusterLoad& load, int64_t row_bytes, LayerTrafficBytes& 
   }
 }
 
+/// The part of all servers that are on this host.
+double share_of_servers(const Assignment& assignment, uint32_t host) {
+  const auto here = std::ranges::count(assignment.servers(), host, &AssignedServer::host);
+  return static_cast<double>(here) / static_cast<double>(assignment.servers().size());
+}
+
 }  // namespace
 
 std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan) {
@@ -108,28 +115,45 @@ int64_t total_bytes(const LayerTrafficBytes& nodes) {
 EvenTraffic::EvenTraffic(const PlanRequest& request) : wire_(request.wire) {
   const Assignment assignment = even_assignment(request);
   const ClusterLoad load = load_of(assignment, request.global_batch);
-  hosts_ = assignment.hosts();
-  int64_t crossings = 0;
-  for (const AssignedServer& server : assignment.servers()) {
-    const HostLoad& here = load.hosts[server.host];
-    crossings += load.all.parts - here.parts + load.all.workers - here.workers;
+  const auto hosts = static_cast<double>(assignment.hosts());
+  for (size_t node = 0; node < load.hosts.size(); ++node) {
+    const HostLoad& here = load.hosts[node];
+    const HostLoad there{.workers = load.all.workers - here.workers,
+                         .parts = load.all.parts - here.parts,
+                         .samples = load.all.samples - here.samples};
+    const double held = share_of_servers(assignment, static_cast<uint32_t>(node));
+    nodes_.push_back({.sums_sent = static_cast<double>(here.parts) * (1 - held) +
+                                   static_cast<double>(there.workers) * held,
+                      .sums_received = static_cast<double>(here.workers) * (1 - held) +
+                                       static_cast<double>(there.parts) * held,
+                      .factors_sent = static_cast<double>(here.samples * there.workers),
+                      .factors_received = static_cast<double>(here.workers * there.samples),
+                      .computes = here.workers > 0});
+    mean_.sums_sent += nodes_.back().sums_sent / hosts;
+    mean_.factors_sent += nodes_.back().factors_sent / hosts;
   }
-  crossings_per_element_ =
-      static_cast<double>(crossings) / static_cast<double>(assignment.servers().size());
-  for (const HostLoad& here : load.hosts)
-    rows_sent_ += here.samples * (load.all.workers - here.workers);
+  std::ranges::sort(nodes_);
+  const auto repeated = std::ranges::unique(nodes_);
+  nodes_.erase(repeated.begin(), repeated.end());
 }
 
-double EvenTraffic::ps_bytes(std::span<const TensorTraffic> tensors) const {
+double EvenTraffic::bytes_of(std::span<const TensorTraffic> tensors) const {
   int64_t bytes = 0;
   for (const TensorTraffic& tensor : tensors)
     bytes += tensor.elements * bytes_of_element(wire_, tensor);
-  return 2 * crossings_per_element_ * static_cast<double>(bytes) / static_cast<double>(hosts_);
+  return static_cast<double>(bytes);
 }
 
-double EvenTraffic::factor_bytes(int64_t rows, int64_t columns) const {
-  return 2 * static_cast<double>(rows_sent_ * (rows + columns) * factor_number_bytes(wire_)) /
-         static_cast<double>(hosts_);
+double EvenTraffic::row_bytes(const LayerTraffic& layer) const {
+  return static_cast<double>((layer.rows + layer.columns) * factor_number_bytes(wire_));
+}
+
+// What leaves one node arrives at another.
+double EvenTraffic::ps_bytes(std::span<const TensorTraffic> tensors) const {
+  return 2 * mean_.sums_sent * bytes_of(tensors);
+}
+double EvenTraffic::factor_bytes(const LayerTraffic& layer) const {
+  return 2 * mean_.factors_sent * row_bytes(layer);
 }
 
 }  // namespace poseidon::comm

@@ -28,17 +28,31 @@ int64_t total_bytes(const LayerTrafficBytes& nodes);
 /// share.
 class EvenTraffic {
  public:
+  /// The bytes that cross one node's link for each byte of elements summed by servers, and for each
+  /// of a row of factors.
+  struct NodeShare {
+    double sums_sent = 0, sums_received = 0;
+    double factors_sent = 0, factors_received = 0;
+    bool computes = true;  ///< whether it has a worker
+    auto operator<=>(const NodeShare&) const = default;
+  };
+
   explicit EvenTraffic(const PlanRequest& request);
 
-  /// Bytes per node, sent plus received.
+  /// Bytes of these tensors, as they travel.
+  double bytes_of(std::span<const TensorTraffic> tensors) const;
+  /// Bytes of one sample's factors.
+  double row_bytes(const LayerTraffic& layer) const;
+  /// Of every node that differs from the others.
+  const std::vector<NodeShare>& nodes() const { return nodes_; }
+  /// Bytes per node, sent plus received, on average over all nodes.
   double ps_bytes(std::span<const TensorTraffic> tensors) const;
-  double factor_bytes(int64_t rows, int64_t columns) const;
+  double factor_bytes(const LayerTraffic& layer) const;
 
  private:
   WireNumber wire_;
-  int64_t hosts_ = 1;
-  double crossings_per_element_ = 0;  ///< how many of its contributions and sums leave a node
-  int64_t rows_sent_ = 0;             ///< how many rows of factors all workers send
+  std::vector<NodeShare> nodes_;
+  NodeShare mean_;
 };
 
 }  // namespace poseidon::comm

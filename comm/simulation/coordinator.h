@@ -30,7 +30,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
   }
   void joined(NodeId, const std::string&) override {}
   bool wants_link() override { return world_.options.measures_link; }
-  void measured_link(double mbps, bool) override { world_.result.link_mbps = mbps; }
+  void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
   std::optional<uint16_t> fetch_kept_step() override;
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}

@@ -88,7 +88,10 @@ void Measure::describe(Fields& fields) {
 }
 
 void Measured::describe(Fields& fields) {
-  fields.number("mbps", mbps, kPositive, "10^6 bits a second that came in", Presence::kRequired);
+  fields.number("mbps", rate.mbps, kPositive, "10^6 bits a second that came in",
+                Presence::kRequired);
+  fields.number("processor_ns_per_byte", rate.processor_ns_per_byte, at_least(0),
+                "processor time of a byte that was sent or received", Presence::kRequired);
 }
 
 void Planned::describe(Fields& fields) {

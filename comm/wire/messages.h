@@ -79,10 +79,16 @@ struct Probe {
   void describe(Fields&) {}
 };
 
-/// Worker to coordinator: the rate of what came in, in 10^6 bits a second.
+/// What a worker has measured of its link.
+struct LinkRate {
+  double mbps = 0;                   ///< of what came in, 10^6 bits a second
+  double processor_ns_per_byte = 0;  ///< processor time of the network, sent and received bytes
+};
+
+/// Worker to coordinator: the link's rate.
 struct Measured {
   static constexpr const char* kType = "measured";
-  double mbps = 0;
+  LinkRate rate;
   void describe(Fields& fields);
 };
 

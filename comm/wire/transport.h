@@ -41,6 +41,8 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual Time now() const = 0;
+  /// Processor time that the machine and the transport have used; 0 where it is not known.
+  virtual Time processor_time() const { return Time{0}; }
   /// Sets the identity by which connections are accepted from now on.
   virtual void present_as(const PeerIdentity& self) = 0;
   /// Begins to connect to "host:port" as `self`. Machine::opened follows when `called`, of the same

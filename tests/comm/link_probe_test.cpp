@@ -113,18 +113,18 @@ TEST_CASE("a measurement is told in two digits, an address without its port") {
 
 TEST_CASE("a receiver answers until it has seen enough, and times what comes after the warm-up") {
   Frames frames;
-  std::vector<double> told;
+  std::vector<LinkRate> told;
   LinkProbe probe({.view = 1,
                    .to = kTo,
                    .from = kFrom,
                    .warm_up_bytes = 4 * kSliceBytes,
                    .bytes = 8 * kSliceBytes},
-                  frames, [&](double mbps) { told.push_back(mbps); });
+                  frames, [&](const LinkRate& rate) { told.push_back(rate); });
   Time now{0};
-  for (int i = 0; i < 4; ++i) probe.received(kLoadFrame, now += 100ms);
-  for (int i = 0; i < 8; ++i) probe.received(kLoadFrame, now += 1ms);
+  for (int i = 0; i < 4; ++i) probe.received(kLoadFrame, now += 100ms, now);
+  for (int i = 0; i < 8; ++i) probe.received(kLoadFrame, now += 1ms, now / 2);
   REQUIRE(told.size() == 1);
-  CHECK(told[0] == doctest::Approx(kSliceBytes * 8e-6 / 1e-3));
+  CHECK(told[0].mbps == doctest::Approx(kSliceBytes * 8e-6 / 1e-3));
   CHECK(frames.sent.size() == 11);
   for (const Frames::Sent& each : frames.sent) {
     CHECK(each.to == kFrom);
@@ -138,7 +138,7 @@ TEST_CASE("a receiver answers until it has seen enough, and times what comes aft
 TEST_CASE("a sender keeps a window under way") {
   Frames frames;
   LinkProbe probe({.view = 1, .to = kTo, .from = kFrom, .window_bytes = 3 * kSliceBytes}, frames,
-                  [](double) {});
+                  [](const LinkRate&) {});
   probe.begin();
   CHECK(frames.sent.size() == 3);
   probe.received(kEchoFrame, Time{0});
@@ -149,7 +149,7 @@ TEST_CASE("a sender keeps a window under way") {
 
 TEST_CASE("probes that were not asked for are refused, outdated ones dropped") {
   Frames frames;
-  LinkProbe probe({.view = 1, .to = kTo, .from = kFrom}, frames, [](double) {});
+  LinkProbe probe({.view = 1, .to = kTo, .from = kFrom}, frames, [](const LinkRate&) {});
   CHECK(probe.place(kFrom, kLoadFrame).accepted);
   CHECK(probe.place(kTo, kEchoFrame).accepted);
   CHECK(probe.place(kTo, kLoadFrame).fault != "");

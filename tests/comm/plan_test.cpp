@@ -301,7 +301,7 @@ TEST_CASE("even traffic is what a plan moves on average") {
     CHECK(even.ps_bytes(all) == doctest::Approx(make_plan(request).bytes_per_node));
   }
   request.scheme = SchemeRule::kSfb;
-  CHECK(EvenTraffic(request).factor_bytes(4096, 25088) ==
+  CHECK(EvenTraffic(request).factor_bytes(layer_of(make_plan(request), "fc6").traffic) ==
         doctest::Approx(layer_of(make_plan(request), "fc6").bytes));
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
   double one = 0, slower = 0;
   for (const double factor : {1.0, 10.0}) {
     MeasuredPlan measured(job);
-    measured.set_link(940);
+    measured.set_link({.mbps = 940, .processor_ns_per_byte = 0.5});
     measured.add_times(times);
     LayerTimes others = times;
     for (LayerTimes::Layer& layer : others.layers)
@@ -52,6 +52,7 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
     const comm::Plan plan = measured.make();
     CHECK(plan.policy == comm::Policy::kTime);
     CHECK(plan.link_mbps == 940);
+    CHECK(plan.processor_ns_per_byte == doctest::Approx(0.5 / times.threads));
     (factor == 1 ? one : slower) = plan.predicted_step_ms;
   }
   CHECK(one > 0);
@@ -64,7 +65,7 @@ TEST_CASE("a limit of bandwidth is the link where it is less") {
   const LayerTimes times = times_of(job);
   MeasuredPlan measured(job);
   CHECK(measured.wants_link());
-  measured.set_link(900);
+  measured.set_link({.mbps = 900});
   measured.add_times(times);
   CHECK(measured.make().link_mbps == 50);
 }

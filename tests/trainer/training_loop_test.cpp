@@ -59,7 +59,8 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
       });
       if (error.empty()) break;
       ++failures;
-      const int64_t layers = static_cast<int64_t>(training.engine.net().parameters().summed_layers().size());
+      const int64_t layers =
+          static_cast<int64_t>(training.engine.net().parameters().summed_layers().size());
       training.loop.revert_incomplete();
       CHECK(training.loop.last_complete_step() == arrivals / layers);
       CHECK(training.loop.steps_done() == arrivals / layers);

@@ -32,9 +32,9 @@ void ClusterRun::joined(comm::NodeId node, const std::string& address) {
   });
 }
 
-void ClusterRun::measured_link(double mbps, bool one_host) {
-  measured_->set_link(mbps);
-  inbox_.post([this, mbps, one_host] {
+void ClusterRun::measured_link(const comm::LinkRate& rate, bool one_host) {
+  measured_->set_link(rate);
+  inbox_.post([this, mbps = rate.mbps, one_host] {
     console_.info(
         one_host
             ? text("all workers are on one host: the plan takes loopback's ", mbps,

@@ -41,7 +41,7 @@ class ClusterRun final : public comm::CoordinatorHost {
   void refused(const std::string& address, const std::string& why) override;
   void joined(comm::NodeId node, const std::string& address) override;
   bool wants_link() override { return measured_ && measured_->wants_link(); }
-  void measured_link(double mbps, bool one_host) override;
+  void measured_link(const comm::LinkRate& rate, bool one_host) override;
   std::optional<uint16_t> fetch_kept_step() override;
   int64_t first_step() override { return published_.first_step; }
   Json plan(const std::vector<comm::Fact>& facts) override;

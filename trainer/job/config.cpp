@@ -98,6 +98,10 @@ void CommConfig::describe(Fields& fields) {
   fields.number("link_mbps", link_mbps, at_least(0),
                 "speed of a node's link, one direction, which policy \"time\" needs; 0: measured "
                 "when the workers have joined");
+  fields.number(
+      "processor_ns_per_byte", processor_ns_per_byte, at_least(0),
+      "by how much computing takes longer for each byte that a node sends or receives, for "
+      "predictions; 0: measured with the link");
   fields.option(
       "overlap", overlap, comm::names_of<comm::Overlap>(),
       "when sums are waited for: each layer's before its next forward pass, all at the end of a "
@@ -210,8 +214,8 @@ Json decisive(const JobConfig& config, const Json& network) {
   json["device"].erase("threads");
   json["device"].erase("choices");
   json["device"].erase("times");
-  for (const char* key :
-       {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps", "overlap"})
+  for (const char* key : {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps",
+                          "processor_ns_per_byte", "overlap"})
     json["comm"].erase(key);
   return json;
 }

@@ -55,7 +55,7 @@ struct CommConfig {
   comm::WireNumber wire = comm::WireNumber::kFp32;
   int64_t chunk_bytes = 2097152;
   int64_t staleness = 0;
-  double bandwidth_limit_mbps = 0, link_mbps = 0;
+  double bandwidth_limit_mbps = 0, link_mbps = 0, processor_ns_per_byte = 0;
   comm::Overlap overlap = comm::Overlap::kPriority;
 
   void describe(Fields& fields);

@@ -24,6 +24,7 @@ void LayerTimes::Layer::describe(Fields& fields) {
 void LayerTimes::describe_totals(Fields& fields) {
   fields.number("batch", batch, between(1, 1e12), "samples that were timed", kRequired);
   fields.number("update_ms", update_ms, kMeasured, "of all parameters");
+  fields.number("threads", threads, between(1, 1e6), "that computed");
 }
 
 void LayerTimes::describe(Fields& fields) {

@@ -17,6 +17,7 @@ struct LayerTimes {
   };
   double batch = 1;      ///< samples that were timed
   double update_ms = 0;  ///< of all parameters
+  double threads = 1;    ///< that computed
   std::vector<Layer> layers;
 
   /// 10^9 operations a second of a weight gradient made from factors: the best speed of one of a

@@ -25,8 +25,9 @@ comm::Plan MeasuredPlan::provisional() const {
   return comm::make_plan(request);
 }
 
-void MeasuredPlan::set_link(double mbps) {
-  request_.link_mbps = limit_mbps_ > 0 ? std::min(mbps, limit_mbps_) : mbps;
+void MeasuredPlan::set_link(const comm::LinkRate& rate) {
+  request_.link_mbps = limit_mbps_ > 0 ? std::min(rate.mbps, limit_mbps_) : rate.mbps;
+  processor_ns_per_byte_ = rate.processor_ns_per_byte;
 }
 
 void MeasuredPlan::add_times(const LayerTimes& times) {
@@ -50,6 +51,9 @@ void MeasuredPlan::add_times(const LayerTimes& times) {
 comm::Plan MeasuredPlan::make() {
   if (!slowest_) throw ConfigError("no worker has told what its layers take");
   trainer::add_times(request_, *slowest_, "the workers' times");
+  // The threads that compute share what the network takes of their processors.
+  if (request_.processor_ns_per_byte == 0)
+    request_.processor_ns_per_byte = processor_ns_per_byte_ / slowest_->threads;
   return comm::make_plan(request_);
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "comm/plan/plan.h"
+#include "comm/wire/messages.h"
 #include "trainer/job/job.h"
 #include "trainer/state/checkpoint.h"
 
@@ -20,7 +21,7 @@ class MeasuredPlan {
   /// A plan for the same workers and servers, until the true one can be made.
   comm::Plan provisional() const;
   bool wants_link() const { return wants_link_; }
-  void set_link(double mbps);
+  void set_link(const comm::LinkRate& rate);
   /// Throws ConfigError where others have timed other layers.
   void add_times(const LayerTimes& times);
   /// Throws ConfigError when times cannot be made sense of.
@@ -28,6 +29,7 @@ class MeasuredPlan {
 
  private:
   const double limit_mbps_;
+  double processor_ns_per_byte_ = 0;  ///< of the link, as measured
   const bool wants_link_;
   comm::PlanRequest request_;
   std::optional<LayerTimes> slowest_;

@@ -104,7 +104,8 @@ comm::PlanRequest plan_request(const Job& job) {
           .staleness = config.comm.staleness,
           .link_mbps = link_of(config.comm),
           .times = {},
-          .time_before = {}};
+          .time_before = {},
+          .processor_ns_per_byte = config.comm.processor_ns_per_byte};
 }
 
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file) {

@@ -1,0 +1,123 @@
+#include "comm/plan/prediction.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/plan/cost_model.h"
+#include "comm/plan/scheme_choice.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+/// The computing of a step on one worker: first what comes before all layers that have something to
+/// sum, then these.
+using Computing = std::vector<LayerStep>;
+
+/// Without its local weight gradient, about half of a backward pass, and with the rebuild from all
+/// workers' factors, which comes when they are there and reads and writes at least as much.
+void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
+                              LayerStep& step) {
+  const double gradient_ms = step.backward / 2;
+  const WeightShape weight{static_cast<double>(layer.rows), static_cast<double>(layer.columns)};
+  const ClusterSize cluster{static_cast<double>(request.workers),
+                            static_cast<double>(request.servers)};
+  const double flop = rebuild_flop(weight, batch_per_worker(request), cluster);
+  step.backward -= gradient_ms;
+  step.forward += std::max(gradient_ms, flop / (request.rebuild_gflops * 1e6));
+}
+
+Computing computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes) {
+  Computing steps{
+      {.forward = request.time_before.forward_ms, .backward = request.time_before.backward_ms}};
+  for (size_t i = 0; i < schemes.size(); ++i) {
+    LayerStep step{.forward = request.times[i].forward_ms,
+                   .backward = request.times[i].backward_ms};
+    if (schemes[i] == Scheme::kSfb && request.workers > 1 && request.rebuild_gflops > 0)
+      move_gradient_to_rebuild(request, request.layers[i], step);
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+/// The network takes its processor time from all layers alike.
+Computing prolonged(Computing steps, double by_ms) {
+  double all = 0;
+  for (const LayerStep& step : steps) all += step.forward + step.backward;
+  if (all <= 0) return steps;
+  for (LayerStep& step : steps) {
+    step.forward *= 1 + by_ms / all;
+    step.backward *= 1 + by_ms / all;
+  }
+  return steps;
+}
+
+double processor_ms(const PlanRequest& request, const LinkLoad& node) {
+  const double bytes = std::accumulate(node.sent.begin(), node.sent.end(), 0.0) +
+                       std::accumulate(node.received.begin(), node.received.end(), 0.0);
+  return bytes * request.processor_ns_per_byte * 1e-6;
+}
+
+double step_ms(Overlap overlap, const Computing& steps) {
+  switch (overlap) {
+    case Overlap::kPriority: return step_with_priority(steps);
+    case Overlap::kBarrier: return step_with_barrier(steps);
+    case Overlap::kNone: break;
+  }
+  return step_without_overlap(steps);
+}
+
+/// With layers whose bytes cross one direction of a node's link.
+double step_ms(const PlanRequest& request, Computing steps, const std::vector<double>& bytes) {
+  const double bytes_per_ms = request.link_mbps * 125;
+  for (size_t i = 0; i < bytes.size(); ++i) steps[i + 1].comm = bytes[i] / bytes_per_ms;
+  return step_ms(request.overlap, steps);
+}
+
+}  // namespace
+
+std::vector<LinkLoad> link_loads(const Plan& plan) {
+  std::vector<LinkLoad> nodes(static_cast<size_t>(plan.assignment.hosts()),
+                              {.sent = {}, .received = {}, .computes = false});
+  for (const AssignedWorker& worker : plan.assignment.workers()) nodes[worker.host].computes = true;
+  for (const LayerTrafficBytes& layer : expected_traffic(plan))
+    for (size_t node = 0; node < nodes.size(); ++node) {
+      nodes[node].sent.push_back(static_cast<double>(layer[node].sent));
+      nodes[node].received.push_back(static_cast<double>(layer[node].received));
+    }
+  return nodes;
+}
+
+std::vector<LinkLoad> link_loads(const PlanRequest& request, const EvenTraffic& traffic,
+                                 const std::vector<Scheme>& schemes) {
+  std::vector<LinkLoad> nodes;
+  for (const EvenTraffic::NodeShare& share : traffic.nodes()) {
+    LinkLoad& node = nodes.emplace_back();
+    node.computes = share.computes;
+    for (size_t i = 0; i < schemes.size(); ++i) {
+      const LayerTraffic& layer = request.layers[i];
+      const bool factors = schemes[i] == Scheme::kSfb;
+      const double bytes = factors ? traffic.row_bytes(layer) : traffic.bytes_of(layer.tensors);
+      node.sent.push_back(bytes * (factors ? share.factors_sent : share.sums_sent));
+      node.received.push_back(bytes * (factors ? share.factors_received : share.sums_received));
+    }
+  }
+  return nodes;
+}
+
+double predicted_step_ms(const PlanRequest& request, const std::vector<Scheme>& schemes,
+                         const std::vector<LinkLoad>& nodes) {
+  if (request.times.size() != schemes.size()) return 0;
+  const Computing alone = computing_of(request, schemes);
+  if (request.workers == 1) return step_ms(request.overlap, alone);
+  if (request.link_mbps <= 0) return 0;
+  double slowest = 0;
+  for (const LinkLoad& node : nodes) {
+    const Computing steps = node.computes ? prolonged(alone, processor_ms(request, node)) : alone;
+    for (const std::vector<double>* bytes : {&node.sent, &node.received})
+      slowest = std::max(slowest, step_ms(request, steps, *bytes));
+  }
+  return slowest;
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/plan/plan.h"
+#include "comm/plan/traffic.h"
+
+/// How long a step takes, by the formulas of docs/plan.md.
+namespace poseidon::comm {
+
+/// What crosses one node's link in a step, bytes by layer.
+struct LinkLoad {
+  std::vector<double> sent, received;
+  bool computes = true;  ///< whether the node has a worker
+};
+
+/// The loads of all nodes of a plan.
+std::vector<LinkLoad> link_loads(const Plan& plan);
+/// The loads of all nodes that differ, for layers with these schemes.
+std::vector<LinkLoad> link_loads(const PlanRequest& request, const EvenTraffic& traffic,
+                                 const std::vector<Scheme>& schemes);
+
+/// The predicted milliseconds of a step: those of the node, and of the direction of its link, that
+/// all others wait for. 0 if times or link are not known.
+double predicted_step_ms(const PlanRequest& request, const std::vector<Scheme>& schemes,
+                         const std::vector<LinkLoad>& nodes);
+
+}  // namespace poseidon::comm
