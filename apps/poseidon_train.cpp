@@ -135,7 +135,7 @@ int perform(const TrainOptions& options, Console& console) {
   switch (options.action) {
     case Action::kCheck: print(trainer::check_job(job, console), options.json, print_check); break;
     case Action::kPlan:
-      print(trainer::plan_job(job, options.times), options.json, print_plan);
+      print(trainer::plan_job(job, options.times, options.simulates), options.json, print_plan);
       break;
     case Action::kTime:
       print(trainer::time_layers(job, trainer::choices_of(job), trainer::kTimingRepeats, console),

@@ -73,6 +73,8 @@ void add_actions(CLI::App& app, Words& words) {
   app.add_option("--times", words.times,
                  "with --plan or --device replay: the output of --time --json")
       ->group(kOtherGroup);
+  flag("--simulate", words.options.simulates,
+       "with --plan and --times: simulate a few steps of the plan");
   app.add_flag("--reference", words.actions[5], "print docs/config.md")->group("");
 }
 
@@ -202,6 +204,8 @@ std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
   if (!words.times.empty() && words.options.action != Action::kPlan &&
       words.device != trainer::kReplayDevice)
     throw ConfigError("--times " + words.times + ": expected --plan or --device replay beside it");
+  if (words.options.simulates && words.options.action != Action::kPlan)
+    throw ConfigError("--simulate: expected --plan beside it");
   if (words.options.trace && words.options.action != Action::kTrain)
     throw ConfigError("--trace: only a training run has one");
   add_overrides(words);

@@ -32,6 +32,7 @@ struct TrainOptions {
   std::optional<int64_t> max_steps;
   bool json = false;
   bool trace = false;
+  bool simulates = false;           ///< of --plan: simulates it, too
   std::filesystem::path times;      ///< of --plan: what --time --json gave; may be empty
   std::vector<std::string> images;  ///< of --classify
   std::string listen;               ///< with external: where daemons join

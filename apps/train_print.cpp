@@ -166,6 +166,8 @@ void print_plan(const Json& plan) {
   if (const double step_ms = plan["predicted_step_ms"].get<double>(); step_ms > 0)
     std::printf("a step is predicted to take %.2f ms, overlap: %s\n", step_ms,
                 text_of(plan, "overlap").c_str());
+  if (plan.contains("simulated_step_ms"))
+    std::printf("a simulated one takes %.2f ms\n", plan["simulated_step_ms"].get<double>());
 }
 
 void print_timing(const Json& timing) {

@@ -2,10 +2,10 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <ctime>
 
 #include <algorithm>
 #include <asio.hpp>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <thread>

@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "comm/plan/cost_model.h"
 #include "comm/plan/scheme_choice.h"
 
 namespace poseidon::comm {
 
 namespace {
 
-/// The computing of a step on one worker: first what comes before all layers that have something to
-/// sum, then these.
 using Computing = std::vector<LayerStep>;
 
-/// Without its local weight gradient, about half of a backward pass, and with the rebuild from all
-/// workers' factors, which comes when they are there and reads and writes at least as much.
+/// A rebuild reads and writes at least as much as the local gradient that it replaces.
 void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
                               LayerStep& step) {
   const double gradient_ms = step.backward / 2;
@@ -25,19 +21,6 @@ void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& la
   const double flop = rebuild_flop(weight, batch_per_worker(request), cluster);
   step.backward -= gradient_ms;
   step.forward += std::max(gradient_ms, flop / (request.rebuild_gflops * 1e6));
-}
-
-Computing computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes) {
-  Computing steps{
-      {.forward = request.time_before.forward_ms, .backward = request.time_before.backward_ms}};
-  for (size_t i = 0; i < schemes.size(); ++i) {
-    LayerStep step{.forward = request.times[i].forward_ms,
-                   .backward = request.times[i].backward_ms};
-    if (schemes[i] == Scheme::kSfb && request.workers > 1 && request.rebuild_gflops > 0)
-      move_gradient_to_rebuild(request, request.layers[i], step);
-    steps.push_back(step);
-  }
-  return steps;
 }
 
 /// The network takes its processor time from all layers alike.
@@ -75,6 +58,20 @@ double step_ms(const PlanRequest& request, Computing steps, const std::vector<do
 }
 
 }  // namespace
+
+std::vector<LayerStep> computing_of(const PlanRequest& request,
+                                    const std::vector<Scheme>& schemes) {
+  Computing steps{
+      {.forward = request.time_before.forward_ms, .backward = request.time_before.backward_ms}};
+  for (size_t i = 0; i < schemes.size(); ++i) {
+    LayerStep step{.forward = request.times[i].forward_ms,
+                   .backward = request.times[i].backward_ms};
+    if (schemes[i] == Scheme::kSfb && request.workers > 1 && request.rebuild_gflops > 0)
+      move_gradient_to_rebuild(request, request.layers[i], step);
+    steps.push_back(step);
+  }
+  return steps;
+}
 
 std::vector<LinkLoad> link_loads(const Plan& plan) {
   std::vector<LinkLoad> nodes(static_cast<size_t>(plan.assignment.hosts()),

@@ -2,11 +2,18 @@
 
 #include <vector>
 
+#include "comm/plan/cost_model.h"
 #include "comm/plan/plan.h"
 #include "comm/plan/traffic.h"
 
 /// How long a step takes, by the formulas of docs/plan.md.
 namespace poseidon::comm {
+
+/// The computing of a step on one worker: first what comes before all layers that have something to
+/// sum, then these. By factors, a layer's weight gradient, about half of its backward pass, is not
+/// computed there; in its place comes the rebuild from all workers' factors, before the next
+/// forward pass.
+std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes);
 
 /// What crosses one node's link in a step, bytes by layer.
 struct LinkLoad {

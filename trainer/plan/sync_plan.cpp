@@ -6,6 +6,7 @@
 #include "comm/plan/traffic.h"
 #include "core/error.h"
 #include "trainer/job/choices.h"
+#include "trainer/plan/simulated_step.h"
 
 namespace poseidon::trainer {
 
@@ -186,11 +187,14 @@ Json traffic_json(const comm::Plan& plan, int64_t steps,
           {"bytes_received", received}};
 }
 
-Json plan_job(const Job& job, const std::filesystem::path& times) {
+Json plan_job(const Job& job, const std::filesystem::path& times, bool simulates) {
   comm::PlanRequest request = plan_request(job);
   if (!times.empty())
     add_times(request, read_layer_times(read_json(times), times.string()), times.string());
-  return comm::to_json(sync_plan(job, request));
+  const comm::Plan plan = sync_plan(job, request);
+  Json json = comm::to_json(plan);
+  if (simulates) json["simulated_step_ms"] = simulated_step_ms(plan, request);
+  return json;
 }
 
 }  // namespace poseidon::trainer

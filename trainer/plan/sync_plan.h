@@ -47,7 +47,8 @@ Json plan_json(const comm::Plan& plan, const net::Choices& choices);
 Json traffic_json(const comm::Plan& plan, int64_t steps,
                   const std::vector<comm::NodeBytes>& bytes_of_layers = {});
 
-/// --plan: the plan as JSON. `times` may be empty.
-Json plan_job(const Job& job, const std::filesystem::path& times);
+/// --plan: the plan as JSON. `times` may be empty, unless it is to be simulated: the answer has
+/// "simulated_step_ms" then.
+Json plan_job(const Job& job, const std::filesystem::path& times, bool simulates = false);
 
 }  // namespace poseidon::trainer

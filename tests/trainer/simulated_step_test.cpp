@@ -1,0 +1,61 @@
+// A step of a plan, simulated by the real protocol, against the prediction.
+
+#include "trainer/plan/simulated_step.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// Eight layers of 4 MB, a fully connected one last, computed in 80 ms.
+comm::PlanRequest request_for(int64_t nodes) {
+  comm::PlanRequest request;
+  request.workers = request.servers = nodes;
+  request.global_batch = 8 * nodes;
+  for (int i = 0; i < 8; ++i)
+    request.layers.push_back({.name = "layer" + std::to_string(i),
+                              .type = "convolution",
+                              .rows = 1000,
+                              .columns = 1000,
+                              .tensors = {{.name = "weight", .elements = 1'000'000}}});
+  request.layers.back().type = "linear";
+  request.layers.back().linear = request.layers.back().may_use_factors = true;
+  request.times.assign(8, {.forward_ms = 3, .backward_ms = 7});
+  request.rebuild_gflops = 100;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a simulated step takes as long as is predicted") {
+  for (const int64_t nodes : {2, 4, 8})
+    for (const double mbps : {1000.0, 4000.0, 40000.0})
+      for (const comm::SchemeRule scheme : {comm::SchemeRule::kPs, comm::SchemeRule::kAuto}) {
+        CAPTURE(nodes);
+        CAPTURE(mbps);
+        comm::PlanRequest request = request_for(nodes);
+        request.link_mbps = mbps;
+        request.scheme = scheme;
+        const comm::Plan plan = comm::make_plan(request);
+        const double simulated = simulated_step_ms(plan, request);
+        CHECK(simulated > 0.95 * plan.predicted_step_ms);
+        CHECK(simulated < 1.05 * plan.predicted_step_ms);
+      }
+}
+
+TEST_CASE("what a simulation lacks is said") {
+  comm::PlanRequest request = request_for(2);
+  const auto refused = [&] {
+    return error_of<ConfigError>([&] { simulated_step_ms(comm::make_plan(request), request); });
+  };
+  CHECK(refused() == "--simulate: expected \"comm.link_mbps\" above 0, got 0");
+  request.times.clear();
+  CHECK(refused() == "--simulate: expected --times FILE, the output of --time --json");
+  request.workers = 1;
+  CHECK(refused() == "--simulate: expected several workers, got 1, which sends nothing");
+}
