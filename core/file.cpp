@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kWriteBuffer = size_t{1} << 20;
 constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;  // less umask
+constexpr const char* kTemporary = ".tmp";  // behind the name of a file that is being written
 
 /// `what` was tried with `path` and failed; errno says why.
 [[noreturn]] void fail_run(const fs::path& path, const char* what) {
@@ -134,7 +135,7 @@ uint32_t InputFile::crc(uint64_t offset, uint64_t length) const {
 }
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(path_) {
-  temporary_ += ".tmp";
+  temporary_ += kTemporary;
   file_ = Descriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
   if (file_.number() < 0) fail_run(path_, "written");
 }
@@ -185,6 +186,12 @@ void write_file(const fs::path& path, std::string_view words) {
   AtomicFile file(path);
   file.write(words);
   file.commit();
+}
+
+void remove_half_done(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == kTemporary) fs::remove(entry.path(), ignored);
 }
 
 AppendFile::AppendFile(fs::path path) : path_(std::move(path)) {

@@ -111,6 +111,9 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+/// Removes from a folder what writers of such files have left when they were killed.
+void remove_half_done(const std::filesystem::path& folder);
+
 /// Writes a small file whole, by AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view words);
 

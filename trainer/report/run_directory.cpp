@@ -38,13 +38,6 @@ std::string read_id(const fs::path& file) {
   return id;
 }
 
-/// What writers of files that appear whole have left when they were killed.
-void remove_half_done(const fs::path& folder) {
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".tmp") fs::remove(entry.path(), ignored);
-}
-
 /// The uppermost folder on the way to `path` that is not there; "" when all are.
 fs::path uppermost_missing(fs::path path) {
   fs::path missing;

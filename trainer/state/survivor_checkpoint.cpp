@@ -43,12 +43,6 @@ bool is_whole(const fs::path& state_file) {
   }
 }
 
-void remove_half_done(const fs::path& folder) {
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".tmp") fs::remove(entry.path(), ignored);
-}
-
 }  // namespace
 
 bool write_survivor_checkpoint(const fs::path& folder, const RunState& state,
