@@ -1,23 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/exchange/tensor_intake.h"
+#include "comm/membership/checkpoint_queue.h"
 #include "comm/membership/coordinator.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
 
 namespace poseidon::comm {
 
-/// A replica that a checkpoint is put into, tensor after tensor.
+/// What a checkpoint is put into, tensor after tensor: a replica, then the sums in flight.
 struct ReplicaStore {
-  Replica replica;
+  std::vector<Replica> values;
   std::vector<std::span<std::byte>> memory();
 };
 
-/// A coordinator that writes down what it hears and takes a checkpoint into memory.
+/// A coordinator that records what it hears. Which checkpoints count is comm::CheckpointQueue's to
+/// say, as in the product; those that it has written are digests in the result.
 class SimulatedCoordinator final : public CoordinatorHost {
  public:
   SimulatedCoordinator(SimulatedWorld& world, int node);
@@ -35,16 +39,14 @@ class SimulatedCoordinator final : public CoordinatorHost {
   Json plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
   void noted(NodeId node, const Note& note) override;
-  void agreed(int64_t step, const std::vector<int64_t>& digest) override {
-    world_.result.agreed[step] = static_cast<uint32_t>(digest[0]);
-  }
+  void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   std::string tensor_name(size_t) override { return "all values"; }
   Placement place(uint16_t worker, const FrameHeader& header) override {
     return intake_.place(worker, header);
   }
   void received(uint16_t worker, const FrameHeader&) override { intake_.received(worker); }
-  void failed(const Loss&) override {}
-  bool wants_checkpoint(int64_t) override { return true; }
+  void failed(const Loss& loss) override;
+  bool wants_checkpoint(int64_t step) override { return !drifted_ && queue_.wants(step); }
   void saved(uint16_t, int64_t) override {}
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
   void given_up(NodeId node) override { world_.result.given_up.push_back(node); }
@@ -54,10 +56,17 @@ class SimulatedCoordinator final : public CoordinatorHost {
   }
 
  private:
+  std::shared_ptr<ReplicaStore> make_store() const;
+  void take_checkpoint(uint16_t worker, const Note& note);
+  void write(int64_t step, const ReplicaStore& store, const std::vector<int64_t>& digest);
+  void attempt(const std::function<void()>& action);
+
   SimulatedWorld& world_;
+  const int node_;
   Coordinator coordinator_;
   CheckpointIntake<ReplicaStore> intake_;
-  bool fetched_ = false;
+  CheckpointQueue queue_;
+  bool fetched_ = false, failed_ = false, drifted_ = false;
 };
 
 }  // namespace poseidon::comm

@@ -76,14 +76,17 @@ struct SimulatedJobOptions {
 struct SimulatedJobResult {
   bool ended = false;  ///< the coordinator, or without it every worker, has come to an end
   std::string idle;    ///< who has not: "worker 1, server 0"
-  std::optional<Outcome> outcome;           ///< of the coordinator, unless it was lost
-  std::map<uint16_t, int64_t> steps;        ///< complete steps by surviving worker
-  std::map<uint16_t, uint32_t> digests;     ///< CRC-32C of all values then
-  std::map<uint16_t, Loss> losses;          ///< what each surviving worker was told
-  std::map<int64_t, uint32_t> checkpoints;  ///< digests of those that the coordinator took
-  std::map<int64_t, uint32_t> agreed;       ///< digests of steps that all workers agreed on
-  std::vector<std::string> warnings;        ///< of the coordinator
-  std::vector<NodeId> given_up;             ///< by it, at the end
+  std::optional<Outcome> outcome;        ///< of the coordinator, unless it was lost
+  std::map<uint16_t, int64_t> steps;     ///< complete steps by surviving worker
+  std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values then
+  std::map<uint16_t, Loss> losses;       ///< what each surviving worker was told
+  /// Digests of those that the coordinator has written, with the updates of the sums they carry.
+  std::map<int64_t, uint32_t> checkpoints;
+  std::vector<int64_t> written;        ///< of those, the steps that its queue had written, in order
+  std::vector<int64_t> unagreed;       ///< of those, the steps written before all agreed or a loss
+  std::map<int64_t, uint32_t> agreed;  ///< digests of steps that all workers agreed on
+  std::vector<std::string> warnings;   ///< of the coordinator
+  std::vector<NodeId> given_up;        ///< by it, at the end
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};                         ///< until the coordinator's end, or everybody's

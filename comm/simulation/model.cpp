@@ -86,6 +86,12 @@ void ComputeModel::update(std::span<const float> value, std::span<const float> s
   for (size_t i = 0; i < value.size(); ++i) next[i] = kKept * value[i] - kRate * sum[i];
 }
 
+void ComputeModel::update(Replica& values, const Replica& sums) {
+  for (size_t layer = 0; layer < values.size(); ++layer)
+    for (size_t tensor = 0; tensor < values[layer].size(); ++tensor)
+      update(values[layer][tensor], sums[layer][tensor], values[layer][tensor]);
+}
+
 uint32_t ComputeModel::digest(const Replica& replica) {
   uint32_t crc = 0;
   for (const auto& layer : replica)

@@ -31,6 +31,8 @@ class ComputeModel {
                std::vector<std::vector<float>>& sums) const;
   static void update(std::span<const float> value, std::span<const float> sum,
                      std::span<float> next);
+  /// Makes the update of all values.
+  static void update(Replica& values, const Replica& sums);
   static uint32_t digest(const Replica& replica);
 
  private:

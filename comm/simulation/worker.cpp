@@ -197,13 +197,8 @@ void SimulatedWorker::sync() {
   if (machine_.done() == limit_.last()) machine_.finish();
   for (uint32_t layer = 0; layer < layers(); ++layer)
     check(open_gate(layer), "a sum that has come can be used");
-  Digest compared{.step = machine_.done(), .values = {digest()}};
-  for (int64_t step = machine_.complete(); step < machine_.done(); ++step)
-    compared.values.push_back(world_.options.carries_payload
-                                  ? ComputeModel::digest(sums_of(static_cast<uint64_t>(step)))
-                                  : 0);
-  member_.digest(compared);
-  if (member_.rank() == 0 && world_.options.carries_payload) send_checkpoint(complete_steps());
+  member_.digest({.step = machine_.done(), .values = digests()});
+  if (member_.rank() == 0 && world_.options.carries_payload) send_checkpoint(machine_.done());
   test(0);
 }
 
@@ -294,24 +289,45 @@ void SimulatedWorker::save(int64_t step) {
   member_.saved(step);
 }
 
+/// Of all values, and of the sums of each step in flight.
+std::vector<int64_t> SimulatedWorker::digests() const {
+  std::vector<int64_t> all{digest()};
+  for (int64_t step = machine_.complete(); step < machine_.done(); ++step)
+    all.push_back(world_.options.carries_payload
+                      ? ComputeModel::digest(sums_of(static_cast<uint64_t>(step)))
+                      : 0);
+  return all;
+}
+
+/// The replica, and the sums of each step in flight behind it.
 void SimulatedWorker::send_checkpoint(int64_t step) {
   ++checkpoints_sent_;
-  uint32_t place = 0;
-  for (const auto& layer : replica_)
+  send_replica(step, 0, replica_);
+  for (int64_t summed = machine_.complete(); summed < machine_.done(); ++summed)
+    send_replica(step, static_cast<uint32_t>(summed - machine_.complete()) + 1,
+                 sums_of(static_cast<uint64_t>(summed)));
+  member_.note_after_bulk({.about = "checkpoint",
+                           .step = step,
+                           .content = {{"number", checkpoints_sent_}, {"digest", digests()}}});
+}
+
+/// The tensors of a checkpoint are numbered on from replica to replica.
+void SimulatedWorker::send_replica(int64_t step, uint32_t number, const Replica& replica) {
+  uint32_t tensors = 0;
+  for (const auto& layer : replica) tensors += static_cast<uint32_t>(layer.size());
+  uint32_t index = number * tensors;
+  for (const auto& layer : replica)
     for (const std::vector<float>& tensor : layer) {
       const auto copy = std::make_shared<const std::vector<float>>(tensor);
       send_tensor({.view = member_.view(),
                    .step = static_cast<uint64_t>(step),
-                   .key = place++,
+                   .key = index++,
                    .chunk = checkpoints_sent_},
                   {std::as_bytes(std::span(*copy)), copy},
                   [this](const FrameHeader& header, const Payload& payload) {
                     member_.send_to_coordinator(header, payload);
                   });
     }
-  member_.note_after_bulk({.about = "checkpoint",
-                           .step = step,
-                           .content = {{"number", checkpoints_sent_}, {"digest", digest()}}});
 }
 
 }  // namespace poseidon::comm

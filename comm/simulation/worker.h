@@ -60,6 +60,7 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
     return of_steps[step % of_steps.size()];
   }
   Replica& sums_of(uint64_t step) { return sums_[step % sums_.size()]; }
+  const Replica& sums_of(uint64_t step) const { return sums_[step % sums_.size()]; }
 
   /// The step under way, counted from 0.
   uint64_t step() const { return static_cast<uint64_t>(machine_.done()); }
@@ -84,7 +85,9 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   bool open_gate(uint32_t layer);
   void make_updates();
   void update(size_t layer);
+  std::vector<int64_t> digests() const;
   void send_checkpoint(int64_t step);
+  void send_replica(int64_t step, uint32_t number, const Replica& replica);
   void after(Time wait, std::function<void()> action);
 
   SimulatedWorld& world_;

@@ -14,6 +14,8 @@ enum class Mutation : int {
   kNoDeadline = 5,           ///< a node that hangs is waited for without a limit
   kNoNextBest = 6,           ///< when the survivor that is asked is lost too, no other is asked
   kEarlyGate = 7,            ///< a step is computed with parameters that lack the newest update
+  kNoAgreement = 8,          ///< a checkpoint is written before all workers agree on what is in it
+  kNoTrust = 9,              ///< after a loss a survivor's checkpoint is not written
 };
 
 #ifndef POSEIDON_MUTATION

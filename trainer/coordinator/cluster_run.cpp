@@ -230,9 +230,7 @@ void ClusterRun::end_after(const comm::Loss& loss) {
   loss_ = loss;
   // Who is silent may be stopped, and would never end by itself.
   if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(loss.who);
-  // But for a loss that is about what is in it.
-  if (loss.kind != comm::Loss::Kind::kDrift)
-    write_checkpoints([this] { checkpoints_.trust_survivors(); });
+  if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 
 void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {

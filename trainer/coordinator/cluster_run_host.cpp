@@ -200,7 +200,7 @@ std::shared_ptr<TensorStore> ClusterRun::make_store() {
 }
 
 void ClusterRun::failed(const comm::Loss& loss) {
-  drifted_ = loss.kind == comm::Loss::Kind::kDrift;
+  drifted_ = !comm::survivors_count(loss);
   inbox_.post([this, loss] { end_after(loss); });
 }
 

@@ -173,16 +173,16 @@ Time time_to_end(const SimulatedJobResult& result) {
 /// What is wrong with the checkpoint after a loss.
 std::string fault_in_checkpoint(const SimulatedJobOptions& options,
                                 const SimulatedJobResult& result) {
-  std::optional<int64_t> furthest;  // of those to whom nothing has happened
+  int64_t furthest = 0;  // of those to whom nothing has happened
   for (const auto& [rank, step] : result.steps)
-    if (!is_struck(options, {Role::kWorker, rank})) furthest = std::max(furthest.value_or(0), step);
-  if (is_struck(options, {})) furthest.reset();
+    if (!is_struck(options, {Role::kWorker, rank})) furthest = std::max(furthest, step);
+  if (is_struck(options, {})) furthest = 0;
   const std::optional<int64_t> saved = result.outcome->saved_step;
-  if (!saved) return furthest ? "no checkpoint was saved" : "";
-  if (furthest && *saved < *furthest)
-    return text("saved step ", *saved, ", but step ", *furthest, " was complete somewhere");
-  if (!result.checkpoints.contains(*saved))
+  if (saved && !result.checkpoints.contains(*saved))
     return text("the checkpoint of step ", *saved, " did not come");
+  const int64_t newest = result.checkpoints.empty() ? 0 : result.checkpoints.rbegin()->first;
+  if (newest < furthest)
+    return text("saved step ", newest, ", but step ", furthest, " was complete somewhere");
   return "";
 }
 
@@ -210,6 +210,8 @@ SimulatedJobOptions scenario(uint64_t seed) {
   options.faults.push_back(any_fault(random, options.plan, events));
   if (pick(random, 0, 1) == 0) options.faults.push_back(fault_in_a_state(random, options.plan));
   if (pick(random, 0, 3) == 0) options.hangs.push_back(any_hang(random, options.plan));
+  // What goes wrong after a loss shows where nothing was written before it.
+  if (options.faults.size() > 1 || !options.hangs.empty()) options.agree_every = options.steps;
   options.test_batches = options.hangs.empty() ? 0 : 2;
   options.test_batch = 1ms;
   return options;
@@ -245,6 +247,9 @@ std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResul
   for (const auto& [step, digest] : result.checkpoints)
     if (digest != reference_digest(options.plan, options.seed, step))
       return text("the checkpoint of step ", step, " is not that of an undisturbed run");
+  if (!result.unagreed.empty())
+    return text("the checkpoint of step ", result.unagreed[0], " was written before all agreed");
+  if (!std::ranges::is_sorted(result.written)) return "checkpoints were written out of order";
   if (result.outcome && result.outcome->finished) {
     for (const auto& [rank, step] : result.steps)
       if (!is_struck(options, {Role::kWorker, rank}) && step != result.steps.begin()->second)

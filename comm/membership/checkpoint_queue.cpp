@@ -1,0 +1,56 @@
+#include "comm/membership/checkpoint_queue.h"
+
+#include "comm/wire/mutation.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+void CheckpointQueue::take(int64_t step, Arrival arrival) {
+  waiting_[step] = std::move(arrival);
+  write_all();
+}
+
+void CheckpointQueue::agreed(int64_t step, std::vector<int64_t> digest) {
+  agreed_[step] = std::move(digest);
+  write_all();
+}
+
+void CheckpointQueue::trust_survivors() {
+  if constexpr (mutated(Mutation::kNoTrust)) return;
+  trusting_ = true;
+  write_all();
+}
+
+bool CheckpointQueue::may_be_written(int64_t step) const {
+  return agreed_.contains(step) || trusting_ || mutated(Mutation::kNoAgreement);
+}
+
+void CheckpointQueue::write_all() {
+  while (!waiting_.empty() && !failed_ && may_be_written(waiting_.begin()->first)) {
+    const auto [step, arrival] = *waiting_.begin();
+    waiting_.erase(waiting_.begin());
+    try {
+      write(step, arrival);
+    } catch (const RunError&) {
+      failed_ = true;
+      throw;
+    }
+    saved_step_ = step;
+    agreed_.erase(agreed_.begin(), agreed_.upper_bound(step));
+    written_(arrival.worker, step);
+  }
+}
+
+/// What came must be what all workers have said, where all have. A survivor gives up its sums in
+/// flight, with which all may have agreed on the same step: that is then not about what it sends.
+void CheckpointQueue::write(int64_t step, const Arrival& arrival) {
+  const auto agreed = agreed_.find(step);
+  const bool same_tensors =
+      agreed != agreed_.end() && (!trusting_ || agreed->second.size() == arrival.digest.size());
+  if (same_tensors && agreed->second != arrival.digest)
+    throw RunError(text("step ", step, ": worker ", arrival.worker,
+                        " sent a checkpoint of other values than the workers agreed on"));
+  arrival.write();
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,93 @@
+// Which checkpoints are written, when, and in which order.
+
+#include "comm/membership/checkpoint_queue.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+/// A queue, and what it has had written.
+struct Queue {
+  void take(int64_t step, std::vector<int64_t> digest) {
+    queue.take(step, {.worker = 2, .digest = std::move(digest), .write = [this, step] {
+                        if (step == fails_at) throw RunError("the disk is full");
+                        written.push_back(step);
+                      }});
+  }
+
+  std::vector<int64_t> written, told;
+  int64_t fails_at = -1;
+  CheckpointQueue queue{[this](uint16_t, int64_t step) { told.push_back(step); }};
+};
+
+using Steps = std::vector<int64_t>;
+
+}  // namespace
+
+TEST_CASE("a checkpoint is written when it has come and all agree, whichever is first") {
+  Queue all;
+  all.take(4, {1});
+  CHECK(all.written.empty());
+  all.queue.agreed(4, {1});
+  all.queue.agreed(8, {2});
+  CHECK(all.written == Steps{4});
+  all.take(8, {2});
+  CHECK(all.written == Steps{4, 8});
+  CHECK(all.told == Steps{4, 8});
+  CHECK(all.queue.saved_step() == 8);
+  CHECK(!all.queue.wants(8));
+  CHECK(all.queue.wants(9));
+}
+
+TEST_CASE("other values than all agreed on are not written, and nothing after them") {
+  Queue all;
+  all.take(4, {1});
+  CHECK(error_of<RunError>([&] { all.queue.agreed(4, {7}); }) ==
+        "step 4: worker 2 sent a checkpoint of other values than the workers agreed on");
+  all.take(8, {2});
+  all.queue.agreed(8, {2});
+  CHECK(all.written.empty());
+  CHECK(!all.queue.wants(12));
+}
+
+TEST_CASE("after a loss what waits is written in the order of steps, then what survivors send") {
+  Queue all;
+  all.take(8, {2});
+  all.take(4, {1});
+  all.queue.trust_survivors();
+  all.take(9, {3});
+  CHECK(all.written == Steps{4, 8, 9});
+}
+
+TEST_CASE("a survivor's step counts though all agreed on it with sums in flight") {
+  Queue all;
+  all.queue.agreed(4, {1, 10, 11});
+  all.queue.trust_survivors();
+  all.take(4, {3});
+  CHECK(all.written == Steps{4});
+}
+
+TEST_CASE("a survivor's step of other values than all agreed on is not written") {
+  Queue all;
+  all.queue.agreed(4, {1});
+  all.queue.trust_survivors();
+  CHECK_THROWS_AS(all.take(4, {3}), RunError);
+  CHECK(all.written.empty());
+}
+
+TEST_CASE("a checkpoint that cannot be written is the last that is tried") {
+  Queue all;
+  all.queue.trust_survivors();
+  all.fails_at = 8;
+  all.take(4, {1});
+  CHECK(error_of<RunError>([&] { all.take(8, {2}); }) == "the disk is full");
+  all.take(12, {3});
+  CHECK(all.written == Steps{4});
+  CHECK(all.told == Steps{4});
+  CHECK(!all.queue.wants(9));
+}

@@ -1,0 +1,24 @@
+#include "trainer/report/checkpoint_files.h"
+
+namespace poseidon::trainer {
+
+void CheckpointFiles::begin_from(int64_t step, const std::filesystem::path& file) {
+  last_step_ = step;
+  last_ = file;
+}
+
+void CheckpointFiles::write(const RunState& state, const RunTensors& tensors,
+                            const std::vector<int64_t>* agreed) {
+  last_ = write_checkpoint(directory_.checkpoints(), state, tensors,
+                           {.agreed = agreed, .may_write = [this] { directory_.check_lock(); }});
+  last_step_ = state.step;
+  directory_.keep();
+  prune_checkpoints(directory_.path(), keep_);
+}
+
+std::string CheckpointFiles::last_text() const {
+  return last_.empty() ? "; there is no checkpoint yet"
+                       : "; the last checkpoint is " + last_.string();
+}
+
+}  // namespace poseidon::trainer
