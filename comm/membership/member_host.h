@@ -26,16 +26,17 @@ class MemberHost {
   virtual Placement place(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// A body whose destination was given by place() will not come.
-  virtual void forgotten(NodeId from) = 0;
+  virtual void forgotten(NodeId /*from*/) {}
 
   /// A message of the trainer's own, from the coordinator.
   virtual void noted(const Note& note) = 0;
-  /// Returns a number of steps beyond which the host does not go until halt() gives the final one.
-  virtual int64_t offer_halt() = 0;
-  virtual void halt(int64_t step) = 0;
+  /// For a worker: returns a number of steps beyond which the host does not go until halt() gives
+  /// the final one.
+  virtual int64_t offer_halt() { return 0; }
+  virtual void halt(int64_t /*step*/) {}
   /// For a server: all workers are done. The host sends its last reports and calls
   /// Member::finished.
-  virtual void concluded() = 0;
+  virtual void concluded() {}
   /// What is awaited from `node` at this moment, for messages: "the sum of ... from server 0", or
   /// "".
   virtual std::string awaiting(NodeId node) = 0;
@@ -46,8 +47,9 @@ class MemberHost {
   /// and calls Member::stopped when it has ceased to compute. `alone`: the coordinator is gone, so
   /// nobody will ask for a checkpoint.
   virtual void failed(const Loss& loss, bool alone) = 0;
-  /// Sends the checkpoint of the last complete step, then calls Member::saved, or else cannot_save.
-  virtual void save(int64_t step) = 0;
+  /// For a worker: sends the checkpoint of the last complete step, then calls Member::saved, or
+  /// else cannot_save.
+  virtual void save(int64_t /*step*/) {}
   /// The job is over; all connections are closed.
   virtual void dismissed() = 0;
 };

@@ -31,15 +31,12 @@ class SimulatedServer final : public MemberHost {
   }
   void forgotten(NodeId from) override;
   void noted(const Note&) override {}
-  int64_t offer_halt() override { return 0; }
-  void halt(int64_t) override {}
   void concluded() override {
     if (!world_.hangs({Role::kServer, member_.rank()}, Work::kConcluding)) member_.finished(0);
   }
   std::string awaiting(NodeId node) override;
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override;
-  void save(int64_t) override {}
   void dismissed() override { over_ = true; }
 
  private:

@@ -40,11 +40,9 @@ class SimulatedWorker final : public MemberHost, public ExchangeMemory {
   void received(NodeId from, const FrameHeader& header) override {
     exchange_->received(from, header);
   }
-  void forgotten(NodeId) override {}
   void noted(const Note& note) override;
   int64_t offer_halt() override { return limit_.offer(); }
   void halt(int64_t step) override;
-  void concluded() override {}
   std::string awaiting(NodeId node) override { return exchange_ ? exchange_->awaiting(node) : ""; }
   int64_t step_under_way() override { return machine_.done() + 1; }
   void failed(const Loss& loss, bool alone) override;

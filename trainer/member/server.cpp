@@ -34,15 +34,12 @@ class ServerRun final : public comm::MemberHost {
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId from) override;
   void noted(const comm::Note& note) override;
-  int64_t offer_halt() override { return 0; }
-  void halt(int64_t) override {}
   void concluded() override;
   std::string awaiting(comm::NodeId node) override {
     return shard_ != nullptr && node.role == comm::Role::kWorker ? shard_->awaiting(node.rank) : "";
   }
   int64_t step_under_way() override { return step_; }
   void failed(const comm::Loss& loss, bool alone) override;
-  void save(int64_t) override {}
   void dismissed() override;
 
   void tell_traffic_and_trace();
