@@ -15,6 +15,7 @@
 #include "tests/trainer/tiny_job.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/run/computation.h"
+#include "trainer/step/cluster_exchange.h"
 #include "trainer/step/evaluation.h"
 
 using namespace poseidon;
@@ -174,10 +175,19 @@ std::vector<std::vector<int64_t>> train_together(const Job& job, int64_t steps, 
   const auto workers = static_cast<size_t>(plan.workers());
   std::vector<std::unique_ptr<Computation>> computations;
   for (uint32_t rank = 0; rank < workers; ++rank) {
+    ClusterExchange* exchange = nullptr;
     computations.push_back(std::make_unique<Computation>(
-        walled ? make_walled_backend() : make_backend(job), job, published, plan, rank, data,
-        [&hub](const std::function<void()>& task) { hub.post(task); }, nullptr, log));
-    hub.join(computations.back()->exchange);
+        walled ? make_walled_backend() : make_backend(job), net_options(job, published, plan, 2),
+        WorkerPart{.job = job, .published = published, .plan = plan, .data = data, .rank = rank},
+        [&](net::Net& net, layers::Updater& updater) {
+          auto made = std::make_unique<ClusterExchange>(
+              net, updater, plan, rank, 0,
+              [&hub](const std::function<void()>& task) { hub.post(task); });
+          exchange = made.get();
+          return made;
+        },
+        log));
+    hub.join(*exchange);
   }
   std::vector<std::vector<int64_t>> digests(workers);
   {

@@ -11,10 +11,10 @@ constexpr size_t kMostGathered = 1 << 20;
 
 }  // namespace
 
-ClusterReport::ClusterReport(const comm::Plan& plan, const std::filesystem::path& folder,
+ClusterReport::ClusterReport(const comm::Plan& plan, const RunDirectory& directory,
                              const Metrics::Options& metrics, Console& console)
     : plan_(plan),
-      metrics_(folder, metrics, console),
+      run_(directory, metrics, console),
       times_(workers(), plan.layers.size()),
       told_(workers(), metrics.steps_done),
       bytes_of_layer_(plan.layers.size()) {}
@@ -39,8 +39,7 @@ bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& not
   std::vector<WorkerStep> parts;
   for (const auto& each : gathered.parts()) parts.push_back(*each);
   steps_.erase(step);
-  last_report_ = join_steps(parts, plan_);
-  metrics_.trained(last_report_, step == last_step);
+  run_.trained(join_steps(parts, plan_), step == last_step);
   return true;
 }
 
@@ -50,9 +49,7 @@ void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& not
   TestSums sums;
   for (const auto& each : gathered.parts()) sums += *each;
   tests_.erase(step);
-  last_test_ = sums.mean();
-  tested_step_ = step;
-  metrics_.tested(step, *last_test_);
+  run_.tested(step, sums.mean());
 }
 
 void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {
@@ -78,19 +75,14 @@ Json ClusterReport::traffic(int64_t steps) const {
   return traffic;
 }
 
-Json ClusterReport::summary(const Json& traffic) const {
+Json ClusterReport::summary(const Job& job, RunEnd end, const Json& traffic) const {
   const auto nodes = static_cast<double>(plan_.assignment.hosts());
-  const bool trained = last_report_.step > 0;
-  return {{"train_loss", trained ? Json(last_report_.loss) : Json()},
-          {"test_top1", last_test_ ? Json(last_test_->top1) : Json()},
-          {"test_top5", last_test_ ? Json(last_test_->top5) : Json()},
-          {"test_loss", last_test_ ? Json(last_test_->loss) : Json()},
-          {"test_step", last_test_ ? Json(tested_step_) : Json()},
-          {"samples_per_second", metrics_.samples_per_second()},
-          {"bytes_sent", traffic["bytes_sent"].get<double>() / nodes},
-          {"bytes_received", traffic["bytes_received"].get<double>() / nodes},
-          {"time", times_.workers(plan_)},
-          {"layers", layers(traffic)}};
+  end.bytes_sent = traffic["bytes_sent"].get<double>() / nodes;
+  end.bytes_received = traffic["bytes_received"].get<double>() / nodes;
+  Json summary = run_.summary(job, end);
+  summary["time"] = times_.workers(plan_);
+  summary["layers"] = layers(traffic);
+  return summary;
 }
 
 /// What each layer moved over all nodes and was waited for, beside what was planned.

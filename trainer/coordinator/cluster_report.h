@@ -10,7 +10,7 @@
 #include "comm/plan/traffic.h"
 #include "core/json.h"
 #include "trainer/messages/step_message.h"
-#include "trainer/report/metrics.h"
+#include "trainer/report/run_report.h"
 #include "trainer/step/evaluation.h"
 
 namespace poseidon::trainer {
@@ -37,7 +37,7 @@ class Gathered {
 class ClusterReport {
  public:
   /// `plan` must outlive it.
-  ClusterReport(const comm::Plan& plan, const std::filesystem::path& folder,
+  ClusterReport(const comm::Plan& plan, const RunDirectory& directory,
                 const Metrics::Options& metrics, Console& console);
 
   // Notes of members. All throw ConfigError for what does not fit the plan or the run so far.
@@ -47,12 +47,12 @@ class ClusterReport {
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
   /// The last step that all workers have told of; 0: none.
-  int64_t last_step() const { return last_report_.step; }
+  int64_t last_step() const { return run_.last_step(); }
   /// traffic.json of a run of `steps` steps. Nodes that have not told, as after a loss, are listed
   /// as "unheard".
   Json traffic(int64_t steps) const;
-  /// The part of summary.json that follows from what was told; `traffic` as traffic() made it.
-  Json summary(const Json& traffic) const;
+  /// summary.json of a run that came to `end`, but for its bytes; `traffic` as traffic() made it.
+  Json summary(const Job& job, RunEnd end, const Json& traffic) const;
 
  private:
   template <class Part>
@@ -61,14 +61,11 @@ class ClusterReport {
   size_t workers() const { return static_cast<size_t>(plan_.workers()); }
 
   const comm::Plan& plan_;
-  Metrics metrics_;
+  RunReport run_;
   TimeTable times_;
   std::vector<int64_t> told_;  ///< by worker: the last step that it has told of
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
-  StepReport last_report_;
-  std::optional<TestResult> last_test_;
-  int64_t tested_step_ = 0;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
   std::set<comm::NodeId> heard_;                 ///< whose bytes are in it
 };

@@ -40,7 +40,6 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
           directory_, job.config.train.keep_checkpoints,
           [this](int64_t step) { return state_after(step); },
           [this](uint16_t worker, int64_t step) { tell_written(worker, step); }) {
-  published_.trace = options.trace;
   std::unique_ptr<Checkpoint> checkpoint = first_checkpoint();
   if (checkpoint != nullptr)
     checkpoints_.begin_from(checkpoint->state().step, checkpoint->weights_file());
@@ -87,7 +86,6 @@ std::unique_ptr<Checkpoint> ClusterRun::first_checkpoint() const {
 /// The plan, until all workers are prepared, and where it begins.
 void ClusterRun::go_on_from(std::unique_ptr<Checkpoint> checkpoint) {
   resumed_ = std::move(checkpoint);
-  const bool keeps_choices = resumed_ != nullptr && !options_.replan;
   if (!MeasuredPlan::wanted(job_, resumed_.get(), options_.replan))
     measured_.reset();
   else if (!measured_)
@@ -96,15 +94,7 @@ void ClusterRun::go_on_from(std::unique_ptr<Checkpoint> checkpoint) {
   if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
       job_.config.optimizer.clip_norm > 0)
     plan_.overlap = comm::Overlap::kBarrier;
-  published_.plan = comm::to_json(plan_);
-  published_.choices = choices_json(
-      keeps_choices ? read_choices(resumed_->state().choices,
-                                   {options_.resume.string(), "/choices"}, *job_.network)
-                    : choices_of(job_));
-  if (resumed_ == nullptr) return;
-  refuse_other_batch(resumed_->state(), job_, options_.resume);
-  published_.first_step = resumed_->state().step;
-  published_.in_flight = resumed_->state().in_flight;
+  published_ = begun_plan(job_, plan_, resumed_.get(), options_);
 }
 
 /// The I/O thread uses what is destroyed next.
@@ -135,7 +125,7 @@ std::vector<comm::NodeId> ClusterRun::members() const {
 /// warnings of this process are the clearer ones.
 void ClusterRun::look_at_data_and_memory() {
   const size_t data = check_data(job_, console_);
-  MemoryEstimate estimate = estimate_memory(job_, plan_, net_options(job_, published_, plan_));
+  MemoryEstimate estimate = estimate_memory(job_, plan_, net_options(job_, published_, plan_, 2));
   estimate.data = data;
   warn_of_memory(job_, estimate, plan_.workers(), console_);
 }
@@ -238,17 +228,13 @@ void ClusterRun::begin_metrics(const std::vector<comm::Fact>& facts) {
   if (resumed_ != nullptr)
     warn_of_other_data(resumed_->state(), fact(facts, "the training set"), console_);
   const int64_t epoch = training_samples(facts);
-  schedule_.emplace(job_.config.optimizer.schedule, job_.config.optimizer.learning_rate,
-                    published_.steps,
-                    static_cast<double>(epoch) / static_cast<double>(plan_.global_batch),
-                    job_.file + ": /optimizer/schedule");
-  report_.emplace(plan_, directory_.path(),
+  schedule_.emplace(schedule_of(job_, published_.steps, epoch));
+  report_.emplace(plan_, directory_,
                   Metrics::Options{.steps = published_.steps,
                                    .steps_done = published_.first_step,
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = plan_.global_batch,
-                                   .epoch_samples = epoch,
-                                   .before_writing = [this] { directory_.check_lock(); }},
+                                   .epoch_samples = epoch},
                   console_);
 }
 
@@ -426,24 +412,19 @@ void ClusterRun::write_summary(const Json& summary, const Json& traffic) const {
 }
 
 Json ClusterRun::summary(const Json& traffic) const {
-  const int64_t steps = checkpoints_.saved_step();
-  Json summary = report_->summary(traffic);
-  summary.update(
-      {{"name", job_.config.name},
-       {"first_step", published_.first_step + 1},
-       {"steps", steps},
-       {"wall_seconds",
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
-       {"weights_sha256", checkpoints_.weights_digest()},
-       {"state_sha256", checkpoints_.state_digest()},
-       {"workers", plan_.workers()},
-       {"servers", plan_.servers()},
-       {"device", job_.config.device.type},
-       {"threads", threads_},
-       {"finished", steps >= published_.steps},
-       {"checkpoint", checkpoints_.last().string()},
-       {"output", directory_.path().string()}});
-  return summary;
+  return report_->summary(
+      job_,
+      {.first_step = published_.first_step,
+       .steps = checkpoints_.saved_step(),
+       .steps_of_job = published_.steps,
+       .wall_seconds =
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(),
+       .servers = plan_.servers(),
+       .threads = threads_,
+       .weights_sha256 = checkpoints_.weights_digest(),
+       .state_sha256 = checkpoints_.state_digest(),
+       .checkpoint = checkpoints_.last()},
+      traffic);
 }
 
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,

@@ -96,9 +96,7 @@ Json ClusterRun::plan(const std::vector<comm::Fact>& facts) {
       published_.plan = comm::to_json(plan_);
     }
     avoid_factors();
-    published_.steps = steps_of(job_.config.train, plan_.global_batch, training_samples(facts));
-    published_.last_step =
-        std::min(published_.steps, options_.max_steps.value_or(published_.steps));
+    set_end(published_, job_, training_samples(facts), options_);
   } catch (const ConfigError&) {
     inbox_.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
   }

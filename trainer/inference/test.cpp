@@ -21,14 +21,14 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
     confusion.add(trained.scores(), job.network->classes(),
                   batch.labels.first(static_cast<size_t>(batch.valid)));
   };
-  const std::optional<TestResult> result =
-      evaluate(trained.net(), data,
-               {.seed = static_cast<uint64_t>(job.config.train.seed),
-                .loader_threads = static_cast<int>(job.config.data.loader_threads),
-                .on_error = job.config.data.test.on_error,
-                .stop = [&] { return options.stop != nullptr && *options.stop; },
-                .tested = tested},
-               console);
+  const std::optional<TestResult> result = evaluate(
+      trained.net(), data,
+      {.seed = static_cast<uint64_t>(job.config.train.seed),
+       .loader_threads = static_cast<int>(job.config.data.loader_threads),
+       .on_error = job.config.data.test.on_error,
+       .goes_on = [&](int64_t, int64_t) { return options.stop == nullptr || !*options.stop; },
+       .tested = tested},
+      console);
   if (!result) throw RunError("the test was stopped");
   Json json = confusion.json(classes);
   json.update({{"name", job.config.name},

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -40,6 +42,21 @@ class EndWatch {
   std::string why_ GUARDED_BY(mutex_);
   bool over_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
+};
+
+/// How long the computing thread may take to cease: a step cannot be interrupted, and may be long.
+/// From any thread.
+class ComputingGrace {
+ public:
+  /// A step took so long.
+  void took(double ms) { longest_ms_ = std::max<int64_t>(longest_ms_, static_cast<int64_t>(ms)); }
+  EndWatch::Clock::duration period() const {
+    return std::max(kLeast, std::chrono::milliseconds(4 * longest_ms_));
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLeast{5000};
+  std::atomic<int64_t> longest_ms_ = 0;
 };
 
 }  // namespace poseidon::trainer

@@ -7,6 +7,15 @@
 
 namespace poseidon::trainer {
 
+/// A worker's part in a job before there is a plan.
+struct PreparedJob {
+  uint16_t rank = 0;
+  JobMessage message = {};
+  Job job = {};
+  PreparedData train_data = {}, test_data = {};
+  bool has_parent = false;  ///< the coordinator has started this process on its own host
+};
+
 /// Throws ConfigError where the job is none, or its data are not here.
 Job open_job_message(const JobMessage& message, const MemberOptions& options);
 

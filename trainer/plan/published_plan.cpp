@@ -1,8 +1,11 @@
 #include "trainer/plan/published_plan.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "trainer/job/choices.h"
 #include "trainer/plan/sync_plan.h"
+#include "trainer/state/resume.h"
 
 namespace poseidon::trainer {
 
@@ -15,6 +18,28 @@ void PublishedPlan::describe(Fields& fields) {
   fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
   fields.boolean("trace", trace, "record what is done when");
+}
+
+PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoint* resumed,
+                         const RunOptions& options) {
+  const bool keeps_choices = resumed != nullptr && !options.replan;
+  PublishedPlan published{
+      .plan = comm::to_json(plan),
+      .choices = choices_json(keeps_choices ? read_choices(resumed->state().choices,
+                                                           {options.resume.string(), "/choices"},
+                                                           *job.network)
+                                            : choices_of(job)),
+      .trace = options.trace};
+  if (resumed == nullptr) return published;
+  refuse_other_batch(resumed->state(), job, options.resume);
+  published.first_step = resumed->state().step;
+  published.in_flight = resumed->state().in_flight;
+  return published;
+}
+
+void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
+  published.steps = steps_of(job.config.train, job.config.global_batch(), samples);
+  published.last_step = std::min(published.steps, options.max_steps.value_or(published.steps));
 }
 
 Json write_published_plan(PublishedPlan published) {
@@ -55,11 +80,17 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
 }
 
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
-                              const comm::Plan& plan) {
+                              const comm::Plan& plan, int versions) {
   return {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
-          .versions = 2,
+          .versions = versions,
           .factored = factored_layers(plan),
           .factor_rows = plan.global_batch};
+}
+
+Schedule schedule_of(const Job& job, int64_t steps, int64_t samples) {
+  return {job.config.optimizer.schedule, job.config.optimizer.learning_rate, steps,
+          static_cast<double>(samples) / static_cast<double>(job.config.global_batch()),
+          job.file + ": /optimizer/schedule"};
 }
 
 RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,

@@ -7,6 +7,7 @@
 #include "core/fields.h"
 #include "net/net.h"
 #include "trainer/job/job.h"
+#include "trainer/job/run_options.h"
 #include "trainer/job/schedule.h"
 #include "trainer/state/checkpoint.h"
 
@@ -24,14 +25,26 @@ struct PublishedPlan {
   void describe(Fields& fields);
 };
 
+/// The plan of a run that goes on from `resumed`, or begins anew where that is null. How far it
+/// goes is said when the training set is known. Throws ConfigError where the batches of the
+/// checkpoint are not those of the job.
+PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoint* resumed,
+                         const RunOptions& options);
+/// Says how far a run of the job goes on a training set of `samples`.
+void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options);
+
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
 /// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
-/// Of the net of one worker of several. Throws ConfigError.
+/// Of a worker's net that has so many versions of what an update changes. Throws ConfigError.
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
-                              const comm::Plan& plan);
+                              const comm::Plan& plan, int versions);
+
+/// The learning rates of a job of so many steps, on a training set of `samples`. Throws
+/// ConfigError.
+Schedule schedule_of(const Job& job, int64_t steps, int64_t samples);
 
 /// What a checkpoint says beside its tensors, and beside what it carries in flight.
 RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,

@@ -6,58 +6,63 @@ namespace poseidon::trainer {
 
 namespace {
 
-std::vector<data::ShardRange> shards_of(const comm::Plan& plan, uint32_t rank) {
-  const comm::Part own = plan.assignment.shards_of(rank);
+std::vector<data::ShardRange> shards_of(const WorkerPart& part) {
+  const comm::Part own = part.plan.assignment.shards_of(part.rank);
   std::vector<data::ShardRange> shards;
   for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
-    const IndexRange rows = plan.rows_of({shard, 1});
+    const IndexRange rows = part.plan.rows_of({shard, 1});
     shards.push_back({rows.first, rows.count});
   }
   return shards;
 }
 
+data::LoaderOptions loader_options(const WorkerPart& part) {
+  const JobConfig& config = part.job.config;
+  return {.phase = data::Phase::kTrain,
+          .seed = static_cast<uint64_t>(config.train.seed),
+          .shuffle = config.data.train.shuffle,
+          .on_error = config.data.train.on_error,
+          .global_batch = part.plan.global_batch,
+          .shards = shards_of(part),
+          .start_step = part.published.first_step,
+          .threads = static_cast<int>(config.data.loader_threads)};
+}
+
+TrainingLoop::Options loop_options(const WorkerPart& part, SumsInFlight& sums) {
+  return {.seed = static_cast<uint64_t>(part.job.config.train.seed),
+          .global_batch = part.plan.global_batch,
+          .logical_shards = part.plan.logical_shards(),
+          .shards = shards_of(part),
+          .steps_done = part.published.first_step,
+          .staleness = part.plan.staleness,
+          .barrier = part.plan.overlap != comm::Overlap::kPriority,
+          .sums = &sums,
+          .trace = part.trace};
+}
+
 }  // namespace
 
-Computation::Computation(layers::Backend backend, const Job& job, const PublishedPlan& published,
-                         const comm::Plan& plan, uint32_t rank, const PreparedData& data,
-                         ClusterExchange::Post post, TraceRecorder* trace, Log& log)
-    : engine(std::move(backend), job, net_options(job, published, plan), log),
-      optimizer(job.config.optimizer, engine.net(), engine.updater()),
-      sums(engine.net(), std::max(plan.staleness, published.in_flight)),
+Computation::Computation(layers::Backend backend, const net::Net::Options& options,
+                         const WorkerPart& worker_part, const MakeExchange& make_exchange, Log& log)
+    : part(worker_part),
+      engine(std::move(backend), part.job, options, log),
+      optimizer(part.job.config.optimizer, engine.net(), engine.updater()),
+      sums(engine.net(), std::max(part.plan.staleness, part.published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),
-      exchange(engine.net(), engine.updater(), plan, rank,
-               static_cast<uint64_t>(published.first_step), std::move(post)),
-      schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, published.steps,
-               static_cast<double>(data.dataset->size()) /
-                   static_cast<double>(job.config.global_batch()),
-               job.file + ": /optimizer/schedule"),
-      shards(shards_of(plan, rank)),
-      limit(published.first_step, published.last_step) {
-  const auto seed = static_cast<uint64_t>(job.config.train.seed);
-  engine.net().values().initialize(seed);
+      exchange(make_exchange(engine.net(), engine.updater())),
+      schedule(schedule_of(part.job, part.published.steps, part.data.dataset->size())) {
+  const PublishedPlan& published = part.published;
+  engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
   sums.begin_with(published.first_step - published.in_flight, published.in_flight);
-  loader = std::make_unique<data::Loader>(
-      *data.dataset, *data.transform,
-      data::LoaderOptions{.phase = data::Phase::kTrain,
-                          .seed = seed,
-                          .shuffle = job.config.data.train.shuffle,
-                          .on_error = job.config.data.train.on_error,
-                          .global_batch = plan.global_batch,
-                          .shards = shards,
-                          .start_step = published.first_step,
-                          .threads = static_cast<int>(job.config.data.loader_threads)},
-      log);
-  loop = std::make_unique<TrainingLoop>(
-      engine.net(), optimizer, exchange, schedule, *loader,
-      TrainingLoop::Options{.seed = seed,
-                            .global_batch = plan.global_batch,
-                            .logical_shards = plan.logical_shards(),
-                            .shards = shards,
-                            .steps_done = published.first_step,
-                            .staleness = plan.staleness,
-                            .barrier = plan.overlap != comm::Overlap::kPriority,
-                            .sums = &sums,
-                            .trace = trace});
+  loader = std::make_unique<data::Loader>(*part.data.dataset, *part.data.transform,
+                                          loader_options(part), log);
+  loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, *exchange, schedule, *loader,
+                                        loop_options(part, sums));
+}
+
+RunState Computation::state_after(int64_t step) {
+  return run_state(part.job, part.published, schedule, step, engine.net().choices(),
+                   part.data.dataset->fingerprint());
 }
 
 }  // namespace poseidon::trainer

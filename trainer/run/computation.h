@@ -1,36 +1,51 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "trainer/plan/published_plan.h"
 #include "trainer/state/run_tensors.h"
-#include "trainer/step/cluster_exchange.h"
 #include "trainer/step/engine.h"
+#include "trainer/step/exchange.h"
 #include "trainer/step/optimizer.h"
-#include "trainer/step/step_limit.h"
 #include "trainer/step/training_loop.h"
 
 namespace poseidon::trainer {
 
-/// Everything that computes in one worker of several, once the plan is known.
-struct Computation {
-  /// `job`, `plan`, `data` and `trace`, which may be null, must outlive it. Throws ConfigError,
-  /// RunError.
-  Computation(layers::Backend backend, const Job& job, const PublishedPlan& published,
-              const comm::Plan& plan, uint32_t rank, const PreparedData& data,
-              ClusterExchange::Post post, TraceRecorder* trace, Log& log);
+/// What a worker computes, once the plan is known: its part of a job's steps, of which one worker
+/// alone has all.
+struct WorkerPart {
+  const Job& job;
+  const PublishedPlan& published;
+  const comm::Plan& plan;
+  const PreparedData& data;        ///< the training set
+  uint32_t rank = 0;               ///< of the worker
+  TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
+};
 
+/// Everything that computes in a worker. Made and used by the compute thread.
+struct Computation {
+  /// Makes what sums the gradients of the net.
+  using MakeExchange =
+      std::function<std::unique_ptr<GradientExchange>(net::Net&, layers::Updater&)>;
+
+  /// What `part` names must outlive it. Throws ConfigError, RunError.
+  Computation(layers::Backend backend, const net::Net::Options& options, const WorkerPart& part,
+              const MakeExchange& make_exchange, Log& log);
+
+  /// What a checkpoint says of `step` beside the tensors.
+  RunState state_after(int64_t step);
+
+  const WorkerPart part;
   Engine engine;
   Optimizer optimizer;
   SumsInFlight sums;
   RunTensors tensors;
-  ClusterExchange exchange;
+  std::unique_ptr<GradientExchange> exchange;
   Schedule schedule;
-  std::vector<data::ShardRange> shards;
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<TrainingLoop> loop;
-  StepLimit limit;
 };
 
 }  // namespace poseidon::trainer

@@ -59,8 +59,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                       log);
   TestSums sums;
   for (int64_t step = 0; step < loader.steps_per_pass(); ++step) {
-    if (options.stop && options.stop()) return std::nullopt;
-    if (options.progress) options.progress(step, loader.steps_per_pass());
+    if (options.goes_on && !options.goes_on(step, loader.steps_per_pass())) return std::nullopt;
     const data::Batch& batch = loader.next();
     if (batch.valid == 0) continue;
     net.set_input(batch.pixels);

@@ -33,9 +33,8 @@ struct TestOptions {
   uint64_t seed = 1;
   int loader_threads = 1;
   data::OnError on_error = data::OnError::kStop;
-  std::function<bool()> stop = nullptr;  ///< asked between batches; may be null
-  /// Told between batches how many are done, of how many; may be null.
-  std::function<void(int64_t done, int64_t of)> progress = nullptr;
+  /// Asked before each batch, with how many are done of how many; may be null.
+  std::function<bool(int64_t done, int64_t of)> goes_on = nullptr;
   /// Called after each batch, while the net holds what it computed; may be null.
   std::function<void(const data::Batch&)> tested = nullptr;
   /// Of several workers, each tests its part of every batch.

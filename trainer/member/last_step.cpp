@@ -1,0 +1,62 @@
+#include "trainer/member/last_step.h"
+
+#include "comm/membership/checkpoint_queue.h"
+#include "core/error.h"
+#include "core/failure.h"
+#include "trainer/report/run_lock.h"
+#include "trainer/state/survivor_checkpoint.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
+
+}  // namespace
+
+LastStep::LastStep(const MemberOptions& options, Log& log)
+    : options_(options), log_(log), run_lock_(RunLock::words_in(options.run_directory)) {}
+
+KeptStep* LastStep::kept(const std::string& run) const {
+  return options_.keeper == nullptr ? nullptr : options_.keeper->of(run);
+}
+
+void LastStep::drop(const std::string& run) {
+  if (options_.keeper != nullptr) options_.keeper->drop(run);
+}
+
+void LastStep::keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
+                    const comm::Loss& loss) {
+  const double seconds = job.job.config.cluster.rejoin_s;
+  if (options_.keeper == nullptr || seconds <= 0 || step <= training.first_step()) return;
+  if (!comm::survivors_count(loss)) return;
+  try {
+    options_.keeper->keep(
+        copy_step(job.message.run, training.state_after(step), training.tensors()),
+        StepKeeper::Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+    log_.info(text("keeps step ", step, " of \"", job.job.config.name, "\" for ", seconds,
+                   " s, in case its run is gone on with (poseidon-train --resume)"));
+  } catch (...) {
+    log_.warning(text("step ", step, " is not kept: ", message_of(std::current_exception())));
+  }
+}
+
+void LastStep::write(const WorkerTraining& training, int64_t step) {
+  if (options_.run_directory.empty() || step == 0) return;
+  // A step before the first of this run: only sums that are given up would lead on from it.
+  if (step < training.first_step()) return;
+  if (RunLock::words_in(options_.run_directory) != run_lock_)
+    return log_.warning(options_.run_directory.string() +
+                        ": it is gone, or another run writes there");
+  const auto folder = options_.run_directory / "checkpoints";
+  try {
+    const bool wrote = write_survivor_checkpoint(folder, training.state_after(step),
+                                                 training.tensors(), kPatienceWithSurvivors);
+    log_.info(
+        text(wrote ? "wrote" : "found", " the checkpoint of step ", step, " in ", folder.string()));
+  } catch (...) {
+    log_.warning(message_of(std::current_exception()));
+  }
+}
+
+}  // namespace poseidon::trainer

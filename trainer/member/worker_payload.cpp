@@ -1,0 +1,65 @@
+#include "trainer/member/worker_payload.h"
+
+#include "core/error.h"
+#include "core/fields.h"
+
+namespace poseidon::trainer {
+
+void WorkerPayload::announce(const comm::Note& note) {
+  if (values_ == nullptr || intake_)
+    throw ConfigError("first values are sent once, after the plan");
+  std::vector<int64_t> indices;
+  read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
+    fields.integers("tensors", indices, at_least(0), "", Presence::kRequired);
+  });
+  const std::vector<std::span<std::byte>> memory = values_->memory();
+  std::vector<std::span<std::byte>> wanted(memory.size());
+  for (const int64_t index : indices) {
+    if (static_cast<size_t>(index) >= memory.size())
+      throw ConfigError(text("expected one of ", memory.size(), " tensors, got ", index));
+    wanted[static_cast<size_t>(index)] = memory[static_cast<size_t>(index)];
+  }
+  announced_ = std::move(indices);
+  intake_.emplace(std::move(wanted));
+}
+
+void WorkerPayload::open(const comm::Plan& plan, ClusterExchange& exchange, bool trace,
+                         comm::Member& member) {
+  intake_.reset();
+  values_.reset();
+  plan_ = &plan;
+  exchange_ = &exchange;
+  if (trace) trace_ = std::make_unique<FlowTrace>(plan, member);
+  exchange.open(member.view(), trace_ ? static_cast<comm::Outlet&>(*trace_) : member);
+}
+
+comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
+  if (from.role == comm::Role::kCoordinator)
+    return intake_ ? intake_->place(header)
+                   : comm::Placement::refused("sent a tensor that was not asked for");
+  if (exchange_ == nullptr) return comm::Placement::refused("sent numbers before the job began");
+  comm::Placement placement = exchange_->numbers().place(from, header);
+  if (trace_ && placement.accepted) trace_->announced(from);
+  return placement;
+}
+
+void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
+  if (from.role == comm::Role::kCoordinator) return intake_->received();
+  if (trace_) trace_->arrived(from, header);
+  exchange_->numbers().received(from, header);
+}
+
+std::string WorkerPayload::awaiting(comm::NodeId node) const {
+  return exchange_ == nullptr ? "" : exchange_->awaiting(node);
+}
+
+SchemeBytes WorkerPayload::newly_moved() {
+  const SchemeBytes all = bytes_by_scheme(*plan_, moved());
+  SchemeBytes since;
+  for (const comm::Scheme scheme : comm::kSendingSchemes)
+    since[scheme] = all[scheme] - reported_[scheme];
+  reported_ = all;
+  return since;
+}
+
+}  // namespace poseidon::trainer

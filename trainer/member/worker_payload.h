@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/exchange/tensor_intake.h"
+#include "comm/membership/member.h"
+#include "trainer/member/flow_trace.h"
+#include "trainer/messages/step_message.h"
+#include "trainer/state/tensor_store.h"
+#include "trainer/step/cluster_exchange.h"
+
+namespace poseidon::trainer {
+
+/// The payload that reaches a worker: first values from the coordinator, then sums and factors,
+/// which the exchange takes. Used by the I/O thread.
+class WorkerPayload {
+ public:
+  /// From now on the coordinator may say which first values it sends.
+  void expect(std::shared_ptr<TensorStore> values) { values_ = std::move(values); }
+  /// The note by which the coordinator says which it sends. Throws ConfigError when there are none
+  /// such, or they are not expected.
+  void announce(const comm::Note& note);
+  /// Whether all first values that were announced are there.
+  bool has_values() const { return intake_ && intake_->complete(); }
+  /// Their indices in the list of tensors.
+  const std::vector<int64_t>& announced() const { return announced_; }
+  /// First values are in use, and frames of peers may come. All must outlive it; `trace`: frames
+  /// are recorded.
+  void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, comm::Member& member);
+
+  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header);
+  void received(comm::NodeId from, const comm::FrameHeader& header);
+  std::string awaiting(comm::NodeId node) const;
+
+  /// The bytes that were moved since the last call.
+  SchemeBytes newly_moved();
+  const std::vector<comm::LayerBytes>& moved() const {
+    return exchange_->numbers().bytes_of_layers();
+  }
+  /// Null unless frames are recorded.
+  const FlowTrace* trace() const { return trace_.get(); }
+
+ private:
+  std::shared_ptr<TensorStore> values_;
+  std::vector<int64_t> announced_;
+  std::optional<comm::TensorIntake> intake_;  ///< of those that are announced
+  const comm::Plan* plan_ = nullptr;
+  ClusterExchange* exchange_ = nullptr;  ///< null until open()
+  std::unique_ptr<FlowTrace> trace_;
+  SchemeBytes reported_;
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,109 @@
+#include "trainer/member/worker_session.h"
+
+#include "core/error.h"
+#include "core/overloaded.h"
+#include "trainer/member/worker_task.h"
+#include "trainer/report/trace_file.h"
+
+namespace poseidon::trainer {
+
+WorkerSession::WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerTask& task, Log& log)
+    : inbox_(inbox),
+      task_(task),
+      log_(log),
+      transport_(make_transport(options, comm::Role::kWorker, log,
+                                [&inbox](std::exception_ptr failure) {
+                                  inbox.post([failure] { std::rethrow_exception(failure); });
+                                })),
+      member_(std::make_unique<comm::Member>(
+          joining_options(options, comm::Role::kWorker, *transport_), *transport_, *this)) {}
+
+void WorkerSession::built(ClusterExchange& exchange, StepLimit& limit) {
+  exchange_ = &exchange;
+  limit_ = &limit;
+}
+
+void WorkerSession::stopped(int64_t step) {
+  stopped_step_ = step;
+  member_->stopped(step);
+}
+
+void WorkerSession::welcomed(uint16_t rank, const Json& job) {
+  inbox_.post([this, rank, job] { task_.prepare(rank, job); });
+}
+
+void WorkerSession::refused(const std::string& why) {
+  inbox_.post([this, why] {
+    log_.warning("not let in: " + why);
+    task_.over(MemberEnd::kRefused);
+  });
+}
+
+void WorkerSession::planned(const comm::Planned& planned) {
+  inbox_.post([this, planned] { task_.build(planned); });
+}
+
+void WorkerSession::started(uint64_t first_step) {
+  inbox_.post([this, first_step] {
+    log_.info(text("begins with step ", first_step + 1));
+    task_.train();
+  });
+}
+
+void WorkerSession::received(comm::NodeId from, const comm::FrameHeader& header) {
+  payload_.received(from, header);
+  if (from.role == comm::Role::kCoordinator) take_values_when_complete();
+}
+
+void WorkerSession::take_values_when_complete() {
+  if (payload_.has_values())
+    inbox_.post([this, indices = payload_.announced()] { task_.take_values(indices); });
+}
+
+void WorkerSession::noted(const comm::Note& note) {
+  if (note.about == "values") {
+    payload_.announce(note);
+    return take_values_when_complete();
+  }
+  dispatch<ClockNote, WrittenNote, FetchNote>(
+      note,
+      Overloaded{[&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); },
+                 [&](const WrittenNote&) { task_.sender().written(note.step); },
+                 [&](const FetchNote&) {
+                   inbox_.post([this, step = note.step] { task_.give_kept_step(step); });
+                 }});
+}
+
+void WorkerSession::halt(int64_t step) {
+  if (limit_ != nullptr) limit_->halt(step);
+}
+
+void WorkerSession::end_computing(const std::string& why) {
+  if (exchange_ != nullptr) {
+    exchange_->lose(why);
+    limit_->end();
+  }
+  task_.sender().end();
+}
+
+void WorkerSession::failed(const comm::Loss& loss, bool alone) {
+  end_computing(loss.message());
+  task_.must_end_soon("the job has failed, and its computing did not cease");
+  inbox_.post([this, loss, alone] { task_.end_after(loss, alone); });
+}
+
+void WorkerSession::save(int64_t step) {
+  if (exchange_ == nullptr || step != stopped_step_)
+    throw ConfigError(text("it asks for a checkpoint of step ", step,
+                           " in place of this worker's last complete one"));
+  inbox_.post([this, step] { task_.save(step); });
+}
+
+/// After its last step nobody waits; before, a coordinator that is wrong must not leave one
+/// waiting.
+void WorkerSession::dismissed() {
+  end_computing("dismissed by the coordinator");
+  inbox_.post([this] { task_.dismissed(); });
+}
+
+}  // namespace poseidon::trainer

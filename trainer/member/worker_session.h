@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/asio/driver.h"
+#include "comm/membership/member.h"
+#include "core/inbox.h"
+#include "core/log.h"
+#include "trainer/member/member_options.h"
+#include "trainer/member/worker_payload.h"
+#include "trainer/messages/notes.h"
+#include "trainer/step/step_limit.h"
+
+namespace poseidon::trainer {
+
+class WorkerTask;
+
+/// A worker's part in one job as the others see it. It lives in the I/O thread, but for what says
+/// otherwise; what takes time is posted to the inbox, from which the main thread runs it on the
+/// task.
+class WorkerSession final : public comm::MemberHost {
+ public:
+  /// All must outlive it; of `task` nothing is called before join().
+  WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerTask& task, Log& log);
+
+  // From any thread.
+  comm::AsioTransport& transport() { return *transport_; }
+  /// Calls `action` with this session, in the I/O thread, in the order of posts.
+  template <class Action>
+  void post(Action action) {
+    transport_->post([this, action = std::move(action)] { action(*this); });
+  }
+  template <class Content>
+  void note(const Content& content, int64_t step = 0) {
+    post([note = write_note(content, step)](WorkerSession& self) { self.member().note(note); });
+  }
+
+  // In the I/O thread.
+  comm::Member& member() { return *member_; }
+  WorkerPayload& payload() { return payload_; }
+  /// The net is built. Both must outlive it.
+  void built(ClusterExchange& exchange, StepLimit& limit);
+  /// After a loss the main thread has ceased to compute; `step` is the last complete one.
+  void stopped(int64_t step);
+
+  void welcomed(uint16_t rank, const Json& job) override;
+  void unreachable(const std::string& why) override { log_.warning(why); }
+  void refused(const std::string& why) override;
+  void planned(const comm::Planned& planned) override;
+  void started(uint64_t first_step) override;
+  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override {
+    return payload_.place(from, header);
+  }
+  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  void noted(const comm::Note& note) override;
+  int64_t offer_halt() override { return limit_ == nullptr ? 0 : limit_->offer(); }
+  void halt(int64_t step) override;
+  std::string awaiting(comm::NodeId node) override { return payload_.awaiting(node); }
+  int64_t step_under_way() override { return limit_ == nullptr ? 0 : limit_->begun(); }
+  void failed(const comm::Loss& loss, bool alone) override;
+  void save(int64_t step) override;
+  void dismissed() override;
+
+ private:
+  void take_values_when_complete();
+  void end_computing(const std::string& why);
+
+  Inbox& inbox_;
+  WorkerTask& task_;
+  Log& log_;
+  const std::unique_ptr<comm::AsioTransport> transport_;
+  const std::unique_ptr<comm::Member> member_;
+  WorkerPayload payload_;
+  ClusterExchange* exchange_ = nullptr;  ///< null until the net is built, as the next
+  StepLimit* limit_ = nullptr;
+  int64_t stopped_step_ = -1;  ///< the last complete one, once it has stopped after a loss
+};
+
+}  // namespace poseidon::trainer

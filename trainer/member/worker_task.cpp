@@ -1,0 +1,170 @@
+#include "trainer/member/worker_task.h"
+
+#include "core/error.h"
+#include "core/failure.h"
+#include "trainer/measure/timing.h"
+#include "trainer/member/worker_session.h"
+#include "trainer/messages/device_note.h"
+#include "trainer/messages/facts.h"
+#include "trainer/step/job_lost.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Of each layer's timing at the join: others wait for it.
+constexpr int kJoinRepeats = 5;
+
+}  // namespace
+
+WorkerTask::WorkerTask(const MemberOptions& options, WorkerSession& session, Log& log)
+    : options_(options),
+      session_(session),
+      log_(log),
+      end_watch_(options.abandon),
+      progress_([&session](const comm::Progress& progress) {
+        session.post([progress](WorkerSession& self) { self.member().progress(progress); });
+      }),
+      sender_(session.transport(), session.member(), progress_),
+      last_step_(options, log) {
+  job_.has_parent = !options.run_directory.empty();
+}
+
+template <class Action>
+void WorkerTask::guarded(Action action) {
+  try {
+    action();
+  } catch (const JobLost&) {
+    // end_after() follows, or dismissed().
+  } catch (...) {
+    session_.post([why = message_of(std::current_exception())](WorkerSession& session) {
+      session.member().report_error(why);
+    });
+  }
+}
+
+void WorkerTask::over(MemberEnd end) {
+  if (!end_) end_ = end;
+  must_end_soon("the threads of the job did not end");
+}
+
+void WorkerTask::prepare(uint16_t rank, const Json& job) {
+  guarded([&] {
+    job_.rank = rank;
+    job_.message = read_job_message(job);
+    job_.job = open_job_message(job_.message, options_);
+    log_.info(text("joined the job \"", job_.job.config.name, "\" as worker ", rank));
+    open_data_sets();
+    offer_kept_step();
+    report_prepared();
+  });
+}
+
+void WorkerTask::open_data_sets() {
+  const Job& job = job_.job;
+  progress_.sign("opening the training set");
+  job_.train_data = open_data(job, DataPart::kTrain, log_);
+  progress_.sign("opening the test set");
+  job_.test_data = open_test_data(job, job_.train_data, log_);
+  progress_.sign("timing layers");
+  // By the fixed rule: the choices are published with the plan.
+  if (job_.message.times_layers)
+    session_.note(TimesNote{
+        read_layer_times(time_layers(job, {}, kJoinRepeats, log_), "this worker's times")});
+  session_.note(device_note(job.config.device.threads));
+}
+
+/// The coordinator may have been lost since this was its last checkpoint.
+void WorkerTask::offer_kept_step() {
+  if (!job_.message.goes_on) return;
+  const KeptStep* kept = last_step_.kept(job_.message.run);
+  if (kept == nullptr) return;
+  session_.note(
+      KeptNote{
+          .run = kept->run, .state = kept->state, .list = tensor_list(kept->tensors->tensors())},
+      kept->state.step);
+}
+
+void WorkerTask::report_prepared() {
+  progress_.waits("the others to be prepared");
+  session_.post([facts = facts_of(job_.job, job_.train_data, job_.test_data)](
+                    WorkerSession& session) { session.member().prepared(facts); });
+}
+
+void WorkerTask::give_kept_step(int64_t step) {
+  guarded([&] {
+    const KeptStep* kept = last_step_.kept(job_.message.run);
+    if (kept == nullptr || kept->state.step != step)
+      throw ConfigError(text("it asks for step ", step, ", which this worker does not keep"));
+    // Where the job is lost meanwhile, it is kept on.
+    sender_.send(step, kept->tensors->tensors(), kept->state.in_flight);
+    progress_.waits("the others to be prepared");
+  });
+}
+
+void WorkerTask::build(const comm::Planned& planned) {
+  guarded([&] {
+    progress_.sign("building the net");
+    training_ = std::make_unique<WorkerTraining>(job_, read_published_plan(planned.plan),
+                                                 WorkerTraining::Reports{.session = session_,
+                                                                         .progress = progress_,
+                                                                         .sender = sender_,
+                                                                         .grace = grace_,
+                                                                         .log = log_});
+    training_->announce();
+  });
+}
+
+void WorkerTask::take_values(const std::vector<int64_t>& indices) {
+  guarded([&] { training_->take_values(indices); });
+}
+
+void WorkerTask::train() {
+  began_ = true;
+  last_step_.drop(job_.message.run);
+  guarded([&] { training_->train(); });
+}
+
+void WorkerTask::end_after(const comm::Loss& loss, bool alone) {
+  loss_ = loss;
+  end_watch_.rest();
+  sender_.begin_anew();
+  log_.warning(loss.message());
+  stopped_step_ = training_ != nullptr ? training_->cease() : 0;
+  if (!alone) {
+    if (began_) training_->report_traffic_and_trace();
+    return session_.post([step = stopped_step_](WorkerSession& session) { session.stopped(step); });
+  }
+  end_watch_.expect(LastStep::kGracePeriod, "its checkpoint could not be written");
+  if (training_ != nullptr) last_step_.write(*training_, stopped_step_);
+  keep_last_step();
+  session_.post([](WorkerSession& session) { session.member().leave(); });
+  over(end_of(loss));
+}
+
+void WorkerTask::keep_last_step() {
+  if (!began_ || !loss_) return;
+  end_watch_.expect(LastStep::kGracePeriod, "its last complete step could not be copied");
+  last_step_.keep(*training_, job_, stopped_step_, *loss_);
+}
+
+void WorkerTask::save(int64_t step) {
+  try {
+    training_->send_checkpoint(step);
+    session_.post([step](WorkerSession& session) { session.member().saved(step); });
+  } catch (const JobLost&) {
+    // Dismissed meanwhile.
+  } catch (...) {
+    session_.post([why = message_of(std::current_exception())](WorkerSession& session) {
+      session.member().cannot_save(why);
+    });
+  }
+}
+
+void WorkerTask::dismissed() {
+  if (began_ && !loss_) log_.info("the job is done");
+  keep_last_step();
+  over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
+}
+
+}  // namespace poseidon::trainer

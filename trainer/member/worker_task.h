@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/member/checkpoint_sender.h"
+#include "trainer/member/end_watch.h"
+#include "trainer/member/last_step.h"
+#include "trainer/member/member_job.h"
+#include "trainer/member/progress.h"
+#include "trainer/member/worker_training.h"
+
+namespace poseidon::trainer {
+
+class WorkerSession;
+
+/// What a worker does in one job, from opening its data to its end. It lives in the main thread,
+/// which computes; WorkerSession posts its calls, in the order in which the coordinator asks for
+/// them. What goes wrong here is this worker's own error: all others hear of it.
+class WorkerTask {
+ public:
+  /// All must outlive it.
+  WorkerTask(const MemberOptions& options, WorkerSession& session, Log& log);
+
+  /// How it ended, once it has.
+  const std::optional<MemberEnd>& end() const { return end_; }
+
+  void prepare(uint16_t rank, const Json& job);
+  /// The coordinator asks for the step that this worker keeps.
+  void give_kept_step(int64_t step);
+  void build(const comm::Planned& planned);
+  void take_values(const std::vector<int64_t>& indices);
+  void train();
+  /// The job has failed; `alone`: and the coordinator is gone.
+  void end_after(const comm::Loss& loss, bool alone);
+  /// The coordinator asks a survivor for its last complete step.
+  void save(int64_t step);
+  void dismissed();
+  void over(MemberEnd end);
+
+  // From any thread.
+  /// Of this, what it says of itself.
+  CheckpointSender& sender() { return sender_; }
+  /// Ends the process where this thread does not come to an end; `why` says what has not ended.
+  void must_end_soon(const char* why) { end_watch_.expect(grace_.period(), why); }
+
+ private:
+  template <class Action>
+  void guarded(Action action);
+  void open_data_sets();
+  void offer_kept_step();
+  void keep_last_step();
+  void report_prepared();
+
+  const MemberOptions& options_;
+  WorkerSession& session_;
+  Log& log_;
+  EndWatch end_watch_;  ///< over when all else is
+  ComputingGrace grace_;
+  ProgressReporter progress_;
+  CheckpointSender sender_;
+  LastStep last_step_;
+  PreparedJob job_;
+  std::unique_ptr<WorkerTraining> training_;  ///< from the plan on
+  bool began_ = false;                        ///< the first step
+  int64_t stopped_step_ = 0;                  ///< after a loss, the last complete one
+  std::optional<comm::Loss> loss_;
+  std::optional<MemberEnd> end_;
+};
+
+}  // namespace poseidon::trainer

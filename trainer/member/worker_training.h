@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/trace.h"
+#include "trainer/member/checkpoint_sender.h"
+#include "trainer/member/end_watch.h"
+#include "trainer/member/member_job.h"
+#include "trainer/member/progress.h"
+#include "trainer/member/worker_session.h"
+#include "trainer/run/run_loop.h"
+
+namespace poseidon::trainer {
+
+/// One worker of several from its net to its last step, when the plan is known: what comes of its
+/// steps goes to the coordinator. It lives in the compute thread.
+class WorkerTraining final : public RunSink {
+ public:
+  /// What it reports by, all of which must outlive it.
+  struct Reports {
+    WorkerSession& session;
+    ProgressReporter& progress;
+    CheckpointSender& sender;
+    ComputingGrace& grace;
+    Log& log;
+  };
+  /// Builds the net. `job` must outlive it. Throws ConfigError, RunError.
+  WorkerTraining(const PreparedJob& job, const PublishedPlan& published, const Reports& reports);
+
+  /// Says what a net it has, and expects first values.
+  void announce();
+  /// The first values with these indices are there.
+  void take_values(const std::vector<int64_t>& indices);
+  /// All steps, and what is reported at their end. Throws JobLost when the job has failed.
+  void train();
+
+  // After a loss.
+  /// Ceases to compute: goes back to the last complete step, and returns it.
+  int64_t cease();
+  /// As worker 0 does regularly, and after a loss whoever is asked. Throws JobLost when nobody
+  /// waits for it any more, RunError for values that are no numbers.
+  void send_checkpoint(int64_t step);
+  void report_traffic_and_trace();
+  int64_t first_step() const { return published_.first_step; }
+  const RunTensors& tensors() const { return computation_->tensors; }
+  RunState state_after(int64_t step) const { return computation_->state_after(step); }
+
+ private:
+  bool begin(int64_t done) override;
+  void trained(StepReport report) override;
+  void settling() override { reports_.progress.sign("comparing replicas"); }
+  void settled(int64_t step) override;
+  void checkpoint(int64_t step) override;
+  bool testing(int64_t done, int64_t of) override;
+  void tested(int64_t step, const TestSums& sums) override;
+  bool halted() override { return limit_.halted(); }
+
+  void warn_of_its_memory(const net::Net::Options& options) const;
+  std::unique_ptr<GradientExchange> make_exchange(net::Net& net, layers::Updater& updater);
+
+  const PreparedJob& job_;
+  const PublishedPlan published_;
+  const comm::Plan plan_;
+  const Reports reports_;
+  StepLimit limit_;
+  std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
+  ClusterExchange* exchange_ = nullptr;   ///< the computation's
+  std::unique_ptr<Computation> computation_;
+  std::shared_ptr<TensorStore> values_;  ///< first values that the coordinator sends
+};
+
+}  // namespace poseidon::trainer

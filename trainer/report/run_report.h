@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/json.h"
+#include "trainer/job/job.h"
+#include "trainer/report/metrics.h"
+#include "trainer/report/run_directory.h"
+
+namespace poseidon::trainer {
+
+/// Where a run stands at its end, for summary.json.
+struct RunEnd {
+  int64_t first_step = 0;    ///< steps done before it
+  int64_t steps = 0;         ///< steps done
+  int64_t steps_of_job = 0;  ///< that would be all
+  double wall_seconds = 0;   ///< that it took
+  int64_t servers = 0;
+  int64_t threads = 1;                        ///< of a worker
+  double bytes_sent = 0, bytes_received = 0;  ///< payload, in the mean of the nodes
+  std::string weights_sha256 = {}, state_sha256 = {};
+  std::filesystem::path checkpoint = {};  ///< the last one
+};
+
+/// What a run has come to: its metrics while it goes on, its summary at the end. Used by one
+/// thread.
+class RunReport {
+ public:
+  /// `directory` and `console` must outlive it.
+  RunReport(const RunDirectory& directory, Metrics::Options options, Console& console);
+
+  /// `last`: the run ends here, so the step is written whatever its number.
+  void trained(const StepReport& report, bool last);
+  void tested(int64_t step, const TestResult& result);
+
+  /// The last step that was trained in this run, counted from 1; 0 before the first.
+  int64_t last_step() const { return last_report_.step; }
+  Json summary(const Job& job, const RunEnd& end) const;
+
+ private:
+  const RunDirectory& directory_;
+  Metrics metrics_;
+  StepReport last_report_;
+  std::optional<TestResult> last_test_;
+  int64_t tested_step_ = 0;
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,50 @@
+#include "trainer/run/run_loop.h"
+
+namespace poseidon::trainer {
+
+bool RunLoop::go() {
+  const TrainConfig& train = computation_.part.job.config.train;
+  while (sink_.begin(steps_done())) {
+    sink_.trained(computation_.loop->step());
+    if (is_due(train.checkpoint_every)) checkpoint();
+    if (is_due(train.test_every)) test();
+  }
+  checkpoint();
+  const bool halted = sink_.halted();
+  if (!halted) test();
+  return halted;
+}
+
+void RunLoop::settle() {
+  if (settled_step_ == steps_done()) return;
+  settled_step_ = steps_done();
+  sink_.settling();
+  if (steps_done() == computation_.part.published.steps) computation_.loop->finish();
+  computation_.loop->settle_for_checkpoint();
+  sink_.settled(steps_done());
+}
+
+void RunLoop::checkpoint() {
+  settle();
+  sink_.checkpoint(steps_done());
+}
+
+void RunLoop::test() {
+  settle();
+  if (test_.dataset == nullptr || tested_step_ == steps_done()) return;
+  tested_step_ = steps_done();
+  const WorkerPart& part = computation_.part;
+  const JobConfig& config = part.job.config;
+  const std::optional<TestSums> sums = evaluate_part(
+      computation_.engine.net(), test_,
+      {.seed = static_cast<uint64_t>(config.train.seed),
+       .loader_threads = static_cast<int>(config.data.loader_threads),
+       .on_error = config.data.test.on_error,
+       .goes_on = [this](int64_t done, int64_t of) { return sink_.testing(done, of); },
+       .workers = part.plan.workers(),
+       .rank = part.rank},
+      log_);
+  if (sums) sink_.tested(steps_done(), *sums);
+}
+
+}  // namespace poseidon::trainer
