@@ -54,7 +54,7 @@ class CoordinatorHost {
   /// Whether a checkpoint of `step` is wanted from a survivor.
   virtual bool wants_checkpoint(int64_t step) = 0;
   /// All tensors of that checkpoint have come.
-  virtual void saved(uint16_t worker, int64_t step) = 0;
+  virtual void saved(uint16_t /*worker*/, int64_t /*step*/) {}
   /// The tensors of that checkpoint will not come.
   virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
   /// A node makes no progress. Called now and then before it counts as stalled, and when the end of

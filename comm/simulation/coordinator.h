@@ -47,7 +47,6 @@ class SimulatedCoordinator final : public CoordinatorHost {
   void received(uint16_t worker, const FrameHeader&) override { intake_.received(worker); }
   void failed(const Loss& loss) override;
   bool wants_checkpoint(int64_t step) override { return !drifted_ && queue_.wants(step); }
-  void saved(uint16_t, int64_t) override {}
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
   void given_up(NodeId node) override { world_.result.given_up.push_back(node); }
   void ended(const Outcome& outcome) override {

@@ -1,5 +1,6 @@
 #include "trainer/coordinator/first_values.h"
 
+#include "trainer/coordinator/coordinator_io.h"
 #include "trainer/state/run_tensors.h"
 #include "trainer/state/tensor_store.h"
 
@@ -16,8 +17,6 @@ void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<boo
       set(values);
     };
 }
-
-}  // namespace
 
 std::vector<PlacedTensor> first_values(const Json& list, const Checkpoint* resumed,
                                        const std::filesystem::path& weights, Log& log) {
@@ -41,6 +40,28 @@ std::vector<PlacedTensor> first_values(const Json& list, const Checkpoint* resum
   for (uint32_t place = 0; place < known.size(); ++place)
     if (known[place]) values.push_back({place, store.entries()[place].payload()});
   return values;
+}
+
+}  // namespace
+
+void FirstValues::make(const Json& list, const Checkpoint* resumed,
+                       const std::filesystem::path& weights, Log& log) {
+  made_ = true;
+  values_ = first_values(list, resumed, weights, log);
+}
+
+void FirstValues::send(uint16_t worker, int64_t first_step, CoordinatorIo& io) const {
+  Json indices = Json::array();
+  for (const PlacedTensor& tensor : values_) indices.push_back(tensor.place);
+  io.post([worker, first_step, indices, values = values_](CoordinatorSide& side) {
+    side.coordinator->note(
+        worker, {.about = "values", .step = first_step, .content = {{"tensors", indices}}});
+    for (const auto& [place, tensor] : values)
+      comm::send_tensor({.view = 1, .key = place}, tensor,
+                        [&](const comm::FrameHeader& header, const comm::Payload& payload) {
+                          side.coordinator->send(worker, header, payload);
+                        });
+  });
 }
 
 }  // namespace poseidon::trainer

@@ -12,6 +12,8 @@
 
 namespace poseidon::trainer {
 
+class CoordinatorIo;
+
 /// A tensor's values, by its place in a tensor_list().
 struct PlacedTensor {
   uint32_t place = 0;
@@ -19,9 +21,22 @@ struct PlacedTensor {
 };
 
 /// The values that workers do not make themselves from the seed: those of a checkpoint, or of a
-/// weights file for the tensors that it has. `list` as tensor_list() made it; `resumed` may be
-/// null, `weights` empty. Throws ConfigError, RunError.
-std::vector<PlacedTensor> first_values(const Json& list, const Checkpoint* resumed,
-                                       const std::filesystem::path& weights, Log& log);
+/// weights file for the tensors that it has. Used by the main thread.
+class FirstValues {
+ public:
+  /// `list` as tensor_list() made it; `resumed` may be null, `weights` empty. Throws ConfigError,
+  /// RunError.
+  void make(const Json& list, const Checkpoint* resumed, const std::filesystem::path& weights,
+            Log& log);
+  bool are_made() const { return made_; }
+  /// Sends them to a worker, with a note of which they are.
+  void send(uint16_t worker, int64_t first_step, CoordinatorIo& io) const;
+  /// All workers have them.
+  void clear() { values_.clear(); }
+
+ private:
+  std::vector<PlacedTensor> values_;
+  bool made_ = false;
+};
 
 }  // namespace poseidon::trainer

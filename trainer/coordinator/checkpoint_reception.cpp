@@ -1,0 +1,31 @@
+#include "trainer/coordinator/checkpoint_reception.h"
+
+namespace poseidon::trainer {
+
+std::string CheckpointReception::tensor_name(size_t index) const {
+  for (const char* key : {"weights", "optimizer", "sums"}) {
+    if (!list_.contains(key)) continue;
+    if (index < list_[key].size()) return list_[key][index]["name"].get<std::string>();
+    index -= list_[key].size();
+  }
+  return text("tensor ", index);
+}
+
+comm::Placement CheckpointReception::place(uint16_t worker, const comm::FrameHeader& header) {
+  if (list_.is_null()) return comm::Placement::refused("sent tensors before it told which it has");
+  return intake_.place(worker, header);
+}
+
+std::shared_ptr<TensorStore> CheckpointReception::take(uint16_t worker, int64_t step,
+                                                       const SentCheckpoint& sent) {
+  const auto count = [&](TensorStore& store) {
+    const RunTensors tensors = store.tensors();
+    if (static_cast<size_t>(sent.in_flight) > tensors.sums.size())
+      throw ConfigError(text("a checkpoint of step ", step, " carries the sums of ", sent.in_flight,
+                             " steps, more than there are"));
+    return in_order(tensors, sent.in_flight).size();
+  };
+  return intake_.take(worker, static_cast<uint32_t>(sent.number), step, count);
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,202 @@
+#include "trainer/coordinator/cluster_records.h"
+
+#include "core/counted.h"
+#include "core/error.h"
+#include "core/overloaded.h"
+#include "trainer/coordinator/coordinator_io.h"
+#include "trainer/job/choices.h"
+#include "trainer/messages/facts.h"
+#include "trainer/plan/sync_plan.h"
+#include "trainer/state/resume.h"
+#include "trainer/state/tensor_check.h"
+
+namespace poseidon::trainer {
+
+ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
+                               CoordinatorIo& io, Console& console,
+                               std::shared_ptr<const Checkpoint> resumed)
+    : job_(job),
+      options_(options),
+      directory_(directory),
+      io_(io),
+      console_(console),
+      resumed_(std::move(resumed)),
+      checkpoints_(
+          directory, job.config.train.keep_checkpoints,
+          [this](int64_t step) { return state_after(step); },
+          [this](uint16_t worker, int64_t step) { report_written(worker, step); }),
+      trace_(io, options.trace) {
+  if (resumed_ != nullptr)
+    checkpoints_.begin_from(resumed_->state().step, resumed_->weights_file());
+}
+
+void ClusterRecords::begin(DecidedPlan decided) {
+  decided_ = std::move(decided);
+  if (!decided_.no_factors.empty()) console_.warning(decided_.no_factors);
+  if (resumed_ != nullptr)
+    warn_of_other_data(resumed_->state(), fact(decided_.facts, "the training set"), console_);
+  const PublishedPlan& published = decided_.published;
+  const int64_t samples = training_samples(decided_.facts);
+  schedule_.emplace(schedule_of(job_, published.steps, samples));
+  report_.emplace(decided_.plan, directory_,
+                  Metrics::Options{.steps = published.steps,
+                                   .steps_done = published.first_step,
+                                   .log_every = job_.config.train.log_every,
+                                   .global_batch = decided_.plan.global_batch,
+                                   .epoch_samples = samples},
+                  console_);
+}
+
+void ClusterRecords::started() {
+  started_ = true;
+  values_.clear();
+  console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
+                     counted(decided_.plan.servers(), "server"), " begin with step ",
+                     decided_.published.first_step + 1, " of ", decided_.published.steps));
+  trace_.ask_for_time();
+}
+
+/// What cannot be made sense of is the sender's error, and ends the job.
+void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
+  const Overloaded taken{
+      [&](const TensorsNote& content) { take(node, content); },
+      [&](const ClassesNote& content) { take(node, content); },
+      [&](const StepNote& content) { take(node, note.step, content); },
+      [&](const TestNote& content) { report_->take_test(node.rank, note.step, content); },
+      [&](const TrafficNote& content) { report_->take_traffic(node, content); },
+      [&](const TraceNote& content) { trace_.add(node, content); }};
+  try {
+    if (!report_) throw ConfigError("a note before the plan was made");
+    if (node.role == comm::Role::kWorker)
+      dispatch<TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
+    else
+      dispatch<TrafficNote, TraceNote>(note, taken);
+  } catch (const ConfigError& error) {
+    io_.report_error(text(comm::name_of(node), ": ", error.what()));
+  }
+}
+
+void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
+  if (!values_.are_made()) look_at_net(note);
+  values_.send(worker.rank, decided_.published.first_step, io_);
+}
+
+/// The first worker's word of what all have.
+void ClusterRecords::look_at_net(const TensorsNote& note) {
+  const PublishedPlan& published = decided_.published;
+  check_tensors(note.list, *job_.network, job_.config.optimizer,
+                std::max(decided_.plan.staleness, published.in_flight));
+  choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
+  threads_ = note.threads;
+  io_.post([list = note.list](CoordinatorSide& io) { io.reception.expect(list); });
+  values_.make(note.list, resumed_.get(), options_.weights, console_);
+  if (resumed_ != nullptr)
+    console_.info(text("going on after step ", published.first_step, " of ", published.steps,
+                       " from ", checkpoints_.last().string()));
+  resumed_.reset();
+  Json plan = plan_json(decided_.plan, choices_);
+  if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
+  directory_.write("plan.json", plan);
+}
+
+/// Data may be where the workers are, and not here; all have the same.
+void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
+  if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
+  const auto most = static_cast<size_t>(job_.network->classes());
+  if (note.classes.size() > most)
+    throw ConfigError(text(note.classes.size(), " classes, where network \"", job_.network->name(),
+                           "\" tells only ", most, " apart"));
+  directory_.write(kClassesFile, {{"classes", note.classes}});
+}
+
+void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& note) {
+  if (!started_) throw ConfigError("a step before the first one was begun");
+  directory_.keep();
+  if (report_->take_step(worker.rank, step, note, decided_.published.last_step))
+    trace_.ask_for_time();
+}
+
+void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
+                                     const std::shared_ptr<TensorStore>& tensors,
+                                     const SentCheckpoint& sent) {
+  write_checkpoints([&] { checkpoints_.take(worker, step, tensors, sent); });
+}
+
+void ClusterRecords::take_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
+                                    const SentCheckpoint& sent) {
+  checkpoints_.put(state, tensors, sent);
+  console_.info(text("worker ", worker, " has kept step ", state.step, ": fetched, and written to ",
+                     checkpoints_.last().string()));
+  resumed_ = resumed_checkpoint(job_, checkpoints_.last(), console_);
+  warn_of_changes(resumed_->state(), job_, console_);
+  report_written(worker, state.step);
+  io_.post([resumed = resumed_](CoordinatorSide& io) {
+    io.kept.fetched();
+    io.plan.begin_from(resumed.get());
+    io.coordinator->fetched();
+  });
+}
+
+void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
+  write_checkpoints([&] { checkpoints_.agreed(step, digest); });
+}
+
+void ClusterRecords::lost(const comm::Loss& loss) {
+  lost_ = true;
+  if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
+}
+
+/// A checkpoint that cannot be written ends the job, and all are told why; of a job that has ended
+/// already, the user.
+void ClusterRecords::write_checkpoints(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const RunError& error) {
+    if (lost_) return console_.warning(error.what());
+    io_.report_error(error.what());
+  }
+}
+
+void ClusterRecords::report_written(uint16_t worker, int64_t step) {
+  io_.post([worker, step](CoordinatorSide& io) {
+    io.coordinator->note(worker, write_note(WrittenNote{}, step));
+  });
+}
+
+RunState ClusterRecords::state_after(int64_t step) const {
+  return run_state(job_, decided_.published, *schedule_, step, choices_,
+                   fact(decided_.facts, "the training set"));
+}
+
+int64_t ClusterRecords::step_under_way() const {
+  if (!started_) return 0;
+  return std::max(report_->last_step(), decided_.published.first_step) + 1;
+}
+
+ClusterRecords::Results ClusterRecords::results(double wall_seconds,
+                                                const std::string& failure) const {
+  const int64_t first = published().first_step, saved = checkpoints_.saved_step();
+  const int64_t steps = failure.empty() ? saved : std::max(saved, report_->last_step());
+  Results results{.summary = {}, .traffic = report_->traffic(steps - first)};
+  results.summary = report_->summary(job_,
+                                     {.first_step = first,
+                                      .steps = saved,
+                                      .steps_of_job = published().steps,
+                                      .wall_seconds = wall_seconds,
+                                      .servers = decided_.plan.servers(),
+                                      .threads = threads_,
+                                      .weights_sha256 = checkpoints_.weights_digest(),
+                                      .state_sha256 = checkpoints_.state_digest(),
+                                      .checkpoint = checkpoints_.last()},
+                                     results.traffic);
+  if (!failure.empty()) results.summary["failure"] = failure;
+  return results;
+}
+
+void ClusterRecords::write(const Results& results) {
+  trace_.write(directory_.path(), console_);
+  directory_.write_or_warn("traffic.json", results.traffic, console_);
+  directory_.write_or_warn("summary.json", results.summary, console_);
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/coordinator/cluster_checkpoints.h"
+#include "trainer/coordinator/cluster_report.h"
+#include "trainer/coordinator/cluster_trace.h"
+#include "trainer/coordinator/first_values.h"
+#include "trainer/coordinator/run_plan.h"
+#include "trainer/messages/notes.h"
+#include "trainer/report/console.h"
+#include "trainer/report/run_directory.h"
+
+namespace poseidon::trainer {
+
+/// What is recorded of a run on several workers: notes and checkpoints of its members become files,
+/// and lines for the user. It lives in the main thread, but for what says otherwise.
+class ClusterRecords {
+ public:
+  /// Of a run that begins with `resumed`, or anew where that is null. All must outlive it.
+  ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
+                 CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
+
+  /// The plan is decided.
+  void begin(DecidedPlan decided);
+  /// The first step is under way.
+  void started();
+  void take_note(comm::NodeId node, const comm::Note& note);
+  void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
+                       const SentCheckpoint& sent);
+  /// What a worker has kept is from now on a checkpoint like others, and the run begins with it.
+  void take_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
+                      const SentCheckpoint& sent);
+  void agreed(int64_t step, const std::vector<int64_t>& digest);
+  /// The job has failed, and survivors may send what they have.
+  void lost(const comm::Loss& loss);
+
+  bool has_started() const { return started_; }
+  /// Counted from 1, the step that not all workers have reported; 0 before the first.
+  int64_t step_under_way() const;
+  /// What the run has come to. `failure`: why it failed, "" where it has not.
+  struct Results {
+    Json summary, traffic;
+  };
+  Results results(double wall_seconds, const std::string& failure) const;
+  /// Writes them, and the trace.
+  void write(const Results& results);
+
+  /// Null where the run begins anew, and from the first values on.
+  const Checkpoint* resumed() const { return resumed_.get(); }
+  /// Valid once the plan is decided.
+  const PublishedPlan& published() const { return decided_.published; }
+  Console& console() { return console_; }
+  ClusterTrace& trace() { return trace_; }
+  const ClusterCheckpoints& checkpoints() const { return checkpoints_; }
+  /// Whether a survivor's checkpoint of this step is of use. From any thread.
+  bool wants_checkpoint(int64_t step) const { return checkpoints_.wants(step); }
+
+ private:
+  void take(comm::NodeId worker, const TensorsNote& note);
+  void take(comm::NodeId worker, const ClassesNote& note);
+  void take(comm::NodeId worker, int64_t step, const StepNote& note);
+  void look_at_net(const TensorsNote& note);
+  void write_checkpoints(const std::function<void()>& action);
+  void report_written(uint16_t worker, int64_t step);
+  RunState state_after(int64_t step) const;
+
+  const Job& job_;
+  const RunOptions& options_;
+  RunDirectory& directory_;
+  CoordinatorIo& io_;
+  Console& console_;
+  std::shared_ptr<const Checkpoint> resumed_;  ///< until first values are made of it
+  DecidedPlan decided_;
+  std::optional<Schedule> schedule_;  ///< from the plan on, as the next
+  std::optional<ClusterReport> report_;
+  FirstValues values_;
+  net::Choices choices_;  ///< of the workers' nets, all alike
+  int64_t threads_ = 0;   ///< of a worker
+  ClusterCheckpoints checkpoints_;
+  ClusterTrace trace_;
+  bool started_ = false, lost_ = false;
+};
+
+}  // namespace poseidon::trainer

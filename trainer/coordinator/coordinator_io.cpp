@@ -1,0 +1,32 @@
+#include "trainer/coordinator/coordinator_io.h"
+
+namespace poseidon::trainer {
+
+CoordinatorIo::CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
+                             std::function<void(std::exception_ptr)> failed)
+    : side_{.plan = std::move(plan), .kept = {}, .reception = {}} {
+  comm::AsioOptions listening;
+  listening.listen = gathering.listen;
+  listening.self = {.role = comm::Role::kCoordinator,
+                    .rank = 0,
+                    .view = 1,
+                    .job = comm::make_job_id(),
+                    .address = ""};
+  listening.secret = gathering.secret;
+  listening.tls = gathering.tls;
+  listening.insecure = gathering.insecure;
+  listening.log = std::shared_ptr<Log>(&log, [](Log*) {});
+  listening.on_failure = std::move(failed);
+  transport_ = std::make_unique<comm::AsioTransport>(std::move(listening));
+}
+
+void CoordinatorIo::begin(const CoordinatorSession::Setting& setting,
+                          const comm::Coordinator::Options& options) {
+  session_ = std::make_unique<CoordinatorSession>(setting, side_);
+  coordinator_ = std::make_unique<comm::Coordinator>(options, *transport_, *session_);
+  side_.coordinator = coordinator_.get();
+  transport_->start(*coordinator_);
+  post([](CoordinatorSide& io) { io.coordinator->begin(); });
+}
+
+}  // namespace poseidon::trainer

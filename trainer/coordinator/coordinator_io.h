@@ -1,0 +1,46 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/asio/driver.h"
+#include "trainer/coordinator/coordinator_session.h"
+
+namespace poseidon::trainer {
+
+/// The I/O thread of a coordinator, with all that lives in it. For the main thread.
+class CoordinatorIo {
+ public:
+  /// Listens. `failed` is called in the I/O thread when that comes to its end. `log` must outlive
+  /// it. Throws ConfigError, RunError.
+  CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
+                std::function<void(std::exception_ptr)> failed);
+  ~CoordinatorIo() { stop(); }
+
+  /// "host:port", where members find it.
+  std::string address() const { return transport_->address(); }
+  /// Before begin() or after stop().
+  const RunPlan& plan() const { return side_.plan; }
+  /// Starts the thread, and the job.
+  void begin(const CoordinatorSession::Setting& setting, const comm::Coordinator::Options& options);
+  /// Calls `action` with the objects of the I/O thread, in that thread, in the order of posts.
+  template <class Action>
+  void post(Action action) {
+    transport_->post([this, action = std::move(action)] { action(side_); });
+  }
+  /// Reports an error of this process's own, by which the job fails.
+  void report_error(const std::string& why) {
+    post([why](CoordinatorSide& io) { io.coordinator->report_error(why); });
+  }
+  void stop() { transport_->stop(); }
+
+ private:
+  CoordinatorSide side_;
+  std::unique_ptr<comm::AsioTransport> transport_;
+  std::unique_ptr<CoordinatorSession> session_;  ///< from begin() on
+  std::unique_ptr<comm::Coordinator> coordinator_;
+};
+
+}  // namespace poseidon::trainer

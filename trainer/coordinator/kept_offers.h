@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "trainer/messages/notes.h"
+
+namespace poseidon::trainer {
+
+/// What workers keep of a run that is gone on with, and which of them is asked for it. Used by the
+/// I/O thread.
+class KeptOffers {
+ public:
+  void add(uint16_t worker, KeptNote kept) { offers_[worker] = std::move(kept); }
+  /// Another may have this rank now.
+  void forget(uint16_t worker);
+  /// The worker with the latest step of those that are later than `step`, the lowest rank of
+  /// equals, is asked from now on; null where there is none.
+  const KeptNote* choose(int64_t step);
+  /// Who is asked.
+  std::optional<uint16_t> keeper() const { return keeper_; }
+  /// Null unless this worker is asked for this step.
+  const KeptNote* asked_of(uint16_t worker, int64_t step) const;
+  /// What was asked for is here.
+  void fetched();
+
+ private:
+  std::map<uint16_t, KeptNote> offers_;  ///< by worker
+  std::optional<uint16_t> keeper_;
+};
+
+}  // namespace poseidon::trainer

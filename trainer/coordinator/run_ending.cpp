@@ -1,0 +1,36 @@
+#include "trainer/coordinator/run_ending.h"
+
+#include "core/failure.h"
+
+namespace poseidon::trainer {
+
+bool RunEnding::fail(const std::exception_ptr& failure) {
+  if (failure_ || loss_) return false;
+  failure_ = failure;
+  return true;
+}
+
+void RunEnding::lose_transport(const std::exception_ptr& failure, int64_t step) {
+  if (!failure_) failure_ = failure;
+  if (loss_)
+    outcome_ = {.finished = false, .loss = *loss_, .saved_step = {}};
+  else
+    end_by_failure(message_of(failure), step);
+}
+
+void RunEnding::settle(int64_t step) {
+  if (outcome_->finished && failure_) end_by_failure(message_of(failure_), step);
+}
+
+void RunEnding::end_by_failure(const std::string& why, int64_t step) {
+  outcome_ = {.finished = false,
+              .loss = {.kind = comm::Loss::Kind::kError,
+                       .who = {},
+                       .address = "",
+                       .why = why,
+                       .step = step,
+                       .awaited = ""},
+              .saved_step = {}};
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,44 @@
+#include "trainer/coordinator/run_plan.h"
+
+#include "core/error.h"
+#include "trainer/messages/facts.h"
+#include "trainer/plan/sync_plan.h"
+#include "trainer/plan/without_factors.h"
+
+namespace poseidon::trainer {
+
+void RunPlan::begin_from(const Checkpoint* resumed) {
+  if (!MeasuredPlan::wanted(job_, resumed, options_.replan))
+    measured_.reset();
+  else if (!measured_)
+    measured_.emplace(job_);
+  plan_ = measured_ ? measured_->provisional() : plan_of(job_, resumed, options_.replan);
+  if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
+      job_.config.optimizer.clip_norm > 0)
+    plan_.overlap = comm::Overlap::kBarrier;
+  published_ = begun_plan(job_, plan_, resumed, options_);
+}
+
+void RunPlan::decide(const std::vector<comm::Fact>& facts) {
+  decided_ = true;
+  if (measured_) take(measured_->make());
+  avoid_factors();
+  set_end(published_, job_, training_samples(facts), options_);
+}
+
+void RunPlan::take(comm::Plan plan) {
+  plan_ = std::move(plan);
+  published_.plan = comm::to_json(plan_);
+}
+
+/// Replicas stay equal to the bit only where all make the same sum of factors.
+void RunPlan::avoid_factors() {
+  if (devices_.size() != static_cast<size_t>(plan_.workers()))
+    throw ConfigError("not all workers have told what they compute with");
+  const std::string difference = difference_of(devices_);
+  if (difference.empty() || factored_layers(plan_).empty()) return;
+  take(without_factors(job_, plan_, difference));
+  no_factors_ = "no layer goes by factors, since workers do not compute alike: " + difference;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "trainer/job/run_options.h"
+#include "trainer/messages/device_note.h"
+#include "trainer/plan/measured_plan.h"
+#include "trainer/plan/published_plan.h"
+
+namespace poseidon::trainer {
+
+/// The plan of a run as it was published, and what it was decided by.
+struct DecidedPlan {
+  comm::Plan plan;
+  PublishedPlan published;
+  std::vector<comm::Fact> facts;  ///< that all workers share
+  std::string no_factors;         ///< why no layer goes by factors, where that is decided here
+};
+
+/// The plan of a run while it comes about: provisional at first; decided when all workers are
+/// prepared, by their measurements where the job decides by time, and without factors where they do
+/// not compute alike. Used by the I/O thread; the main thread makes it, and gets a copy of what is
+/// decided.
+class RunPlan {
+ public:
+  /// Both must outlive it.
+  RunPlan(const Job& job, const RunOptions& options) : job_(job), options_(options) {}
+
+  /// The run begins with this checkpoint, or anew where it is null. Throws ConfigError.
+  void begin_from(const Checkpoint* resumed);
+
+  /// Whether workers are to time their layers.
+  bool measures() const { return measured_.has_value(); }
+  /// Whether the link between them is to be measured.
+  bool wants_link() const { return measured_ && measured_->wants_link(); }
+  void set_link(const comm::LinkRate& rate) { measured_->set_link(rate); }
+  void add_times(const LayerTimes& times) { measured_->add_times(times); }
+  void add_device(uint16_t worker, DeviceNote device) { devices_[worker] = std::move(device); }
+
+  /// All workers are prepared, with these facts. Throws ConfigError.
+  void decide(const std::vector<comm::Fact>& facts);
+  bool is_decided() const { return decided_; }
+
+  /// Provisional until it is decided. Numbers of workers and servers stay.
+  const comm::Plan& plan() const { return plan_; }
+  const PublishedPlan& published() const { return published_; }
+  const std::string& no_factors() const { return no_factors_; }
+
+ private:
+  void take(comm::Plan plan);
+  void avoid_factors();
+
+  const Job& job_;
+  const RunOptions& options_;
+  std::optional<MeasuredPlan> measured_;
+  std::map<uint16_t, DeviceNote> devices_;  ///< of workers
+  comm::Plan plan_;
+  PublishedPlan published_;
+  std::string no_factors_;
+  bool decided_ = false;
+};
+
+}  // namespace poseidon::trainer
