@@ -145,7 +145,7 @@ int64_t WorkerTraining::cease() {
 }
 
 void WorkerTraining::report_traffic_and_trace() {
-  reports_.session.post([this](WorkerSession& session) {
+  reports_.session.post([](WorkerSession& session) {
     session.member().note(
         write_note(TrafficNote{session.payload().moved()}, session.step_under_way()));
   });
