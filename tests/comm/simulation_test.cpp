@@ -213,6 +213,7 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kPs));
   options.stalls = {2, 4};
   options.stall_timeout = std::chrono::seconds(200);
+  options.agree_every = options.steps;  // so that a survivor is asked for step 4
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
