@@ -34,7 +34,7 @@ void Coordinator::note(uint16_t worker, const Note& note) {
 
 void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload payload) {
   if (const MemberRecord* member = job_.members.find({Role::kWorker, worker}))
-    job_.transport.send(member->connection, header, std::move(payload), bulk_priority(0));
+    job_.transport.send(member->connection, header, std::move(payload), kBackground);
 }
 
 void Coordinator::report_error(const std::string& why) {

@@ -12,7 +12,7 @@ void CoordinatorLink::close() {
 }
 
 void CoordinatorLink::send(const FrameHeader& header, Payload payload) {
-  if (open_) transport_.send(connection_, header, std::move(payload), bulk_priority(0));
+  if (open_) transport_.send(connection_, header, std::move(payload), kBackground);
 }
 
 void CoordinatorLink::drop_bulk() {

@@ -52,7 +52,7 @@ class CoordinatorLink {
   }
   template <class Message>
   void tell_after_bulk(const Message& message) {
-    send_control(payload_of(encode_message(message)), bulk_priority(0));
+    send_control(payload_of(encode_message(message)), kBackground);
   }
 
  private:

@@ -35,6 +35,8 @@ using Priority = uint32_t;
 inline constexpr Priority kUrgent = 0;  ///< control frames
 /// The priority of a bulk frame, by its layer's index in the forward pass.
 inline constexpr Priority bulk_priority(uint32_t forward_place) { return 1 + forward_place; }
+/// That of bulk frames which no step waits for, behind all gradients: checkpoints.
+inline constexpr Priority kBackground = UINT32_MAX;
 
 class Transport {
  public:

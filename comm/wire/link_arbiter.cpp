@@ -1,0 +1,109 @@
+#include "comm/wire/link_arbiter.h"
+
+#include <algorithm>
+
+namespace poseidon::comm {
+
+LinkArbiter::Sender LinkArbiter::add(bool leaves_host) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<Sender>(connections_.size()));
+    connections_.emplace_back();
+  }
+  const Sender sender = free_.back();
+  free_.pop_back();
+  connections_[sender] = {.leaves_host = leaves_host};
+  return sender;
+}
+
+void LinkArbiter::remove(Sender sender) {
+  Connection& gone = connections_[sender];
+  if (counts(gone)) held_ -= gone.held;
+  gone = {};
+  free_.push_back(sender);
+}
+
+void LinkArbiter::want(Sender sender, Priority priority, uint64_t bytes) {
+  Connection& wanting = connections_[sender];
+  wanting.wanted = bytes;
+  if (wanting.ticket != 0 && wanting.priority == priority) return;  // keeps its turn
+  wanting.priority = priority;
+  wanting.ticket = ++tickets_;
+  Heap& heap = heap_of(wanting);
+  heap.push_back({priority, sender, wanting.ticket});
+  std::push_heap(heap.begin(), heap.end());
+}
+
+void LinkArbiter::withdraw(Sender sender) { connections_[sender].ticket = 0; }
+
+std::optional<LinkArbiter::Sender> LinkArbiter::next(Time now) {
+  if (rate_.free_at(now) > now) return std::nullopt;
+  if (held_ > 0 && now >= late_at_) find_late(now);
+  auto& [within, beyond] = waiting_;
+  const Waiting *near = first(within), *far = first(beyond);
+  if (far != nullptr && !has_credit(connections_[far->sender])) far = nullptr;
+  if (near == nullptr && far == nullptr) return std::nullopt;
+  const bool leaves = near == nullptr || (far != nullptr && *near < *far);
+  return hand_over(leaves ? beyond : within, now);
+}
+
+void LinkArbiter::drained(Sender sender, Time now) {
+  Connection& each = connections_[sender];
+  if (each.held == 0) return;
+  if (counts(each)) held_ -= each.held;
+  if (each.leaves_host) {
+    each.late = now > each.since + pace_.grace_period(kCredit);
+    pace_.sent(each.held, each.since, now);
+  }
+  each.held = 0;
+}
+
+std::optional<Time> LinkArbiter::changes_at(Time now) {
+  const Waiting *near = first(waiting_[0]), *far = first(waiting_[1]);
+  if (near == nullptr && far == nullptr) return std::nullopt;
+  const Time free_at = rate_.free_at(now);
+  const bool has_turn = near != nullptr || has_credit(connections_[far->sender]);
+  return has_turn ? free_at : std::max(free_at, late_at_);
+}
+
+/// The frame that is the next of its heap, without those that wait no more.
+const LinkArbiter::Waiting* LinkArbiter::first(Heap& heap) {
+  while (!heap.empty() && connections_[heap.front().sender].ticket != heap.front().ticket) {
+    std::pop_heap(heap.begin(), heap.end());
+    heap.pop_back();
+  }
+  return heap.empty() ? nullptr : &heap.front();
+}
+
+bool LinkArbiter::has_credit(const Connection& each) const {
+  return !counts(each) || held_ == 0 || held_ + each.wanted <= kCredit;
+}
+
+LinkArbiter::Sender LinkArbiter::hand_over(Heap& heap, Time now) {
+  const Sender sender = heap.front().sender;
+  std::pop_heap(heap.begin(), heap.end());
+  heap.pop_back();
+  Connection& each = connections_[sender];
+  each.ticket = 0;
+  rate_.spend(each.wanted, now);
+  if (each.held == 0) each.since = now;
+  each.held += each.wanted;
+  if (!counts(each)) return sender;
+  const Time late_at = each.since + pace_.grace_period(kCredit);
+  late_at_ = held_ == 0 ? late_at : std::min(late_at_, late_at);
+  held_ += each.wanted;
+  return sender;
+}
+
+void LinkArbiter::find_late(Time now) {
+  const Time grace = pace_.grace_period(kCredit);
+  late_at_ = now + grace;
+  for (Connection& each : connections_) {
+    if (!counts(each) || each.held == 0) continue;
+    late_at_ = std::min(late_at_, each.since + grace);
+    if (now < each.since + grace) continue;
+    each.late = true;
+    held_ -= each.held;
+  }
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,31 @@
+#include "comm/wire/link_pace.h"
+
+#include <algorithm>
+
+namespace poseidon::comm {
+
+namespace {
+
+constexpr double kKept = 7.0 / 8;   ///< of what was measured, at each frame
+constexpr double kTimesAsLong = 4;  ///< as the link needs: others share it, threads come late
+constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< while nothing is measured
+constexpr Time kLeast = std::chrono::milliseconds(50);
+constexpr Time kMost = std::chrono::seconds(2);
+
+}  // namespace
+
+void LinkPace::sent(uint64_t bytes, Time since, Time now) {
+  const Time took = std::min(now - std::max(since, sent_at_), kMost);
+  sent_at_ = now;
+  bytes_ = kKept * bytes_ + static_cast<double>(bytes);
+  ns_ = kKept * ns_ + static_cast<double>(took.count());
+}
+
+Time LinkPace::grace_period(uint64_t bytes) const {
+  if (bytes_ == 0) return kUnknown;
+  const double needed = ns_ / bytes_ * static_cast<double>(bytes);
+  return std::clamp(Time(static_cast<int64_t>(std::min(kTimesAsLong * needed, 1e10))), kLeast,
+                    kMost);
+}
+
+}  // namespace poseidon::comm

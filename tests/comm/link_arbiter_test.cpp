@@ -1,0 +1,197 @@
+#include "comm/wire/link_arbiter.h"
+
+#include <doctest/doctest.h>
+
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr uint64_t kFrame = kSliceBytes + kHeaderBytes;
+constexpr Time kStart = 5s;
+
+/// An arbiter with a clock, and a link that is as fast as the test says.
+struct Link {
+  LinkArbiter arbiter;
+  Time now = kStart;
+
+  std::optional<LinkArbiter::Sender> next() { return arbiter.next(now); }
+  /// Who may hand over by and by while nothing drains.
+  std::vector<LinkArbiter::Sender> all() {
+    std::vector<LinkArbiter::Sender> out;
+    while (const auto sender = next()) out.push_back(*sender);
+    return out;
+  }
+  /// Sends slices of a connection, each in `took`.
+  void send(LinkArbiter::Sender sender, int slices, Time took) {
+    for (int i = 0; i < slices; ++i) {
+      arbiter.want(sender, 1, kFrame);
+      REQUIRE(next() == sender);
+      now += took;
+      arbiter.drained(sender, now);
+    }
+  }
+};
+
+using Senders = std::vector<LinkArbiter::Sender>;
+
+}  // namespace
+
+TEST_CASE("of all connections the one with the most urgent frame goes first, equals in turn") {
+  Link link;
+  const auto a = link.arbiter.add(true), b = link.arbiter.add(true), c = link.arbiter.add(true);
+  for (const auto& [sender, priority] : {std::pair{a, 7u}, {b, 3u}, {c, 7u}})
+    link.arbiter.want(sender, bulk_priority(priority), 10);
+  CHECK(link.all() == Senders{b, a, c});
+  // What becomes more urgent while it waits moves up, and what stays as it is keeps its turn.
+  link.arbiter.want(a, bulk_priority(4), 10);
+  link.arbiter.want(b, bulk_priority(4), 10);
+  link.arbiter.want(c, bulk_priority(5), 10);
+  link.arbiter.want(a, bulk_priority(4), 20);
+  link.arbiter.want(c, bulk_priority(2), 10);
+  CHECK(link.all() == Senders{c, a, b});
+}
+
+TEST_CASE("what is in the background goes last") {
+  Link link;
+  const auto checkpoint = link.arbiter.add(true), gradient = link.arbiter.add(true);
+  link.arbiter.want(checkpoint, kBackground, 10);
+  link.arbiter.want(gradient, bulk_priority(4'000'000), 10);
+  CHECK(link.all() == Senders{gradient, checkpoint});
+}
+
+TEST_CASE("all connections together have a credit of two slices") {
+  Link link;
+  Senders senders;
+  for (int i = 0; i < 4; ++i) senders.push_back(link.arbiter.add(true));
+  for (const auto each : senders) link.arbiter.want(each, 1, kFrame);
+  CHECK(link.all() == Senders{senders[0], senders[1]});
+  link.arbiter.drained(senders[1], link.now);
+  CHECK(link.all() == Senders{senders[2]});
+  link.arbiter.remove(senders[0]);
+  CHECK(link.all() == Senders{senders[3]});
+}
+
+TEST_CASE("one connection may take the whole credit, in frames of any size") {
+  Link link;
+  const auto a = link.arbiter.add(true);
+  uint64_t bytes = 0;
+  for (link.arbiter.want(a, 1, 1000); link.next(); link.arbiter.want(a, 1, 1000)) bytes += 1000;
+  CHECK(bytes + 1000 > LinkArbiter::kCredit);
+  CHECK(bytes <= LinkArbiter::kCredit);
+  link.arbiter.drained(a, link.now);
+  link.arbiter.want(a, 1, 3 * LinkArbiter::kCredit);
+  CHECK(link.next() == a);  // alone it may be longer
+}
+
+TEST_CASE("what waits no more, and what has ended, is not asked") {
+  Link link;
+  const auto a = link.arbiter.add(true), b = link.arbiter.add(true);
+  link.arbiter.want(a, 1, 10);
+  link.arbiter.want(b, 2, 10);
+  link.arbiter.withdraw(a);
+  CHECK(link.all() == Senders{b});
+  link.arbiter.want(a, 1, 10);
+  link.arbiter.remove(a);
+  const auto again = link.arbiter.add(true);
+  CHECK(again == a);
+  CHECK_FALSE(link.next());
+}
+
+TEST_CASE("a receiver that stands still holds the credit for a grace period only") {
+  Link link;
+  const auto stalled = link.arbiter.add(true), other = link.arbiter.add(true);
+  link.send(other, 20, 10ms);
+  for (int i = 0; i < 2; ++i) {
+    link.arbiter.want(stalled, 1, kFrame);
+    REQUIRE(link.next() == stalled);
+  }
+  link.arbiter.want(other, 2, kFrame);
+  CHECK_FALSE(link.next());
+  const auto at = link.arbiter.changes_at(link.now);
+  REQUIRE(at);
+  CHECK(*at > link.now + 40ms);
+  CHECK(*at < link.now + 200ms);
+  link.now = *at;
+  CHECK(link.all() == Senders{other});
+  link.arbiter.drained(other, link.now += 10ms);
+
+  // When it reads again it is served, but counts only once it is in time.
+  link.arbiter.drained(stalled, link.now += 10s);
+  link.arbiter.want(stalled, 1, kFrame);
+  CHECK(link.next() == stalled);
+  for (int i = 0; i < 2; ++i) {
+    link.arbiter.want(other, 2, kFrame);
+    CHECK(link.next() == other);
+  }
+  link.arbiter.drained(other, link.now += 10ms);
+  link.arbiter.drained(stalled, link.now);
+  link.arbiter.want(stalled, 1, kFrame);
+  CHECK(link.next() == stalled);
+  link.arbiter.want(other, 2, 2 * kFrame);
+  CHECK_FALSE(link.next());
+}
+
+TEST_CASE("the grace period follows the rate of the link, also when that falls") {
+  for (const Time took : {2ms, 300ms}) {
+    Link link;
+    const auto a = link.arbiter.add(true), b = link.arbiter.add(true);
+    link.send(a, 30, 1ms);
+    link.send(a, 30, took);
+    link.arbiter.want(a, 1, 2 * kFrame);
+    REQUIRE(link.next() == a);
+    link.arbiter.want(b, 1, kFrame);
+    CHECK_FALSE(link.next());  // a is not late
+    const Time grace = link.arbiter.changes_at(link.now).value() - link.now;
+    CHECK(grace >= std::max<Time>(50ms, 4 * took));
+    CHECK(grace <= std::max<Time>(50ms, 9 * took));
+  }
+}
+
+TEST_CASE("what stays within the host neither takes credit nor waits for it") {
+  Link link;
+  const auto within = link.arbiter.add(false), beyond = link.arbiter.add(true);
+  link.arbiter.want(beyond, 1, LinkArbiter::kCredit);
+  REQUIRE(link.next() == beyond);
+  link.arbiter.want(beyond, 1, kFrame);
+  for (int i = 0; i < 5; ++i) {
+    link.arbiter.want(within, 9, kFrame);
+    CHECK(link.next() == within);
+  }
+  CHECK_FALSE(link.next());
+  link.arbiter.drained(beyond, link.now);
+  CHECK(link.next() == beyond);
+}
+
+TEST_CASE("a limit of the rate is one of all connections, and most urgent frames go first") {
+  Link link;
+  link.arbiter.limit_rate(1e6, link.now);
+  const auto a = link.arbiter.add(true), b = link.arbiter.add(false);
+  uint64_t sent = 0;
+  size_t of_b = 0;
+  for (int i = 0; i < 100; ++i) {
+    link.arbiter.want(a, 2, 10'000);
+    link.arbiter.want(b, 1, 10'000);
+    const auto sender = link.next();
+    REQUIRE(sender);
+    sent += 10'000;
+    of_b += sender == b ? 1 : 0;
+    link.arbiter.drained(*sender, link.now);
+    const auto at = link.arbiter.changes_at(link.now);
+    REQUIRE(at);
+    CHECK(*at > link.now);
+    CHECK_FALSE(link.arbiter.next(*at - 1us));
+    link.now = *at;
+  }
+  CHECK(of_b == 100);
+  CHECK(std::chrono::duration<double>(link.now - kStart).count() ==
+        doctest::Approx(static_cast<double>(sent) / 1e6).epsilon(0.001));
+  // Also where some credit is taken, a turn comes as soon as the rate allows.
+  link.arbiter.want(a, 2, 10'000);
+  REQUIRE(link.next() == a);
+  link.arbiter.want(a, 2, 10'000);
+  CHECK(link.arbiter.changes_at(link.now).value() <= link.now + 20ms);
+  link.arbiter.limit_rate(0, link.now);
+  CHECK(link.all() == Senders{a});
+  CHECK_FALSE(link.arbiter.changes_at(link.now));
+}
