@@ -8,7 +8,7 @@ namespace poseidon::comm {
 
 struct AsioOptions;
 class Channel;
-class Pacer;
+class EgressPort;
 
 /// What the channels of a transport share, and what they report to.
 class ChannelOwner {
@@ -16,7 +16,7 @@ class ChannelOwner {
   virtual ~ChannelOwner() = default;
   virtual const AsioOptions& options() const = 0;
   virtual Machine& machine() = 0;
-  virtual Pacer& pacer() = 0;
+  virtual EgressPort& egress() = 0;
   /// The connection has broken, or the peer was refused. The machine has not been told yet.
   virtual void lost(Channel& channel, const std::string& why) = 0;
   /// The last call of a channel, which sends and receives no more.

@@ -102,9 +102,12 @@ void Connection::open_stream(bool initiator) {
   const tcp::endpoint peer = socket.remote_endpoint(gone);
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);
+  const bool leaves_host = socket.local_endpoint(gone).address() != peer.address();
+  if (!leaves_host) do_not_pace(socket);
+  turn_.emplace(owner_.egress(), leaves_host, shared_from_this());
   // Shallow, or what is urgent would wait behind megabytes that are not.
-  socket.set_option(UnsentLimit(owner_.options().limits.unsent_bytes), gone);
-  if (socket.local_endpoint(gone).address() == peer.address()) do_not_pace(socket);
+  enough_ = leaves_host ? LinkArbiter::kCredit : SendBatch::kEnoughBytes;
+  limit_unsent(leaves_host ? LinkArbiter::kCredit : kSliceBytes);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds_text(limit));
   stream_->open(initiator, [self = shared_from_this()](const std::error_code& error, size_t) {
@@ -264,26 +267,43 @@ void Connection::pump_soon() {
 /// Frames leave the queue only when the socket takes them: until then others may overtake.
 void Connection::pump() {
   if (writing_ || phase_ == Phase::kClosed) return;
-  if (queue_.empty() && batch_.done()) {
+  if (queue_.empty() && batch_.done() && !drains()) {
     std::error_code gone;
     if (phase_ == Phase::kClosing) stream_->socket().shutdown(tcp::socket::shutdown_send, gone);
     return;
   }
   writing_ = true;
+  if (drains()) limit_unsent(turn_->unsent() / 2);
   stream_->socket().async_wait(tcp::socket::wait_write,
                                [self = shared_from_this()](const std::error_code&) {
                                  if (self->phase_ == Phase::kClosed) return;
+                                 self->has_room();
                                  self->fill_batch();
                                  self->write();
                                });
 }
 
+/// The socket takes more, so what was handed over is nearly sent.
+void Connection::has_room() {
+  if (!drains()) return;
+  limit_unsent(LinkArbiter::kCredit);
+  turn_->drained();
+}
+
+/// How much the system holds for this socket and has not sent, before the socket takes more.
+void Connection::limit_unsent(uint64_t bytes) {
+  std::error_code gone;  // shows again at the next operation
+  stream_->socket().set_option(UnsentLimit(static_cast<int>(bytes)), gone);
+}
+
+/// Whether the first frame of the queue may leave: one that is not urgent waits for the link.
+bool Connection::may_leave_next() {
+  return queue_.first_priority() == kUrgent ||
+         turn_->take(queue_.first_priority(), queue_.first().bytes());
+}
+
 void Connection::fill_batch() {
-  while (!queue_.empty() && !batch_.full()) {
-    if (queue_.first_priority() != kUrgent) {
-      if (!may_send_bulk_ && !owner_.pacer().request(shared_from_this())) return;
-      may_send_bulk_ = false;
-    }
+  while (!queue_.empty() && !batch_.full(enough_) && may_leave_next()) {
     OutFrame frame = queue_.pop();
     FrameSeal& seal = is_handshake(frame.header.kind) ? handshake_seal_ : *seal_;
     batch_.add(std::move(frame), seal);
@@ -292,7 +312,7 @@ void Connection::fill_batch() {
 
 void Connection::write() {
   if (batch_.done()) {
-    // Its bulk frames wait for the pacer, or close() has dropped them.
+    // Its bulk frames wait for the link, or close() has dropped them.
     writing_ = false;
     if (phase_ == Phase::kClosing) pump();
     return;
@@ -313,14 +333,9 @@ void Connection::was_written(const std::error_code& error, size_t count) {
   pump();
 }
 
-std::optional<PacedSender::Wish> Connection::wish() const {
-  if (phase_ != Phase::kOpen || queue_.empty()) return std::nullopt;
-  return Wish{.priority = queue_.first_priority(), .bytes = queue_.first().bytes()};
-}
-
-void Connection::granted() {
-  may_send_bulk_ = true;
-  pump();
+void Connection::drop_bulk() {
+  queue_.keep_urgent();
+  if (turn_) turn_->withdraw();
 }
 
 // ---- Ending ----
@@ -361,6 +376,7 @@ void Connection::close() {
 
 void Connection::begin_closing() {
   phase_ = Phase::kClosing;
+  turn_.reset();
   queue_.keep_urgent();
   batch_.keep_bodies();
   stream_->release();
@@ -371,6 +387,7 @@ void Connection::begin_closing() {
 
 void Connection::finish() {
   phase_ = Phase::kClosed;
+  turn_.reset();
   std::error_code ignored;
   resolver_.cancel();
   deadline_.cancel();

@@ -7,7 +7,7 @@
 
 #include "comm/asio/channel.h"
 #include "comm/asio/driver.h"
-#include "comm/asio/pacer.h"
+#include "comm/asio/egress_port.h"
 #include "comm/asio/stream.h"
 #include "comm/wire/frame_reader.h"
 #include "comm/wire/handshake.h"
@@ -20,7 +20,7 @@ namespace poseidon::comm {
 /// never from within one of the public calls.
 class Connection final : public Channel,
                          public std::enable_shared_from_this<Connection>,
-                         public PacedSender,
+                         public EgressSender,
                          private FrameSink {
  public:
   /// A connection with an Initiator is made by dial(). One with an Acceptor was accepted, and
@@ -31,7 +31,7 @@ class Connection final : public Channel,
   void dial(const std::string& address);
   void accept();
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
-  void drop_bulk() override { queue_.keep_urgent(); }
+  void drop_bulk() override;
   void close() override;
 
  private:
@@ -68,11 +68,14 @@ class Connection final : public Channel,
   void queue_handshake(FrameKind kind, std::vector<std::byte> body);
   void pump_soon();
   void pump();
+  void has_room();
   void fill_batch();
   void write();
   void was_written(const std::error_code& error, size_t count);
-  std::optional<Wish> wish() const override;
-  void granted() override;
+  bool may_leave_next();
+  bool drains() const { return turn_ && turn_->unsent() > 0; }
+  void limit_unsent(uint64_t bytes);
+  void may_send() override { pump(); }
 
   void set_deadline(std::chrono::milliseconds after, const std::string& what);
   void fail(const std::string& why);
@@ -97,9 +100,10 @@ class Connection final : public Channel,
   std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
   SendQueue queue_;
   SendBatch batch_;
+  uint64_t enough_ = 0;  ///< bytes of a batch
   bool pump_posted_ = false;
   bool writing_ = false;
-  bool may_send_bulk_ = false;  ///< granted by the pacer and not used yet
+  std::optional<EgressTurn> turn_;  ///< once it is known whether the peer is on this host
 };
 
 }  // namespace poseidon::comm

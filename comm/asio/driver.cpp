@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/asio/connection.h"
+#include "comm/asio/egress_port.h"
 #include "comm/asio/listener.h"
 #include "comm/asio/neighbours.h"
 #include "comm/asio/tls_stream.h"
@@ -47,6 +48,7 @@ void do_not_preempt() {
 class AsioTransport::Driver final : public ChannelOwner {
  public:
   explicit Driver(AsioOptions options) : options_(std::move(options)) {
+    egress_.limit_rate(options_.bandwidth_limit_mbps);
     if (options_.tls.given()) tls_.emplace(options_.tls);
     if (options_.listen.empty()) return;
     listener_.emplace(*io_, options_);
@@ -82,7 +84,7 @@ class AsioTransport::Driver final : public ChannelOwner {
   void post(std::function<void()> function) { asio::post(*io_, std::move(function)); }
 
   void present_as(const PeerIdentity& self) { options_.self = self; }
-  void limit_bandwidth(double mbps) { pacer_.set_rate(mbps); }
+  void limit_bandwidth(double mbps) { egress_.limit_rate(mbps); }
 
   ConnectionId connect(const std::string& address, const PeerIdentity& self, NodeId called) {
     const ConnectionId id = next_id_++;
@@ -127,7 +129,7 @@ class AsioTransport::Driver final : public ChannelOwner {
  private:
   const AsioOptions& options() const override { return options_; }
   Machine& machine() override { return *machine_; }
-  Pacer& pacer() override { return pacer_; }
+  EgressPort& egress() override { return egress_; }
 
   void lost(Channel& channel, const std::string& why) override {
     if (ending_) return;
@@ -210,7 +212,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     ending_ = true;
     entry_.reset();
     if (listener_) listener_->stop();
-    pacer_.stop();
+    egress_.stop();
     timer_.cancel();
     const auto channels = channels_;  // closing one takes it out of the map
     for (const auto& [id, channel] : channels) channel->close();
@@ -235,7 +237,8 @@ class AsioTransport::Driver final : public ChannelOwner {
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(*io_);
   asio::steady_timer timer_{*io_};
   std::optional<Time> wake_at_;
-  Pacer pacer_{*io_, options_.bandwidth_limit_mbps};
+  EgressPort egress_{
+      io_, options_.neighbours ? options_.neighbours->link() : std::make_shared<EgressLink>()};
   std::optional<TlsContext> tls_;
   std::optional<Listener> listener_;
   std::unique_ptr<Neighbours::Entry> entry_;

@@ -17,8 +17,7 @@ struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< until a connection is open
   std::chrono::milliseconds handshake{5000};  ///< until its other end has proved itself
   std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames have been sent
-  size_t unproved = 256;           ///< accepted connections that have not proved who they are
-  int unsent_bytes = kSliceBytes;  ///< unsent bytes that the kernel holds
+  size_t unproved = 256;  ///< accepted connections that have not proved who they are
 };
 
 /// PEM files by which a node proves itself and knows its peers, all or none.
@@ -41,9 +40,11 @@ struct AsioOptions {
   std::shared_ptr<Neighbours> neighbours = nullptr;  ///< this transport's, if it has any
   PeerIdentity self = {};  ///< identity by which connections are accepted, until present_as()
   Secret secret = {};
-  TlsFiles tls = {};                ///< with them all connections go by TLS 1.3
-  bool insecure = false;            ///< allows listening beyond loopback without secret and TLS
-  double bandwidth_limit_mbps = 0;  ///< of bulk frames by sockets, 10^6 bits/s; 0: none
+  TlsFiles tls = {};      ///< with them all connections go by TLS 1.3
+  bool insecure = false;  ///< allows listening beyond loopback without secret and TLS
+  /// Of bulk frames by sockets, 10^6 bits/s, over all transports that share the neighbours; of
+  /// several limits the least counts. 0: none.
+  double bandwidth_limit_mbps = 0;
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
   /// Called once with what a machine threw, in the I/O thread, which then ends. Without it the

@@ -6,13 +6,14 @@
 #include <memory>
 #include <string>
 
+#include "comm/asio/egress_link.h"
 #include "comm/asio/local_channel.h"
 #include "core/mutex.h"
 
 namespace poseidon::comm {
 
-/// The transports of one process that reach each other without a socket, by the addresses that
-/// their nodes advertise. For any thread.
+/// The transports of one process: they reach each other without a socket, by the addresses that
+/// their nodes advertise, and share the link by which frames leave their host. For any thread.
 class Neighbours {
  public:
   /// A request to connect, which is answered in the thread of the transport that is called.
@@ -42,12 +43,15 @@ class Neighbours {
   /// Makes a call. Returns false when no transport of this process has that address.
   bool call(const std::string& address, const Call& call);
 
+  const std::shared_ptr<EgressLink>& link() const { return link_; }
+
  private:
   struct Callee {
     const Entry* entry;
     std::shared_ptr<asio::io_context> io;
     Answer answer;
   };
+  const std::shared_ptr<EgressLink> link_ = std::make_shared<EgressLink>();
   Mutex mutex_;
   std::map<std::string, Callee> callees_ GUARDED_BY(mutex_);
 };

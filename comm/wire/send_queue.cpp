@@ -32,7 +32,7 @@ void SendQueue::keep_urgent() {
 
 void SendBatch::add(OutFrame frame, FrameSeal& seal) {
   const auto body = frame.payload.bytes;
-  check(!full(), "a full batch of frames takes no more");
+  check(frames_.size() < kMostFrames, "a full batch of frames takes no more");
   check(frame.header.length == 0 || frame.header.length == body.size(),
         "a socket sends bytes, not the number of bytes");
   check(!is_bulk(frame.header.kind) || !body.empty(), "a bulk frame has a body");

@@ -43,12 +43,14 @@ class SendQueue {
 /// overtakes them any more.
 class SendBatch {
  public:
-  /// A batch of this many frames or bytes is full.
+  /// A batch of this many frames or bytes is full, unless its writer has other bytes for enough.
   static constexpr size_t kMostFrames = 32;
   static constexpr size_t kEnoughBytes = 64 * 1024;
 
   bool done() const { return next_ == pieces_.size(); }
-  bool full() const { return frames_.size() == kMostFrames || bytes_ >= kEnoughBytes; }
+  bool full(uint64_t enough = kEnoughBytes) const {
+    return frames_.size() == kMostFrames || bytes_ >= enough;
+  }
   /// Adds a frame, and fills in the length and the seals of its header.
   void add(OutFrame frame, FrameSeal& seal);
   /// What is still to be written, at most 2 x kMostFrames pieces. Valid until the next call.

@@ -1,0 +1,88 @@
+// Several connections, also of several transports, on the one link of their host.
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "comm/asio/neighbours.h"
+#include "tests/comm/asio_node.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Secret kSecret(24, std::byte{0x5a});
+constexpr uint32_t kSlices = 96;  // more than the system takes for a peer that does not read
+
+AsioOptions server_options(const std::shared_ptr<Neighbours>& neighbours = nullptr) {
+  AsioOptions options;
+  options.listen = "127.0.0.1:0";
+  options.neighbours = neighbours;
+  options.self = {.role = Role::kServer, .rank = 1, .view = 4, .address = ""};
+  options.secret = kSecret;
+  return options;
+}
+
+/// A peer at another address, as one on another host is.
+struct Stranger {
+  Stranger(Node& server, const char* from) : socket(server.address(), from) {
+    const size_t before = server.events().opened.size();
+    socket.shake_hands(kSecret);
+    REQUIRE(server.wait_open(before + 1));
+    id = server.events().opened[before].first;
+  }
+  void receive(size_t frames) {
+    for (size_t i = 0; i < frames; ++i) REQUIRE(socket.receive_frame());
+  }
+  BareSocket socket;
+  ConnectionId id = 0;
+};
+
+void send_slices(Node& node, ConnectionId to, Priority priority, uint32_t count = kSlices) {
+  const auto body = std::make_shared<const Bytes>(kSliceBytes);
+  node.run([&] {
+    for (uint32_t i = 0; i < count; ++i)
+      node.transport().send(to, header_of(FrameKind::kSum, i, kSliceBytes),
+                            {.bytes = *body, .owner = body}, priority);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a peer that does not read does not hold up the others") {
+  Node server(server_options());
+  Stranger stalled(server, "127.0.0.2"), reads(server, "127.0.0.3");
+  send_slices(server, stalled.id, bulk_priority(0));
+  std::this_thread::sleep_for(20ms);
+  const auto begin = std::chrono::steady_clock::now();
+  send_slices(server, reads.id, bulk_priority(5));
+  reads.receive(kSlices);
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);
+
+  // Urgent frames never wait, and the stalled peer goes on when it reads.
+  server.send(reads.id, header_of(FrameKind::kHeartbeat, 7), {}, kUrgent);
+  reads.receive(1);
+  stalled.receive(kSlices);
+}
+
+TEST_CASE("transports of one process share the limit of their host") {
+  const auto neighbours = std::make_shared<Neighbours>();
+  AsioOptions options = server_options(neighbours);
+  options.bandwidth_limit_mbps = 200;
+  Node server(options), beside(options);
+  std::optional<Node> refused(server_options(neighbours));  // knows of no limit, and goes
+  Stranger one(server, "127.0.0.2"), other(beside, "127.0.0.3");
+  const auto begin = std::chrono::steady_clock::now();
+  send_slices(server, one.id, bulk_priority(1), 12);
+  send_slices(beside, other.id, bulk_priority(1), 12);
+  refused.reset();
+  std::thread reader([&] { one.receive(12); });
+  other.receive(12);
+  reader.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const double expected = 24 * (kSliceBytes + kHeaderBytes) / (200e6 / 8);
+  CHECK(took.count() > 0.85 * expected);
+  CHECK(took.count() < 1.5 * expected);
+}
