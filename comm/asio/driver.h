@@ -68,6 +68,9 @@ class AsioTransport final : public Transport {
   /// The address where others reach it; "" when it does not listen.
   const std::string& advertised() const;
 
+  /// Whether it was made with neighbours, with which it shares the host's link.
+  bool has_neighbours() const;
+
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);
   /// Closes all connections as close() does, and ends the thread, at most limits.linger later; a

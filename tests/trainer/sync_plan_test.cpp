@@ -191,6 +191,15 @@ TEST_CASE("the link is the job's, under its limit") {
   CHECK(link({"comm.bandwidth_limit_mbps=2"}) == 2);
 }
 
+TEST_CASE("a node's limit is shared by what is on it: by halves where it is two processes") {
+  JobConfig config;
+  config.comm.bandwidth_limit_mbps = 100;
+  CHECK(bandwidth_share(config, false) == 50);
+  CHECK(bandwidth_share(config, true) == 100);
+  config.cluster.servers_apart = true;
+  CHECK(bandwidth_share(config, false) == 100);
+}
+
 TEST_CASE("measured times go to the layer that they are of, or follow") {
   const TinyJob tiny;
   comm::PlanRequest request = plan_request(tiny_for_plan(tiny, {"cluster.workers=2"}));

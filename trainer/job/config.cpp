@@ -93,8 +93,10 @@ void CommConfig::describe(Fields& fields) {
   fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
                  "steps that sums are late: step t is computed with those of the steps up to t - 1 "
                  "- staleness");
-  fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
-                "that a node sends, its worker and its server half each; 0: no limit");
+  fields.number(
+      "bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
+      "that a node sends; its worker and its server have half each where they are processes "
+      "of their own; 0: no limit");
   fields.number("link_mbps", link_mbps, at_least(0),
                 "speed of a node's link, one direction, which policy \"time\" needs; 0: measured "
                 "when the workers have joined");

@@ -112,7 +112,7 @@ void ServerRun::planned(const comm::Planned& planned) {
         comm::ServerShard::Options{.view = member_->view(),
                                    .first_step = static_cast<uint64_t>(published.first_step)},
         trace_ ? static_cast<comm::Outlet&>(*trace_) : *member_);
-    transport_->limit_bandwidth(bandwidth_share(job_.config));
+    transport_->limit_bandwidth(bandwidth_share(job_.config, transport_->has_neighbours()));
     member_->ready({}, false);
   });
 }

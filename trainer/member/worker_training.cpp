@@ -55,7 +55,8 @@ void WorkerTraining::announce() {
   const Json list = tensor_list(computation_->tensors);
   values_ = std::make_shared<TensorStore>(list);
   reports_.session.post([this, values = values_](WorkerSession& session) {
-    session.transport().limit_bandwidth(bandwidth_share(job_.job.config));
+    comm::AsioTransport& transport = session.transport();
+    transport.limit_bandwidth(bandwidth_share(job_.job.config, transport.has_neighbours()));
     session.built(*exchange_, limit_);
     session.payload().expect(values);
   });

@@ -154,8 +154,9 @@ std::vector<std::string> factored_layers(const comm::Plan& plan) {
   return names;
 }
 
-double bandwidth_share(const JobConfig& config) {
-  return config.comm.bandwidth_limit_mbps / (config.cluster.servers_apart ? 1 : 2);
+double bandwidth_share(const JobConfig& config, bool shares_process) {
+  const bool whole = shares_process || config.cluster.servers_apart;
+  return config.comm.bandwidth_limit_mbps / (whole ? 1 : 2);
 }
 
 Json plan_json(const comm::Plan& plan, const net::Choices& choices) {

@@ -35,9 +35,10 @@ comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan);
 /// The layers that go by sufficient factors.
 std::vector<std::string> factored_layers(const comm::Plan& plan);
 
-/// What one process may send, Mb/s, of its node's limit: a worker and a server on one host have
-/// half each. 0: no limit.
-double bandwidth_share(const JobConfig& config);
+/// What one process may send, Mb/s, of its node's limit: a worker and a server that are processes
+/// of one host have half each, and in one process (`shares_process`) the whole together. 0: no
+/// limit.
+double bandwidth_share(const JobConfig& config, bool shares_process);
 
 /// plan.json: the plan with what was chosen for each layer.
 Json plan_json(const comm::Plan& plan, const net::Choices& choices);
