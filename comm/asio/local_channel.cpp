@@ -1,35 +1,61 @@
 #include "comm/asio/local_channel.h"
 
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "comm/wire/frame_reader.h"
-#include "comm/wire/send_queue.h"
 #include "core/error.h"
 #include "core/mutex.h"
 
 namespace poseidon::comm {
 
-/// The memory that one end has sent and the other may still be reading.
-class SentMemory {
+/// The frames that one end has sent and the other has not taken yet, and the lending of their
+/// memory.
+class LocalQueue {
  public:
-  /// Copies, unless the sender has taken its memory back.
-  bool copy(std::span<const std::byte> from, std::span<std::byte> to) {
+  /// Returns whether the receiver must be woken: it was through with what there was.
+  bool push(OutFrame frame, Priority priority) {
     MutexLock lock(mutex_);
+    frames_.push(std::move(frame), priority);
+    return !std::exchange(awake_, true);
+  }
+  /// The most urgent frame; without one the receiver is woken again by the next push.
+  std::optional<OutFrame> pop() {
+    MutexLock lock(mutex_);
+    awake_ = !frames_.empty();
+    return awake_ ? std::optional(frames_.pop()) : std::nullopt;
+  }
+  void drop_bulk() {
+    MutexLock lock(mutex_);
+    frames_.keep_urgent();
+  }
+
+  /// Copies a body, unless the sender has taken its memory back.
+  bool copy(std::span<const std::byte> from, std::span<std::byte> to) {
+    MutexLock lock(lending_);
     if (lent_) std::memcpy(to.data(), from.data(), from.size());
     return lent_;
   }
+  /// The sender's memory is read no more: only urgent frames are left.
   void take_back() {
-    MutexLock lock(mutex_);
+    drop_bulk();
+    MutexLock lock(lending_);
     lent_ = false;
   }
 
  private:
-  Mutex mutex_;
-  bool lent_ GUARDED_BY(mutex_) = true;
+  Mutex mutex_, lending_;
+  SendQueue frames_ GUARDED_BY(mutex_);
+  bool awake_ GUARDED_BY(mutex_) = false;
+  bool lent_ GUARDED_BY(lending_) = true;
 };
 
 namespace {
 
+/// Frames that are taken in one turn of the I/O thread: a slice is copied and added in some tenths
+/// of a millisecond.
+constexpr int kFramesInATurn = 4;
 constexpr const char* kClosed = "closed by the peer";
 
 /// Runs `action` on an end, in its thread; not at all when it is gone by then.
@@ -44,7 +70,7 @@ void post(const LocalChannel::Far& to, Action action) {
 
 LocalChannel::LocalChannel(ChannelOwner& owner, ConnectionId id,
                            std::shared_ptr<asio::io_context> io, const std::string& peer_address)
-    : Channel(owner, id, true), io_(std::move(io)), memory_(std::make_shared<SentMemory>()) {
+    : Channel(owner, id, true), io_(std::move(io)), sent_(std::make_shared<LocalQueue>()) {
   peer_address_ = peer_address;
 }
 
@@ -75,26 +101,44 @@ void LocalChannel::answered(const Far& callee, const PeerIdentity& identity) {
   owner_.machine().opened(id_, peer);
 }
 
-void LocalChannel::send(const FrameHeader& header, Payload payload, Priority) {
+void LocalChannel::send(const FrameHeader& header, Payload payload, Priority priority) {
   if (!open()) return;
   check(header.length == 0 || header.length == payload.bytes.size(),
         "a transport sends bytes, not the number of bytes");
   check(!is_bulk(header.kind) || !payload.bytes.empty(), "a bulk frame has a body");
   if (!is_bulk(header.kind) && payload.owner == nullptr) payload = copy_of(payload.bytes);
-  FrameHeader sent = header;
-  sent.length = payload.bytes.size();
-  post(other_, [sent, payload = std::move(payload), memory = memory_](LocalChannel& end) {
-    end.arrived(sent, payload, *memory);
-  });
+  OutFrame frame{.header = header, .payload = std::move(payload)};
+  frame.header.length = frame.payload.bytes.size();
+  if (sent_->push(std::move(frame), priority))
+    post(other_, [queue = sent_](LocalChannel& end) { end.take_some(queue); });
 }
 
-void LocalChannel::arrived(const FrameHeader& header, const Payload& payload, SentMemory& memory) {
+void LocalChannel::drop_bulk() { sent_->drop_bulk(); }
+
+/// Takes a few frames; the rest follow when the I/O thread has looked at its sockets.
+void LocalChannel::take_some(const std::shared_ptr<LocalQueue>& queue) {
+  for (int i = 0; i < kFramesInATurn; ++i) {
+    const std::optional<OutFrame> frame = queue->pop();
+    if (!frame) return;
+    arrived(*frame, *queue);
+  }
+  post(far(), [queue](LocalChannel& end) { end.take_some(queue); });
+}
+
+void LocalChannel::arrived(const OutFrame& frame, LocalQueue& queue) {
   if (!open()) return;
   Machine& machine = owner_.machine();
+  const auto& [header, payload] = frame;
   if (!is_bulk(header.kind)) return machine.received(id_, header, payload.bytes);
   const std::span<std::byte> place = machine.place(id_, header);
   if (place.size() != header.length || !open()) return;
-  if (memory.copy(payload.bytes, place)) machine.received(id_, header, place);
+  if (queue.copy(payload.bytes, place)) machine.received(id_, header, place);
+}
+
+/// The other end has gone; what it sent before counts.
+void LocalChannel::parted(LocalQueue& queue) {
+  while (const std::optional<OutFrame> frame = queue.pop()) arrived(*frame, queue);
+  if (open()) broken(kClosed);
 }
 
 void LocalChannel::close() {
@@ -104,14 +148,14 @@ void LocalChannel::close() {
 
 void LocalChannel::broken(const std::string& why) {
   other_ = {};
-  memory_->take_back();
+  sent_->take_back();
   owner_.ended(*this);
   owner_.lost(*this, why);
 }
 
 void LocalChannel::part() {
-  memory_->take_back();
-  if (open()) post(other_, [](LocalChannel& left) { left.broken(kClosed); });
+  sent_->take_back();
+  if (open()) post(other_, [queue = sent_](LocalChannel& left) { left.parted(*queue); });
   other_ = {};
 }
 

@@ -5,15 +5,17 @@
 #include <string>
 
 #include "comm/asio/channel.h"
+#include "comm/wire/send_queue.h"
 
 namespace poseidon::comm {
 
-class SentMemory;
+class LocalQueue;
 
-/// One end of a connection between two transports of this process. Frames go from thread to thread
-/// in the order they were sent; a bulk body is copied once, from the sender's memory to the
-/// receiver's destination. There is no socket, no checksum and no limit of bandwidth. Its calls are
-/// for the I/O thread of its owner, and so are those that it makes.
+/// One end of a connection between two transports of this process. Frames go from thread to thread,
+/// the most urgent first, and a few in each turn of the receiver's, so that its sockets are read in
+/// between; a bulk body is copied once, from the sender's memory to the receiver's destination.
+/// There is no socket, no checksum and no limit of bandwidth. Its calls are for the I/O thread of
+/// its owner, and so are those that it makes.
 class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
  public:
   /// One end as the other one knows it. For any thread.
@@ -36,18 +38,21 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
   static void refuse(const Far& caller, const std::string& why);
 
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
+  void drop_bulk() override;
   void close() override;
 
  private:
   void answered(const Far& callee, const PeerIdentity& identity);
-  void arrived(const FrameHeader& header, const Payload& payload, SentMemory& memory);
+  void take_some(const std::shared_ptr<LocalQueue>& queue);
+  void arrived(const OutFrame& frame, LocalQueue& queue);
+  void parted(LocalQueue& queue);
   void broken(const std::string& why);
   bool open() const { return other_.io != nullptr; }
   void part();
 
   std::shared_ptr<asio::io_context> io_;
   Far other_;  ///< empty before it has answered, and after the end
-  std::shared_ptr<SentMemory> memory_;
+  std::shared_ptr<LocalQueue> sent_;
 };
 
 }  // namespace poseidon::comm

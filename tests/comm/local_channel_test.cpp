@@ -104,6 +104,40 @@ TEST_CASE("a body between neighbours that has no place is dropped, and what foll
   CHECK(pair.server.events().frames[0].header.chunk == 3);
 }
 
+TEST_CASE("between neighbours the most urgent frame goes first, a few in each turn") {
+  NeighbourPair pair;
+  Held held(pair.server);
+  constexpr uint32_t kSlices = 20;
+  for (uint32_t i = 0; i < kSlices; ++i)
+    pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
+                     pattern(kSliceBytes, 1), bulk_priority(9));
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 200), pattern(10, 1),
+                   bulk_priority(1));
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 100), {}, kUrgent);
+  size_t before = 0;  // another handler, as a socket's would be
+  pair.server.transport().post([&] { before = pair.server.events().frames.size(); });
+  held.release();
+  REQUIRE(pair.server.wait_frames(kSlices + 2));
+  CHECK(before <= 4);
+  const auto frames = pair.server.events().frames;
+  CHECK(frames[0].header.chunk == 100);
+  CHECK(frames[1].header.chunk == 200);
+  for (uint32_t i = 0; i < kSlices; ++i) CHECK(frames[i + 2].header.chunk == i);
+}
+
+TEST_CASE("bulk frames that a neighbour has not taken are dropped on request") {
+  NeighbourPair pair;
+  Held held(pair.server);
+  Bytes numbers = pattern(kSliceBytes, 1);
+  for (int i = 0; i < 9; ++i)
+    lend(pair.worker, pair.at_worker, FrameKind::kContribution, numbers, 1);
+  pair.worker.run([&] { pair.worker.transport().drop_bulk(pair.at_worker); });
+  pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(10, 1), 1);
+  held.release();
+  REQUIRE(pair.server.wait_frames(1));
+  CHECK(pair.server.events().frames[0].header.chunk == 3);
+}
+
 TEST_CASE("what neighbours send each other is not paced") {
   const auto neighbours = std::make_shared<Neighbours>();
   AsioOptions options = worker_options(neighbours);
