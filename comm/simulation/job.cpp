@@ -21,17 +21,17 @@ class Job {
         network_(options.network, options.seed),
         world_{options, network_, ComputeModel(options.plan, options.seed), result},
         result_(result) {
-    add(NodeId{});
+    add(NodeId{}, hosts());
     coordinator_ = std::make_unique<SimulatedCoordinator>(world_, 0);
     network_.attach(0, coordinator_->coordinator());
     for (uint16_t rank = 0; rank < options.plan.workers(); ++rank) {
-      const int node = add({Role::kWorker, rank});
+      const int node = add({Role::kWorker, rank}, options.plan.assignment.workers()[rank].host);
       workers_.push_back(
           std::make_unique<SimulatedWorker>(world_, NodeId{Role::kWorker, rank}, node));
       network_.attach(node, workers_.back()->member());
     }
     for (uint16_t rank = 0; rank < options.plan.servers(); ++rank) {
-      const int node = add({Role::kServer, rank});
+      const int node = add({Role::kServer, rank}, options.plan.assignment.servers()[rank].host);
       servers_.push_back(
           std::make_unique<SimulatedServer>(world_, NodeId{Role::kServer, rank}, node));
       network_.attach(node, servers_.back()->member());
@@ -52,7 +52,12 @@ class Job {
   }
 
  private:
-  int add(NodeId id) { return node_of_[id] = network_.add_node(SimulatedWorld::address_of(id)); }
+  /// Of workers and servers; the coordinator has another.
+  uint32_t hosts() const { return static_cast<uint32_t>(options_.plan.assignment.hosts()); }
+
+  int add(NodeId id, uint32_t host) {
+    return node_of_[id] = network_.add_node(SimulatedWorld::address_of(id), host);
+  }
 
   /// Whether a fault is due at this event.
   bool is_due(const Fault& fault, uint64_t event) {

@@ -11,8 +11,6 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr size_t kFrameOverhead = kHeaderBytes;
-
 /// splitmix64.
 uint64_t next_random(uint64_t& state) {
   uint64_t z = (state += 0x9E3779B97F4A7C15u);
@@ -32,6 +30,8 @@ struct SimulatedNetwork::Connection {
   bool open = false, closed = false;
   std::array<bool, 2> shut{};          ///< an end has closed it and hears no more
   std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
+  /// Each end's turns on the link of its host, unless there is no link to cross.
+  std::optional<std::array<HostLink::Sender, 2>> senders;
 };
 
 struct SimulatedNetwork::Frame {
@@ -40,50 +40,25 @@ struct SimulatedNetwork::Frame {
   FrameHeader header;
   Payload payload;
   bool outdated = false;
-};
-
-struct SimulatedNetwork::Event {
-  enum class Kind : uint8_t { kDeliver, kOpen, kTellClosed, kWake, kAction, kPump };
-  Time at{0};
-  uint64_t sequence = 0;
-  Kind kind = Kind::kWake;
-  int node = 0;
-  uint32_t index = 0;    ///< of a frame, connection, action
-  std::string why = {};  ///< of a closing
-  bool later_than(const Event& other) const {
-    return at != other.at ? at > other.at : sequence > other.sequence;
-  }
-};
-
-/// A frame that waits for its node's link.
-struct SimulatedNetwork::Waiting {
-  Priority priority = 0;
-  uint32_t frame = 0;
-  uint64_t sequence = 0;
-  /// For a heap whose front is the most urgent one.
-  bool operator<(const Waiting& other) const {
-    return priority != other.priority ? priority > other.priority : sequence > other.sequence;
-  }
+  uint64_t bytes() const { return kHeaderBytes + header.length; }
 };
 
 struct SimulatedNetwork::Node {
   std::unique_ptr<NodeTransport> transport;
   Machine* machine = nullptr;
   PeerIdentity presented;  ///< as whom it accepts connections
+  uint32_t host = 0;
   bool crashed = false, paused = false;
   std::vector<std::pair<uint32_t, int>> links;  ///< by own ConnectionId: connection and end
-  Time egress_free{0}, ingress_free{0};
-  bool pumping = false;
   std::optional<Time> wake_due;
-  std::vector<Waiting> waiting;  ///< with limited bandwidth: a heap, most urgent first
-  std::vector<Event> held;       ///< while paused
+  std::vector<Event> held;  ///< while paused
 };
 
 class SimulatedNetwork::NodeTransport final : public Transport {
  public:
   NodeTransport(SimulatedNetwork& network, int node) : network_(network), node_(node) {}
 
-  Time now() const override { return network_.now_; }
+  Time now() const override { return network_.now(); }
 
   void present_as(const PeerIdentity& self) override {
     network_.nodes_[static_cast<size_t>(node_)]->presented = self;
@@ -99,10 +74,10 @@ class SimulatedNetwork::NodeTransport final : public Transport {
     connection.called = called;
     connection.id[0] = new_id(node_, index, 0);
     network_.connections_.push_back(connection);
-    network_.schedule({.at = network_.now_ + 2 * network_.model_.delay,
-                       .kind = Event::Kind::kOpen,
-                       .node = node_,
-                       .index = index});
+    network_.queue_.schedule({.at = network_.now() + 2 * network_.model_.delay,
+                              .kind = Event::Kind::kOpen,
+                              .node = node_,
+                              .index = index});
     return connection.id[0];
   }
 
@@ -123,8 +98,8 @@ class SimulatedNetwork::NodeTransport final : public Transport {
   void wake_at(Time when) override {
     std::optional<Time>& due = network_.nodes_[static_cast<size_t>(node_)]->wake_due;
     if (due && *due <= when) return;
-    due = std::max(when, network_.now_);
-    network_.schedule({.at = *due, .kind = Event::Kind::kWake, .node = node_});
+    due = std::max(when, network_.now());
+    network_.queue_.schedule({.at = *due, .kind = Event::Kind::kWake, .node = node_});
   }
 
   ConnectionId new_id(int node, uint32_t link, int end) {
@@ -142,11 +117,13 @@ SimulatedNetwork::SimulatedNetwork(const NetworkModel& model, uint64_t seed)
     : model_(model), random_(seed) {}
 SimulatedNetwork::~SimulatedNetwork() = default;
 
-int SimulatedNetwork::add_node(const std::string& address) {
+int SimulatedNetwork::add_node(const std::string& address, uint32_t host) {
   const int node = static_cast<int>(nodes_.size());
   nodes_.push_back(std::make_unique<Node>());
   nodes_.back()->transport = std::make_unique<NodeTransport>(*this, node);
   nodes_.back()->links.emplace_back(UINT32_MAX, 0);  // 0 is no connection
+  nodes_.back()->host = host;
+  while (links_.size() <= host) links_.emplace_back(model_.bytes_per_second);
   node_at_[address] = node;
   return node;
 }
@@ -163,24 +140,11 @@ double SimulatedNetwork::chance() {
   return static_cast<double>(next_random(random_) >> 11) * 0x1p-53;
 }
 
-void SimulatedNetwork::schedule(Event event) {
-  event.sequence = sequence_++;
-  queue_.push_back(std::move(event));
-  std::push_heap(queue_.begin(), queue_.end(),
-                 [](const Event& a, const Event& b) { return a.later_than(b); });
-}
-
 void SimulatedNetwork::after(int node, Time wait, std::function<void()> action) {
-  uint32_t index = 0;
-  if (free_actions_.empty()) {
-    index = static_cast<uint32_t>(actions_.size());
-    actions_.emplace_back();
-  } else {
-    index = free_actions_.back();
-    free_actions_.pop_back();
-  }
-  actions_[index] = std::move(action);
-  schedule({.at = now_ + wait, .kind = Event::Kind::kAction, .node = node, .index = index});
+  queue_.schedule({.at = now() + wait,
+                   .kind = Event::Kind::kAction,
+                   .node = node,
+                   .index = actions_.put(std::move(action))});
 }
 
 // ---- frames
@@ -190,67 +154,52 @@ void SimulatedNetwork::send(int node, ConnectionId id, const FrameHeader& header
   const auto [link, end] = nodes_[static_cast<size_t>(node)]->links[id];
   if (connections_[link].closed || !connections_[link].open) return;
   if (connections_[link].shut[static_cast<size_t>(end)]) return;
-  const uint32_t index =
-      new_frame({.link = link, .to_end = 1 - end, .header = header, .payload = std::move(payload)});
-  Frame& frame = frames_in_pool_[index];
+  const uint32_t index = under_way_.put(
+      {.link = link, .to_end = 1 - end, .header = header, .payload = std::move(payload)});
+  Frame& frame = under_way_[index];
   if (!frame.payload.bytes.empty()) frame.header.length = frame.payload.bytes.size();
-  if (model_.bytes_per_second <= 0) return transmit(node, index);
-  Node& sender = *nodes_[static_cast<size_t>(node)];
-  sender.waiting.push_back({priority, index, sequence_++});
-  std::push_heap(sender.waiting.begin(), sender.waiting.end());
-  pump(node);
+  if (!connections_[link].senders || priority == kUrgent) return transmit(index);
+  const uint32_t host = nodes_[static_cast<size_t>(node)]->host;
+  links_[host].push((*connections_[link].senders)[static_cast<size_t>(end)], index, priority,
+                    frame.bytes());
+  serve(host);
 }
 
-uint32_t SimulatedNetwork::new_frame(Frame frame) {
-  if (free_frames_.empty()) {
-    frames_in_pool_.push_back(std::move(frame));
-    return static_cast<uint32_t>(frames_in_pool_.size() - 1);
-  }
-  const uint32_t index = free_frames_.back();
-  free_frames_.pop_back();
-  frames_in_pool_[index] = std::move(frame);
-  return index;
+/// Puts the most urgent frame on the link of a host if that is free.
+void SimulatedNetwork::serve(uint32_t host) {
+  const std::optional<uint32_t> frame = links_[host].next(now());
+  if (!frame) return;
+  transmit(*frame);
+  queue_.schedule({.at = links_[host].egress_free(),
+                   .kind = Event::Kind::kSent,
+                   .node = static_cast<int>(host)});
 }
 
-/// Puts the most urgent frame on the node's link as soon as that is free.
-void SimulatedNetwork::pump(int node) {
-  Node& sender = *nodes_[static_cast<size_t>(node)];
-  if (sender.pumping || sender.waiting.empty()) return;
-  if (sender.egress_free > now_) {
-    sender.pumping = true;
-    return schedule({.at = sender.egress_free, .kind = Event::Kind::kPump, .node = node});
-  }
-  std::pop_heap(sender.waiting.begin(), sender.waiting.end());
-  const uint32_t frame = sender.waiting.back().frame;
-  sender.waiting.pop_back();
-  transmit(node, frame);
-  pump(node);
-}
-
-/// When the last byte of a frame that leaves now is there.
-Time SimulatedNetwork::arrival(Node& sender, Node& receiver, uint64_t bytes) {
-  Time at = now_ + model_.delay;
+/// When the last byte of a frame that leaves now has come.
+Time SimulatedNetwork::arrival(const Frame& frame) {
+  Connection& connection = connections_[frame.link];
+  const auto end = static_cast<size_t>(frame.to_end);
+  Time at = now() + model_.delay;
   if (model_.jitter.count() > 0)
     at += Time(static_cast<int64_t>(chance() * static_cast<double>(model_.jitter.count())));
-  if (model_.bytes_per_second <= 0) return at;
-  const Time span(static_cast<int64_t>(static_cast<double>(bytes + kFrameOverhead) * 1e9 /
-                                       model_.bytes_per_second));
-  sender.egress_free = now_ + span;
-  receiver.ingress_free = std::max(at + span, receiver.ingress_free + span);
-  return receiver.ingress_free;
+  if (connection.senders) {
+    const auto host = [&](size_t of) {
+      return nodes_[static_cast<size_t>(connection.node[of])]->host;
+    };
+    at += links_[host(1 - end)].leaves_at(frame.bytes(), now()) - now();
+    at = links_[host(end)].comes_at(frame.bytes(), at);
+  }
+  return connection.last_arrival[end] = std::max(at, connection.last_arrival[end]);
 }
 
-void SimulatedNetwork::transmit(int node, uint32_t index) {
-  const Frame& frame = frames_in_pool_[index];
-  Connection& connection = connections_[frame.link];
-  if (connection.closed) return free_frame(index);
-  const auto end = static_cast<size_t>(frame.to_end);
-  Node& receiver = *nodes_[static_cast<size_t>(connection.node[end])];
-  Time at = arrival(*nodes_[static_cast<size_t>(node)], receiver, frame.header.length);
-  at = std::max(at, connection.last_arrival[end]);
-  connection.last_arrival[end] = at;
+void SimulatedNetwork::transmit(uint32_t index) {
+  const Frame& frame = under_way_[index];
+  const Connection& connection = connections_[frame.link];
+  if (connection.closed) return static_cast<void>(under_way_.take(index));
+  const Time at = arrival(frame);
+  const int to = connection.node[static_cast<size_t>(frame.to_end)];
   if (frame.header.kind >= FrameKind::kContribution) add_disturbances(frame, at);
-  schedule({.at = at, .kind = Event::Kind::kDeliver, .node = connection.node[end], .index = index});
+  queue_.schedule({.at = at, .kind = Event::Kind::kDeliver, .node = to, .index = index});
 }
 
 /// Frames that should not be there: one of an older view before `frame`, a repeated one after it.
@@ -258,26 +207,21 @@ void SimulatedNetwork::add_disturbances(Frame frame, Time at) {
   const int node = connections_[frame.link].node[static_cast<size_t>(frame.to_end)];
   if (model_.duplication > 0 && chance() < model_.duplication) {
     const double wait = chance() * 4 * static_cast<double>(model_.jitter.count());
-    schedule({.at = at + model_.delay + Time(static_cast<int64_t>(wait)),
-              .kind = Event::Kind::kDeliver,
-              .node = node,
-              .index = new_frame(frame)});
+    queue_.schedule({.at = at + model_.delay + Time(static_cast<int64_t>(wait)),
+                     .kind = Event::Kind::kDeliver,
+                     .node = node,
+                     .index = under_way_.put(frame)});
   }
   if (model_.outdated > 0 && chance() < model_.outdated) {
     --frame.header.view;
     frame.outdated = true;
-    schedule({.at = at, .kind = Event::Kind::kDeliver, .node = node, .index = new_frame(frame)});
+    queue_.schedule(
+        {.at = at, .kind = Event::Kind::kDeliver, .node = node, .index = under_way_.put(frame)});
   }
 }
 
-void SimulatedNetwork::free_frame(uint32_t index) {
-  frames_in_pool_[index].payload = {};
-  free_frames_.push_back(index);
-}
-
 void SimulatedNetwork::deliver(uint32_t index) {
-  const Frame frame = std::move(frames_in_pool_[index]);
-  free_frame(index);
+  const Frame frame = under_way_.take(index);
   const Connection& connection = connections_[frame.link];
   const auto end = static_cast<size_t>(frame.to_end);
   if (connection.closed || connection.shut[end]) return;
@@ -321,6 +265,9 @@ void SimulatedNetwork::open(uint32_t link) {
   const ConnectionId id = listener.transport->new_id(target, link, 1);
   connections_[link].id[1] = id;
   connections_[link].open = true;
+  const uint32_t near = nodes_[static_cast<size_t>(caller)]->host;
+  if (model_.bytes_per_second > 0 && near != listener.host)
+    connections_[link].senders = {links_[near].add(), links_[listener.host].add()};
   const PeerIdentity identity = connections_[link].caller, answers = listener.presented;
   // A listener that stands still accepts later what its kernel has accepted now.
   after(target, Time{0}, [this, target, id, identity] {
@@ -335,45 +282,35 @@ void SimulatedNetwork::open(uint32_t link) {
 void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool tell_closer) {
   Connection& connection = connections_[link];
   if (connection.closed || link == UINT32_MAX) return;
-  // What was sent before is still delivered, what is urgent of that which waits too: the end comes
-  // behind it.
-  if (closer >= 0 && !tell_closer) send_urgent(closer, link);
+  // What was sent before is still delivered: the end comes behind it.
+  if (closer >= 0) drop_bulk(closer, link);
   for (size_t end = 0; end < 2; ++end) {
     if (connection.node[end] < 0 || (end == 1 && !connection.open)) continue;
     if (connection.node[end] == closer && !tell_closer) {
       connection.shut[end] = true;
       continue;
     }
-    schedule({.at = std::max(now_ + model_.delay, connection.last_arrival[end]),
-              .kind = Event::Kind::kTellClosed,
-              .node = connection.node[end],
-              .index = link,
-              .why = why});
+    queue_.schedule({.at = std::max(now() + model_.delay, connection.last_arrival[end]),
+                     .kind = Event::Kind::kTellClosed,
+                     .node = connection.node[end],
+                     .index = link,
+                     .why = why});
   }
   if (!connection.open) connection.closed = true;
 }
 
-void SimulatedNetwork::send_urgent(int node, uint32_t link) {
-  std::vector<Waiting>& waiting = nodes_[static_cast<size_t>(node)]->waiting;
-  std::sort(waiting.begin(), waiting.end(),
-            [](const Waiting& a, const Waiting& b) { return b < a; });
-  for (const Waiting& each : waiting)
-    if (frames_in_pool_[each.frame].link == link && each.priority == kUrgent)
-      transmit(node, each.frame);
-  std::erase_if(waiting, [&](const Waiting& each) {
-    return each.priority == kUrgent && frames_in_pool_[each.frame].link == link;
+void SimulatedNetwork::drop_bulk(int node, uint32_t link) {
+  for_sender(node, link, [this](HostLink& host, HostLink::Sender sender) {
+    for (const uint32_t frame : host.drop(sender)) under_way_.take(frame);
   });
-  std::make_heap(waiting.begin(), waiting.end());
 }
 
-void SimulatedNetwork::drop_bulk(int node, uint32_t link) {
-  std::vector<Waiting>& waiting = nodes_[static_cast<size_t>(node)]->waiting;
-  std::erase_if(waiting, [&](const Waiting& each) {
-    const bool dropped = each.priority != kUrgent && frames_in_pool_[each.frame].link == link;
-    if (dropped) free_frame(each.frame);
-    return dropped;
-  });
-  std::make_heap(waiting.begin(), waiting.end());
+template <class Action>
+void SimulatedNetwork::for_sender(int node, uint32_t link, Action action) {
+  if (link == UINT32_MAX || !connections_[link].senders) return;
+  const Connection& connection = connections_[link];
+  const size_t end = connection.node[0] == node ? 0 : 1;
+  action(links_[nodes_[static_cast<size_t>(node)]->host], (*connection.senders)[end]);
 }
 
 void SimulatedNetwork::crash(int node) {
@@ -381,20 +318,28 @@ void SimulatedNetwork::crash(int node) {
   gone.crashed = true;
   for (const auto& [link, end] : gone.links) {
     if (link == UINT32_MAX || connections_[link].closed) continue;
-    gone.waiting.clear();
     close(link, node, "connection reset by peer", false);
   }
 }
 
-void SimulatedNetwork::pause(int node) { nodes_[static_cast<size_t>(node)]->paused = true; }
+void SimulatedNetwork::pause(int node) { set_paused(node, true); }
+
+void SimulatedNetwork::set_paused(int node, bool paused) {
+  Node& one = *nodes_[static_cast<size_t>(node)];
+  one.paused = paused;
+  for (const auto& [link, end] : one.links)
+    for_sender(node, link,
+               [paused](HostLink& host, HostLink::Sender sender) { host.pause(sender, paused); });
+  serve(one.host);
+}
 
 void SimulatedNetwork::resume(int node) {
   Node& back = *nodes_[static_cast<size_t>(node)];
-  back.paused = false;
+  set_paused(node, false);
   for (Event& event : back.held) {
-    if (event.kind == Event::Kind::kWake) back.wake_due = now_;
-    event.at = now_;
-    schedule(std::move(event));
+    if (event.kind == Event::Kind::kWake) back.wake_due = now();
+    event.at = now();
+    queue_.schedule(std::move(event));
   }
   back.held.clear();
 }
@@ -415,25 +360,28 @@ bool SimulatedNetwork::is_up(int node) const { return !nodes_[static_cast<size_t
 
 bool SimulatedNetwork::run(Time until) {
   while (!queue_.empty()) {
-    if (queue_.front().at > until) return false;
-    std::pop_heap(queue_.begin(), queue_.end(),
-                  [](const Event& a, const Event& b) { return a.later_than(b); });
-    const Event event = std::move(queue_.back());
-    queue_.pop_back();
-    now_ = std::max(now_, event.at);
+    if (queue_.next_at() > until) return false;
+    const Event event = queue_.take();
     if (hook_) hook_(events_);
     ++events_;
-    Node& node = *nodes_[static_cast<size_t>(event.node)];
-    if (node.crashed) continue;
-    if (node.paused)
-      node.held.push_back(event);
-    else
-      dispatch(event);
+    if (happens(event)) dispatch(event);
   }
   return true;
 }
 
+/// Nothing happens to a process that has crashed, or for the time being to one that stands still.
+bool SimulatedNetwork::happens(const Event& event) {
+  if (event.kind == Event::Kind::kSent) return true;  // it happens to a host
+  Node& node = *nodes_[static_cast<size_t>(event.node)];
+  if (!node.crashed && node.paused) node.held.push_back(event);
+  return !node.crashed && !node.paused;
+}
+
 void SimulatedNetwork::dispatch(const Event& event) {
+  if (event.kind == Event::Kind::kSent) {
+    links_[static_cast<size_t>(event.node)].has_left(now());
+    return serve(static_cast<uint32_t>(event.node));
+  }
   Node& node = *nodes_[static_cast<size_t>(event.node)];
   switch (event.kind) {
     case Event::Kind::kDeliver: return deliver(event.index);
@@ -442,12 +390,8 @@ void SimulatedNetwork::dispatch(const Event& event) {
       if (node.wake_due != event.at) return;  // an earlier request took its place
       node.wake_due.reset();
       return node.machine->wake();
-    case Event::Kind::kPump: node.pumping = false; return pump(event.node);
-    case Event::Kind::kAction: {
-      const std::function<void()> action = std::move(actions_[event.index]);
-      free_actions_.push_back(event.index);
-      return action();
-    }
+    case Event::Kind::kSent: return;
+    case Event::Kind::kAction: return actions_.take(event.index)();
     case Event::Kind::kTellClosed: {
       Connection& connection = connections_[event.index];
       const size_t end = connection.node[0] == event.node ? 0 : 1;

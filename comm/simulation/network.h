@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/simulation/event_queue.h"
+#include "comm/simulation/host_link.h"
+#include "comm/simulation/pool.h"
 #include "comm/wire/transport.h"
 
 /// A network that exists in numbers only: the state machines run under it unchanged, in one thread,
@@ -17,7 +20,7 @@ namespace poseidon::comm {
 
 /// What the simulated links do.
 struct NetworkModel {
-  double bytes_per_second = 0;                 ///< of each node's link, one direction; 0: no limit
+  double bytes_per_second = 0;                 ///< of each host's link, one direction; 0: no limit
   Time delay = std::chrono::microseconds(50);  ///< of every frame
   Time jitter{0};          ///< at most this more, by chance; a connection keeps its order
   double duplication = 0;  ///< chance that a bulk frame comes a second time
@@ -29,8 +32,9 @@ class SimulatedNetwork {
   SimulatedNetwork(const NetworkModel& model, uint64_t seed);
   ~SimulatedNetwork();
 
-  /// A node that others reach at `address`. Its transport lives as long as the network.
-  int add_node(const std::string& address);
+  /// A node that others reach at `address`. Its transport lives as long as the network. Nodes of
+  /// one host share its link, which what they send each other does not cross.
+  int add_node(const std::string& address, uint32_t host);
   Transport& transport(int node);
   /// `machine` must outlive the network, or the node's crash.
   void attach(int node, Machine& machine);
@@ -54,7 +58,7 @@ class SimulatedNetwork {
   /// Runs until nothing is left to happen or the clock passes `until`. False: the clock ran out.
   bool run(Time until);
 
-  Time now() const { return now_; }
+  Time now() const { return queue_.now(); }
   uint64_t events() const { return events_; }
   uint64_t frames() const { return frames_; }
 
@@ -63,40 +67,36 @@ class SimulatedNetwork {
   struct Node;
   struct Connection;
   struct Frame;
-  struct Event;
-  struct Waiting;
 
   double chance();
-  void schedule(Event event);
-  Time arrival(Node& sender, Node& receiver, uint64_t bytes);
   void send(int node, ConnectionId id, const FrameHeader& header, Payload payload,
             Priority priority);
-  void pump(int node);
-  void transmit(int node, uint32_t frame);
+  void serve(uint32_t host);
+  Time arrival(const Frame& frame);
+  void transmit(uint32_t frame);
   void add_disturbances(Frame frame, Time at);
-  uint32_t new_frame(Frame frame);
-  void free_frame(uint32_t index);
   void deliver(uint32_t frame);
   std::string refusal(const Connection& connection) const;
   void open(uint32_t link);
-  void send_urgent(int node, uint32_t link);
+  template <class Action>
+  void for_sender(int node, uint32_t link, Action action);
   void drop_bulk(int node, uint32_t link);
   void close(uint32_t link, int closer, const char* why, bool tell_closer);
+  void set_paused(int node, bool paused);
+  bool happens(const Event& event);
   void dispatch(const Event& event);
 
   const NetworkModel model_;
   uint64_t random_;
-  Time now_{0};
-  uint64_t events_ = 0, frames_ = 0, sequence_ = 0;
+  uint64_t events_ = 0, frames_ = 0;
+  EventQueue queue_;
   std::function<void(uint64_t)> hook_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<std::string, int> node_at_;
+  std::vector<HostLink> links_;  ///< by host
   std::vector<Connection> connections_;
-  std::vector<Frame> frames_in_pool_;
-  std::vector<uint32_t> free_frames_;
-  std::vector<std::function<void()>> actions_;
-  std::vector<uint32_t> free_actions_;
-  std::vector<Event> queue_;
+  Pool<Frame> under_way_;
+  Pool<std::function<void()>> actions_;
 };
 
 }  // namespace poseidon::comm

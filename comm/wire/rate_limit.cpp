@@ -16,9 +16,9 @@ void RateLimit::set(double bytes_per_second, Time now) {
   filled_at_ = now;
 }
 
-Time RateLimit::free_at(Time now) const {
+Time RateLimit::limited_free_at(Time now) const {
   const double balance = balance_at(now);
-  if (bytes_per_second_ == 0 || balance >= 0) return now;
+  if (balance >= 0) return now;
   return now + Time(static_cast<int64_t>(std::ceil(-balance / bytes_per_second_ * 1e9)));
 }
 

@@ -13,11 +13,12 @@ class RateLimit {
   /// Bytes per second from now on; 0 stands for no limit.
   void set(double bytes_per_second, Time now);
   /// When a frame may be sent: not later than `now` if at once.
-  Time free_at(Time now) const;
+  Time free_at(Time now) const { return bytes_per_second_ == 0 ? now : limited_free_at(now); }
   /// `bytes` are sent.
   void spend(uint64_t bytes, Time now);
 
  private:
+  Time limited_free_at(Time now) const;
   double balance_at(Time now) const;
 
   double bytes_per_second_ = 0;

@@ -326,3 +326,44 @@ TEST_CASE(
       }
     }
 }
+
+TEST_CASE("what a worker and a server of one host exchange does not cross its link") {
+  // One server: where it is on the host of worker 0, that worker's sums are there at once.
+  PlanRequest request = request_of(2, 1, 2, SchemeRule::kPs);
+  request.layers = {convolution("only", 1'000'000)};
+  const auto duration = [&](bool apart) {
+    request.servers_apart = apart;
+    SimulatedJobOptions options = options_of(request);
+    options.network = {.bytes_per_second = 1e6, .delay = Time{0}};
+    options.carries_payload = false;
+    options.steps = 2;
+    const SimulatedJobResult result = run_job(options);
+    REQUIRE(result.outcome->finished);
+    return std::chrono::duration<double>(result.duration).count();
+  };
+  // 4 s in each of two steps for every worker elsewhere, and the sums of the last slices.
+  CHECK(duration(false) == doctest::Approx(2 * 4).epsilon(0.1));
+  CHECK(duration(true) == doctest::Approx(2 * 2 * 4).epsilon(0.1));
+}
+
+TEST_CASE("all processes of a host send by one link, the most urgent frame first") {
+  // Four servers share a host with all that they send to two workers elsewhere.
+  PlanRequest request = request_of(2, 4, 2, SchemeRule::kPs);
+  request.layers = {convolution("first", 400'000), convolution("last", 1'600'000)};
+  const Plan even = make_plan(request);
+  const auto duration = [&](std::vector<AssignedServer> servers) {
+    SimulatedJobOptions options = options_of(
+        with_assignment(even, Assignment(even.assignment.workers(), std::move(servers))));
+    options.network = {.bytes_per_second = 1e7, .delay = Time{0}};
+    options.carries_payload = false;
+    options.steps = 2;
+    const SimulatedJobResult result = run_job(options);
+    REQUIRE(result.outcome->finished);
+    return result.duration;
+  };
+  const Time together = duration(
+      {{.host = 2}, {.host = 2, .member = 1}, {.host = 2, .member = 2}, {.host = 2, .member = 3}});
+  const Time apart = duration(
+      {{.host = 2}, {.host = 3, .member = 1}, {.host = 4, .member = 2}, {.host = 5, .member = 3}});
+  CHECK(together > apart * 17 / 10);
+}
