@@ -91,7 +91,7 @@ def bound_ms(options, network, overrides, times, rate):
     return json.loads(done.stdout)["predicted_step_ms"]
 
 
-def poseidon_steps(lab, options, network, overrides, folder, steps):
+def poseidon_steps(lab, options, network, overrides, folder, steps, more=()):
     secret = pathlib.Path(folder) / "secret"
     secret.write_text("0123456789abcdef0123456789abcdef\n")
     binaries = options.build / "bin"
@@ -99,7 +99,8 @@ def poseidon_steps(lab, options, network, overrides, folder, steps):
     head = f"{lab.address(lab.head)}:7000"
     train = lab.start(lab.head, [binaries / "poseidon-train", job(network), "--workers", lab.hosts,
                                  "--servers", lab.hosts, "--listen", head, "--external", "--secret-file", secret,
-                                 "--max-steps", steps + 1, "--output", output, *settings(options, network, overrides)],
+                                 "--max-steps", steps + 1, "--output", output, *more,
+                                 *settings(options, network, overrides)],
                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     members = []
     for host in range(lab.hosts):

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""How long after a layer was contributed its sum is there, by layer, where the link is the bottleneck.
+
+    sudo python3 bench/netlab/sums.py [--build build/release] [--network vgg19] [--hosts 4] [--rate 200] [--steps 4]
+         [--variant auto] [--times FILE] [--record bench/results]
+
+Hosts as in replay.py: network namespaces with a shaped link, whose device sleeps as long as one core was measured to
+take. From the run's trace: of each worker and step, the time from the end of a layer's last `contribute` to the end of
+its last `receive`. Cells are the median and the longest over workers and steps, the first step left out.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from lab import Lab  # noqa: E402
+import netlab  # noqa: E402
+import record  # noqa: E402
+import replay  # noqa: E402
+
+COLUMNS = [record.column("layer", "layer"), record.column("sum_ms", "contributed to summed, ms", 0),
+           record.column("longest_ms", "longest, ms", 0)]
+
+
+def latencies(trace):
+    """By layer, in the order of the forward pass: milliseconds, one for each worker and step."""
+    workers = {event["pid"] for event in trace["traceEvents"]
+               if event["name"] == "process_name" and event["args"]["name"].startswith("worker")}
+    last = {"forward": {}, "contribute": {}, "receive": {}}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X" and event["pid"] in workers and event["cat"] in last:
+            layer = event["name"].split(" ", 1)[1]
+            key, ends = (event["pid"], event["args"]["step"], layer), last[event["cat"]]
+            ends[key] = max(ends.get(key, 0), event["ts"] + event["dur"])
+    first = min(step for _, step, _ in last["contribute"])
+    out = collections.defaultdict(list)
+    for key, end in sorted(last["forward"].items(), key=lambda each: each[1]):
+        if key[1] > first and key in last["contribute"] and key in last["receive"]:
+            out[key[2]].append((last["receive"][key] - last["contribute"][key]) / 1000)
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
+    parser.add_argument("--network", default="vgg19")
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--rate", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--variant", default="auto")
+    parser.add_argument("--times", type=pathlib.Path, help="of --time --json; without it they are measured")
+    record.add_options(parser, "sums")
+    options = parser.parse_args()
+    options.servers_apart = False
+    netlab.BATCHES[options.network] = replay.BATCH
+    with tempfile.TemporaryDirectory() as folder, Lab(options.hosts, options.rate) as lab:
+        times = options.times or replay.layer_times(options, options.network, folder)
+        settings = [*netlab.VARIANTS[options.variant], "device.type=replay", f"device.times={times.resolve()}"]
+        steps = netlab.poseidon_steps(lab, options, options.network, settings, folder, options.steps, ["--trace"])
+        trace = json.loads(next(pathlib.Path(folder).glob("run-*/trace.json")).read_text(encoding="utf-8"))
+    rows = [{"layer": layer, "sum_ms": record.rounded(statistics.median(ms)), "longest_ms": record.rounded(max(ms))}
+            for layer, ms in latencies(trace).items()]
+    print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
+    print(f"step: {statistics.median(steps):.0f} ms")
+    record.write(options, COLUMNS, rows, sudo=True)
+
+
+if __name__ == "__main__":
+    main()
