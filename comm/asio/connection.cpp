@@ -1,7 +1,6 @@
 #include "comm/asio/connection.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "comm/wire/address.h"
 #include "comm/wire/words.h"
@@ -12,7 +11,6 @@ namespace poseidon::comm {
 namespace {
 
 using asio::ip::tcp;
-using UnsentLimit = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;  // NOLINT
 
 constexpr std::chrono::milliseconds kHeardEvery{5};
 
@@ -27,13 +25,6 @@ void do_not_pace(tcp::socket& socket) {
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
 }
 
-/// "connection reset by peer": the system's words, as part of a sentence.
-std::string words(const std::error_code& error) {
-  std::string out = error.message();
-  if (!out.empty()) out[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(out[0])));
-  return out;
-}
-
 /// Text from a stranger, fit to be shown.
 std::string printable(std::span<const std::byte> body) {
   std::string out;
@@ -44,6 +35,12 @@ std::string printable(std::span<const std::byte> body) {
   return out;
 }
 
+/// `unfinished`: in the middle of what the stream has ended, if it has.
+std::string why_ended(const std::error_code& error, const std::string& unfinished) {
+  const std::string why = error == asio::error::eof ? "closed by the peer" : text_of(error);
+  return unfinished.empty() ? why : why + ", in the middle of " + unfinished;
+}
+
 }  // namespace
 
 Connection::Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
@@ -51,8 +48,9 @@ Connection::Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Str
     : Channel(owner, id, std::holds_alternative<Initiator>(handshake)),
       stream_(std::move(stream)),
       handshake_(std::move(handshake)),
-      resolver_(stream_->socket().get_executor()),
-      deadline_(stream_->socket().get_executor()) {}
+      dialler_(stream_->socket()),
+      deadline_(stream_->socket().get_executor()),
+      writer_(*this, *stream_) {}
 
 // ---- From nothing to an open connection ----
 
@@ -61,37 +59,13 @@ void Connection::dial(const std::string& address) {
   const auto limit = owner_.options().limits.connect;
   set_deadline(limit, "no answer within " + seconds_text(limit));
   asio::post(deadline_.get_executor(), [self = shared_from_this(), address] {
-    if (self->phase_ == Phase::kConnecting) self->resolve(address);
+    if (self->phase_ != Phase::kConnecting) return;
+    self->dialler_.dial(address, [self](const std::string& error) {
+      if (self->phase_ != Phase::kConnecting) return;
+      if (!error.empty()) return self->fail(error);
+      self->open_stream(true);
+    });
   });
-}
-
-void Connection::resolve(const std::string& address) {
-  HostPort to;
-  try {
-    to = parse_address(address);
-  } catch (const ConfigError& error) {
-    return fail(error.what());
-  }
-  std::error_code no_number;
-  const auto number = asio::ip::make_address(to.host, no_number);
-  if (!no_number) return connect(Endpoints::create(tcp::endpoint(number, to.port), to.host, ""));
-  resolver_.async_resolve(
-      to.host, std::to_string(to.port),
-      [self = shared_from_this()](const std::error_code& error, const Endpoints& endpoints) {
-        if (self->phase_ != Phase::kConnecting) return;
-        if (error) return self->fail("its name cannot be resolved: " + words(error));
-        self->connect(endpoints);
-      });
-}
-
-void Connection::connect(const Endpoints& endpoints) {
-  asio::async_connect(
-      stream_->socket(), endpoints,
-      [self = shared_from_this()](const std::error_code& error, const tcp::endpoint&) {
-        if (self->phase_ != Phase::kConnecting) return;
-        if (error) return self->fail(words(error));
-        self->open_stream(true);
-      });
 }
 
 void Connection::accept() { open_stream(false); }
@@ -104,42 +78,20 @@ void Connection::open_stream(bool initiator) {
   socket.set_option(tcp::no_delay(true), gone);
   const bool leaves_host = socket.local_endpoint(gone).address() != peer.address();
   if (!leaves_host) do_not_pace(socket);
-  turn_.emplace(owner_.egress(), leaves_host, shared_from_this());
-  // Shallow, or what is urgent would wait behind megabytes that are not.
-  enough_ = leaves_host ? LinkArbiter::kCredit : SendBatch::kEnoughBytes;
-  limit_unsent(leaves_host ? LinkArbiter::kCredit : kSliceBytes);
+  writer_.begin(owner_.egress(), leaves_host);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds_text(limit));
   stream_->open(initiator, [self = shared_from_this()](const std::error_code& error, size_t) {
     if (self->phase_ != Phase::kConnecting) return;
-    if (error) return self->fail(words(error));
+    if (error) return self->fail(text_of(error));
     self->begin_handshake();
   });
 }
 
 void Connection::begin_handshake() {
   phase_ = Phase::kHandshaking;
-  if (const auto* initiator = std::get_if<Initiator>(&handshake_)) {
-    const auto hello = initiator->hello();
-    queue_handshake(FrameKind::kHello, {hello.begin(), hello.end()});
-  }
+  if (handshake_.initiates()) writer_.send_handshake(FrameKind::kHello, handshake_.hello());
   read();
-}
-
-FrameKind Connection::expected_kind() const {
-  if (std::holds_alternative<Initiator>(handshake_)) return FrameKind::kChallenge;
-  return hello_taken_ ? FrameKind::kProof : FrameKind::kHello;
-}
-
-HandshakeStep Connection::handshake_step(FrameKind kind, std::span<const std::byte> body) {
-  if (const auto* initiator = std::get_if<Initiator>(&handshake_))
-    return initiator->challenge(body);
-  auto& acceptor = std::get<Acceptor>(handshake_);
-  if (kind == FrameKind::kProof) return acceptor.proof(body);
-  hello_taken_ = true;
-  HandshakeStep step = acceptor.hello(body);
-  if (step.error.empty()) step.error = owner_.machine().refusal(acceptor.caller());
-  return step;
 }
 
 bool Connection::take_handshake(FrameKind kind, std::span<const std::byte> body) {
@@ -147,20 +99,21 @@ bool Connection::take_handshake(FrameKind kind, std::span<const std::byte> body)
     fail("refused by the peer: " + printable(body));
     return false;
   }
-  HandshakeStep step = handshake_step(kind, body);
+  HandshakeStep step = handshake_.take(
+      body, [this](const PeerIdentity& caller) { return owner_.machine().refusal(caller); });
   if (!step.error.empty()) {
     refuse(step.error);
     return false;
   }
-  if (kind == FrameKind::kHello) queue_handshake(FrameKind::kChallenge, std::move(step.reply));
-  if (kind == FrameKind::kChallenge) queue_handshake(FrameKind::kProof, std::move(step.reply));
+  if (const std::optional<FrameKind> reply = HandshakeEnd::reply_to(kind))
+    writer_.send_handshake(*reply, std::move(step.reply));
   if (step.peer) opened(*step.peer, step.keys);
   return listens();
 }
 
 void Connection::opened(PeerIdentity peer, const std::optional<SessionKeys>& keys) {
   if (keys && !owner_.options().tls.given()) {
-    seal_ = std::make_unique<KeyedSeal>(keys->sent);
+    writer_.seal_by(std::make_unique<KeyedSeal>(keys->sent));
     reader_.expect(std::make_unique<KeyedSeal>(keys->received));
   }
   deadline_.cancel();
@@ -182,7 +135,7 @@ void Connection::read() {
 
 void Connection::was_read(const std::error_code& error, size_t count) {
   if (!listens()) return forget_input();
-  if (error) return input_ended(error);
+  if (error) return fail(why_ended(error, reader_.unfinished()));
   report_life();
   if (!listens()) return forget_input();
   const std::string fault = reader_.filled(count, *this);
@@ -190,12 +143,6 @@ void Connection::was_read(const std::error_code& error, size_t count) {
   if (!fault.empty() && phase_ == Phase::kHandshaking) refuse(fault);
   if (!listens()) return forget_input();
   read();
-}
-
-void Connection::input_ended(const std::error_code& error) {
-  const std::string place = reader_.unfinished();
-  const std::string why = error == asio::error::eof ? "closed by the peer" : words(error);
-  fail(place.empty() ? why : why + ", in the middle of " + place);
 }
 
 void Connection::report_life() {
@@ -218,9 +165,9 @@ void Connection::forget_input() {
 
 std::string Connection::announced(const FrameHeader& header) {
   if (header.kind == FrameKind::kRefusal) return "";
-  if (phase_ == Phase::kHandshaking && header.kind != expected_kind())
-    return text("expected a ", name_of(expected_kind()), " frame, got a ", name_of(header.kind),
-                " frame");
+  if (phase_ == Phase::kHandshaking && header.kind != handshake_.expected())
+    return text("expected a ", name_of(handshake_.expected()), " frame, got a ",
+                name_of(header.kind), " frame");
   if (phase_ == Phase::kOpen && is_handshake(header.kind))
     return text("a ", name_of(header.kind), " frame after the handshake");
   return "";
@@ -242,100 +189,12 @@ bool Connection::take(const FrameHeader& header, std::span<const std::byte> body
 
 void Connection::send(const FrameHeader& header, Payload payload, Priority priority) {
   if (phase_ != Phase::kOpen) return;
-  queue_.push({.header = header, .payload = std::move(payload)}, priority);
-  pump_soon();
+  writer_.send(header, std::move(payload), priority);
 }
 
-void Connection::queue_handshake(FrameKind kind, std::vector<std::byte> body) {
-  const auto owned = std::make_shared<const std::vector<std::byte>>(std::move(body));
-  FrameHeader header;
-  header.kind = kind;
-  queue_.push({.header = header, .payload = {.bytes = *owned, .owner = owned}}, kUrgent);
-  pump_soon();
-}
-
-/// Later in this turn of the I/O thread: what a machine sends at once is then written at once.
-void Connection::pump_soon() {
-  if (pump_posted_ || writing_) return;
-  pump_posted_ = true;
-  asio::post(deadline_.get_executor(), [self = shared_from_this()] {
-    self->pump_posted_ = false;
-    self->pump();
-  });
-}
-
-/// Frames leave the queue only when the socket takes them: until then others may overtake.
-void Connection::pump() {
-  if (writing_ || phase_ == Phase::kClosed) return;
-  if (queue_.empty() && batch_.done() && !drains()) {
-    std::error_code gone;
-    if (phase_ == Phase::kClosing) stream_->socket().shutdown(tcp::socket::shutdown_send, gone);
-    return;
-  }
-  writing_ = true;
-  if (drains()) limit_unsent(turn_->unsent() / 2);
-  stream_->socket().async_wait(tcp::socket::wait_write,
-                               [self = shared_from_this()](const std::error_code&) {
-                                 if (self->phase_ == Phase::kClosed) return;
-                                 self->has_room();
-                                 self->fill_batch();
-                                 self->write();
-                               });
-}
-
-/// The socket takes more, so what was handed over is nearly sent.
-void Connection::has_room() {
-  if (!drains()) return;
-  limit_unsent(LinkArbiter::kCredit);
-  turn_->drained();
-}
-
-/// How much the system holds for this socket and has not sent, before the socket takes more.
-void Connection::limit_unsent(uint64_t bytes) {
-  std::error_code gone;  // shows again at the next operation
-  stream_->socket().set_option(UnsentLimit(static_cast<int>(bytes)), gone);
-}
-
-/// Whether the first frame of the queue may leave: one that is not urgent waits for the link.
-bool Connection::may_leave_next() {
-  return queue_.first_priority() == kUrgent ||
-         turn_->take(queue_.first_priority(), queue_.first().bytes());
-}
-
-void Connection::fill_batch() {
-  while (!queue_.empty() && !batch_.full(enough_) && may_leave_next()) {
-    OutFrame frame = queue_.pop();
-    FrameSeal& seal = is_handshake(frame.header.kind) ? handshake_seal_ : *seal_;
-    batch_.add(std::move(frame), seal);
-  }
-}
-
-void Connection::write() {
-  if (batch_.done()) {
-    // Its bulk frames wait for the link, or close() has dropped them.
-    writing_ = false;
-    if (phase_ == Phase::kClosing) pump();
-    return;
-  }
-  stream_->write(batch_.pieces(),
-                 [self = shared_from_this()](const std::error_code& error, size_t count) {
-                   self->was_written(error, count);
-                 });
-}
-
-void Connection::was_written(const std::error_code& error, size_t count) {
-  if (phase_ == Phase::kClosed) return;
-  batch_.advance(count);
-  const bool released = phase_ == Phase::kClosing && error == asio::error::operation_aborted;
-  if (error && !released) return phase_ == Phase::kClosing ? finish() : fail(words(error));
-  if (!batch_.done()) return write();
-  writing_ = false;
-  pump();
-}
-
-void Connection::drop_bulk() {
-  queue_.keep_urgent();
-  if (turn_) turn_->withdraw();
+void Connection::write_failed(const std::error_code& error) {
+  if (phase_ == Phase::kClosing) return finish();
+  fail(text_of(error));
 }
 
 // ---- Ending ----
@@ -363,7 +222,7 @@ void Connection::fail(const std::string& why) {
 
 void Connection::refuse(const std::string& why) {
   const auto bytes = std::as_bytes(std::span(why)).first(std::min<size_t>(why.size(), 1024));
-  queue_handshake(FrameKind::kRefusal, {bytes.begin(), bytes.end()});
+  writer_.send_handshake(FrameKind::kRefusal, {bytes.begin(), bytes.end()});
   begin_closing();
   owner_.lost(*this, why);
 }
@@ -376,25 +235,20 @@ void Connection::close() {
 
 void Connection::begin_closing() {
   phase_ = Phase::kClosing;
-  turn_.reset();
-  queue_.keep_urgent();
-  batch_.keep_bodies();
+  writer_.close();
   stream_->release();
   stream_->expect(0);  // what is unread at the end would reset the connection
   set_deadline(owner_.options().limits.linger, "");
-  pump_soon();
 }
 
 void Connection::finish() {
   phase_ = Phase::kClosed;
-  turn_.reset();
   std::error_code ignored;
-  resolver_.cancel();
+  dialler_.cancel();
   deadline_.cancel();
   stream_->release();
   stream_->socket().close(ignored);
-  queue_.clear();
-  batch_.clear();
+  writer_.stop();
   owner_.ended(*this);
 }
 

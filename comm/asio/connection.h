@@ -6,12 +6,13 @@
 #include <variant>
 
 #include "comm/asio/channel.h"
+#include "comm/asio/dialler.h"
 #include "comm/asio/driver.h"
-#include "comm/asio/egress_port.h"
+#include "comm/asio/frame_writer.h"
+#include "comm/asio/handshake_end.h"
 #include "comm/asio/stream.h"
 #include "comm/wire/frame_reader.h"
 #include "comm/wire/handshake.h"
-#include "comm/wire/send_queue.h"
 
 namespace poseidon::comm {
 
@@ -20,8 +21,8 @@ namespace poseidon::comm {
 /// never from within one of the public calls.
 class Connection final : public Channel,
                          public std::enable_shared_from_this<Connection>,
-                         public EgressSender,
-                         private FrameSink {
+                         private FrameSink,
+                         private FrameWriter::Owner {
  public:
   /// A connection with an Initiator is made by dial(). One with an Acceptor was accepted, and
   /// accept() follows.
@@ -31,7 +32,7 @@ class Connection final : public Channel,
   void dial(const std::string& address);
   void accept();
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
-  void drop_bulk() override;
+  void drop_bulk() override { writer_.drop_bulk(); }
   void close() override;
 
  private:
@@ -42,16 +43,12 @@ class Connection final : public Channel,
     kClosing,  // sends what is urgent, reads and forgets
     kClosed,
   };
-  using Endpoints = asio::ip::tcp::resolver::results_type;
 
-  void resolve(const std::string& address);
-  void connect(const Endpoints& endpoints);
   void open_stream(bool initiator);
   void begin_handshake();
 
   void read();
   void was_read(const std::error_code& error, size_t count);
-  void input_ended(const std::error_code& error);
   /// Whether incoming frames still count.
   bool listens() const { return phase_ == Phase::kHandshaking || phase_ == Phase::kOpen; }
   void forget_input();
@@ -61,21 +58,10 @@ class Connection final : public Channel,
   std::span<std::byte> place(const FrameHeader& header) override;
   bool take(const FrameHeader& header, std::span<const std::byte> body) override;
   bool take_handshake(FrameKind kind, std::span<const std::byte> body);
-  FrameKind expected_kind() const;
-  HandshakeStep handshake_step(FrameKind kind, std::span<const std::byte> body);
   void opened(PeerIdentity peer, const std::optional<SessionKeys>& keys);
 
-  void queue_handshake(FrameKind kind, std::vector<std::byte> body);
-  void pump_soon();
-  void pump();
-  void has_room();
-  void fill_batch();
-  void write();
-  void was_written(const std::error_code& error, size_t count);
-  bool may_leave_next();
-  bool drains() const { return turn_ && turn_->unsent() > 0; }
-  void limit_unsent(uint64_t bytes);
-  void may_send() override { pump(); }
+  std::shared_ptr<void> hold() override { return shared_from_this(); }
+  void write_failed(const std::error_code& error) override;
 
   void set_deadline(std::chrono::milliseconds after, const std::string& what);
   void fail(const std::string& why);
@@ -84,26 +70,15 @@ class Connection final : public Channel,
   void finish();
 
   std::unique_ptr<Stream> stream_;
-  std::variant<Initiator, Acceptor> handshake_;
+  HandshakeEnd handshake_;
   Phase phase_ = Phase::kConnecting;
-  bool hello_taken_ = false;  ///< whether an acceptor has taken a hello
-  asio::ip::tcp::resolver resolver_;
+  Dialler dialler_;
   asio::steady_timer deadline_;
 
   FrameReader reader_;
   std::array<std::byte, 4096> nowhere_;  ///< takes what comes in while closing
   std::chrono::steady_clock::time_point heard_at_{};
-
-  /// The seals of frames that are sent, in the handshake and after it; reader_ has those of frames
-  /// that come in.
-  ChecksumSeal handshake_seal_;
-  std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
-  SendQueue queue_;
-  SendBatch batch_;
-  uint64_t enough_ = 0;  ///< bytes of a batch
-  bool pump_posted_ = false;
-  bool writing_ = false;
-  std::optional<EgressTurn> turn_;  ///< once it is known whether the peer is on this host
+  FrameWriter writer_;
 };
 
 }  // namespace poseidon::comm

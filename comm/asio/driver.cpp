@@ -42,6 +42,22 @@ void do_not_preempt() {
   ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // refused: only more switches
 }
 
+/// Says who was refused: at most one line a second, whatever strangers do.
+class RefusalLog {
+ public:
+  explicit RefusalLog(Log& log) : log_(log) {}
+  void report(const std::string& who, const std::string& why) {
+    const auto now = Clock::now();
+    if (now - reported_ < std::chrono::seconds(1)) return;
+    reported_ = now;
+    log_.warning(text("a connection from ", who, " was refused: ", why));
+  }
+
+ private:
+  Log& log_;
+  Clock::time_point reported_{};
+};
+
 }  // namespace
 
 /// All that lives in the I/O thread, and the thread.
@@ -137,7 +153,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     if (channel.known())
       machine_->closed(channel.id(), why);
     else
-      report_refusal(channel.peer_address(), why);
+      refusals_.report(channel.peer_address(), why);
   }
   void ended(Channel& channel) override { channels_.erase(channel.id()); }
 
@@ -158,7 +174,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     std::string why = mismatch(call.identity, call.called, options_.self);
     if (why.empty()) why = machine_->refusal(call.identity);
     if (!why.empty()) {
-      report_refusal(call.identity.address, why);
+      refusals_.report(call.identity.address, why);
       return LocalChannel::refuse(call.caller, "refused by the peer: " + why);
     }
     const ConnectionId id = next_id_++;
@@ -197,16 +213,8 @@ class AsioTransport::Driver final : public ChannelOwner {
     const auto most = std::max_element(unproved.begin(), unproved.end(), [](auto& a, auto& b) {
       return a.second.size() < b.second.size();
     });
-    report_refusal(most->first, text(count, " connections have not proved themselves"));
+    refusals_.report(most->first, text(count, " connections have not proved themselves"));
     close(*std::min_element(most->second.begin(), most->second.end()));
-  }
-
-  /// At most one line a second, whatever strangers do.
-  void report_refusal(const std::string& who, const std::string& why) {
-    const auto now = Clock::now();
-    if (now - refusal_reported_ < std::chrono::seconds(1)) return;
-    refusal_reported_ = now;
-    options_.log->warning(text("a connection from ", who, " was refused: ", why));
   }
 
   void end() {
@@ -247,7 +255,7 @@ class AsioTransport::Driver final : public ChannelOwner {
   ConnectionId next_id_ = 1;
   Machine* machine_ = nullptr;
   bool ending_ = false;
-  Clock::time_point refusal_reported_{};
+  RefusalLog refusals_{*options_.log};
   std::thread thread_;
 };
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <asio.hpp>
+#include <functional>
+#include <string>
+
+namespace poseidon::comm {
+
+/// What the system says of an error, as part of a sentence: "connection reset by peer".
+std::string text_of(const std::error_code& error);
+
+/// Connects a socket to an address. Used in the I/O thread only.
+class Dialler {
+ public:
+  /// Called with what went wrong, or "".
+  using Done = std::function<void(const std::string&)>;
+
+  explicit Dialler(asio::ip::tcp::socket& socket)
+      : socket_(socket), resolver_(socket.get_executor()) {}
+
+  /// Dialler and socket must live until `done` is called, or for as long as it is kept.
+  void dial(const std::string& address, Done done);
+  void cancel();
+
+ private:
+  using Endpoints = asio::ip::tcp::resolver::results_type;
+  void connect(const Endpoints& endpoints, Done done);
+
+  asio::ip::tcp::socket& socket_;
+  asio::ip::tcp::resolver resolver_;
+  bool cancelled_ = false;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/asio/egress_port.h"
+#include "comm/asio/stream.h"
+#include "comm/wire/frame_seal.h"
+#include "comm/wire/send_queue.h"
+
+namespace poseidon::comm {
+
+/// The frames that leave by one stream, the most urgent first: bulk frames in the connection's
+/// turns on the link of its host, urgent ones at once. Used in the I/O thread only.
+class FrameWriter final : public EgressSender {
+ public:
+  /// The connection that writes.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// Keeps the owner, the writer and the stream for as long as an operation is under way.
+    virtual std::shared_ptr<void> hold() = 0;
+    virtual void write_failed(const std::error_code& error) = 0;
+  };
+
+  FrameWriter(Owner& owner, Stream& stream) : owner_(owner), stream_(stream) {}
+
+  /// The stream is open, and it is known whether it leaves the host.
+  void begin(EgressPort& egress, bool leaves_host);
+  /// How frames behind the handshake are sealed from now on.
+  void seal_by(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
+
+  void send(const FrameHeader& header, Payload payload, Priority priority);
+  void send_handshake(FrameKind kind, std::vector<std::byte> body);
+  void drop_bulk();
+  /// Sends what is urgent, reads no memory but its own, and ends this half of the stream.
+  void close();
+  /// Sends nothing more.
+  void stop();
+
+ private:
+  void pump_soon();
+  void pump();
+  void end_half();
+  void fill_batch();
+  void write();
+  void was_written(const std::error_code& error, size_t count);
+  bool may_leave_next();
+  bool drains() const { return turn_ && turn_->unsent() > 0; }
+  void has_room();
+  void limit_unsent(uint64_t bytes);
+  void may_send() override { pump(); }
+
+  Owner& owner_;
+  Stream& stream_;
+  /// The seals of frames in the handshake and after it.
+  ChecksumSeal handshake_seal_;
+  std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
+  SendQueue queue_;
+  SendBatch batch_;
+  std::optional<EgressTurn> turn_;
+  uint64_t enough_ = SendBatch::kEnoughBytes;  ///< bytes of a batch
+  bool pump_posted_ = false;
+  bool writing_ = false;
+  bool closing_ = false, stopped_ = false;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comm/simulation/event_queue.h"
+#include "comm/simulation/host_link.h"
+#include "comm/simulation/network_model.h"
+#include "comm/simulation/pool.h"
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// A process of a simulated network.
+struct SimulatedNode {
+  std::unique_ptr<Transport> transport;
+  Machine* machine = nullptr;
+  PeerIdentity presented;  ///< as whom it accepts connections
+  uint32_t host = 0;
+  bool crashed = false, paused = false;
+  /// By own ConnectionId: connection and end; 0 is no connection.
+  std::vector<std::pair<uint32_t, int>> links = {{UINT32_MAX, 0}};
+  std::optional<Time> wake_due;
+  std::vector<Event> held;  ///< while paused
+};
+
+/// A connection between two nodes; end 0 has asked for it.
+struct SimulatedConnection {
+  std::array<int, 2> node{};
+  std::array<ConnectionId, 2> id{};  ///< as each end knows it
+  PeerIdentity caller;
+  NodeId called;
+  bool open = false, closed = false;
+  std::array<bool, 2> shut{};          ///< an end has closed it and hears no more
+  std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
+  /// Each end's turns on the link of its host, unless there is no link to cross.
+  std::optional<std::array<HostLink::Sender, 2>> senders;
+};
+
+/// What the parts of a simulated network share.
+struct NetworkState {
+  const NetworkModel model;
+  EventQueue queue;
+  std::vector<std::unique_ptr<SimulatedNode>> nodes;
+  std::vector<HostLink> links;  ///< by host
+  std::vector<SimulatedConnection> connections;
+
+  SimulatedNode& node(int index) { return *nodes[static_cast<size_t>(index)]; }
+  bool is_up(int index) const { return !nodes[static_cast<size_t>(index)]->crashed; }
+  /// As which a node knows its end of a connection from now on.
+  ConnectionId new_id(int index, uint32_t connection, int end) {
+    node(index).links.emplace_back(connection, end);
+    return static_cast<ConnectionId>(node(index).links.size() - 1);
+  }
+};
+
+/// The frames on their way through a simulated network.
+class FrameTraffic {
+ public:
+  FrameTraffic(NetworkState& state, uint64_t seed) : state_(state), random_(seed) {}
+
+  void send(int node, ConnectionId id, const FrameHeader& header, Payload payload,
+            Priority priority);
+  /// What a node's end of a connection has not handed over yet is dropped.
+  void drop_bulk(int node, uint32_t connection);
+  /// The node hands nothing over, or does again.
+  void pause(int node, bool paused);
+  /// The frame that was leaving a host has left.
+  void has_left(uint32_t host);
+  void deliver(uint32_t frame);
+
+  uint64_t delivered() const { return delivered_; }
+
+ private:
+  struct Frame {
+    uint32_t connection = 0;
+    int to_end = 0;
+    FrameHeader header;
+    Payload payload;
+    bool outdated = false;
+    uint64_t bytes() const { return kHeaderBytes + header.length; }
+  };
+
+  double chance();
+  void serve(uint32_t host);
+  Time arrival(const Frame& frame);
+  void transmit(uint32_t frame);
+  void add_disturbances(Frame frame, Time at);
+  SimulatedConnection& connection_of(const Frame& frame) {
+    return state_.connections[frame.connection];
+  }
+  template <class Action>
+  void for_sender(int node, uint32_t connection, Action action);
+
+  NetworkState& state_;
+  uint64_t random_;
+  uint64_t delivered_ = 0;
+  Pool<Frame> under_way_;
+};
+
+}  // namespace poseidon::comm
