@@ -16,7 +16,7 @@ namespace poseidon::comm {
 /// watches them, and ends with the others whatever happens. It is a state machine; all calls are
 /// made in one thread. Each part of it does one of these things; the member itself gives each
 /// message to the part that it is for.
-class Member final : public Machine, public Outlet {
+class Member final : public Machine {
  public:
   using Options = JoiningOptions;
 
@@ -46,20 +46,6 @@ class Member final : public Machine, public Outlet {
   CoordinatorLink& coordinator() { return me_.coordinator; }
   /// Takes frames for the other members.
   Outlet& peers() { return me_.peers; }
-
-  void note(const Note& note) { coordinator().note(note); }
-  void note_after_bulk(const Note& note) { coordinator().note_after_bulk(note); }
-  void digest(const Digest& digest) { coordinator().digest(digest); }
-  void progress(const Progress& progress) { coordinator().progress(progress); }
-  void stopped(int64_t step) { coordinator().stopped(step); }
-  void saved(int64_t step) { coordinator().saved(step); }
-  void cannot_save(const std::string& why) { coordinator().cannot_save(why); }
-  void send_to_coordinator(const FrameHeader& header, Payload payload) {
-    coordinator().send(header, std::move(payload));
-  }
-  void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override {
-    peers().send(to, header, std::move(payload), priority);
-  }
 
   std::string refusal(const PeerIdentity& caller) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;

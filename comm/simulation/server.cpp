@@ -10,7 +10,7 @@ void SimulatedServer::planned(const Planned& planned) {
       world_.options.plan, member_.rank(),
       ServerShard::Options{.view = static_cast<uint32_t>(planned.view),
                            .carries_payload = world_.options.carries_payload},
-      member_);
+      member_.peers());
   member_.ready({}, false);
 }
 
@@ -23,7 +23,7 @@ std::string SimulatedServer::awaiting(NodeId node) {
 }
 
 void SimulatedServer::failed(const Loss&, bool alone) {
-  if (!alone) return member_.stopped(0);
+  if (!alone) return member_.coordinator().stopped(0);
   over_ = true;
   member_.leave();
 }

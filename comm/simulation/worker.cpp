@@ -33,7 +33,7 @@ void SimulatedWorker::after(Time wait, std::function<void()> action) {
 }
 
 void SimulatedWorker::sign(const char* doing, int64_t done, int64_t of, const char* unit) {
-  member_.progress({.doing = doing, .done = done, .of = of, .unit = unit});
+  member_.coordinator().progress({.doing = doing, .done = done, .of = of, .unit = unit});
 }
 
 void SimulatedWorker::welcomed(uint16_t, const Json&) {
@@ -56,7 +56,7 @@ void SimulatedWorker::planned(const Planned& planned) {
       WorkerExchange::Options{.view = static_cast<uint32_t>(planned.view),
                               .carries_payload = world_.options.carries_payload,
                               .first_in_first_out = world_.options.first_in_first_out},
-      *this, member_, [this](uint64_t step, uint32_t layer) { arrived(step, layer); });
+      *this, member_.peers(), [this](uint64_t step, uint32_t layer) { arrived(step, layer); });
   if (world_.options.carries_payload) make_memory();
   const bool meets_workers =
       std::any_of(world_.options.plan.layers.begin(), world_.options.plan.layers.end(),
@@ -65,7 +65,7 @@ void SimulatedWorker::planned(const Planned& planned) {
   if (hangs(Work::kBuilding)) return;
   const Time preparation = member_.rank() == 0 ? world_.options.preparation : 1ms;
   after(preparation, [this, meets_workers] {
-    member_.progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
+    member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
     member_.ready({digest()}, meets_workers);
   });
 }
@@ -182,7 +182,7 @@ void SimulatedWorker::end_of_step() {
   machine_.end_step();
   const int64_t done = machine_.done();
   if (member_.rank() == 0) world_.result.step_ends.push_back(world_.network.now());
-  member_.note({.about = "step", .step = done, .content = Json::object()});
+  member_.coordinator().note({.about = "step", .step = done, .content = Json::object()});
   if (done == limit_.last() || done % world_.options.agree_every == 0)
     sync();
   else
@@ -197,7 +197,7 @@ void SimulatedWorker::sync() {
   if (machine_.done() == limit_.last()) machine_.finish();
   for (uint32_t layer = 0; layer < layers(); ++layer)
     check(open_gate(layer), "a sum that has come can be used");
-  member_.digest({.step = machine_.done(), .values = digests()});
+  member_.coordinator().digest({.step = machine_.done(), .values = digests()});
   if (member_.rank() == 0 && world_.options.carries_payload) send_checkpoint(machine_.done());
   test(0);
 }
@@ -277,7 +277,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
     for (const size_t layer : machine_.revert_to(machine_.complete()))
       if (world_.options.carries_payload) std::swap(replica_[layer], other_[layer]);
     if (over_) return;
-    if (!alone) return member_.stopped(complete_steps());
+    if (!alone) return member_.coordinator().stopped(complete_steps());
     over_ = true;  // a local child writes its checkpoint here
     member_.leave();
   });
@@ -286,7 +286,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 void SimulatedWorker::save(int64_t step) {
   if (hangs(Work::kSaving)) return;
   send_checkpoint(step);
-  member_.saved(step);
+  member_.coordinator().saved(step);
 }
 
 /// Of all values, and of the sums of each step in flight.
@@ -306,9 +306,10 @@ void SimulatedWorker::send_checkpoint(int64_t step) {
   for (int64_t summed = machine_.complete(); summed < machine_.done(); ++summed)
     send_replica(step, static_cast<uint32_t>(summed - machine_.complete()) + 1,
                  sums_of(static_cast<uint64_t>(summed)));
-  member_.note_after_bulk({.about = "checkpoint",
-                           .step = step,
-                           .content = {{"number", checkpoints_sent_}, {"digest", digests()}}});
+  member_.coordinator().note_after_bulk(
+      {.about = "checkpoint",
+       .step = step,
+       .content = {{"number", checkpoints_sent_}, {"digest", digests()}}});
 }
 
 /// The tensors of a checkpoint are numbered on from replica to replica.
@@ -325,7 +326,7 @@ void SimulatedWorker::send_replica(int64_t step, uint32_t number, const Replica&
                    .chunk = checkpoints_sent_},
                   {std::as_bytes(std::span(*copy)), copy},
                   [this](const FrameHeader& header, const Payload& payload) {
-                    member_.send_to_coordinator(header, payload);
+                    member_.coordinator().send(header, payload);
                   });
     }
 }

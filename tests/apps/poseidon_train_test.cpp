@@ -181,8 +181,9 @@ TEST_CASE("--plan prints what a number of workers would move, --times feeds it")
   simulated.push_back("--simulate");
   CHECK(has(run(job, simulated).out, "a simulated one takes "));
   CHECK(run(job, {"--plan", "--workers", "5", "--simulate"}).err ==
-        "--simulate: expected --times FILE, the output of --time --json\n");
-  CHECK(run(job, {"--check", "--simulate"}).err == "--simulate: expected --plan beside it\n");
+        "poseidon-train: --simulate: expected --times FILE, the output of --time --json\n");
+  CHECK(run(job, {"--check", "--simulate"}).err ==
+        "poseidon-train: --simulate: expected --plan beside it\n");
   const Finished lacking = run(job, {by_time.begin(), by_time.begin() + 5});
   CHECK(lacking.code == 2);
   CHECK(has(lacking.err, "\"comm.policy\": \"time\" needs measured times"));

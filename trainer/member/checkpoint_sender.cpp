@@ -21,7 +21,8 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
   }
   const SentCheckpoint sent{
       .number = number_, .in_flight = in_flight, .digest = tensor_digests(tensors, in_flight)};
-  transport_.post([this, note = write_note(sent, step)] { member_.note_after_bulk(note); });
+  transport_.post(
+      [this, note = write_note(sent, step)] { member_.coordinator().note_after_bulk(note); });
 }
 
 /// There is not room for a copy of all.
@@ -37,7 +38,7 @@ void CheckpointSender::send_tensor(int64_t step, uint32_t place, const NamedTens
                        .key = place,
                        .chunk = number},
                       payload, [this](const comm::FrameHeader& header, const comm::Payload& slice) {
-                        member_.send_to_coordinator(header, slice);
+                        member_.coordinator().send(header, slice);
                       });
   });
 }

@@ -106,12 +106,12 @@ void ServerRun::planned(const comm::Planned& planned) {
   guarded([&] {
     const PublishedPlan published = read_published_plan(planned.plan);
     plan_ = read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()});
-    if (published.trace) trace_ = std::make_unique<FlowTrace>(plan_, *member_);
+    if (published.trace) trace_ = std::make_unique<FlowTrace>(plan_, member_->peers());
     shard_ = std::make_unique<comm::ServerShard>(
         plan_, member_->rank(),
         comm::ServerShard::Options{.view = member_->view(),
                                    .first_step = static_cast<uint64_t>(published.first_step)},
-        trace_ ? static_cast<comm::Outlet&>(*trace_) : *member_);
+        trace_ ? static_cast<comm::Outlet&>(*trace_) : member_->peers());
     transport_->limit_bandwidth(bandwidth_share(job_.config, transport_->has_neighbours()));
     member_->ready({}, false);
   });
@@ -144,8 +144,9 @@ void ServerRun::forgotten(comm::NodeId from) {
 }
 
 void ServerRun::noted(const comm::Note& note) {
-  dispatch<ClockNote>(
-      note, [&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); });
+  dispatch<ClockNote>(note, [&](const ClockNote& clock) {
+    member_->coordinator().note(write_note(clock_answer(clock)));
+  });
 }
 
 void ServerRun::concluded() {
@@ -155,8 +156,10 @@ void ServerRun::concluded() {
 
 void ServerRun::tell_traffic_and_trace() {
   if (trace_)
-    for (const TraceNote& spans : write_spans(trace_->recorder())) member_->note(write_note(spans));
-  if (shard_ != nullptr) member_->note(write_note(TrafficNote{shard_->bytes_of_layers()}));
+    for (const TraceNote& spans : write_spans(trace_->recorder()))
+      member_->coordinator().note(write_note(spans));
+  if (shard_ != nullptr)
+    member_->coordinator().note(write_note(TrafficNote{shard_->bytes_of_layers()}));
 }
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {
@@ -164,7 +167,7 @@ void ServerRun::failed(const comm::Loss& loss, bool alone) {
   log_.warning(loss.message());
   if (!alone) {
     tell_traffic_and_trace();
-    return member_->stopped(0);
+    return member_->coordinator().stopped(0);
   }
   member_->leave();
   over(end_of(loss));

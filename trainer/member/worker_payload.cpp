@@ -24,13 +24,13 @@ void WorkerPayload::announce(const comm::Note& note) {
 }
 
 void WorkerPayload::open(const comm::Plan& plan, ClusterExchange& exchange, bool trace,
-                         comm::Member& member) {
+                         uint32_t view, comm::Outlet& peers) {
   intake_.reset();
   values_.reset();
   plan_ = &plan;
   exchange_ = &exchange;
-  if (trace) trace_ = std::make_unique<FlowTrace>(plan, member);
-  exchange.open(member.view(), trace_ ? static_cast<comm::Outlet&>(*trace_) : member);
+  if (trace) trace_ = std::make_unique<FlowTrace>(plan, peers);
+  exchange.open(view, trace_ ? static_cast<comm::Outlet&>(*trace_) : peers);
 }
 
 comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "comm/exchange/tensor_intake.h"
-#include "comm/membership/member.h"
 #include "trainer/member/flow_trace.h"
 #include "trainer/messages/step_message.h"
 #include "trainer/state/tensor_store.h"
@@ -29,7 +28,8 @@ class WorkerPayload {
   const std::vector<int64_t>& announced() const { return announced_; }
   /// First values are in use, and frames of peers may come. All must outlive it; `trace`: frames
   /// are recorded.
-  void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, comm::Member& member);
+  void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, uint32_t view,
+            comm::Outlet& peers);
 
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header);
   void received(comm::NodeId from, const comm::FrameHeader& header);

@@ -25,7 +25,7 @@ void WorkerSession::built(ClusterExchange& exchange, StepLimit& limit) {
 
 void WorkerSession::stopped(int64_t step) {
   stopped_step_ = step;
-  member_->stopped(step);
+  member_->coordinator().stopped(step);
 }
 
 void WorkerSession::welcomed(uint16_t rank, const Json& job) {
@@ -66,12 +66,13 @@ void WorkerSession::noted(const comm::Note& note) {
     return take_values_when_complete();
   }
   dispatch<ClockNote, WrittenNote, FetchNote>(
-      note,
-      Overloaded{[&](const ClockNote& clock) { member_->note(write_note(clock_answer(clock))); },
-                 [&](const WrittenNote&) { task_.sender().written(note.step); },
-                 [&](const FetchNote&) {
-                   inbox_.post([this, step = note.step] { task_.give_kept_step(step); });
-                 }});
+      note, Overloaded{[&](const ClockNote& clock) {
+                         member_->coordinator().note(write_note(clock_answer(clock)));
+                       },
+                       [&](const WrittenNote&) { task_.sender().written(note.step); },
+                       [&](const FetchNote&) {
+                         inbox_.post([this, step = note.step] { task_.give_kept_step(step); });
+                       }});
 }
 
 void WorkerSession::halt(int64_t step) {

@@ -33,7 +33,9 @@ class WorkerSession final : public comm::MemberHost {
   }
   template <class Content>
   void note(const Content& content, int64_t step = 0) {
-    post([note = write_note(content, step)](WorkerSession& self) { self.member().note(note); });
+    post([note = write_note(content, step)](WorkerSession& self) {
+      self.member().coordinator().note(note);
+    });
   }
 
   // In the I/O thread.

@@ -23,7 +23,8 @@ WorkerTask::WorkerTask(const MemberOptions& options, WorkerSession& session, Log
       log_(log),
       end_watch_(options.abandon),
       progress_([&session](const comm::Progress& progress) {
-        session.post([progress](WorkerSession& self) { self.member().progress(progress); });
+        session.post(
+            [progress](WorkerSession& self) { self.member().coordinator().progress(progress); });
       }),
       sender_(session.transport(), session.member(), progress_),
       last_step_(options, log) {
@@ -151,12 +152,12 @@ void WorkerTask::keep_last_step() {
 void WorkerTask::save(int64_t step) {
   try {
     training_->send_checkpoint(step);
-    session_.post([step](WorkerSession& session) { session.member().saved(step); });
+    session_.post([step](WorkerSession& session) { session.member().coordinator().saved(step); });
   } catch (const JobLost&) {
     // Dismissed meanwhile.
   } catch (...) {
     session_.post([why = message_of(std::current_exception())](WorkerSession& session) {
-      session.member().cannot_save(why);
+      session.member().coordinator().cannot_save(why);
     });
   }
 }

@@ -80,7 +80,8 @@ void WorkerTraining::take_values(const std::vector<int64_t>& indices) {
   const bool meets_workers = !factored_layers(plan_).empty();
   reports_.progress.waits("its peers");
   reports_.session.post([this, digests, meets_workers](WorkerSession& session) {
-    session.payload().open(plan_, *exchange_, published_.trace, session.member());
+    session.payload().open(plan_, *exchange_, published_.trace, session.member().view(),
+                           session.member().peers());
     session.member().ready(digests, meets_workers);
   });
 }
@@ -105,7 +106,7 @@ void WorkerTraining::trained(StepReport report) {
   reports_.grace.took(report.times.all_ms());
   report.layer_wait_ms = exchange_->by_layer_of_plan(report.layer_wait_ms);
   reports_.session.post([report = std::move(report)](WorkerSession& session) {
-    session.member().note(
+    session.member().coordinator().note(
         write_note(step_note(report, session.payload().newly_moved()), report.step));
   });
 }
@@ -114,8 +115,9 @@ void WorkerTraining::trained(StepReport report) {
 void WorkerTraining::settled(int64_t step) {
   comm::Digest digest{.step = step,
                       .values = tensor_digests(computation_->tensors, computation_->sums.steps())};
-  reports_.session.post(
-      [digest = std::move(digest)](WorkerSession& session) { session.member().digest(digest); });
+  reports_.session.post([digest = std::move(digest)](WorkerSession& session) {
+    session.member().coordinator().digest(digest);
+  });
 }
 
 /// Worker 0 has what the others have.
@@ -147,14 +149,14 @@ int64_t WorkerTraining::cease() {
 
 void WorkerTraining::report_traffic_and_trace() {
   reports_.session.post([](WorkerSession& session) {
-    session.member().note(
+    session.member().coordinator().note(
         write_note(TrafficNote{session.payload().moved()}, session.step_under_way()));
   });
   if (!published_.trace) return;
   for (const TraceNote& spans : write_spans(*trace_)) reports_.session.note(spans);
   reports_.session.post([](WorkerSession& session) {
     for (const TraceNote& spans : write_spans(session.payload().trace()->recorder()))
-      session.member().note(write_note(spans));
+      session.member().coordinator().note(write_note(spans));
   });
 }
 
