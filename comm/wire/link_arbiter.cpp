@@ -75,7 +75,14 @@ const LinkArbiter::Waiting* LinkArbiter::first(Heap& heap) {
 }
 
 bool LinkArbiter::has_credit(const Connection& each) const {
-  return !counts(each) || held_ == 0 || held_ + each.wanted <= kCredit;
+  if (!counts(each) || held_ == 0 || held_ + each.wanted <= kCredit) return true;
+  return each.held + each.wanted <= kCredit / 2 && is_as_urgent_as_all_held(each.priority);
+}
+
+bool LinkArbiter::is_as_urgent_as_all_held(Priority priority) const {
+  return std::ranges::none_of(connections_, [priority](const Connection& each) {
+    return counts(each) && each.held > 0 && each.held_priority < priority;
+  });
 }
 
 LinkArbiter::Sender LinkArbiter::hand_over(Heap& heap, Time now) {
@@ -87,6 +94,7 @@ LinkArbiter::Sender LinkArbiter::hand_over(Heap& heap, Time now) {
   rate_.spend(each.wanted, now);
   if (each.held == 0) each.since = now;
   each.held += each.wanted;
+  each.held_priority = each.priority;
   if (!counts(each)) return sender;
   const Time late_at = each.since + pace_.grace_period(kCredit);
   late_at_ = held_ == 0 ? late_at : std::min(late_at_, late_at);

@@ -12,14 +12,16 @@
 namespace poseidon::comm {
 
 /// Decides which connection of a host hands a bulk frame to its link next: the one with the most
-/// urgent frame, as soon as what was handed over before has left but for a credit of two slices,
-/// and as the rate allows. There is no I/O here and no clock.
+/// urgent frame, as the rate allows. A frame that is less urgent than one that was handed over
+/// waits until all has left but for a credit of two slices. Of others each connection has a slice
+/// of its own: a receiver that is busy with other senders would else leave the link idle. There is
+/// no I/O here and no clock.
 class LinkArbiter {
  public:
   /// Identifies a connection; a value is used again after remove().
   using Sender = uint32_t;
-  /// What may be handed over and still be unsent, over all connections: one frame that is being
-  /// sent and one behind it.
+  /// What may be unsent, over all connections, when a less urgent frame is handed over: one frame
+  /// that is being sent and one behind it.
   static constexpr uint64_t kCredit = 2 * (kSliceBytes + kHeaderBytes);
 
   /// A new connection. Where it stays within the host it takes no credit.
@@ -47,10 +49,11 @@ class LinkArbiter {
   struct Connection {
     bool leaves_host = true, late = false;
     Priority priority = 0;
-    uint64_t ticket = 0;  ///< of the frame that waits; 0: none does
-    uint64_t wanted = 0;  ///< bytes of that frame
-    uint64_t held = 0;    ///< bytes handed over
-    Time since{0};        ///< when the first of them were
+    uint64_t ticket = 0;         ///< of the frame that waits; 0: none does
+    uint64_t wanted = 0;         ///< bytes of that frame
+    uint64_t held = 0;           ///< bytes handed over
+    Priority held_priority = 0;  ///< of the last frame of these
+    Time since{0};               ///< when the first of them were
   };
   /// A frame that waits, as long as its ticket is that of its connection.
   struct Waiting {
@@ -67,6 +70,7 @@ class LinkArbiter {
   static bool counts(const Connection& each) { return each.leaves_host && !each.late; }
   const Waiting* first(Heap& heap);
   bool has_credit(const Connection& each) const;
+  bool is_as_urgent_as_all_held(Priority priority) const;
   Sender hand_over(Heap& heap, Time now);
   void find_late(Time now);
 
