@@ -1,0 +1,89 @@
+#include "comm/simulation/replica.h"
+
+#include <utility>
+
+namespace poseidon::comm {
+
+void SimulatedReplica::take_memory(const std::vector<Part>& parts) {
+  parts_ = parts;
+  if (!has_payload()) return;
+  values_ = other_ = world_.model.first_values();
+  const auto in_flight = static_cast<size_t>(plan().staleness) + 1;
+  sums_.assign(in_flight, values_);
+  if (parts.size() > 1) gradients_.assign(in_flight, std::vector<Replica>(parts.size(), values_));
+  factors_.resize(plan().layers.size());
+  for (uint32_t layer = 0; layer < plan().layers.size(); ++layer)
+    if (plan().layers[layer].scheme == Scheme::kSfb)
+      for (uint32_t which : {kDeltas, kActivations})
+        factors_[layer][which].assign(
+            steps_of_factors(plan()),
+            std::vector<float>(static_cast<size_t>(plan().global_batch) * width(layer, which)));
+}
+
+size_t SimulatedReplica::width(uint32_t layer, uint32_t which) const {
+  const LayerTraffic& traffic = plan().layers[layer].traffic;
+  return static_cast<size_t>(which == kDeltas ? traffic.rows : traffic.columns);
+}
+
+std::span<float> SimulatedReplica::factors(uint32_t layer, uint32_t which, uint64_t step) {
+  std::vector<std::vector<float>>& of_steps = factors_[layer][which];
+  return of_steps[step % of_steps.size()];
+}
+
+// ---- a step
+
+std::span<const float> SimulatedReplica::make_gradient(uint64_t step, uint32_t layer,
+                                                       uint32_t tensor, size_t part) {
+  if (!has_payload()) return {};
+  const std::span<float> values = parts_.size() == 1
+                                      ? sums_of(step)[layer][tensor]
+                                      : gradients_[step % gradients_.size()][part][layer][tensor];
+  world_.model.gradient(step, layer, tensor, parts_[part], values);
+  return values;
+}
+
+void SimulatedReplica::make_factors(uint64_t step, uint32_t layer, uint32_t shard) {
+  if (!has_payload()) return;
+  const IndexRange rows = plan().rows_of({shard, 1});
+  const auto first = static_cast<uint64_t>(rows.first), count = static_cast<uint64_t>(rows.count);
+  for (uint32_t which : {kDeltas, kActivations})
+    world_.model.factor(step, layer, which, first,
+                        factors(layer, which, step)
+                            .subspan(first * width(layer, which), count * width(layer, which)));
+}
+
+void SimulatedReplica::rebuild(uint64_t step, uint32_t layer) {
+  if (!has_payload()) return;
+  world_.model.rebuild(layer, factors(layer, kDeltas, step), factors(layer, kActivations, step),
+                       sums_of(step)[layer]);
+}
+
+void SimulatedReplica::update(uint64_t step, size_t layer) {
+  if (!has_payload()) return;
+  const Replica& sums = sums_of(step);
+  for (size_t tensor = 0; tensor < values_[layer].size(); ++tensor)
+    ComputeModel::update(values_[layer][tensor], sums[layer][tensor], other_[layer][tensor]);
+  std::swap(values_[layer], other_[layer]);
+}
+
+void SimulatedReplica::revert(size_t layer) {
+  if (has_payload()) std::swap(values_[layer], other_[layer]);
+}
+
+// ---- checkpoints
+
+std::vector<int64_t> SimulatedReplica::digests(int64_t complete, int64_t done) const {
+  std::vector<int64_t> all{digest()};
+  for (int64_t step = complete; step < done; ++step)
+    all.push_back(has_payload() ? ComputeModel::digest(sums_of(static_cast<uint64_t>(step))) : 0);
+  return all;
+}
+
+std::vector<const Replica*> SimulatedReplica::checkpoint(int64_t complete, int64_t done) const {
+  std::vector<const Replica*> all{&values_};
+  for (int64_t step = complete; step < done; ++step)
+    all.push_back(&sums_of(static_cast<uint64_t>(step)));
+  return all;
+}
+
+}  // namespace poseidon::comm

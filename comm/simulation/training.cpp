@@ -1,0 +1,187 @@
+#include "comm/simulation/training.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+Time milliseconds(double ms) { return Time(static_cast<int64_t>(ms * 1e6)); }
+
+}  // namespace
+
+SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
+                                     SimulatedReplica& replica, Surroundings surroundings,
+                                     uint64_t seed)
+    : world_(world),
+      member_(member),
+      replica_(replica),
+      surroundings_(std::move(surroundings)),
+      random_(seed),
+      machine_({.layers = world.options.plan.layers.size(),
+                .staleness = world.options.plan.staleness,
+                .together = world.options.plan.overlap != Overlap::kPriority}),
+      limit_(0, world.options.steps) {}
+
+void SimulatedTraining::begin(WorkerExchange& exchange) {
+  exchange_ = &exchange;
+  begin_step();
+}
+
+Time SimulatedTraining::compute_time(uint32_t layer, bool forward) {
+  const SimulatedJobOptions& options = world_.options;
+  Time time = forward ? options.forward : options.backward;
+  if (!options.times.empty())
+    time =
+        milliseconds(forward ? options.times[layer].forward_ms : options.times[layer].backward_ms);
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+  const double more = options.compute_jitter * static_cast<double>(random_ >> 40) * 0x1p-24;
+  return time + Time(static_cast<int64_t>(more * static_cast<double>(time.count())));
+}
+
+// ---- a step
+
+void SimulatedTraining::begin_step() {
+  const StepLimit::Next next = limit_.next(machine_.done());
+  undecided_ = next == StepLimit::Next::kWait;
+  if (undecided_) return;
+  if (next == StepLimit::Next::kEnd) return sync();
+  if (world_.options.stalls == std::pair(member_.rank(), step())) return;
+  forward(0);
+}
+
+void SimulatedTraining::forward(uint32_t layer) {
+  if (layer == layers()) {
+    for (uint32_t each = 0; each < layers(); ++each) contribute(each, true);
+    return backward(static_cast<uint32_t>(layers()));
+  }
+  if (!open_gate(layer)) {
+    gate_ = layer;
+    return;
+  }
+  surroundings_.after(compute_time(layer, true), [this, layer] { forward(layer + 1); });
+}
+
+void SimulatedTraining::backward(uint32_t layer) {
+  if (layer == 0) return end_of_step();
+  surroundings_.after(compute_time(layer - 1, false), [this, layer] {
+    machine_.contributed(layer - 1);  // first: what comes in at once is the sum
+    contribute(layer - 1, false);
+    make_updates();
+    backward(layer - 1);
+  });
+}
+
+void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
+  const LayerPlan& plan = world_.options.plan.layers[layer];
+  if (plan.scheme == Scheme::kSfb) {
+    if (!statistics) contribute_factors(layer);
+    return;
+  }
+  const std::vector<Part>& parts = exchange_->parts();
+  for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
+    if (plan.traffic.tensors[tensor].statistic != statistics) continue;
+    for (size_t i = 0; i < parts.size(); ++i)
+      exchange_->contribute(layer, {.step = step(),
+                                    .tensor = tensor,
+                                    .part = parts[i],
+                                    .values = replica_.make_gradient(step(), layer, tensor, i)});
+  }
+}
+
+void SimulatedTraining::contribute_factors(uint32_t layer) {
+  const Part own = world_.options.plan.assignment.shards_of(member_.rank());
+  for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
+    replica_.make_factors(step(), layer, shard);
+    exchange_->contribute(layer, {.step = step(), .part = {shard, 1}});
+  }
+}
+
+void SimulatedTraining::end_of_step() {
+  machine_.end_step();
+  const int64_t done = machine_.done();
+  if (member_.rank() == 0) world_.result.step_ends.push_back(world_.network.now());
+  member_.coordinator().note({.about = "step", .step = done, .content = Json::object()});
+  if (done == limit_.last() || done % world_.options.agree_every == 0)
+    sync();
+  else
+    begin_step();
+}
+
+// ---- between steps
+
+/// Compares what the next step is computed with, and the sums that come after it; at the end, what
+/// all sums make.
+void SimulatedTraining::sync() {
+  syncing_ = !machine_.has_all_sums();
+  if (syncing_) return;
+  if (machine_.done() == limit_.last()) machine_.finish();
+  for (uint32_t layer = 0; layer < layers(); ++layer)
+    check(open_gate(layer), "a sum that has come can be used");
+  member_.coordinator().digest(
+      {.step = machine_.done(), .values = replica_.digests(machine_.complete(), machine_.done())});
+  if (member_.rank() == 0 && world_.options.carries_payload) surroundings_.send_checkpoint();
+  test(0);
+}
+
+void SimulatedTraining::test(int64_t batch) {
+  const int64_t batches = world_.options.test_batches;
+  if (batch == batches) return go_on();
+  member_.coordinator().progress(
+      {.doing = "testing", .done = batch, .of = batches, .unit = "batches"});
+  if (batch > 0 && world_.hangs({Role::kWorker, member_.rank()}, Work::kTesting)) return;
+  surroundings_.after(world_.options.test_batch, [this, batch] { test(batch + 1); });
+}
+
+void SimulatedTraining::go_on() {
+  if (machine_.done() == limit_.last())
+    member_.finished(machine_.done());
+  else
+    begin_step();
+}
+
+void SimulatedTraining::halt(int64_t step) {
+  limit_.halt(step);
+  if (undecided_) surroundings_.after(Time{0}, [this] { begin_step(); });
+}
+
+// ---- sums and updates
+
+/// As TrainingLoop::open_gate, but that it does not block: false where a sum has not come.
+bool SimulatedTraining::open_gate(uint32_t layer) {
+  while (!machine_.open(layer)) {
+    const std::optional<size_t> due = machine_.due(layer);
+    if (!due) return false;
+    update(*due);
+  }
+  return true;
+}
+
+void SimulatedTraining::make_updates() {
+  while (const std::optional<size_t> due = machine_.due()) update(*due);
+}
+
+void SimulatedTraining::update(size_t layer) {
+  const auto step = static_cast<uint64_t>(machine_.next_update(layer));
+  replica_.update(step, layer);
+  if (world_.options.drifts == std::pair(member_.rank(), step)) replica_.spoil(layer);
+  machine_.updated(layer);
+}
+
+void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
+  if (world_.options.plan.layers[layer].scheme == Scheme::kSfb) replica_.rebuild(step, layer);
+  machine_.arrived(layer);
+  if (gate_ && open_gate(*gate_)) {
+    surroundings_.after(Time{0}, [this, waiting = *gate_] { forward(waiting); });
+    gate_.reset();
+  }
+  if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
+}
+
+void SimulatedTraining::revert() {
+  for (const size_t layer : machine_.revert_to(machine_.complete())) replica_.revert(layer);
+}
+
+}  // namespace poseidon::comm

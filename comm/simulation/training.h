@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "comm/exchange/worker_exchange.h"
+#include "comm/membership/member.h"
+#include "comm/simulation/replica.h"
+#include "comm/simulation/world.h"
+#include "comm/step/step_limit.h"
+#include "comm/step/step_machine.h"
+
+namespace poseidon::comm {
+
+/// The steps of a simulated worker, as the training loop makes them, but that nothing blocks: what
+/// waits goes on when the event comes that it waits for.
+class SimulatedTraining {
+ public:
+  struct Surroundings {
+    /// Calls `action` later, unless the worker is over by then.
+    std::function<void(Time wait, std::function<void()> action)> after;
+    /// Sends a checkpoint of the steps that are done.
+    std::function<void()> send_checkpoint;
+  };
+
+  /// All must outlive it. `seed` is that of how long computing takes.
+  SimulatedTraining(SimulatedWorld& world, Member& member, SimulatedReplica& replica,
+                    Surroundings surroundings, uint64_t seed);
+
+  /// Begins the next step, or ends. `exchange` must outlive this.
+  void begin(WorkerExchange& exchange);
+  /// The sums of a layer have come.
+  void arrived(uint64_t step, uint32_t layer);
+  int64_t offer_halt() { return limit_.offer(); }
+  void halt(int64_t step);
+  /// Goes back to the last complete step.
+  void revert();
+  const StepMachine& machine() const { return machine_; }
+
+ private:
+  uint64_t step() const { return static_cast<uint64_t>(machine_.done()); }
+  size_t layers() const { return world_.options.plan.layers.size(); }
+  Time compute_time(uint32_t layer, bool forward);
+  void begin_step();
+  void forward(uint32_t layer);
+  void backward(uint32_t layer);
+  void contribute(uint32_t layer, bool statistics);
+  void contribute_factors(uint32_t layer);
+  void end_of_step();
+  void sync();
+  void test(int64_t batch);
+  void go_on();
+  bool open_gate(uint32_t layer);
+  void make_updates();
+  void update(size_t layer);
+
+  SimulatedWorld& world_;
+  Member& member_;
+  SimulatedReplica& replica_;
+  const Surroundings surroundings_;
+  uint64_t random_;
+  WorkerExchange* exchange_ = nullptr;  ///< null until begin()
+  StepMachine machine_;
+  StepLimit limit_;
+  std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
+  bool undecided_ = false;        ///< waits for how far the job goes
+  bool syncing_ = false;          ///< waits for all updates, to compare
+};
+
+}  // namespace poseidon::comm
