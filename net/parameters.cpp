@@ -113,8 +113,9 @@ size_t Parameters::packed_count(const Parameter& parameter) const {
 ParameterMemory Parameters::memory() const {
   const size_t tracked = TensorMemory::bytes(floats_of(statistics_), 0);
   return {.parameters = TensorMemory::bytes(floats_of(*this), kValues),
-          .second_version =
-              versions_ == 2 ? TensorMemory::bytes(floats_of(*this, true), kNextValues) + tracked : 0,
+          .second_version = versions_ == 2
+                                ? TensorMemory::bytes(floats_of(*this, true), kNextValues) + tracked
+                                : 0,
           .gradients = training_ ? TensorMemory::bytes(floats_of(*this), kGradients) : 0,
           .statistics = 2 * tracked};
 }

@@ -100,7 +100,7 @@ class AsioTransport::Driver final : public ChannelOwner {
   void post(std::function<void()> function) { asio::post(*io_, std::move(function)); }
 
   void present_as(const PeerIdentity& self) { options_.self = self; }
-  bool has_neighbours() const { return options_.neighbours != nullptr; }
+  const AsioOptions& options() const override { return options_; }
   void limit_bandwidth(double mbps) { egress_.limit_rate(mbps); }
 
   ConnectionId connect(const std::string& address, const PeerIdentity& self, NodeId called) {
@@ -144,7 +144,6 @@ class AsioTransport::Driver final : public ChannelOwner {
   }
 
  private:
-  const AsioOptions& options() const override { return options_; }
   Machine& machine() override { return *machine_; }
   EgressPort& egress() override { return egress_; }
 
@@ -268,7 +267,7 @@ const std::string& AsioTransport::advertised() const { return driver_->advertise
 void AsioTransport::start(Machine& machine) { driver_->start(machine); }
 void AsioTransport::stop() { driver_->stop(); }
 void AsioTransport::post(std::function<void()> function) { driver_->post(std::move(function)); }
-bool AsioTransport::has_neighbours() const { return driver_->has_neighbours(); }
+bool AsioTransport::has_neighbours() const { return driver_->options().neighbours != nullptr; }
 void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 

@@ -9,6 +9,40 @@ namespace poseidon::comm {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+void sign(Member& member, const char* doing) {
+  member.coordinator().progress({.doing = doing, .unit = ""});
+}
+
+bool has_factors(const Plan& plan) {
+  return std::ranges::any_of(plan.layers,
+                             [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
+}
+
+/// Sends the `number`-th replica of a checkpoint, whose tensors are numbered on from one to the
+/// next. `checkpoint` counts the checkpoints of this worker.
+void send_replica(Member& member, int64_t step, uint32_t checkpoint, uint32_t number,
+                  const Replica& replica) {
+  uint32_t tensors = 0;
+  for (const auto& layer : replica) tensors += static_cast<uint32_t>(layer.size());
+  uint32_t index = number * tensors;
+  for (const auto& layer : replica)
+    for (const std::vector<float>& tensor : layer) {
+      const auto copy = std::make_shared<const std::vector<float>>(tensor);
+      send_tensor({.view = member.view(),
+                   .step = static_cast<uint64_t>(step),
+                   .key = index++,
+                   .chunk = checkpoint},
+                  {std::as_bytes(std::span(*copy)), copy},
+                  [&member](const FrameHeader& header, const Payload& payload) {
+                    member.coordinator().send(header, payload);
+                  });
+    }
+}
+
+}  // namespace
+
 SimulatedWorker::SimulatedWorker(SimulatedWorld& world, NodeId id, int node)
     : world_(world),
       node_(node),
@@ -26,14 +60,10 @@ void SimulatedWorker::after(Time wait, std::function<void()> action) {
   });
 }
 
-void SimulatedWorker::sign(const char* doing) {
-  member_.coordinator().progress({.doing = doing, .unit = ""});
-}
-
 // ---- up to the first step
 
 void SimulatedWorker::welcomed(uint16_t, const Json&) {
-  sign("opening data");
+  sign(member_, "opening data");
   if (hangs(Work::kPreparing)) return;
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
@@ -41,7 +71,7 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
 /// The coordinator asks for the step that this one keeps; what is in it does not matter here.
 void SimulatedWorker::noted(const Note& note) {
   if (note.about != "fetch" || hangs(Work::kGiving)) return;
-  sign("giving the step that it keeps");
+  sign(member_, "giving the step that it keeps");
   replica_.take_first_values();
   send_checkpoint(0);
 }
@@ -57,21 +87,16 @@ void SimulatedWorker::planned(const Planned& planned) {
         if (!failed_) training_.arrived(step, layer);
       });
   replica_.take_memory(exchange_->parts());
-  sign("building the net");
+  sign(member_, "building the net");
   if (hangs(Work::kBuilding)) return;
-  after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this] { get_ready(); });
-}
-
-void SimulatedWorker::get_ready() {
-  const bool meets_workers =
-      std::ranges::any_of(world_.options.plan.layers,
-                          [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
-  member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
-  member_.ready({digest()}, meets_workers);
+  after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this] {
+    member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
+    member_.ready({digest()}, has_factors(world_.options.plan));
+  });
 }
 
 void SimulatedWorker::started(uint64_t) {
-  sign("training");
+  sign(member_, "training");
   training_.begin(*exchange_);
 }
 
@@ -112,31 +137,12 @@ void SimulatedWorker::send_checkpoint(int64_t step) {
   ++checkpoints_sent_;
   uint32_t number = 0;
   for (const Replica* each : replica_.checkpoint(machine.complete(), machine.done()))
-    send_replica(step, number++, *each);
+    send_replica(member_, step, checkpoints_sent_, number++, *each);
   member_.coordinator().note_after_bulk(
       {.about = "checkpoint",
        .step = step,
        .content = {{"number", checkpoints_sent_},
                    {"digest", replica_.digests(machine.complete(), machine.done())}}});
-}
-
-/// The tensors of a checkpoint are numbered on from replica to replica.
-void SimulatedWorker::send_replica(int64_t step, uint32_t number, const Replica& replica) {
-  uint32_t tensors = 0;
-  for (const auto& layer : replica) tensors += static_cast<uint32_t>(layer.size());
-  uint32_t index = number * tensors;
-  for (const auto& layer : replica)
-    for (const std::vector<float>& tensor : layer) {
-      const auto copy = std::make_shared<const std::vector<float>>(tensor);
-      send_tensor({.view = member_.view(),
-                   .step = static_cast<uint64_t>(step),
-                   .key = index++,
-                   .chunk = checkpoints_sent_},
-                  {std::as_bytes(std::span(*copy)), copy},
-                  [this](const FrameHeader& header, const Payload& payload) {
-                    member_.coordinator().send(header, payload);
-                  });
-    }
 }
 
 }  // namespace poseidon::comm

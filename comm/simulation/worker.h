@@ -46,12 +46,9 @@ class SimulatedWorker final : public MemberHost {
   void dismissed() override { over_ = true; }
 
  private:
-  void get_ready();
   bool hangs(Work in) const { return world_.hangs({Role::kWorker, member_.rank()}, in); }
-  void sign(const char* doing);
   void stop(bool alone);
   void send_checkpoint(int64_t step);
-  void send_replica(int64_t step, uint32_t number, const Replica& replica);
   void after(Time wait, std::function<void()> action);
 
   SimulatedWorld& world_;

@@ -6,8 +6,8 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr double kKept = 7.0 / 8;   ///< of what was measured, at each frame
-constexpr double kTimesAsLong = 2;  ///< as the link needs: threads come late
+constexpr double kKept = 7.0 / 8;                          ///< of what was measured, at each frame
+constexpr double kTimesAsLong = 2;                         ///< as the link needs: threads come late
 constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< while nothing is measured
 constexpr Time kLeast = std::chrono::milliseconds(5);
 constexpr Time kMost = std::chrono::seconds(2);

@@ -192,7 +192,8 @@ TEST_CASE("what a net would take is known without taking it") {
       CHECK(one.learned == other.learned);
       CHECK(one.value.empty());
       CHECK(hollow.parameters().packed_count(one) == other.value.size());
-      CHECK(hollow.values().canonical_is_packed(one) == bench.net.values().canonical_is_packed(other));
+      CHECK(hollow.values().canonical_is_packed(one) ==
+            bench.net.values().canonical_is_packed(other));
       parameters += other.value.size_bytes();
     }
     // Each tensor begins a cache line, each kind some lines after the one before.
@@ -296,9 +297,11 @@ TEST_CASE("packed parameters come back as they were given") {
 TEST_CASE("initial parameters are a function of the seed alone") {
   Bench a(kBranches), b(kBranches, 5);
   for (size_t i = 0; i < a.net.parameters().size(); ++i)
-    CHECK(a.net.values().canonical(a.net.parameters()[i]) == b.net.values().canonical(b.net.parameters()[i]));
+    CHECK(a.net.values().canonical(a.net.parameters()[i]) ==
+          b.net.values().canonical(b.net.parameters()[i]));
   b.net.values().initialize(12);
-  CHECK(a.net.values().canonical(a.net.parameters()[0]) != b.net.values().canonical(b.net.parameters()[0]));
+  CHECK(a.net.values().canonical(a.net.parameters()[0]) !=
+        b.net.values().canonical(b.net.parameters()[0]));
 }
 
 TEST_CASE("the first layer with a value that is not finite is found") {
