@@ -8,11 +8,14 @@
 As netlab.py, but the workers' device is `replay`: layers and updates sleep as long as one core was measured to take for
 them, so that what is left for the cores is the network's work. A network's number of hosts stands behind its name. The
 bound is the best possible step of docs/plan.md for the plan that was run, fed with the same times and the rate that
-iperf3 reaches. Each cell that is measured is written to the state file at once, and a command that was ended goes on
-behind them.
+iperf3 reaches; beside it the step of the simulator (--plan --simulate), and the best possible where the hosts of the lab
+share this machine's cores: no step is shorter than the processor time of all their bytes, as the members measure it
+when they join, over the cores. Each cell that is measured is written to the state file at once, and a command that was
+ended goes on behind them.
 """
 import argparse
 import json
+import os
 import pathlib
 import signal
 import statistics
@@ -30,7 +33,9 @@ BATCH = 8
 COLUMNS = [record.column("network", "network"), record.column("hosts", "hosts", 0),
            record.column("link", "link Mb/s", 0), record.column("iperf3", "iperf3 Mb/s", 0),
            record.column("variant", "variant"), record.column("step_ms", "step ms", 0, spread=True),
-           record.column("best_ms", "best possible ms", 0), record.column("part_of_best", "part of it", 2, bold=True)]
+           record.column("best_ms", "best possible ms", 0), record.column("part_of_best", "part of it", 2, bold=True),
+           record.column("simulated_ms", "simulated ms", 0), record.column("processor_ms", "processor ms", 0),
+           record.column("part_with_processor", "part of best with it", 2)]
 KEYS = ("network", "hosts", "link", "variant")
 
 
@@ -62,22 +67,36 @@ def layer_times(options, network, folder):
     return path
 
 
-def bound_ms(options, network, hosts, overrides, times, rate):
-    words = [options.build / "bin" / "poseidon-train", netlab.job(network), "--plan", "--workers", hosts,
+def processor_ns_per_byte(lab, options, network, folder):
+    """What a byte costs a member's processor, as policy "time" measures it at the join."""
+    times = layer_times(options, network, folder)
+    netlab.poseidon_steps(lab, options, network,
+                          ["comm.policy=time", "device.type=replay", f"device.times={times}"], folder, 1)
+    newest = max(pathlib.Path(folder).glob("run-*/plan.json"), key=lambda path: path.stat().st_mtime)
+    return json.loads(newest.read_text(encoding="utf-8"))["processor_ns_per_byte"]
+
+
+def planned(options, network, hosts, overrides, times, rate):
+    """The plan that was run, with its prediction and a simulated step."""
+    words = [options.build / "bin" / "poseidon-train", netlab.job(network), "--plan", "--simulate", "--workers", hosts,
              "--servers", hosts, "--json", "--times", times,
              *netlab.settings(options, network, [*overrides, f"comm.link_mbps={rate:.1f}"])]
     done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)["predicted_step_ms"]
+    return json.loads(done.stdout)
 
 
-def measure(lab, options, network, variant, folder, rate):
+def measure(lab, options, network, variant, folder, link):
     overrides = netlab.VARIANTS[variant]
     times = layer_times(options, network, folder)
     replayed = [*overrides, "device.type=replay", f"device.times={times}"]
     steps = netlab.poseidon_steps(lab, options, network, replayed, folder, options.steps)
     own = record.figure([[step] for step in steps], statistics.median)
-    best = bound_ms(options, network, lab.hosts, overrides, times, rate)
-    return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"])}
+    plan = planned(options, network, lab.hosts, overrides, times, link["rate"])
+    best = plan["predicted_step_ms"]
+    processor = lab.hosts * plan["bytes_per_node"] * link["processor_ns_per_byte"] * 1e-6 / os.cpu_count()
+    return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"]),
+            "simulated_ms": record.rounded(plan["simulated_step_ms"]), "processor_ms": record.rounded(processor),
+            "part_with_processor": record.rounded(max(best, processor) / own["median"])}
 
 
 def cells(options):
@@ -108,11 +127,12 @@ def main():
                       for variant in options.variants.split(";")]
             if any(state.find(cell) is None for cell in wanted):
                 with Lab(hosts, rate) as lab:
-                    measured = netlab.link_rate(lab)
+                    link = {"rate": netlab.link_rate(lab),
+                            "processor_ns_per_byte": processor_ns_per_byte(lab, options, network, folder)}
                     for cell in wanted:
                         if state.find(cell) is None:
-                            figures = measure(lab, options, network, cell["variant"], folder, measured)
-                            state.add({**cell, "iperf3": round(measured), **figures})
+                            figures = measure(lab, options, network, cell["variant"], folder, link)
+                            state.add({**cell, "iperf3": round(link["rate"]), **figures})
             for cell in wanted:
                 rows.append(state.find(cell))
                 print(record.line(COLUMNS, rows[-1]), flush=True)
