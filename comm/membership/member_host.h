@@ -44,11 +44,11 @@ class MemberHost {
   virtual int64_t step_under_way() = 0;
 
   /// The job has failed, and no further step will become complete. The host sends its last reports,
-  /// and calls Member::stopped when it has ceased to compute. `alone`: the coordinator is gone, so
-  /// nobody will ask for a checkpoint.
+  /// and calls CoordinatorLink::stopped when it has ceased to compute. `alone`: the coordinator is
+  /// gone, so nobody will ask for a checkpoint.
   virtual void failed(const Loss& loss, bool alone) = 0;
-  /// For a worker: sends the checkpoint of the last complete step, then calls Member::saved, or
-  /// else cannot_save.
+  /// For a worker: sends the checkpoint of the last complete step, then calls
+  /// CoordinatorLink::saved, or else cannot_save.
   virtual void save(int64_t /*step*/) {}
   /// The job is over; all connections are closed.
   virtual void dismissed() = 0;

@@ -33,15 +33,16 @@ class Optimizer {
   /// net's memory where needs_norms().
   layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
   /// The next value and state of a parameter's elements from `first` on, from their gradients, in
-  /// packed order. With one version they are the current ones; with two they become so by Net::flip
-  /// and flip(). Pieces may be updated by several threads at a time.
+  /// packed order. With one version they are the current ones; with two they become so by
+  /// Parameters::flip and flip(). Pieces may be updated by several threads at a time.
   void update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
               std::span<const float> gradient);
   /// The whole update, from the gradient in the net's memory.
   void update(size_t index, const UpdateStep& step);
   /// The next value of a statistic from its contribution, which holds the sum over all shards.
   void track(const net::Statistic& statistic, int64_t shards);
-  /// Makes the next state of a layer's parameters the current one, as Net::flip does with values.
+  /// Makes the next state of a layer's parameters the current one, as Parameters::flip does with
+  /// values.
   void flip(int layer);
 
   /// What clipping multiplies all gradients by, from their common norm; 1 without clipping. All
