@@ -48,7 +48,7 @@ std::string Diagnosis::first_in_forward(const layers::StepContext& step) {
   for (Call& call : program_.calls()) {
     if (call.node >= 0)
       for (const int index : net_.parameters().of(call.node))
-        if (!is_finite(net_.device(), net_.parameters()[static_cast<size_t>(index)].value))
+        if (!is_finite(net_.device(), net_.parameters()[static_cast<size_t>(index)].value()))
           return program_.name_of(call);
     call.layer->forward(step, call.memory);
     if (!is_finite(net_.device(), call.memory.output)) return program_.name_of(call);

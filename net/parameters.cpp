@@ -72,8 +72,7 @@ void Parameters::list(const Call& call) {
                            .index = static_cast<int>(i),
                            .spec = specs[i],
                            .learned = call.runs_backward && specs[i].learning_rate_multiplier != 0,
-                           .value = {},
-                           .next = {},
+                           .versions = {},
                            .gradient = {}});
   }
 }
@@ -84,8 +83,7 @@ void Parameters::list_statistics(const Call& call) {
     statistics_.push_back({.name = call.definition->name + "." + spec.name,
                            .layer = call.node,
                            .spec = spec,
-                           .value = {},
-                           .next = {},
+                           .versions = {},
                            .contribution = {}});
   }
 }
@@ -129,15 +127,17 @@ void Parameters::take_memory() {
       TensorMemory(device_, tensors * floats_of(statistics_), kValues, "running statistics");
   for (Parameter& parameter : parameters_) {
     const size_t count = packed_count(parameter);
-    parameter.value = values_.take(count);
-    parameter.next =
-        parameter.learned && versions_ == 2 ? next_values_.take(count) : parameter.value;
+    const std::span<float> value = values_.take(count);
+    parameter.versions = parameter.learned && versions_ == 2
+                             ? TensorVersions(value, next_values_.take(count))
+                             : TensorVersions(value);
     if (training_) parameter.gradient = gradients_.take(count);
   }
   for (Statistic& statistic : statistics_) {
     const size_t count = count_of(statistic);
-    statistic.value = statistic_memory_.take(count);
-    statistic.next = versions_ == 2 ? statistic_memory_.take(count) : statistic.value;
+    const std::span<float> value = statistic_memory_.take(count);
+    statistic.versions = versions_ == 2 ? TensorVersions(value, statistic_memory_.take(count))
+                                        : TensorVersions(value);
     statistic.contribution = statistic_memory_.take(count);
   }
   for (Call& call : program_.calls())
@@ -161,10 +161,10 @@ TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) con
 void Parameters::bind(Call& call) {
   for (const int index : of(call.node))
     call.memory.parameters.push_back(
-        {parameters_[at(index)].value.data(), parameters_[at(index)].gradient.data()});
+        {parameters_[at(index)].value().data(), parameters_[at(index)].gradient.data()});
   for (const int index : statistics_of(call.node))
     call.memory.statistics.push_back(
-        {statistics_[at(index)].value.data(), statistics_[at(index)].contribution.data()});
+        {statistics_[at(index)].value().data(), statistics_[at(index)].contribution.data()});
 }
 
 void Parameters::flip(int layer) {
@@ -172,13 +172,13 @@ void Parameters::flip(int layer) {
   layers::Bindings& memory = program_.call_of(layer)->memory;
   for (size_t i = 0; i < memory.parameters.size(); ++i) {
     Parameter& parameter = parameters_[at(of(layer)[i])];
-    std::swap(parameter.value, parameter.next);
-    memory.parameters[i].value = parameter.value.data();
+    parameter.versions.flip();
+    memory.parameters[i].value = parameter.value().data();
   }
   for (size_t i = 0; i < memory.statistics.size(); ++i) {
     Statistic& statistic = statistics_[at(statistics_of(layer)[i])];
-    std::swap(statistic.value, statistic.next);
-    memory.statistics[i].value = statistic.value.data();
+    statistic.versions.flip();
+    memory.statistics[i].value = statistic.value().data();
   }
 }
 

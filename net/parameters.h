@@ -7,6 +7,7 @@
 
 #include "layers/layer.h"
 #include "net/tensor_memory.h"
+#include "net/tensor_versions.h"
 
 namespace poseidon::net {
 
@@ -15,8 +16,7 @@ class Program;
 struct Call;
 
 /// One learnable tensor of a net. Its memory is in the order its layer keeps; canonical order is
-/// the dense one of the network file. `value` and `next` trade places by Parameters::flip: read
-/// them anew after it.
+/// the dense one of the network file. Parameters::flip changes which version is current.
 struct Parameter {
   std::string name;  ///< "conv1.weight"
   int layer = 0;     ///< index of its layer, for the callbacks
@@ -25,9 +25,11 @@ struct Parameter {
   /// False: no update changes it, since its learning rate is 0 or no loss depends on it, or the net
   /// does not train.
   bool learned = false;
-  std::span<float> value;     ///< packed; of the current version
-  std::span<float> next;      ///< where an update writes; `value` itself with one version
+  TensorVersions versions;    ///< packed
   std::span<float> gradient;  ///< packed; overwritten by each backward
+
+  std::span<float> value() const { return versions.current(); }
+  std::span<float> next() const { return versions.next(); }
 };
 
 /// A tracked statistic; never packed. `contribution` is overwritten by each forward in training.
@@ -35,9 +37,11 @@ struct Statistic {
   std::string name;  ///< "bn1.running_mean"
   int layer = 0;
   layers::StatisticSpec spec;
-  std::span<float> value;
-  std::span<float> next;  ///< as of a parameter
+  TensorVersions versions;
   std::span<float> contribution;
+
+  std::span<float> value() const { return versions.current(); }
+  std::span<float> next() const { return versions.next(); }
 };
 
 /// Bytes of a net's tensors.
@@ -81,9 +85,9 @@ class Parameters {
   bool announces(int layer) const;
 
   int versions() const { return versions_; }
-  /// Makes `next` the current value of the layer's learned parameters and statistics, and the
-  /// current value `next`; a second time, back again. Nothing with one version. Not within a pass,
-  /// but for BetweenLayers and Gate.
+  /// Makes the next version of the layer's learned parameters and statistics the current one; a
+  /// second time, back again. Nothing with one version. Not within a pass, but for BetweenLayers
+  /// and Gate.
   void flip(int layer);
 
   /// The layer that keeps a parameter.

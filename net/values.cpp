@@ -26,21 +26,21 @@ void Values::initialize(uint64_t seed) {
     set_canonical(parameter, canonical);
   }
   for (const Statistic& statistic : parameters_.statistics()) {
-    const std::vector<float> initial(statistic.value.size(), statistic.spec.initial);
-    device_.write(std::as_bytes(std::span(initial)), std::as_writable_bytes(statistic.value));
+    const std::vector<float> initial(statistic.value().size(), statistic.spec.initial);
+    device_.write(std::as_bytes(std::span(initial)), std::as_writable_bytes(statistic.value()));
   }
 }
 
 std::vector<float> Values::canonical(const Parameter& parameter) const {
   std::vector<float> out(static_cast<size_t>(parameter.spec.shape.count()));
-  read_packed(parameter, parameter.value, out);
+  read_packed(parameter, parameter.value(), out);
   return out;
 }
 
 void Values::set_canonical(const Parameter& parameter, std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "a parameter is set whole");
-  write_packed(parameter, values, parameter.value);
+  write_packed(parameter, values, parameter.value());
 }
 
 void Values::write_packed(const Parameter& parameter, std::span<const float> canonical,
@@ -69,7 +69,7 @@ void Values::canonical_gradient(const Parameter& parameter, std::span<float> out
 void Values::canonical_value(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
         "a parameter is read whole");
-  parameters_.layer_of(parameter).unpack(parameter.index, parameter.value.data(), out.data());
+  parameters_.layer_of(parameter).unpack(parameter.index, parameter.value().data(), out.data());
 }
 
 void Values::gradient_from_canonical(const Parameter& parameter, std::span<const float> values) {

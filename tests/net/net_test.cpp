@@ -190,11 +190,11 @@ TEST_CASE("what a net would take is known without taking it") {
       const Parameter &one = hollow.parameters()[i], &other = bench.net.parameters()[i];
       CHECK(one.name == other.name);
       CHECK(one.learned == other.learned);
-      CHECK(one.value.empty());
-      CHECK(hollow.parameters().packed_count(one) == other.value.size());
+      CHECK(one.value().empty());
+      CHECK(hollow.parameters().packed_count(one) == other.value().size());
       CHECK(hollow.values().canonical_is_packed(one) ==
             bench.net.values().canonical_is_packed(other));
-      parameters += other.value.size_bytes();
+      parameters += other.value().size_bytes();
     }
     // Each tensor begins a cache line, each kind some lines after the one before.
     CHECK(would.parameters >= parameters);
@@ -218,12 +218,13 @@ TEST_CASE("a layer's two versions trade places, and the passes read the current 
   const double before = one.loss();
   CHECK(two.loss() == before);
   const auto index = static_cast<size_t>(one.net.parameters().of(0)[0]);
-  for (float& value : one.net.parameters()[index].value) value *= 2;
+  for (float& value : one.net.parameters()[index].value()) value *= 2;
   Parameter& parameter = two.net.parameters()[index];
-  for (size_t i = 0; i < parameter.value.size(); ++i) parameter.next[i] = 2 * parameter.value[i];
+  for (size_t i = 0; i < parameter.value().size(); ++i)
+    parameter.next()[i] = 2 * parameter.value()[i];
   for (const int other : two.net.parameters().of(0).subspan(1))
-    std::ranges::copy(two.net.parameters()[static_cast<size_t>(other)].value,
-                      two.net.parameters()[static_cast<size_t>(other)].next.begin());
+    std::ranges::copy(two.net.parameters()[static_cast<size_t>(other)].value(),
+                      two.net.parameters()[static_cast<size_t>(other)].next().begin());
   CHECK(two.loss() == before);
   two.net.parameters().flip(0);
   const double after = one.loss();
@@ -236,12 +237,12 @@ TEST_CASE("a layer's two versions trade places, and the passes read the current 
 TEST_CASE("statistics have two versions too, and one version flips to itself") {
   Bench two(kBranches, 3, {.versions = 2});
   Statistic& statistic = two.net.parameters().statistics()[0];
-  statistic.next[0] = 7;
+  statistic.next()[0] = 7;
   two.net.parameters().flip(statistic.layer);
-  CHECK(statistic.value[0] == 7);
+  CHECK(statistic.value()[0] == 7);
   Bench one(kBranches);
   one.net.parameters().flip(0);
-  CHECK(one.net.parameters()[0].value.data() == one.net.parameters()[0].next.data());
+  CHECK(one.net.parameters()[0].value().data() == one.net.parameters()[0].next().data());
   CHECK(one.loss() == Bench(kBranches).loss());
 }
 
@@ -263,7 +264,7 @@ TEST_CASE("what no update changes has one version and is not announced") {
     CAPTURE(parameter.name);
     const bool learned = parameter.layer == 2 || parameter.name == "half.bias";
     CHECK(parameter.learned == learned);
-    CHECK((parameter.next.data() != parameter.value.data()) == learned);
+    CHECK((parameter.next().data() != parameter.value().data()) == learned);
   }
   bench.loss();
   const std::vector<float> scale = bench.net.values().canonical(bench.net.parameters()[6]);

@@ -36,7 +36,8 @@ TEST_CASE("state and gradients are told as they are taken") {
     Engine engine(job, {}, log);
     Optimizer optimizer(job.config.optimizer, engine.net(), engine.updater());
     size_t states = 0, gradients = 0;
-    for (const Optimizer::State& state : optimizer.states()) states += state.memory.size_bytes();
+    for (const Optimizer::State& state : optimizer.states())
+      states += state.versions.current().size_bytes();
     for (const net::Parameter& each : engine.net().parameters())
       gradients += each.gradient.size_bytes();
     // Beside the tensors themselves: some cache lines for each of them, and each kind of them.

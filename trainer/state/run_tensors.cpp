@@ -19,34 +19,36 @@ NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
       .shape = parameter.spec.shape,
       .get =
           [&net, &parameter](std::span<float> out) {
-            net.values().read_packed(parameter, parameter.value, out);
+            net.values().read_packed(parameter, parameter.value(), out);
           },
       .set = [&net, &parameter](
                  std::span<const float> values) { net.values().set_canonical(parameter, values); }};
 }
 
 NamedTensor tensor_of(net::Net& net, const net::Statistic& statistic) {
-  return {
-      .name = statistic.name,
-      .shape = statistic.spec.shape,
-      .get = [&net, &statistic](std::span<float> out) { net.device().read(statistic.value, out); },
-      .set =
-          [&net, &statistic](std::span<const float> values) {
-            net.device().write(std::as_bytes(values), std::as_writable_bytes(statistic.value));
-          }};
+  return {.name = statistic.name,
+          .shape = statistic.spec.shape,
+          .get = [&net,
+                  &statistic](std::span<float> out) { net.device().read(statistic.value(), out); },
+          .set =
+              [&net, &statistic](std::span<const float> values) {
+                net.device().write(std::as_bytes(values),
+                                   std::as_writable_bytes(statistic.value()));
+              }};
 }
 
 NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
   const net::Parameter& parameter = net.parameters()[state.parameter];
-  return {
-      .name = state.name,
-      .shape = parameter.spec.shape,
-      .get = [&net, &parameter, &state](
-                 std::span<float> out) { net.values().read_packed(parameter, state.memory, out); },
-      .set =
-          [&net, &parameter, &state](std::span<const float> values) {
-            net.values().write_packed(parameter, values, state.memory);
-          }};
+  return {.name = state.name,
+          .shape = parameter.spec.shape,
+          .get =
+              [&net, &parameter, &state](std::span<float> out) {
+                net.values().read_packed(parameter, state.versions.current(), out);
+              },
+          .set =
+              [&net, &parameter, &state](std::span<const float> values) {
+                net.values().write_packed(parameter, values, state.versions.current());
+              }};
 }
 
 std::string listed(const std::vector<std::string>& names) {

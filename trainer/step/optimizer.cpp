@@ -6,6 +6,7 @@
 namespace poseidon::trainer {
 
 using layers::UpdateRule;
+using net::TensorVersions;
 
 namespace {
 
@@ -40,18 +41,20 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     memory_.emplace_back(net.device(), learned_floats(net), kKindsOfNet + kind,
                          "the optimizer's state");
-  const auto versions = static_cast<size_t>(net.parameters().versions());
+  const bool two_versions = net.parameters().versions() == 2;
   states_.reserve(net.parameters().size() * names.size());
   for (size_t i = 0; i < net.parameters().size(); ++i) {
     const net::Parameter& parameter = net.parameters()[i];
     if (!parameter.learned) continue;
     for (size_t state = 0; state < names.size(); ++state) {
-      const std::span<float> memory = memory_[state].take(parameter.value.size());
+      const size_t count = parameter.value().size();
+      const std::span<float> memory = memory_[state].take(count);
       states_.push_back(
           {.name = parameter.name + "." + names[state],
            .parameter = i,
-           .memory = memory,
-           .next = versions == 2 ? memory_[names.size() + state].take(memory.size()) : memory});
+           .versions = two_versions
+                           ? TensorVersions(memory, memory_[names.size() + state].take(count))
+                           : TensorVersions(memory)});
     }
     states_of_parameter_[i] = std::span(states_).last(names.size());
   }
@@ -63,15 +66,15 @@ void Optimizer::update(size_t index, const layers::UpdateNumbers& numbers, int64
   const auto piece = [&](std::span<float> whole) {
     return whole.subspan(static_cast<size_t>(first), gradient.size());
   };
-  layers::UpdateMemory memory{.value = piece(parameter.value),
+  layers::UpdateMemory memory{.value = piece(parameter.value()),
                               .gradient = gradient,
                               .state = {},
-                              .new_value = piece(parameter.next),
+                              .new_value = piece(parameter.next()),
                               .new_state = {}};
   const std::span<const State> states = states_of_parameter_[index];
   for (size_t i = 0; i < states.size(); ++i) {
-    memory.state[i] = piece(states[i].memory);
-    memory.new_state[i] = piece(states[i].next);
+    memory.state[i] = piece(states[i].versions.current());
+    memory.new_state[i] = piece(states[i].versions.next());
   }
   updater_.update(numbers, memory);
 }
@@ -84,13 +87,12 @@ void Optimizer::update(size_t index, const UpdateStep& step) {
 void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
   updater_.track({.momentum = static_cast<float>(statistic.spec.momentum),
                   .share = 1 / static_cast<float>(shards)},
-                 statistic.value, statistic.contribution, statistic.next);
+                 statistic.value(), statistic.contribution, statistic.next());
 }
 
 void Optimizer::flip(int layer) {
   for (const int index : net_.parameters().of(layer))
-    for (State& state : states_of_parameter_[static_cast<size_t>(index)])
-      std::swap(state.memory, state.next);
+    for (State& state : states_of_parameter_[static_cast<size_t>(index)]) state.versions.flip();
 }
 
 layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {

@@ -8,6 +8,7 @@
 #include "layers/update.h"
 #include "net/net.h"
 #include "net/tensor_memory.h"
+#include "net/tensor_versions.h"
 #include "trainer/job/optimizer_config.h"
 
 namespace poseidon::trainer {
@@ -52,13 +53,11 @@ class Optimizer {
   /// Whether an update needs the norm of the whole gradient first.
   bool needs_norms() const { return clips() || config_.rule() == layers::UpdateRule::kLars; }
 
-  /// A state tensor by its name in checkpoints, "conv1.weight.velocity". `memory` and `next` trade
-  /// places by flip().
+  /// A state tensor by its name in checkpoints, "conv1.weight.velocity".
   struct State {
     std::string name;
     size_t parameter = 0;
-    std::span<float> memory;
-    std::span<float> next;  ///< `memory` itself with one version
+    net::TensorVersions versions;
   };
   std::span<const State> states() const { return states_; }
 
