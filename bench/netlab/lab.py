@@ -84,11 +84,17 @@ class Lab:
                 "burst", str(burst), "latency", "20ms")
 
     def __exit__(self, *_):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        self.kill()
         self.remove()
+
+    def kill(self):
+        """Everything that was started and still runs."""
+        running = [process for process in self.processes if process.poll() is None]
+        for process in running:
+            process.kill()
+        for process in running:
+            process.wait()
+        self.processes.clear()
 
     def remove(self):
         for name in [SWITCH, *range(64)]:

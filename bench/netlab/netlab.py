@@ -91,7 +91,9 @@ def bound_ms(options, network, overrides, times, rate):
     return json.loads(done.stdout)["predicted_step_ms"]
 
 
-def poseidon_steps(lab, options, network, overrides, folder, steps, more=()):
+def poseidon_steps(lab, options, network, overrides, folder, steps, more=(), watch=None):
+    """The times of all steps but the first. Where `watch(process, FILE)` returns before the process has ended, while
+    that writes metrics to FILE, nobody waits for the run's end."""
     secret = pathlib.Path(folder) / "secret"
     secret.write_text("0123456789abcdef0123456789abcdef\n")
     binaries = options.build / "bin"
@@ -113,8 +115,12 @@ def poseidon_steps(lab, options, network, overrides, folder, steps, more=()):
         else:
             worker += ["--server-listen", at]
         members.append(lab.start(host, worker, stderr=subprocess.DEVNULL))
+    if watch:
+        watch(train, output / "metrics.jsonl")
+        if train.poll() is None:
+            lab.kill()
     _, err = train.communicate()
-    if train.returncode != 0:
+    if train.returncode not in (0, -signal.SIGKILL):
         sys.exit(f"netlab: poseidon-train ended with {train.returncode}: {err[-1500:]}")
     for member in members:
         member.wait()

@@ -2,19 +2,21 @@
 """Step times of clusters with more hosts than this machine has cores, beside the closed-form optimum.
 
     sudo python3 bench/netlab/replay.py [--build build/release] [--rates 100,200,1000]
-         [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--steps 3]
+         [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--seconds 10]
          [--state FILE] [--record bench/results]
 
 As netlab.py, but the workers' device is `replay`: layers and updates sleep as long as one core was measured to take for
 them, so that what is left for the cores is the network's work. A network's number of hosts stands behind its name. The
 bound is the best possible step of docs/plan.md for the plan that was run, fed with the same times and the rate that
-iperf3 reaches; beside it the step of the simulator (--plan --simulate), and the best possible where the hosts of the lab
-share this machine's cores: no step is shorter than the processor time of all their bytes, as the members measure it
-when they join, over the cores. Each cell that is measured is written to the state file at once, and a command that was
-ended goes on behind them.
+iperf3 reaches; beside it the step of the simulator (--plan --simulate). All hosts share this machine's cores, which the
+bound leaves out: "cores in use" is the part of their time that a step took, the kernel's packets included, and no step
+of the lab can be shorter than that time over the number of cores. Each cell that is measured is written to the state
+file at once, and a command that was ended goes on behind them. A step's time is the mean, since a step that is short
+for a sum that had come early is followed by a longer one; the first step is left out.
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import signal
@@ -22,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
@@ -34,8 +37,9 @@ COLUMNS = [record.column("network", "network"), record.column("hosts", "hosts", 
            record.column("link", "link Mb/s", 0), record.column("iperf3", "iperf3 Mb/s", 0),
            record.column("variant", "variant"), record.column("step_ms", "step ms", 0, spread=True),
            record.column("best_ms", "best possible ms", 0), record.column("part_of_best", "part of it", 2, bold=True),
-           record.column("simulated_ms", "simulated ms", 0), record.column("processor_ms", "processor ms", 0),
-           record.column("part_with_processor", "part of best with it", 2)]
+           record.column("simulated_ms", "simulated ms", 0), record.column("simulated_part", "simulated / step", 2),
+           record.column("cores_in_use", "cores in use", 2),
+           record.column("part_with_processor", "part of best with them", 2)]
 KEYS = ("network", "hosts", "link", "variant")
 
 
@@ -67,13 +71,29 @@ def layer_times(options, network, folder):
     return path
 
 
-def processor_ns_per_byte(lab, options, network, folder):
-    """What a byte costs a member's processor, as policy "time" measures it at the join."""
-    times = layer_times(options, network, folder)
-    netlab.poseidon_steps(lab, options, network,
-                          ["comm.policy=time", "device.type=replay", f"device.times={times}"], folder, 1)
-    newest = max(pathlib.Path(folder).glob("run-*/plan.json"), key=lambda path: path.stat().st_mtime)
-    return json.loads(newest.read_text(encoding="utf-8"))["processor_ns_per_byte"]
+class ProcessorTime:
+    """Follows the metrics of a run until `steps` steps are done, and what all cores did from the first to the last."""
+
+    PERIOD_S = 0.01
+
+    def __init__(self, steps):
+        self.steps = steps
+        self.at_lines = []  # ms, as each line came
+
+    def follow(self, process, metrics):
+        while len(self.at_lines) <= self.steps and process.poll() is None:
+            time.sleep(self.PERIOD_S)
+            lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+            if lines > len(self.at_lines):
+                self.at_lines += [self.busy_ms()] * (lines - len(self.at_lines))
+
+    @staticmethod
+    def busy_ms():
+        user, nice, system, _, _, irq, softirq = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
+        return (user + nice + system + irq + softirq) * 1000 / os.sysconf("SC_CLK_TCK")
+
+    def ms(self):
+        return self.at_lines[-1] - self.at_lines[0]
 
 
 def planned(options, network, hosts, overrides, times, rate):
@@ -85,18 +105,21 @@ def planned(options, network, hosts, overrides, times, rate):
     return json.loads(done.stdout)
 
 
-def measure(lab, options, network, variant, folder, link):
+def measure(lab, options, network, variant, folder, rate):
     overrides = netlab.VARIANTS[variant]
     times = layer_times(options, network, folder)
     replayed = [*overrides, "device.type=replay", f"device.times={times}"]
-    steps = netlab.poseidon_steps(lab, options, network, replayed, folder, options.steps)
-    own = record.figure([[step] for step in steps], statistics.median)
-    plan = planned(options, network, lab.hosts, overrides, times, link["rate"])
-    best = plan["predicted_step_ms"]
-    processor = lab.hosts * plan["bytes_per_node"] * link["processor_ns_per_byte"] * 1e-6 / os.cpu_count()
+    plan = planned(options, network, lab.hosts, overrides, times, rate)
+    best, simulated = plan["predicted_step_ms"], plan["simulated_step_ms"]
+    count = max(2, math.ceil(options.seconds * 1e3 / best))
+    processors = ProcessorTime(count)
+    steps = netlab.poseidon_steps(lab, options, network, replayed, folder, count, watch=processors.follow)
+    own = record.figure([[step] for step in steps], statistics.fmean)
+    in_use = processors.ms() / os.cpu_count() / sum(steps)
     return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"]),
-            "simulated_ms": record.rounded(plan["simulated_step_ms"]), "processor_ms": record.rounded(processor),
-            "part_with_processor": record.rounded(max(best, processor) / own["median"])}
+            "simulated_ms": record.rounded(simulated), "simulated_part": record.rounded(simulated / own["median"]),
+            "cores_in_use": record.rounded(in_use),
+            "part_with_processor": record.rounded(max(best / own["median"], in_use))}
 
 
 def cells(options):
@@ -112,7 +135,7 @@ def main():
     parser.add_argument("--rates", default="100,200,1000")
     parser.add_argument("--networks", default="vgg19:4,alexnet:8,resnet50:16")
     parser.add_argument("--variants", default="ps;sfb;auto;auto, bf16", help="with semicolons between them")
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10, help="of steps in a cell, which has two at least")
     parser.add_argument("--state", type=pathlib.Path, default=pathlib.Path("netlab-replay.jsonl"))
     record.add_options(parser, "replay")
     options = parser.parse_args()
@@ -127,12 +150,11 @@ def main():
                       for variant in options.variants.split(";")]
             if any(state.find(cell) is None for cell in wanted):
                 with Lab(hosts, rate) as lab:
-                    link = {"rate": netlab.link_rate(lab),
-                            "processor_ns_per_byte": processor_ns_per_byte(lab, options, network, folder)}
+                    reached = netlab.link_rate(lab)
                     for cell in wanted:
                         if state.find(cell) is None:
-                            figures = measure(lab, options, network, cell["variant"], folder, link)
-                            state.add({**cell, "iperf3": round(link["rate"]), **figures})
+                            figures = measure(lab, options, network, cell["variant"], folder, reached)
+                            state.add({**cell, "iperf3": round(reached), **figures})
             for cell in wanted:
                 rows.append(state.find(cell))
                 print(record.line(COLUMNS, rows[-1]), flush=True)
