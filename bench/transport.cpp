@@ -177,12 +177,11 @@ class Gradients final : public ExchangeMemory {
 };
 
 /// One worker without its computing: a layer's next gradient is there as soon as its sum has come,
-/// unless other layers are left far behind. First in, first out: how priorities make a step shorter
-/// is bench/netlab's to show, here nothing shall wait.
+/// unless other layers are left far behind.
 class Worker final : private Outlet {
  public:
   Worker(const Plan& plan, uint32_t rank)
-      : exchange_(plan, rank, {.first_in_first_out = true}, gradients_, *this,
+      : exchange_(plan, rank, {}, gradients_, *this,
                   [this](uint64_t, uint32_t layer) { gradients_.check_summed(layer); }) {}
 
   void open(Transport& transport, ConnectionId connection) {

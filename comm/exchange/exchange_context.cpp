@@ -5,7 +5,8 @@
 namespace poseidon::comm {
 
 void ExchangeContext::send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes) {
-  const Priority priority = bulk_priority(options.first_in_first_out ? 0 : header.key);
+  const Priority priority =
+      bulk_priority(plan.overlap == Overlap::kPriority ? header.key : 0, header.step);
   header.view = options.view;
   for (uint64_t slice = 0; slice < slices_of(bytes); ++slice) {
     header.offset = slice * kSliceBytes;

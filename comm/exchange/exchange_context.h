@@ -15,7 +15,6 @@ struct ExchangeOptions {
   uint32_t view = 0;
   bool carries_payload = true;  ///< false: a planning run, frames have lengths only
   uint64_t first_step = 0;
-  bool first_in_first_out = false;  ///< no priorities, to compare with
 };
 
 /// What the sums of all layers of one worker share: the memory that they lie in, the way out, and
@@ -33,7 +32,8 @@ struct ExchangeContext {
   std::vector<LayerBytes> bytes_of_layer = {};
 
   /// Sends `bytes` bytes to `to` in slices, which share the payload's owner; `header` says all but
-  /// view, offset and length.
+  /// view, offset and length. What the next forward pass needs first is the most urgent, unless
+  /// that waits for all sums anyway.
   void send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes);
   /// Counts and drops a frame whose content is there already.
   Placement repeated();

@@ -135,7 +135,7 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
   }
   for (int64_t worker = 0; worker < plan_.workers(); ++worker) {
     outlet_.send({Role::kWorker, static_cast<uint16_t>(worker)}, header, payload,
-                 bulk_priority(own.key));
+                 bulk_priority(own.key, header.step));
     traffic_.bytes_sent += header.length;
   }
 }

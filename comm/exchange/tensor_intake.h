@@ -76,6 +76,9 @@ class CheckpointIntake {
     return incoming.intake.place(header);
   }
 
+  /// Another worker has this rank now, and numbers its checkpoints anew.
+  void forget(uint16_t worker) { by_worker_.erase(worker); }
+
   void received(uint16_t worker) {
     if (const auto found = by_worker_.find(worker); found != by_worker_.end())
       found->second.intake.received();

@@ -1,7 +1,6 @@
 #include "comm/plan/prediction.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "comm/plan/scheme_choice.h"
 
@@ -36,9 +35,7 @@ Computing prolonged(Computing steps, double by_ms) {
 }
 
 double processor_ms(const PlanRequest& request, const LinkLoad& node) {
-  const double bytes = std::accumulate(node.sent.begin(), node.sent.end(), 0.0) +
-                       std::accumulate(node.received.begin(), node.received.end(), 0.0);
-  return bytes * request.processor_ns_per_byte * 1e-6;
+  return node.bytes() * request.processor_ns_per_byte * 1e-6;
 }
 
 double step_ms(Overlap overlap, const Computing& steps) {
@@ -73,6 +70,11 @@ std::vector<LayerStep> computing_of(const PlanRequest& request,
   return steps;
 }
 
+std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes,
+                                    const LinkLoad& node) {
+  return prolonged(computing_of(request, schemes), processor_ms(request, node));
+}
+
 std::vector<LinkLoad> link_loads(const Plan& plan) {
   std::vector<LinkLoad> nodes(static_cast<size_t>(plan.assignment.hosts()),
                               {.sent = {}, .received = {}, .computes = false});
@@ -105,12 +107,12 @@ std::vector<LinkLoad> link_loads(const PlanRequest& request, const EvenTraffic& 
 double predicted_step_ms(const PlanRequest& request, const std::vector<Scheme>& schemes,
                          const std::vector<LinkLoad>& nodes) {
   if (request.times.size() != schemes.size()) return 0;
-  const Computing alone = computing_of(request, schemes);
-  if (request.workers == 1) return step_ms(request.overlap, alone);
+  if (request.workers == 1) return step_ms(request.overlap, computing_of(request, schemes));
   if (request.link_mbps <= 0) return 0;
   double slowest = 0;
   for (const LinkLoad& node : nodes) {
-    const Computing steps = node.computes ? prolonged(alone, processor_ms(request, node)) : alone;
+    const Computing steps =
+        node.computes ? computing_of(request, schemes, node) : computing_of(request, schemes);
     for (const std::vector<double>* bytes : {&node.sent, &node.received})
       slowest = std::max(slowest, step_ms(request, steps, *bytes));
   }

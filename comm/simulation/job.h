@@ -57,7 +57,6 @@ struct SimulatedJobOptions {
   double compute_jitter = 0;          ///< at most this part more, by chance
   Time timeout = std::chrono::seconds(10);
   bool carries_payload = true;  ///< false: a planning run, sizes only
-  bool first_in_first_out = false;
   std::vector<Fault> faults = {};
   /// A worker whose values go wrong in this step, without its knowing.
   std::optional<std::pair<uint16_t, uint64_t>> drifts = {};

@@ -84,10 +84,10 @@ void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
   for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
     if (plan.traffic.tensors[tensor].statistic != statistics) continue;
     for (size_t i = 0; i < parts.size(); ++i)
-      exchange_->contribute(layer, {.step = step(),
-                                    .tensor = tensor,
-                                    .part = parts[i],
-                                    .values = replica_.make_gradient(step(), layer, tensor, i)});
+      hand_over(layer, {.step = step(),
+                        .tensor = tensor,
+                        .part = parts[i],
+                        .values = replica_.make_gradient(step(), layer, tensor, i)});
   }
 }
 
@@ -95,11 +95,21 @@ void SimulatedTraining::contribute_factors(uint32_t layer) {
   const Part own = world_.options.plan.assignment.shards_of(member_.rank());
   for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
     replica_.make_factors(step(), layer, shard);
-    exchange_->contribute(layer, {.step = step(), .part = {shard, 1}});
+    hand_over(layer, {.step = step(), .part = {shard, 1}});
   }
 }
 
+/// As ClusterExchange does it.
+void SimulatedTraining::hand_over(uint32_t layer, const Contribution& contribution) {
+  if (world_.options.plan.overlap == Overlap::kNone)
+    held_back_.emplace_back(layer, contribution);
+  else
+    exchange_->contribute(layer, contribution);
+}
+
 void SimulatedTraining::end_of_step() {
+  for (const auto& [layer, contribution] : std::exchange(held_back_, {}))
+    exchange_->contribute(layer, contribution);
   machine_.end_step();
   const int64_t done = machine_.done();
   if (member_.rank() == 0) world_.result.step_ends.push_back(world_.network.now());

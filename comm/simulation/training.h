@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "comm/exchange/worker_exchange.h"
 #include "comm/membership/member.h"
@@ -47,6 +49,7 @@ class SimulatedTraining {
   void backward(uint32_t layer);
   void contribute(uint32_t layer, bool statistics);
   void contribute_factors(uint32_t layer);
+  void hand_over(uint32_t layer, const Contribution& contribution);
   void end_of_step();
   void sync();
   void test(int64_t batch);
@@ -63,6 +66,7 @@ class SimulatedTraining {
   WorkerExchange* exchange_ = nullptr;  ///< null until begin()
   StepMachine machine_;
   StepLimit limit_;
+  std::vector<std::pair<uint32_t, Contribution>> held_back_;  ///< with layers; without overlap
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool undecided_ = false;        ///< waits for how far the job goes
   bool syncing_ = false;          ///< waits for all updates, to compare

@@ -80,8 +80,7 @@ void SimulatedWorker::planned(const Planned& planned) {
   exchange_ = std::make_unique<WorkerExchange>(
       world_.options.plan, member_.rank(),
       WorkerExchange::Options{.view = static_cast<uint32_t>(planned.view),
-                              .carries_payload = world_.options.carries_payload,
-                              .first_in_first_out = world_.options.first_in_first_out},
+                              .carries_payload = world_.options.carries_payload},
       replica_, member_.peers(), [this](uint64_t step, uint32_t layer) {
         // Once the job has failed the replica has gone back, or is about to.
         if (!failed_) training_.arrived(step, layer);

@@ -12,12 +12,14 @@ LinkArbiter::Sender LinkArbiter::add(bool leaves_host) {
   const Sender sender = free_.back();
   free_.pop_back();
   connections_[sender] = {.leaves_host = leaves_host};
+  if (leaves_host) ++leaving_;
   return sender;
 }
 
 void LinkArbiter::remove(Sender sender) {
   Connection& gone = connections_[sender];
   if (counts(gone)) held_ -= gone.held;
+  if (gone.leaves_host) --leaving_;
   gone = {};
   free_.push_back(sender);
 }
@@ -51,7 +53,7 @@ void LinkArbiter::drained(Sender sender, Time now) {
   if (each.held == 0) return;
   if (counts(each)) held_ -= each.held;
   if (each.leaves_host) {
-    each.late = now > each.since + pace_.grace_period(kCredit);
+    each.late = now > each.since + grace_period();
     pace_.sent(each.held, each.since, now);
   }
   each.held = 0;
@@ -96,14 +98,14 @@ LinkArbiter::Sender LinkArbiter::hand_over(Heap& heap, Time now) {
   each.held += each.wanted;
   each.held_priority = each.priority;
   if (!counts(each)) return sender;
-  const Time late_at = each.since + pace_.grace_period(kCredit);
+  const Time late_at = each.since + grace_period();
   late_at_ = held_ == 0 ? late_at : std::min(late_at_, late_at);
   held_ += each.wanted;
   return sender;
 }
 
 void LinkArbiter::find_late(Time now) {
-  const Time grace = pace_.grace_period(kCredit);
+  const Time grace = grace_period();
   late_at_ = now + grace;
   for (Connection& each : connections_) {
     if (!counts(each) || each.held == 0) continue;
@@ -112,6 +114,11 @@ void LinkArbiter::find_late(Time now) {
     each.late = true;
     held_ -= each.held;
   }
+}
+
+/// Each connection may have a slice of its own unsent, and they share the link.
+Time LinkArbiter::grace_period() const {
+  return pace_.grace_period(std::max(kCredit, leaving_ * kCredit / 2));
 }
 
 }  // namespace poseidon::comm

@@ -13,15 +13,15 @@ namespace poseidon::comm {
 
 /// Decides which connection of a host hands a bulk frame to its link next: the one with the most
 /// urgent frame, as the rate allows. A frame that is less urgent than one that was handed over
-/// waits until all has left but for a credit of two slices. Of others each connection has a slice
-/// of its own: a receiver that is busy with other senders would else leave the link idle. There is
-/// no I/O here and no clock.
+/// waits until it and all that is unsent are two slices at most. Of others each connection has a
+/// slice of its own: a receiver that is busy with other senders would else leave the link idle.
+/// There is no I/O here and no clock.
 class LinkArbiter {
  public:
   /// Identifies a connection; a value is used again after remove().
   using Sender = uint32_t;
-  /// What may be unsent, over all connections, when a less urgent frame is handed over: one frame
-  /// that is being sent and one behind it.
+  /// What may be unsent, over all connections, with a less urgent frame that is handed over: one
+  /// frame that is being sent and one behind it.
   static constexpr uint64_t kCredit = 2 * (kSliceBytes + kHeaderBytes);
 
   /// A new connection. Where it stays within the host it takes no credit.
@@ -36,8 +36,8 @@ class LinkArbiter {
   /// The connection that hands its frame over now, if one may; it takes the credit for it.
   std::optional<Sender> next(Time now);
   /// What a connection has handed over is sent, or nearly so: its credit returns. One that takes
-  /// far longer than the link needs for the whole credit has a slow receiver: from then on it is
-  /// not counted, until it is in time again.
+  /// far longer than the link needs for all that may be unsent has a slow receiver: from then on it
+  /// is not counted, until it is in time again.
   void drained(Sender sender, Time now);
   /// When next() may answer otherwise though nothing else has happened; nothing while none waits.
   std::optional<Time> changes_at(Time now);
@@ -73,9 +73,11 @@ class LinkArbiter {
   bool is_as_urgent_as_all_held(Priority priority) const;
   Sender hand_over(Heap& heap, Time now);
   void find_late(Time now);
+  Time grace_period() const;
 
   std::vector<Connection> connections_;
   std::vector<Sender> free_;
+  uint64_t leaving_ = 0;         ///< connections that leave the host
   std::array<Heap, 2> waiting_;  ///< of frames that stay within the host, and of others
   uint64_t tickets_ = 0;
   uint64_t held_ = 0;       ///< bytes of all connections that count

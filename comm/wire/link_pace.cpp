@@ -1,12 +1,15 @@
 #include "comm/wire/link_pace.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace poseidon::comm {
 
 namespace {
 
-constexpr double kKept = 7.0 / 8;                          ///< of what was measured, at each frame
+/// What was sent this long ago counts for a third of what is sent now. Time in which the link was
+/// idle does not count.
+constexpr Time kMemory = std::chrono::milliseconds(250);
 constexpr double kTimesAsLong = 2;                         ///< as the link needs: threads come late
 constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< while nothing is measured
 constexpr Time kLeast = std::chrono::milliseconds(5);
@@ -17,8 +20,10 @@ constexpr Time kMost = std::chrono::seconds(2);
 void LinkPace::sent(uint64_t bytes, Time since, Time now) {
   const Time took = std::min(now - std::max(since, sent_at_), kMost);
   sent_at_ = now;
-  bytes_ = kKept * bytes_ + static_cast<double>(bytes);
-  ns_ = kKept * ns_ + static_cast<double>(took.count());
+  const auto ns = static_cast<double>(took.count());
+  const double kept = std::exp(-ns / static_cast<double>(kMemory.count()));
+  bytes_ = kept * bytes_ + static_cast<double>(bytes);
+  ns_ = kept * ns_ + ns;
 }
 
 Time LinkPace::grace_period(uint64_t bytes) const {

@@ -11,12 +11,12 @@ class LinkPace {
  public:
   /// `bytes` that were handed over at `since` have left.
   void sent(uint64_t bytes, Time since, Time now);
-  /// After which time those who have been handed over no more than `bytes` together are late.
+  /// How long `bytes` that were handed over together may take before their receivers are late.
   Time grace_period(uint64_t bytes) const;
 
  private:
   Time sent_at_{0};
-  double bytes_ = 0, ns_ = 0;  ///< what counts less with every further frame
+  double bytes_ = 0, ns_ = 0;  ///< what was long ago counts less
 };
 
 }  // namespace poseidon::comm

@@ -31,12 +31,15 @@ struct Payload {
 
 /// Frames of a smaller priority leave sooner where a link is shared; those of one priority keep
 /// their order.
-using Priority = uint32_t;
+using Priority = uint64_t;
 inline constexpr Priority kUrgent = 0;  ///< control frames
-/// The priority of a bulk frame, by its layer's index in the forward pass.
-inline constexpr Priority bulk_priority(uint32_t forward_place) { return 1 + forward_place; }
+/// The priority of a bulk frame of a step, by its key, which is the less the sooner the forward
+/// pass needs it. Where steps overlap, as late sums have it, the earlier one is waited for first.
+inline constexpr Priority bulk_priority(uint32_t key, uint64_t step = 0) {
+  return 1 + (step << 32) + key;
+}
 /// That of bulk frames which no step waits for, behind all gradients: checkpoints.
-inline constexpr Priority kBackground = UINT32_MAX;
+inline constexpr Priority kBackground = UINT64_MAX;
 
 class Transport {
  public:

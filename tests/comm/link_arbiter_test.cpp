@@ -150,6 +150,29 @@ TEST_CASE("a receiver that stands still holds the credit for a grace period only
   CHECK_FALSE(link.next());
 }
 
+TEST_CASE("receivers that share the link are in time, however many they are") {
+  for (const int count : {2, 8, 32}) {
+    Link link;
+    Senders senders;
+    for (int i = 0; i < count; ++i) senders.push_back(link.arbiter.add(true));
+    link.send(senders[0], 20, 10ms);
+    for (int round = 0; round < 3; ++round) {
+      for (const auto each : senders) link.arbiter.want(each, bulk_priority(1), kFrame);
+      REQUIRE(link.all() == senders);
+      // The link is shared evenly, so that all slices have left at the same time.
+      link.now += count * 10ms;
+      for (const auto each : senders) link.arbiter.drained(each, link.now);
+    }
+    // Nobody counts as slow: what is less urgent still waits.
+    for (const auto each : senders) link.arbiter.want(each, bulk_priority(1), kFrame);
+    REQUIRE(link.all() == senders);
+    const auto background = link.arbiter.add(true);
+    link.arbiter.want(background, kBackground, kFrame);
+    link.now += count * 10ms - 1ms;
+    CHECK_FALSE(link.next());
+  }
+}
+
 TEST_CASE("the grace period follows the rate of the link, also when that falls") {
   for (const Time took : {2ms, 300ms}) {
     Link link;

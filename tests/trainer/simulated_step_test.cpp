@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "tests/support/error_of.h"
 
@@ -47,6 +49,46 @@ TEST_CASE("a simulated step takes as long as is predicted") {
         // What is summed last goes there and back in turn, which the formula does not have.
         CHECK(simulated < 1.08 * plan.predicted_step_ms);
       }
+}
+
+TEST_CASE("a simulated step overlaps as the plan says") {
+  for (const double mbps : {1000.0, 8000.0})
+    for (const comm::Overlap overlap :
+         {comm::Overlap::kPriority, comm::Overlap::kBarrier, comm::Overlap::kNone}) {
+      CAPTURE(mbps);
+      CAPTURE(comm::name_of(overlap));
+      comm::PlanRequest request = request_for(4);
+      request.link_mbps = mbps;
+      request.overlap = overlap;
+      const comm::Plan plan = comm::make_plan(request);
+      CHECK(simulated_step_ms(plan, request) ==
+            doctest::Approx(plan.predicted_step_ms).epsilon(0.08));
+    }
+}
+
+TEST_CASE("with late sums a simulated step takes as long as computing or the link") {
+  for (const int64_t staleness : {1, 8})
+    for (const double mbps : {100.0, 100'000.0}) {
+      CAPTURE(staleness);
+      CAPTURE(mbps);
+      comm::PlanRequest request = request_for(4);
+      request.link_mbps = mbps;
+      request.staleness = staleness;
+      const comm::Plan plan = comm::make_plan(request);
+      const double link_ms = plan.bytes_per_node / 2 / (mbps * 125);
+      CHECK(simulated_step_ms(plan, request) ==
+            doctest::Approx(std::max(80.0, link_ms)).epsilon(0.05));
+    }
+}
+
+TEST_CASE("the processor time of bytes prolongs a simulated step") {
+  comm::PlanRequest request = request_for(2);
+  request.link_mbps = 40000;
+  request.processor_ns_per_byte = 1;
+  const comm::Plan plan = comm::make_plan(request);
+  const double simulated = simulated_step_ms(plan, request);
+  CHECK(simulated > 80 + 0.9e-6 * plan.bytes_per_node);
+  CHECK(simulated == doctest::Approx(plan.predicted_step_ms).epsilon(0.08));
 }
 
 TEST_CASE("what a simulation lacks is said") {

@@ -11,14 +11,18 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The first steps fill the pipeline, and are not counted.
+/// The first steps fill the pipeline, and are not counted; nor are those that late sums let through
+/// before the first of them must be there.
 constexpr int64_t kFirstSteps = 3, kCountedSteps = 4;
 
 /// What is computed before the first layer that has something to sum counts as part of it.
 std::vector<comm::LayerTime> times_of(const comm::Plan& plan, const comm::PlanRequest& request) {
   std::vector<comm::Scheme> schemes;
   for (const comm::LayerPlan& layer : plan.layers) schemes.push_back(layer.scheme);
-  const std::vector<comm::LayerStep> steps = comm::computing_of(request, schemes);
+  comm::LinkLoad most;
+  for (const comm::LinkLoad& node : comm::link_loads(plan))
+    if (node.computes && node.bytes() >= most.bytes()) most = node;
+  const std::vector<comm::LayerStep> steps = comm::computing_of(request, schemes, most);
   std::vector<comm::LayerTime> times;
   for (size_t i = 1; i < steps.size(); ++i) times.push_back({steps[i].forward, steps[i].backward});
   times.front().forward_ms += steps.front().forward;
@@ -39,7 +43,7 @@ void check_request(const comm::Plan& plan, const comm::PlanRequest& request) {
 
 double simulated_step_ms(const comm::Plan& plan, const comm::PlanRequest& request) {
   check_request(plan, request);
-  const int64_t steps = kFirstSteps + kCountedSteps;
+  const int64_t first = kFirstSteps + plan.staleness, steps = first + kCountedSteps;
   const comm::SimulatedJobResult result = comm::run_job(
       {.plan = plan,
        .network = {.bytes_per_second = request.link_mbps * 125e3, .delay = comm::Time{0}},
@@ -51,7 +55,7 @@ double simulated_step_ms(const comm::Plan& plan, const comm::PlanRequest& reques
        .stall_timeout = std::chrono::hours(24)});
   check(result.step_ends.size() == static_cast<size_t>(steps),
         "a simulated job does all its steps");
-  const auto counted = result.step_ends.back() - result.step_ends[kFirstSteps - 1];
+  const auto counted = result.step_ends.back() - result.step_ends[static_cast<size_t>(first) - 1];
   return std::chrono::duration<double, std::milli>(counted).count() / kCountedSteps;
 }
 

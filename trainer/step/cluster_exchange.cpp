@@ -115,12 +115,8 @@ std::vector<double> ClusterExchange::by_layer_of_plan(std::span<const double> of
 
 void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
   numbers_ = std::make_unique<comm::WorkerExchange>(
-      plan_, rank_,
-      comm::WorkerExchange::Options{
-          .view = view,
-          .first_step = first_step_,
-          .first_in_first_out = plan_.overlap != comm::Overlap::kPriority},
-      *this, outlet, [this](uint64_t, uint32_t layer) { arrivals_.push(layer); });
+      plan_, rank_, comm::WorkerExchange::Options{.view = view, .first_step = first_step_}, *this,
+      outlet, [this](uint64_t, uint32_t layer) { arrivals_.push(layer); });
 }
 
 }  // namespace poseidon::trainer

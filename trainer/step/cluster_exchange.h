@@ -51,7 +51,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   /// Before anything is contributed.
   void open(uint32_t view, comm::Outlet& outlet);
   comm::WorkerExchange& numbers() { return *numbers_; }
-  bool is_open() const { return numbers_ != nullptr; }
   /// What is awaited from `node`, for messages.
   std::string awaiting(comm::NodeId node) const {
     return numbers_ == nullptr ? "" : numbers_->awaiting(node);
