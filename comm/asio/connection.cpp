@@ -228,8 +228,10 @@ void Connection::refuse(const std::string& why) {
 }
 
 void Connection::close() {
-  if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) return;
-  if (phase_ != Phase::kOpen) return finish();
+  if (phase_ == Phase::kClosed) return;
+  // A stranger that is being refused can be cut off, so that those make no crowd.
+  if (phase_ != Phase::kOpen && !(phase_ == Phase::kClosing && known_)) return finish();
+  if (phase_ == Phase::kClosing) return;
   begin_closing();
 }
 

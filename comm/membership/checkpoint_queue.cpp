@@ -5,13 +5,23 @@
 
 namespace poseidon::comm {
 
+namespace {
+
+/// A checkpoint is on its way for far fewer comparisons than this. Tests compare too, and few of
+/// them have a checkpoint.
+constexpr size_t kMostAgreed = 1024;
+
+}  // namespace
+
 void CheckpointQueue::take(int64_t step, Arrival arrival) {
+  if (step <= saved_step_) return written_(arrival.worker, step);
   waiting_[step] = std::move(arrival);
   write_all();
 }
 
 void CheckpointQueue::agreed(int64_t step, std::vector<int64_t> digest) {
   agreed_[step] = std::move(digest);
+  if (agreed_.size() > kMostAgreed) agreed_.erase(agreed_.begin());
   write_all();
 }
 

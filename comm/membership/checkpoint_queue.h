@@ -35,6 +35,7 @@ class CheckpointQueue {
 
   // These write what can be written. They throw RunError when that fails, and then nothing is
   // written any more.
+  /// One of a step that is saved already counts as written: a second worker may have kept the same.
   void take(int64_t step, Arrival arrival);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);

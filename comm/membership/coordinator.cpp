@@ -58,7 +58,7 @@ std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& he
   if (member == nullptr || !member->is_worker() || header.view != job_.options.view) return {};
   const Placement placement = job_.host.place(member->node.rank, header);
   if (!placement.fault.empty()) {
-    // Not from within a request of the transport's: the connection's own end tells the rest.
+    // close() is not followed by closed(): the loss is taken here.
     job_.transport.close(from);
     verdict_.lose(*member, text("it ", placement.fault), grace());
   }

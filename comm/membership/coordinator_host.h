@@ -35,8 +35,9 @@ class CoordinatorHost {
   /// All members are prepared. If a worker keeps a later step of this run than the coordinator has,
   /// asks it for that step and returns its rank; Coordinator::fetched() is called when it has come.
   virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }
-  /// Returns the plan to be published. All members are prepared, with these facts on all workers.
-  virtual Json plan(const std::vector<Fact>& facts) = 0;
+  /// Returns the plan to be published, or nothing where none can be made: the host then reports an
+  /// error, which ends the job. All members are prepared, with these facts on all workers.
+  virtual std::optional<Json> plan(const std::vector<Fact>& facts) = 0;
   /// Returns the steps done before the first of this run. Not called before plan().
   virtual int64_t first_step() { return 0; }
   /// All workers have the same first values and begin.

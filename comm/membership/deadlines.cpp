@@ -14,7 +14,7 @@ namespace {
 
 using State = CoordinatorState;
 
-constexpr Time kLeastPatience = 60s;  ///< before a warning
+constexpr Time kLeastBeforeWarning = 60s;
 /// With survivors: they have nothing to do but to come to an end.
 constexpr Time kMostForSurvivors = 5s;
 /// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
@@ -86,18 +86,32 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
   return std::max(job_.entered_at(), member->sign_at);
 }
 
+/// Survivors that are overdue are given up together: one at a time, each would cost all others
+/// another wait.
 void Deadlines::watch() {
+  const State state = job_.state();
+  const bool gives_up_all = state == State::kFailing || state == State::kConcluding;
+  while (watch_slowest() && gives_up_all && job_.state() == state) {
+  }
+}
+
+/// Whether the state had lasted too long for the slowest member.
+bool Deadlines::watch_slowest() {
   const MemberRecord* member = slowest();
   const Time quiet = job_.now() - quiet_since(member);
-  if (quiet >= limit()) return expire(member);
+  if (quiet >= limit()) {
+    expire(member);
+    return true;
+  }
   const bool warns = job_.state() == State::kPreparing || job_.state() == State::kFetching ||
                      job_.state() == State::kConnecting || job_.state() == State::kRunning;
   if (warns && member != nullptr) warn(*member, quiet);
+  return false;
 }
 
 /// After a long silence, and after each further one of that length.
 void Deadlines::warn(const MemberRecord& member, Time quiet) {
-  const Time after = std::max(kLeastPatience, 10 * job_.pace.median_step());
+  const Time after = std::max(kLeastBeforeWarning, 10 * job_.pace.median_step());
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
   if (quiet < after || warned < after) return;
   warned_at_ = job_.now();

@@ -24,6 +24,7 @@ class Deadlines {
   Time limit() const;
   bool is_awaited(const MemberRecord& member) const;
   const MemberRecord* slowest() const;
+  bool watch_slowest();
   Time quiet_since(const MemberRecord* member) const;
   void warn(const MemberRecord& member, Time quiet);
   std::string what_it_did(const MemberRecord& member) const;

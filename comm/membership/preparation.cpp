@@ -97,10 +97,10 @@ void Preparation::publish_when_measured() {
 
 void Preparation::publish() {
   job_.enter(State::kConnecting);
-  job_.members.tell_all(
-      Planned{.view = job_.options.view,
-              .roster = job_.members.roster(),
-              .plan = job_.host.plan(job_.members.find({Role::kWorker, 0})->facts)});
+  std::optional<Json> plan = job_.host.plan(job_.members.find({Role::kWorker, 0})->facts);
+  if (!plan) return;
+  job_.members.tell_all(Planned{
+      .view = job_.options.view, .roster = job_.members.roster(), .plan = *std::move(plan)});
 }
 
 void Preparation::ready(MemberRecord& member, const std::vector<int64_t>& digest) {

@@ -152,6 +152,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   if (same_counts(plan.assignment, earlier.assignment)) plan.assignment = earlier.assignment;
   plan.policy = earlier.policy;
   if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
+  if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;
   const bool both_have_servers = plan.workers() > 1 && earlier.workers() > 1;
   if (both_have_servers && plan.servers() == earlier.servers()) plan.chunks = earlier.chunks;
   // Those of another wire may not do.

@@ -36,7 +36,7 @@ class SimulatedCoordinator final : public CoordinatorHost {
   bool wants_link() override { return world_.options.measures_link; }
   void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
   std::optional<uint16_t> fetch_kept_step() override;
-  Json plan(const std::vector<Fact>&) override { return Json::object(); }
+  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override {}
   void noted(NodeId node, const Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;

@@ -126,7 +126,7 @@ void SimulatedNetwork::open(uint32_t link) {
 
 void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool tell_closer) {
   SimulatedConnection& connection = state_.connections[link];
-  if (connection.closed || link == UINT32_MAX) return;
+  if (connection.closed) return;
   // What was sent before is still delivered: the end comes behind it.
   if (closer >= 0) traffic_.drop_bulk(closer, link);
   for (size_t end = 0; end < 2; ++end) {

@@ -243,8 +243,9 @@ class BareSocket {
   void close() {
     if (number_ >= 0) ::close(std::exchange(number_, -1));
   }
-  void send(std::span<const std::byte> bytes) const {
-    ::send(number_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  /// False where the connection has come to its end.
+  bool send(std::span<const std::byte> bytes) const {
+    return ::send(number_, bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0;
   }
   /// The next `count` bytes, or fewer at the end of the stream.
   Bytes receive(size_t count) const {

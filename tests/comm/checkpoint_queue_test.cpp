@@ -44,6 +44,28 @@ TEST_CASE("a checkpoint is written when it has come and all agree, whichever is 
   CHECK(all.queue.wants(9));
 }
 
+TEST_CASE("one of a step that is saved counts as written, and holds up nothing") {
+  Queue all;
+  all.queue.begin_from(4);
+  all.take(4, {1});
+  CHECK(all.written.empty());
+  CHECK(all.told == Steps{4});
+  all.take(8, {2});
+  all.queue.agreed(8, {2});
+  CHECK(all.written == Steps{8});
+}
+
+TEST_CASE("what all agreed on without a checkpoint does not pile up") {
+  Queue all;
+  for (int64_t step = 1; step <= 5000; ++step) all.queue.agreed(step, {7});
+  all.take(1, {1});  // of other values, which nobody remembers
+  CHECK(all.written.empty());
+  all.take(5000, {7});
+  CHECK(all.written.empty());  // it waits for the one before
+  all.queue.trust_survivors();
+  CHECK(all.written == Steps{1, 5000});
+}
+
 TEST_CASE("other values than all agreed on are not written, and nothing after them") {
   Queue all;
   all.take(4, {1});

@@ -93,7 +93,7 @@ class QuietCoordinator final : public CoordinatorHost {
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string& why) override { refusals.push_back(why); }
   void joined(NodeId, const std::string&) override { ++members; }
-  Json plan(const std::vector<Fact>&) override { return Json::object(); }
+  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
   void started() override { running = true; }
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }

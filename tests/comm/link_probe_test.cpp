@@ -121,10 +121,15 @@ TEST_CASE("a receiver answers until it has seen enough, and times what comes aft
                    .bytes = 8 * kSliceBytes},
                   frames, [&](const LinkRate& rate) { told.push_back(rate); });
   Time now{0};
-  for (int i = 0; i < 4; ++i) probe.received(kLoadFrame, now += 100ms, now);
-  for (int i = 0; i < 8; ++i) probe.received(kLoadFrame, now += 1ms, now / 2);
+  Time processor{0};
+  const auto receive = [&](Time took, Time computing) {
+    probe.received(kLoadFrame, now += took, processor += computing);
+  };
+  for (int i = 0; i < 4; ++i) receive(100ms, 90ms);
+  for (int i = 0; i < 8; ++i) receive(1ms, 500us);
   REQUIRE(told.size() == 1);
   CHECK(told[0].mbps == doctest::Approx(kSliceBytes * 8e-6 / 1e-3));
+  CHECK(told[0].processor_ns_per_byte == doctest::Approx(500e3 / (2.0 * kSliceBytes)));
   CHECK(frames.sent.size() == 11);
   for (const Frames::Sent& each : frames.sent) {
     CHECK(each.to == kFrom);

@@ -391,6 +391,16 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
   CHECK(error_of<ConfigError>([&] { read_plan(Json::array(), {"p", ""}, request.layers); }) != "");
 }
 
+TEST_CASE("what an earlier plan has measured is kept") {
+  const PlanRequest request = on_nodes(small_network(), 4);
+  Plan earlier = make_plan(request);
+  earlier.link_mbps = 940;
+  earlier.processor_ns_per_byte = 0.5;
+  const Plan plan = follow_plan(request, earlier);
+  CHECK(plan.link_mbps == 940);
+  CHECK(plan.processor_ns_per_byte == 0.5);
+}
+
 TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and servers") {
   const PlanRequest of_4 = on_nodes(small_network(), 4);
   const Plan earlier = make_plan(of_4);

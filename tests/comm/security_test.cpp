@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <thread>
@@ -263,6 +264,24 @@ TEST_CASE("security: without a secret frames have checksums, which find faults o
   peer.shake_hands({}, identity(Role::kWorker, 0));
   peer.send(frame_of(header_of(FrameKind::kContribution), pattern(10, 1)));
   CHECK(node.wait_frames(1));
+}
+
+TEST_CASE("security: strangers that are being refused make no crowd") {
+  AsioOptions options = server();
+  options.limits.unproved = 16;
+  options.limits.linger = 60s;
+  Node node(options);
+  std::deque<BareSocket> held;
+  for (int i = 0; i < 100; ++i) {
+    held.emplace_back(node.address(), "127.0.0.2");
+    held.back().send(Bytes(64));
+  }
+  // One that is cut off takes no more bytes, as one that is given time to read its refusal does.
+  const auto open = [&] {
+    return std::ranges::count_if(held, [](const BareSocket& each) { return each.send(Bytes(1)); });
+  };
+  for (int i = 0; i < 100 && open() > 16; ++i) std::this_thread::sleep_for(50ms);
+  CHECK(open() <= 16);
 }
 
 TEST_CASE("security: a flood of strangers keeps no member out") {

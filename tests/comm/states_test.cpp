@@ -192,6 +192,15 @@ TEST_CASE("two survivors that hang are given up one behind the other, and the th
   CHECK(result.given_up == std::vector<NodeId>{worker(1)});
 }
 
+TEST_CASE("survivors that hang together are given up together") {
+  SimulatedJobOptions options = with({{worker(1), Work::kStopping}}, {kWorker0Crashes});
+  options.hangs.push_back({worker(2), Work::kStopping});
+  const SimulatedJobResult one = run_job(with({{worker(1), Work::kStopping}}, {kWorker0Crashes}));
+  const SimulatedJobResult both = run_job(options);
+  CHECK(both.given_up.size() == 2);
+  CHECK(time_in(State::kFailing, both) == time_in(State::kFailing, one));
+}
+
 TEST_CASE("a test may take longer than the stall timeout") {
   SimulatedJobOptions options = with({});
   options.stall_timeout = 2s;

@@ -156,6 +156,15 @@ TEST_CASE("a worker that gives a checkpoint up begins another, of the same step 
   CHECK(holds_only(*in.intake.take(0, 2, 100), value_of(100)));
 }
 
+TEST_CASE("a worker that has the rank of a lost one begins to number anew") {
+  Intake in;
+  in.deliver(0, frames_of(1, 100)[0]);  // the rest was lost with the worker
+  in.intake.forget(0);
+  in.deliver_all(0, frames_of(1, 200));
+  CHECK(in.fault == "");
+  CHECK(holds_only(*in.intake.take(0, 1, 200), value_of(200)));
+}
+
 TEST_CASE("a store is not freed while a body is read into it") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 100);

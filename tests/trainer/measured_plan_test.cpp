@@ -43,12 +43,12 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
   for (const double factor : {1.0, 10.0}) {
     MeasuredPlan measured(job);
     measured.set_link({.mbps = 940, .processor_ns_per_byte = 0.5});
-    measured.add_times(times);
+    measured.add_times(0, times);
     LayerTimes others = times;
     for (LayerTimes::Layer& layer : others.layers)
       for (double* ms : {&layer.forward_ms, &layer.backward_ms}) *ms *= factor;
-    measured.add_times(others);
-    measured.add_times(times);
+    measured.add_times(1, others);
+    measured.add_times(2, times);
     const comm::Plan plan = measured.make();
     CHECK(plan.policy == comm::Policy::kTime);
     CHECK(plan.link_mbps == 940);
@@ -59,6 +59,22 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
   CHECK(slower > one);
 }
 
+TEST_CASE("times of a worker that was replaced do not count") {
+  const TinyJob tiny;
+  const Job job = by_time(tiny, {"comm.link_mbps=100"});
+  const LayerTimes times = times_of(job);
+  LayerTimes slow = times;
+  for (LayerTimes::Layer& layer : slow.layers) layer.forward_ms *= 1000;
+  MeasuredPlan measured(job), expected(job);
+  expected.add_times(0, times);
+  expected.add_times(1, times);
+  measured.add_times(0, times);
+  measured.add_times(1, slow);
+  measured.forget(1);
+  measured.add_times(1, times);
+  CHECK(measured.make().predicted_step_ms == expected.make().predicted_step_ms);
+}
+
 TEST_CASE("a limit of bandwidth is the link where it is less") {
   const TinyJob tiny;
   const Job job = by_time(tiny, {"comm.bandwidth_limit_mbps=50"});
@@ -66,7 +82,7 @@ TEST_CASE("a limit of bandwidth is the link where it is less") {
   MeasuredPlan measured(job);
   CHECK(measured.wants_link());
   measured.set_link({.mbps = 900});
-  measured.add_times(times);
+  measured.add_times(0, times);
   CHECK(measured.make().link_mbps == 50);
 }
 
@@ -77,8 +93,9 @@ TEST_CASE("times of other layers than the others' are refused, and none at all")
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
         "no worker has told what its layers take");
   LayerTimes times = times_of(job);
-  measured.add_times(times);
+  measured.add_times(0, times);
   times.layers[0].name = "other";
-  CHECK(error_of<ConfigError>([&] { measured.add_times(times); }) ==
-        "the workers have timed different layers or batches");
+  measured.add_times(1, times);
+  CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
+        "worker 1 has timed other layers than other workers, or another batch");
 }

@@ -63,7 +63,7 @@ TEST_CASE("half a batch takes half the time") {
   const auto start = std::chrono::steady_clock::now();
   training.loop.step();
   const double step_ms = milliseconds_since(start);
-  CHECK(step_ms >= 15.9);  // twice 4 layers of 2 ms
+  CHECK(step_ms >= 15);  // twice 4 layers of 2 ms, but for what a sleep before was too long
   CHECK(step_ms < 60);
 }
 

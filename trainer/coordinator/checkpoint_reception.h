@@ -18,6 +18,9 @@ class CheckpointReception {
   /// The name of the tensor at an index of that list.
   std::string tensor_name(size_t index) const;
 
+  /// Another worker has this rank now.
+  void forget(uint16_t worker) { intake_.forget(worker); }
+
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header);
   void received(uint16_t worker) { intake_.received(worker); }
   /// The checkpoint of `step` that the worker says it has sent. Throws ConfigError for one that is

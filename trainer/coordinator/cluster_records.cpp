@@ -56,10 +56,12 @@ void ClusterRecords::started() {
   trace_.ask_for_time();
 }
 
-/// What cannot be made sense of is the sender's error, and ends the job.
+/// What cannot be made sense of is the sender's error, and ends the job. What is wrong with a file
+/// of this process is not.
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
+  std::optional<TensorsNote> tensors;
   const Overloaded taken{
-      [&](const TensorsNote& content) { take(node, content); },
+      [&](const TensorsNote& content) { take(content), tensors = content; },
       [&](const ClassesNote& content) { take(node, content); },
       [&](const StepNote& content) { take(node, note.step, content); },
       [&](const TestNote& content) { report_->take_test(node.rank, note.step, content); },
@@ -72,27 +74,31 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
     else
       dispatch<TrafficNote, TraceNote>(note, taken);
   } catch (const ConfigError& error) {
-    io_.report_error(text(comm::name_of(node), ": ", error.what()));
+    return io_.report_error(text(comm::name_of(node), ": ", error.what()));
   }
+  if (tensors) give_first_values(node.rank, *tensors);
 }
 
-void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
-  if (!values_.are_made()) look_at_net(note);
-  values_.send(worker.rank, decided_.published.first_step, io_);
-}
-
-/// The first worker's word of what all have.
-void ClusterRecords::look_at_net(const TensorsNote& note) {
-  const PublishedPlan& published = decided_.published;
+/// The first worker's note says what all have.
+void ClusterRecords::take(const TensorsNote& note) {
+  if (values_.are_made()) return;
   check_tensors(note.list, *job_.network, job_.config.optimizer,
-                std::max(decided_.plan.staleness, published.in_flight));
+                std::max(decided_.plan.staleness, decided_.published.in_flight));
   choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
   threads_ = note.threads;
-  io_.post([list = note.list](CoordinatorSide& io) { io.reception.expect(list); });
-  values_.make(note.list, resumed_.get(), options_.weights, console_);
+}
+
+void ClusterRecords::give_first_values(uint16_t worker, const TensorsNote& note) {
+  if (!values_.are_made()) make_first_values(note.list);
+  values_.send(worker, decided_.published.first_step, io_);
+}
+
+void ClusterRecords::make_first_values(const Json& list) {
+  io_.post([list](CoordinatorSide& io) { io.reception.expect(list); });
+  values_.make(list, resumed_.get(), options_.weights, console_);
   if (resumed_ != nullptr)
-    console_.info(text("going on after step ", published.first_step, " of ", published.steps,
-                       " from ", checkpoints_.last().string()));
+    console_.info(text("going on after step ", decided_.published.first_step, " of ",
+                       decided_.published.steps, " from ", checkpoints_.last().string()));
   resumed_.reset();
   Json plan = plan_json(decided_.plan, choices_);
   if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
@@ -130,8 +136,8 @@ void ClusterRecords::take_kept_step(uint16_t worker, const RunState& state, Tens
   resumed_ = resumed_checkpoint(job_, checkpoints_.last(), console_);
   warn_of_changes(resumed_->state(), job_, console_);
   report_written(worker, state.step);
-  io_.post([resumed = resumed_](CoordinatorSide& io) {
-    io.kept.fetched();
+  io_.post([worker, resumed = resumed_](CoordinatorSide& io) {
+    io.kept.fetched(worker);
     io.plan.begin_from(resumed.get());
     io.coordinator->fetched();
   });

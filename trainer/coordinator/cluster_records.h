@@ -39,6 +39,11 @@ class ClusterRecords {
   /// The job has failed, and survivors may send what they have.
   void lost(const comm::Loss& loss);
 
+  /// No more steps will be reported.
+  void end() {
+    if (report_) report_->end();
+  }
+
   bool has_started() const { return started_; }
   /// Counted from 1, the step that not all workers have reported; 0 before the first.
   int64_t step_under_way() const;
@@ -61,10 +66,11 @@ class ClusterRecords {
   bool wants_checkpoint(int64_t step) const { return checkpoints_.wants(step); }
 
  private:
-  void take(comm::NodeId worker, const TensorsNote& note);
+  void take(const TensorsNote& note);
   void take(comm::NodeId worker, const ClassesNote& note);
   void take(comm::NodeId worker, int64_t step, const StepNote& note);
-  void look_at_net(const TensorsNote& note);
+  void give_first_values(uint16_t worker, const TensorsNote& note);
+  void make_first_values(const Json& list);
   void write_checkpoints(const std::function<void()>& action);
   void report_written(uint16_t worker, int64_t step);
   RunState state_after(int64_t step) const;

@@ -46,6 +46,9 @@ class ClusterReport {
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
+  /// The run has ended, maybe before the step that was to be its last.
+  void end() { run_.end(); }
+
   /// The last step that all workers have told of; 0: none.
   int64_t last_step() const { return run_.last_step(); }
   /// traffic.json of a run of `steps` steps. Nodes that have not told, as after a loss, are listed

@@ -242,6 +242,7 @@ void ClusterRun::lost(const comm::Loss& loss) {
 }
 
 Json ClusterRun::finish() {
+  records_.end();
   console_.finish();
   ending_.settle(records_.step_under_way());
   if (!ending_.outcome().finished) fail();

@@ -22,7 +22,11 @@ void CoordinatorSession::refused(const std::string& address, const std::string& 
 
 /// What is known of a worker that had the rank before does not hold for this one.
 void CoordinatorSession::joined(comm::NodeId node, const std::string& address) {
-  if (node.role == comm::Role::kWorker) side_.kept.forget(node.rank);
+  if (node.role == comm::Role::kWorker) {
+    side_.kept.forget(node.rank);
+    side_.plan.forget(node.rank);
+    side_.reception.forget(node.rank);
+  }
   if (!setting_.gathering.by_themselves) return;
   const std::string missing = side_.coordinator->missing();
   say(text(comm::name_of(node), " joined from ", address,
@@ -63,12 +67,13 @@ void CoordinatorSession::take_offer(comm::NodeId worker, const comm::Note& note)
 }
 
 /// A plan that cannot be made ends the job, which the main thread says.
-Json CoordinatorSession::plan(const std::vector<comm::Fact>& facts) {
+std::optional<Json> CoordinatorSession::plan(const std::vector<comm::Fact>& facts) {
   RunPlan& plan = side_.plan;
   try {
     plan.decide(facts);
   } catch (const ConfigError&) {
     setting_.inbox.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
+    return std::nullopt;
   }
   setting_.inbox.post([this, decided = DecidedPlan{.plan = plan.plan(),
                                                    .published = plan.published(),
@@ -95,8 +100,8 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
     side_.plan.add_device(node.rank, read_note<DeviceNote>(note));
   } else if (note.about == KeptNote::kAbout && worker) {
     take_offer(node, note);
-  } else if (note.about == TimesNote::kAbout && side_.plan.measures()) {
-    side_.plan.add_times(read_note<TimesNote>(note));
+  } else if (note.about == TimesNote::kAbout && worker && side_.plan.measures()) {
+    side_.plan.add_times(node.rank, read_note<TimesNote>(note));
   } else if (note.about == SentCheckpoint::kAbout && worker) {
     take_checkpoint(node.rank, note);
   } else {

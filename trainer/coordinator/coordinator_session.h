@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ class CoordinatorSession final : public comm::CoordinatorHost {
     ClusterRecords& records;
     JobWatcher& watcher;
   };
-  /// All must outlive it. Of records and watcher it calls by the inbox what is not for any thread.
+  /// All must outlive it. What records and watcher have not marked as for any thread is called by
+  /// the inbox.
   CoordinatorSession(const Setting& setting, CoordinatorSide& side)
       : setting_(setting), side_(side) {}
 
@@ -59,7 +61,7 @@ class CoordinatorSession final : public comm::CoordinatorHost {
   void measured_link(const comm::LinkRate& rate, bool one_host) override;
   std::optional<uint16_t> fetch_kept_step() override;
   int64_t first_step() override { return side_.plan.published().first_step; }
-  Json plan(const std::vector<comm::Fact>& facts) override;
+  std::optional<Json> plan(const std::vector<comm::Fact>& facts) override;
   void started() override;
   void noted(comm::NodeId node, const comm::Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;

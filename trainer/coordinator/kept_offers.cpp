@@ -24,8 +24,8 @@ const KeptNote* KeptOffers::asked_of(uint16_t worker, int64_t step) const {
   return offer.state.step == step ? &offer : nullptr;
 }
 
-void KeptOffers::fetched() {
-  offers_.erase(*keeper_);
+void KeptOffers::fetched(uint16_t worker) {
+  offers_.erase(worker);
   keeper_.reset();
 }
 

@@ -22,8 +22,8 @@ class KeptOffers {
   std::optional<uint16_t> keeper() const { return keeper_; }
   /// Null unless this worker is asked for this step.
   const KeptNote* asked_of(uint16_t worker, int64_t step) const;
-  /// What was asked for is here.
-  void fetched();
+  /// What this worker was asked for is here, and nobody is asked any more.
+  void fetched(uint16_t worker);
 
  private:
   std::map<uint16_t, KeptNote> offers_;  ///< by worker

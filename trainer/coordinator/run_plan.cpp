@@ -13,17 +13,19 @@ void RunPlan::begin_from(const Checkpoint* resumed) {
   else if (!measured_)
     measured_.emplace(job_);
   plan_ = measured_ ? measured_->provisional() : plan_of(job_, resumed, options_.replan);
-  if (plan_.overlap == comm::Overlap::kPriority && plan_.staleness == 0 &&
-      job_.config.optimizer.clip_norm > 0)
-    plan_.overlap = comm::Overlap::kBarrier;
   published_ = begun_plan(job_, plan_, resumed, options_);
 }
 
+void RunPlan::forget(uint16_t worker) {
+  devices_.erase(worker);
+  if (measured_) measured_->forget(worker);
+}
+
 void RunPlan::decide(const std::vector<comm::Fact>& facts) {
-  decided_ = true;
   if (measured_) take(measured_->make());
   avoid_factors();
   set_end(published_, job_, training_samples(facts), options_);
+  decided_ = true;
 }
 
 void RunPlan::take(comm::Plan plan) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/wire/messages.h"
@@ -39,8 +40,12 @@ class RunPlan {
   /// Whether the link between them is to be measured.
   bool wants_link() const { return measured_ && measured_->wants_link(); }
   void set_link(const comm::LinkRate& rate) { measured_->set_link(rate); }
-  void add_times(const LayerTimes& times) { measured_->add_times(times); }
+  void add_times(uint16_t worker, LayerTimes times) {
+    measured_->add_times(worker, std::move(times));
+  }
   void add_device(uint16_t worker, DeviceNote device) { devices_[worker] = std::move(device); }
+  /// Another worker has this rank now.
+  void forget(uint16_t worker);
 
   /// All workers are prepared, with these facts. Throws ConfigError.
   void decide(const std::vector<comm::Fact>& facts);

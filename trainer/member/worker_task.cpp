@@ -137,7 +137,8 @@ void WorkerTask::end_after(const comm::Loss& loss, bool alone) {
     return session_.post([step = stopped_step_](WorkerSession& session) { session.stopped(step); });
   }
   end_watch_.expect(LastStep::kGracePeriod, "its checkpoint could not be written");
-  if (training_ != nullptr) last_step_.write(*training_, stopped_step_);
+  // Before the first step the net may have no values yet, and nothing is new.
+  if (began_) last_step_.write(*training_, stopped_step_);
   keep_last_step();
   session_.post([](WorkerSession& session) { session.member().leave(); });
   over(end_of(loss));

@@ -7,6 +7,29 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+/// Each layer's time becomes the longer of both. Throws ConfigError where they are of other layers.
+void raise(LayerTimes& slowest, const LayerTimes& times, uint16_t worker) {
+  const auto same = [](const LayerTimes::Layer& one, const LayerTimes::Layer& other) {
+    return one.name == other.name;
+  };
+  if (times.batch != slowest.batch || !std::ranges::equal(times.layers, slowest.layers, same))
+    throw ConfigError(
+        text("worker ", worker, " has timed other layers than other workers, or another batch"));
+  slowest.update_ms = std::max(slowest.update_ms, times.update_ms);
+  for (size_t i = 0; i < times.layers.size(); ++i) {
+    LayerTimes::Layer& layer = slowest.layers[i];
+    const LayerTimes::Layer& other = times.layers[i];
+    layer.forward_ms = std::max(layer.forward_ms, other.forward_ms);
+    if (other.backward_ms <= layer.backward_ms) continue;
+    layer.backward_ms = other.backward_ms;
+    layer.backward_gflops = other.backward_gflops;
+  }
+}
+
+}  // namespace
+
 MeasuredPlan::MeasuredPlan(const Job& job)
     : limit_mbps_(job.config.comm.bandwidth_limit_mbps),
       wants_link_(job.config.comm.link_mbps <= 0),
@@ -30,30 +53,14 @@ void MeasuredPlan::set_link(const comm::LinkRate& rate) {
   processor_ns_per_byte_ = rate.processor_ns_per_byte;
 }
 
-void MeasuredPlan::add_times(const LayerTimes& times) {
-  if (!slowest_) slowest_ = times;
-  const auto same = [](const LayerTimes::Layer& one, const LayerTimes::Layer& other) {
-    return one.name == other.name;
-  };
-  if (times.batch != slowest_->batch || !std::ranges::equal(times.layers, slowest_->layers, same))
-    throw ConfigError("the workers have timed different layers or batches");
-  slowest_->update_ms = std::max(slowest_->update_ms, times.update_ms);
-  for (size_t i = 0; i < times.layers.size(); ++i) {
-    LayerTimes::Layer& layer = slowest_->layers[i];
-    const LayerTimes::Layer& other = times.layers[i];
-    layer.forward_ms = std::max(layer.forward_ms, other.forward_ms);
-    if (other.backward_ms <= layer.backward_ms) continue;
-    layer.backward_ms = other.backward_ms;
-    layer.backward_gflops = other.backward_gflops;
-  }
-}
-
 comm::Plan MeasuredPlan::make() {
-  if (!slowest_) throw ConfigError("no worker has told what its layers take");
-  trainer::add_times(request_, *slowest_, "the workers' times");
+  if (times_.empty()) throw ConfigError("no worker has told what its layers take");
+  LayerTimes slowest = times_.begin()->second;
+  for (const auto& [worker, times] : times_) raise(slowest, times, worker);
+  trainer::add_times(request_, slowest, "the workers' times");
   // The threads that compute share what the network takes of their processors.
   if (request_.processor_ns_per_byte == 0)
-    request_.processor_ns_per_byte = processor_ns_per_byte_ / slowest_->threads;
+    request_.processor_ns_per_byte = processor_ns_per_byte_ / slowest.threads;
   return comm::make_plan(request_);
 }
 

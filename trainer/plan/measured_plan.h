@@ -1,6 +1,7 @@
 #pragma once
 
-#include <optional>
+#include <map>
+#include <utility>
 
 #include "comm/plan/plan.h"
 #include "comm/wire/messages.h"
@@ -22,9 +23,12 @@ class MeasuredPlan {
   comm::Plan provisional() const;
   bool wants_link() const { return wants_link_; }
   void set_link(const comm::LinkRate& rate);
-  /// Throws ConfigError where others have timed other layers.
-  void add_times(const LayerTimes& times);
-  /// Throws ConfigError when times cannot be made sense of.
+  /// Of the worker of this rank.
+  void add_times(uint16_t worker, LayerTimes times) { times_[worker] = std::move(times); }
+  /// Another worker has this rank now.
+  void forget(uint16_t worker) { times_.erase(worker); }
+  /// Throws ConfigError when times cannot be made sense of, or workers have timed other layers than
+  /// others.
   comm::Plan make();
 
  private:
@@ -32,7 +36,7 @@ class MeasuredPlan {
   double processor_ns_per_byte_ = 0;  ///< of the link, as measured
   const bool wants_link_;
   comm::PlanRequest request_;
-  std::optional<LayerTimes> slowest_;
+  std::map<uint16_t, LayerTimes> times_;  ///< by worker
 };
 
 }  // namespace poseidon::trainer

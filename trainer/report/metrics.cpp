@@ -86,20 +86,26 @@ double Metrics::samples_per_second() const {
 }
 
 void Metrics::trained(const StepReport& report, bool last) {
+  last_report_ = report;
   for (Window* window : {&window_, &whole_}) {
     ++window->steps;
     window->times += report.times;
     for (const comm::Scheme scheme : comm::kSendingSchemes)
       window->bytes[scheme] += report.bytes[scheme];
   }
-  if (report.step % options_.log_every == 0 || report.step == 1 || last) write_line(report);
+  if (report.step % options_.log_every == 0 || report.step == 1 || last) write_line();
   const auto now = std::chrono::steady_clock::now();
   if (!console_.live() || (now - shown_ < kBetweenLiveLines && !last)) return;
   shown_ = now;
   console_.show(progress_line(report));
 }
 
-void Metrics::write_line(const StepReport& report) {
+void Metrics::end() {
+  if (window_.steps > 0) write_line();
+}
+
+void Metrics::write_line() {
+  const StepReport& report = last_report_;
   const auto steps = static_cast<double>(window_.steps);
   const double rate = window_.samples_per_second(options_.global_batch);
   const double epoch = static_cast<double>(report.step * options_.global_batch) /

@@ -32,6 +32,8 @@ class Metrics {
 
   /// `last`: the run ends here, so the step is written whatever its number.
   void trained(const StepReport& report, bool last);
+  /// The run has ended after the step that was reported last, which is written if it was not yet.
+  void end();
   void tested(int64_t step, const TestResult& result);
 
   /// Samples for each second of training, tests and checkpoints left out.
@@ -45,7 +47,7 @@ class Metrics {
     comm::ByScheme<double> bytes;
     double samples_per_second(int64_t batch) const;
   };
-  void write_line(const StepReport& report);
+  void write_line();
   void append(const Json& line, std::span<const Scalar> scalars);
   std::string progress_line(const StepReport& report) const;
 
@@ -55,6 +57,7 @@ class Metrics {
   EventFile events_;
   bool warned_ = false;  ///< of lines that could not be written
   Window window_, whole_;
+  StepReport last_report_;
   std::chrono::steady_clock::time_point shown_{};
 };
 

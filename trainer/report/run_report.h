@@ -35,6 +35,8 @@ class RunReport {
   /// `last`: the run ends here, so the step is written whatever its number.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
+  /// The run has ended, maybe before the step that was to be its last.
+  void end() { metrics_.end(); }
 
   /// The last step that was trained in this run, counted from 1; 0 before the first.
   int64_t last_step() const { return last_report_.step; }

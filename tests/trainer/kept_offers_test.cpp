@@ -1,0 +1,48 @@
+// Which worker is asked for the step that it keeps.
+
+#include "trainer/coordinator/kept_offers.h"
+
+#include <doctest/doctest.h>
+
+using namespace poseidon::trainer;
+
+namespace {
+
+KeptNote kept(int64_t step) {
+  KeptNote note;
+  note.state.step = step;
+  return note;
+}
+
+}  // namespace
+
+TEST_CASE("the worker with the latest step is asked, the lowest rank of equals") {
+  KeptOffers offers;
+  CHECK(offers.choose(0) == nullptr);
+  CHECK_FALSE(offers.keeper().has_value());
+  offers.add(2, kept(7));
+  offers.add(1, kept(9));
+  offers.add(3, kept(9));
+  REQUIRE(offers.choose(8) != nullptr);
+  CHECK(offers.keeper() == 1);
+  CHECK(offers.asked_of(1, 9) != nullptr);
+  CHECK(offers.asked_of(1, 8) == nullptr);
+  CHECK(offers.asked_of(3, 9) == nullptr);
+  CHECK(offers.choose(9) == nullptr);
+  CHECK_FALSE(offers.keeper().has_value());
+}
+
+TEST_CASE("a keeper that is replaced while its step is written leaves others' offers alone") {
+  KeptOffers offers;
+  offers.add(0, kept(9));
+  offers.add(1, kept(9));
+  offers.choose(0);
+  offers.forget(0);
+  CHECK_FALSE(offers.keeper().has_value());
+  offers.fetched(0);  // what it had sent before it was lost
+  CHECK(offers.choose(8) != nullptr);
+  CHECK(offers.keeper() == 1);
+  offers.fetched(0);
+  CHECK_FALSE(offers.keeper().has_value());
+  CHECK(offers.choose(8) != nullptr);
+}
