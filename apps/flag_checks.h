@@ -9,7 +9,7 @@
 #include "comm/wire/address.h"
 #include "core/error.h"
 
-/// What the words of a command line must be; each gives CLI11 the sentence that refuses a word.
+/// What the arguments of a command line must be; each gives CLI11 the sentence that refuses one.
 namespace poseidon::apps {
 
 /// Lets whole numbers from `least` to `most` pass. CLI11's own conversion takes the largest number
@@ -19,22 +19,22 @@ inline CLI::Validator whole_number(int64_t least,
   const std::string range = most == std::numeric_limits<int64_t>::max()
                                 ? ">= " + std::to_string(least)
                                 : "from " + std::to_string(least) + " to " + std::to_string(most);
-  const auto refusal = [=](const std::string& word) -> std::string {
+  const auto refusal = [=](const std::string& given) -> std::string {
     int64_t value = 0;
-    const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), value);
-    const bool whole = fault == std::errc() && end == word.data() + word.size();
+    const auto [end, fault] = std::from_chars(given.data(), given.data() + given.size(), value);
+    const bool whole = fault == std::errc() && end == given.data() + given.size();
     if (whole && value >= least && value <= most) return "";
-    return "expected a whole number " + range + ", got " + word;
+    return "expected a whole number " + range + ", got " + given;
   };
   return CLI::Validator(refusal, "", "whole number");
 }
 
 /// Lets HOST:PORT pass. `least_port` is 1 where somebody is looked for.
 inline CLI::Validator address(uint16_t least_port = 0) {
-  const auto refusal = [=](const std::string& word) -> std::string {
+  const auto refusal = [=](const std::string& given) -> std::string {
     try {
-      if (comm::parse_address(word).port >= least_port) return "";
-      return "expected a port of 1 to 65535, got " + word;
+      if (comm::parse_address(given).port >= least_port) return "";
+      return "expected a port of 1 to 65535, got " + given;
     } catch (const ConfigError& error) {
       return error.what();
     }

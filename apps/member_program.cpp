@@ -23,7 +23,7 @@ namespace {
 
 constexpr auto kBetweenJobs = std::chrono::seconds(1);
 
-struct Words {
+struct Arguments {
   MemberOptions options;
   std::string secret_file, device;
   std::string server_listen, server_advertise;
@@ -65,8 +65,8 @@ int64_t rank_of_launcher() {
   return -1;
 }
 
-void add_options(CLI::App& app, Words& words, bool computes) {
-  MemberOptions& options = words.options;
+void add_options(CLI::App& app, Arguments& arguments, bool computes) {
+  MemberOptions& options = arguments.options;
   app.add_option("--coordinator", options.coordinator, "HOST:PORT of poseidon-train")
       ->required()
       ->check(address(1));
@@ -75,31 +75,31 @@ void add_options(CLI::App& app, Words& words, bool computes) {
   app.add_option("--advertise", options.advertise,
                  "HOST:PORT where peers reach this one; port 0: as --listen")
       ->check(address());
-  app.add_option("--secret-file", words.secret_file, "file with the cluster's secret");
+  app.add_option("--secret-file", arguments.secret_file, "file with the cluster's secret");
   add_tls_options(app, options.tls, "Options");
   app.add_flag("--insecure", options.insecure,
                "allow to listen beyond loopback without a secret or TLS");
   app.add_option("--rank", options.wanted_rank,
                  "rank to ask for; default: what srun or mpirun say, else any")
       ->check(whole_number(0, 4095));
-  app.add_option("--join-timeout", words.join_timeout,
+  app.add_option("--join-timeout", arguments.join_timeout,
                  "seconds to look for the coordinator; 0: for ever")
       ->check(whole_number(0, 1000000000));
-  app.add_flag("--once", words.once, "end after one job");
+  app.add_flag("--once", arguments.once, "end after one job");
   if (!computes) return;
-  app.add_option("--device", words.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
+  app.add_option("--device", arguments.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
   app.add_option("--threads", options.threads, "computing threads; 0: all cores")
       ->check(whole_number(0, 1024));
-  app.add_option("--data-root", words.data_root,
+  app.add_option("--data-root", arguments.data_root,
                  "folder that holds the data of jobs; no file outside of it is read")
       ->envname("POSEIDON_DATA");
-  app.add_option("--run-directory", words.run_directory,
+  app.add_option("--run-directory", arguments.run_directory,
                  "set by poseidon-train for its own processes: its run directory")
       ->group("");
-  CLI::Option* server = app.add_option("--server-listen", words.server_listen,
+  CLI::Option* server = app.add_option("--server-listen", arguments.server_listen,
                                        "ADDR:PORT of a server in this same process; port 0: any")
                             ->check(address());
-  app.add_option("--server-advertise", words.server_advertise,
+  app.add_option("--server-advertise", arguments.server_advertise,
                  "HOST:PORT where workers reach that server; default: host of --advertise")
       ->check(address())
       ->needs(server);
@@ -107,16 +107,16 @@ void add_options(CLI::App& app, Words& words, bool computes) {
 
 using OneJob = MemberEnd (*)(const MemberOptions&, Log&);
 
-int take_part_in_jobs(const Words& words, MemberOptions options, OneJob one_job, Log& log) {
+int take_part_in_jobs(const Arguments& arguments, MemberOptions options, OneJob one_job, Log& log) {
   while (true) {
     const MemberEnd end = one_job(options, log);
     if (options.stop.stop_requested()) return 0;
-    if (words.once || (end == MemberEnd::kRefused && words.join_timeout > 0))
+    if (arguments.once || (end == MemberEnd::kRefused && arguments.join_timeout > 0))
       return static_cast<int>(end);
     options.pause = kBetweenJobs;
     // Who keeps a step does not end before its time because nobody has come for it yet.
-    if (options.keeper != nullptr && words.join_timeout > 0)
-      options.join_timeout = std::max(words.options.join_timeout,
+    if (options.keeper != nullptr && arguments.join_timeout > 0)
+      options.join_timeout = std::max(arguments.options.join_timeout,
                                       options.keeper->left(trainer::StepKeeper::Clock::now()));
   }
 }
@@ -127,26 +127,26 @@ std::string with_any_port(const std::string& address) {
 }
 
 /// A worker, and in a thread of its own the server that it was told to have.
-int run_node(const char* name, const Words& words, OneJob one_job) {
+int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
   const auto part = [&](MemberOptions options, OneJob job, const std::string& who) {
     try {
       StandardErrorLog standard_error;
       OnceLog log(standard_error, who);
-      return take_part_in_jobs(words, options, job, log);
+      return take_part_in_jobs(arguments, options, job, log);
     } catch (...) {
       // The other half of the node would wait for ever.
       std::_Exit(report(name, std::current_exception()));
     }
   };
-  MemberOptions server = words.options;
+  MemberOptions server = arguments.options;
   server.keeper = nullptr;
-  server.listen = words.server_listen;
-  server.advertise = words.server_advertise;
-  if (server.advertise.empty() && !words.options.advertise.empty())
-    server.advertise = with_any_port(words.options.advertise);
+  server.listen = arguments.server_listen;
+  server.advertise = arguments.server_advertise;
+  if (server.advertise.empty() && !arguments.options.advertise.empty())
+    server.advertise = with_any_port(arguments.options.advertise);
   std::future<int> beside =
       std::async(std::launch::async, part, server, trainer::run_server, "server: ");
-  const int worker_code = part(words.options, one_job, "");
+  const int worker_code = part(arguments.options, one_job, "");
   const int server_code = beside.get();
   // A job may need fewer servers than it has workers.
   const bool server_counts =
@@ -154,54 +154,56 @@ int run_node(const char* name, const Words& words, OneJob one_job) {
   return server_counts ? server_code : worker_code;
 }
 
-int run(const char* name, const char* description, bool computes, int count, char** arguments,
+int run(const char* name, const char* description, bool computes, int count, char** values,
         OneJob one_job) {
   CLI::App app(description, name);
   app.footer(
       "docs/cluster.md: several machines, from the first daemon to losses. docs/security.md: whom "
       "nodes trust.");
   app.set_version_flag("--version", std::string(name) + " " + POSEIDON_VERSION);
-  Words words;
-  add_options(app, words, computes);
-  words.options.wanted_rank = rank_of_launcher();
+  Arguments arguments;
+  add_options(app, arguments, computes);
+  arguments.options.wanted_rank = rank_of_launcher();
   try {
-    app.parse(count, arguments);
+    app.parse(count, values);
   } catch (const CLI::Success& success) {
     return app.exit(success, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
     throw ConfigError(std::string(error.what()) + " (see " + name + " --help)");
   }
   std::stop_source stop;
-  words.options.stop = stop.get_token();
+  arguments.options.stop = stop.get_token();
   const StopSignals signals([&stop](const std::string& signal) {
     StandardErrorLog().info(signal + ": leaving; once more ends at once");
     stop.request_stop();
   });
-  words.options.join_timeout = std::chrono::seconds(words.join_timeout);
-  words.options.abandon = [name](const std::string& why) {
+  arguments.options.join_timeout = std::chrono::seconds(arguments.join_timeout);
+  arguments.options.abandon = [name](const std::string& why) {
     std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());
     std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
   };
   StandardErrorLog standard_error;
-  if (!words.secret_file.empty())
-    words.options.secret = comm::read_secret(words.secret_file, standard_error);
-  words.options.run_directory = words.run_directory;
-  if (!words.once && computes) words.options.keeper = std::make_shared<trainer::StepKeeper>();
-  if (!words.data_root.empty()) words.options.data_root = trainer::DataRoot(words.data_root);
-  if (!words.server_listen.empty()) {
-    words.options.neighbours = comm::make_neighbours();
-    return run_node(name, words, one_job);
+  if (!arguments.secret_file.empty())
+    arguments.options.secret = comm::read_secret(arguments.secret_file, standard_error);
+  arguments.options.run_directory = arguments.run_directory;
+  if (!arguments.once && computes)
+    arguments.options.keeper = std::make_shared<trainer::StepKeeper>();
+  if (!arguments.data_root.empty())
+    arguments.options.data_root = trainer::DataRoot(arguments.data_root);
+  if (!arguments.server_listen.empty()) {
+    arguments.options.neighbours = comm::make_neighbours();
+    return run_node(name, arguments, one_job);
   }
   OnceLog log(standard_error, "");
-  return take_part_in_jobs(words, words.options, one_job, log);
+  return take_part_in_jobs(arguments, arguments.options, one_job, log);
 }
 
 }  // namespace
 
 int run_member_program(const char* name, const char* description, bool computes, int count,
-                       char** words, MemberEnd (*one_job)(const MemberOptions&, Log&)) {
-  return run_program(name, count, words,
-                     [=] { return run(name, description, computes, count, words, one_job); });
+                       char** arguments, MemberEnd (*one_job)(const MemberOptions&, Log&)) {
+  return run_program(name, count, arguments,
+                     [=] { return run(name, description, computes, count, arguments, one_job); });
 }
 
 }  // namespace poseidon::apps

@@ -2,8 +2,8 @@
 
 #include "apps/member_program.h"
 
-int main(int count, char** words) {
+int main(int count, char** arguments) {
   return poseidon::apps::run_member_program(
       "poseidon-server", "Adds the gradients of training jobs that poseidon-train coordinates.",
-      false, count, words, poseidon::trainer::run_server);
+      false, count, arguments, poseidon::trainer::run_server);
 }

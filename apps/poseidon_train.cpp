@@ -156,8 +156,8 @@ Console::Mode console_mode() {
   return live ? Console::Mode::kLive : Console::Mode::kLines;
 }
 
-int run(int count, char** words) {
-  const std::optional<TrainOptions> options = parse_train_options(count, words);
+int run(int count, char** arguments) {
+  const std::optional<TrainOptions> options = parse_train_options(count, arguments);
   if (!options) return 0;
   if (options->action == Action::kSchema) {
     const bool job = options->schema == "job";
@@ -176,7 +176,7 @@ int run(int count, char** words) {
 
 }  // namespace poseidon::apps
 
-int main(int count, char** words) {
+int main(int count, char** arguments) {
   using namespace poseidon::apps;
-  return run_program("poseidon-train", count, words, [=] { return run(count, words); });
+  return run_program("poseidon-train", count, arguments, [=] { return run(count, arguments); });
 }

@@ -3,9 +3,9 @@
 #include "apps/member_program.h"
 #include "core/cpu/team_waits.h"
 
-int main(int count, char** words) {
+int main(int count, char** arguments) {
   const poseidon::cpu::TeamWaits waits;
   return poseidon::apps::run_member_program(
       "poseidon-worker", "Computes in training jobs that poseidon-train coordinates.", true, count,
-      words, poseidon::trainer::run_worker);
+      arguments, poseidon::trainer::run_worker);
 }

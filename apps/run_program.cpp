@@ -14,10 +14,10 @@ namespace poseidon::apps {
 
 namespace {
 
-void refuse_other_encodings(int count, char** words) {
+void refuse_other_encodings(int count, char** arguments) {
   for (int i = 1; i < count; ++i)
-    if (!is_utf8(words[i]))
-      throw ConfigError(text("word ", i, " of the command line, \"", words[i],
+    if (!is_utf8(arguments[i]))
+      throw ConfigError(text("argument ", i, " of the command line, \"", arguments[i],
                              "\": expected UTF-8, got other bytes"));
 }
 
@@ -38,9 +38,10 @@ int report(const char* program, const std::exception_ptr& thrown) {
   return exit_code_of(thrown);
 }
 
-int run_program(const char* program, int count, char** words, const std::function<int()>& body) {
+int run_program(const char* program, int count, char** arguments,
+                const std::function<int()>& body) {
   try {
-    refuse_other_encodings(count, words);
+    refuse_other_encodings(count, arguments);
     const int code = body();
     write_out_standard_output();
     return code;

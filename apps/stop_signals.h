@@ -15,7 +15,7 @@ namespace poseidon::apps {
 /// in good order; the next one ends the process at once. Signals within a moment are one: launchers
 /// send to a process and to its group, `timeout` sends SIGCONT and TERM to both.
 ///
-/// SIGPIPE is ignored: when the reader of this program's words is gone, the program goes on mute.
+/// SIGPIPE is ignored: when the reader of this program's output is gone, the program goes on mute.
 class StopSignals {
  public:
   /// `asked` is called with the signal's name, once, in a thread of this object's. To be made

@@ -14,7 +14,7 @@ namespace poseidon::apps {
 namespace {
 
 /// What the parser fills, before it is made sense of.
-struct Words {
+struct Arguments {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
   std::string config, output, resume, weights, device, listen, times, secret_file;
@@ -38,82 +38,82 @@ constexpr const char* kFooter =
     "\nFurther: README.md (recipes), docs/config.md (every key of job and network files),\n"
     "docs/cluster.md (several machines), docs/plan.md, docs/security.md, docs/trace.md";
 
-void add_train_options(CLI::App& app, Words& words) {
+void add_train_options(CLI::App& app, Arguments& arguments) {
   const auto option = [&](const char* name, auto& value, const char* doc) {
     return app.add_option(name, value, doc)->group(kTrainGroup);
   };
-  option("CONFIG", words.config, "job file; --resume has its own");
-  option("--set", words.options.overrides, "PATH=VALUE: override a value of the job")
+  option("CONFIG", arguments.config, "job file; --resume has its own");
+  option("--set", arguments.options.overrides, "PATH=VALUE: override a value of the job")
       ->take_all()
       ->allow_extra_args(false);
-  option("--output", words.output, "run directory; default: runs/<name>-<date>-<time>");
-  option("--resume", words.resume, "go on: a run directory, or a checkpoint in one");
-  option("--weights", words.weights, "begin with the weights of a safetensors file");
-  option("--max-steps", words.options.max_steps, "stop after this step of the job")
+  option("--output", arguments.output, "run directory; default: runs/<name>-<date>-<time>");
+  option("--resume", arguments.resume, "go on: a run directory, or a checkpoint in one");
+  option("--weights", arguments.weights, "begin with the weights of a safetensors file");
+  option("--max-steps", arguments.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
-  option("--threads", words.threads, "computing threads; 0: all cores")->check(whole_number(0));
-  option("--device", words.device, "what computes: cpu, or replay, which only takes its time");
+  option("--threads", arguments.threads, "computing threads; 0: all cores")->check(whole_number(0));
+  option("--device", arguments.device, "what computes: cpu, or replay, which only takes its time");
 }
 
-void add_actions(CLI::App& app, Words& words) {
+void add_actions(CLI::App& app, Arguments& arguments) {
   const auto flag = [&](const char* name, bool& value, const char* doc) {
     app.add_flag(name, value, doc)->group(kOtherGroup);
   };
-  flag("--check", words.actions[0], "check job and network, print layers and memory");
-  flag("--plan", words.actions[1], "print the communication plan");
-  flag("--time", words.actions[2], "time each layer");
-  flag("--test", words.actions[3], "test the weights of --resume or --weights");
-  app.add_option("--classify", words.options.images,
+  flag("--check", arguments.actions[0], "check job and network, print layers and memory");
+  flag("--plan", arguments.actions[1], "print the communication plan");
+  flag("--time", arguments.actions[2], "time each layer");
+  flag("--test", arguments.actions[3], "test the weights of --resume or --weights");
+  app.add_option("--classify", arguments.options.images,
                  "IMAGE...: likeliest classes of your own images, by --resume or --weights")
       ->group(kOtherGroup);
-  flag("--tune", words.actions[4], "time the choices of each layer");
-  app.add_option("--schema", words.options.schema, "print a JSON Schema: job or network")
+  flag("--tune", arguments.actions[4], "time the choices of each layer");
+  app.add_option("--schema", arguments.options.schema, "print a JSON Schema: job or network")
       ->check(CLI::IsMember({"job", "network"}))
       ->group(kOtherGroup);
-  app.add_option("--times", words.times,
+  app.add_option("--times", arguments.times,
                  "with --plan or --device replay: the output of --time --json")
       ->group(kOtherGroup);
-  flag("--simulate", words.options.simulates,
+  flag("--simulate", arguments.options.simulates,
        "with --plan and --times: simulate a few steps of the plan");
-  app.add_flag("--reference", words.actions[5], "print docs/config.md")->group("");
+  app.add_flag("--reference", arguments.actions[5], "print docs/config.md")->group("");
 }
 
-void add_cluster_options(CLI::App& app, Words& words) {
+void add_cluster_options(CLI::App& app, Arguments& arguments) {
   const auto option = [&](const char* name, auto& value, const char* doc) {
     return app.add_option(name, value, doc)->group(kClusterGroup);
   };
   const auto flag = [&](const char* name, bool& value, const char* doc) {
     app.add_flag(name, value, doc)->group(kClusterGroup);
   };
-  option("--workers", words.workers, "processes that compute")->check(whole_number(1));
-  option("--servers", words.servers, "processes that add gradients")->check(whole_number(0));
-  flag("--replan", words.options.replan, "with --resume: choose anew (may change bits)");
-  flag("--external", words.external, "wait for daemons on this and other machines");
-  option("--listen", words.listen, "with --external: ADDR:PORT for daemons to join")
+  option("--workers", arguments.workers, "processes that compute")->check(whole_number(1));
+  option("--servers", arguments.servers, "processes that add gradients")->check(whole_number(0));
+  flag("--replan", arguments.options.replan, "with --resume: choose anew (may change bits)");
+  flag("--external", arguments.external, "wait for daemons on this and other machines");
+  option("--listen", arguments.listen, "with --external: ADDR:PORT for daemons to join")
       ->check(address());
-  option("--secret-file", words.secret_file, "with --external: the cluster's secret");
-  add_tls_options(app, words.options.tls, kClusterGroup);
-  flag("--insecure", words.options.insecure,
+  option("--secret-file", arguments.secret_file, "with --external: the cluster's secret");
+  add_tls_options(app, arguments.options.tls, kClusterGroup);
+  flag("--insecure", arguments.options.insecure,
        "with --external: allow to listen beyond loopback without a secret or TLS");
 }
 
-void add_output_options(CLI::App& app, Words& words) {
+void add_output_options(CLI::App& app, Arguments& arguments) {
   const auto flag = [&](const char* name, bool& value, const char* doc) {
     app.add_flag(name, value, doc)->group(kOutputGroup);
   };
-  flag("--json", words.options.json, "the result as one JSON object on standard output");
-  flag("--trace", words.options.trace,
+  flag("--json", arguments.options.json, "the result as one JSON object on standard output");
+  flag("--trace", arguments.options.trace,
        "write trace.json: who did what when in the last steps, for ui.perfetto.dev");
 }
 
-Action action_of(const Words& words) {
+Action action_of(const Arguments& arguments) {
   constexpr std::array kActions{Action::kCheck, Action::kPlan, Action::kTime,
                                 Action::kTest,  Action::kTune, Action::kReference};
   std::vector<Action> asked;
   for (size_t i = 0; i < kActions.size(); ++i)
-    if (words.actions[i]) asked.push_back(kActions[i]);
-  if (!words.options.schema.empty()) asked.push_back(Action::kSchema);
-  if (!words.options.images.empty()) asked.push_back(Action::kClassify);
+    if (arguments.actions[i]) asked.push_back(kActions[i]);
+  if (!arguments.options.schema.empty()) asked.push_back(Action::kSchema);
+  if (!arguments.options.images.empty()) asked.push_back(Action::kClassify);
   if (asked.size() > 1)
     throw ConfigError(
         "expected at most one of --check, --plan, --time, --test, --classify, --tune, --schema");
@@ -129,88 +129,89 @@ std::string device_kind(const std::string& device) {
   return kind;
 }
 
-void add_overrides(Words& words) {
+void add_overrides(Arguments& arguments) {
   const auto set = [&](const std::string& path, const std::optional<int64_t>& value) {
-    if (value) words.options.overrides.push_back(path + "=" + std::to_string(*value));
+    if (value) arguments.options.overrides.push_back(path + "=" + std::to_string(*value));
   };
-  set("cluster.workers", words.workers);
-  set("cluster.servers", words.servers);
-  set("device.threads", words.threads);
-  if (!words.device.empty())
-    words.options.overrides.push_back("device.type=" + device_kind(words.device));
-  if (!words.times.empty() && words.options.action != Action::kPlan)
-    words.options.overrides.push_back("device.times=" + words.times);
+  set("cluster.workers", arguments.workers);
+  set("cluster.servers", arguments.servers);
+  set("device.threads", arguments.threads);
+  if (!arguments.device.empty())
+    arguments.options.overrides.push_back("device.type=" + device_kind(arguments.device));
+  if (!arguments.times.empty() && arguments.options.action != Action::kPlan)
+    arguments.options.overrides.push_back("device.times=" + arguments.times);
 }
 
-void check_cluster_words(const Words& words) {
-  if (words.external && words.listen.empty())
+void check_cluster_arguments(const Arguments& arguments) {
+  if (arguments.external && arguments.listen.empty())
     throw ConfigError("--external: expected --listen ADDR:PORT beside it, where daemons join");
-  if (!words.external && !words.listen.empty())
-    throw ConfigError("--listen " + words.listen +
+  if (!arguments.external && !arguments.listen.empty())
+    throw ConfigError("--listen " + arguments.listen +
                       ": expected --external beside it; local processes need no address");
-  if (!words.external && !words.secret_file.empty())
-    throw ConfigError("--secret-file " + words.secret_file +
+  if (!arguments.external && !arguments.secret_file.empty())
+    throw ConfigError("--secret-file " + arguments.secret_file +
                       ": expected --external beside it; local processes have a secret of their "
                       "own");
-  if (!words.external && words.options.insecure)
+  if (!arguments.external && arguments.options.insecure)
     throw ConfigError(
         "--insecure: expected --external beside it; local processes talk over "
         "loopback");
-  if (!words.external && words.options.tls.given())
+  if (!arguments.external && arguments.options.tls.given())
     throw ConfigError(
         "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; local "
         "processes talk over loopback, with a secret of their own");
 }
 
-std::filesystem::path config_of(const Words& words) {
-  if (!words.config.empty()) return words.config;
-  if (!words.resume.empty()) return trainer::job_file_of(words.resume);
+std::filesystem::path config_of(const Arguments& arguments) {
+  if (!arguments.config.empty()) return arguments.config;
+  if (!arguments.resume.empty()) return trainer::job_file_of(arguments.resume);
   throw ConfigError("a job file is missing: poseidon-train CONFIG.json (see --help)");
 }
 
 }  // namespace
 
-std::optional<TrainOptions> parse_train_options(int count, char** words_in) {
+std::optional<TrainOptions> parse_train_options(int count, char** values) {
   CLI::App app("Trains a convolutional network from a JSON job file.", "poseidon-train");
   app.set_version_flag("--version", std::string("poseidon-train ") + POSEIDON_VERSION);
-  Words words;
+  Arguments arguments;
   app.footer(kFooter);
   app.get_formatter()->column_width(28);
-  add_train_options(app, words);
-  add_actions(app, words);
-  add_cluster_options(app, words);
-  add_output_options(app, words);
+  add_train_options(app, arguments);
+  add_actions(app, arguments);
+  add_cluster_options(app, arguments);
+  add_output_options(app, arguments);
   try {
-    app.parse(count, words_in);
+    app.parse(count, values);
   } catch (const CLI::Success& success) {
     app.exit(success, std::cout, std::cerr);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     throw ConfigError(std::string(error.what()) + " (see poseidon-train --help)");
   }
-  words.options.action = action_of(words);
-  words.options.output = words.output;
-  words.options.resume = words.resume;
-  words.options.weights = words.weights;
-  words.options.times = words.times;
-  if (words.options.action == Action::kSchema || words.options.action == Action::kReference)
-    return words.options;
-  check_cluster_words(words);
-  words.options.listen = words.listen;
-  words.options.external = words.external;
-  words.options.secret_file = words.secret_file;
-  if (!words.resume.empty() && !words.weights.empty())
+  arguments.options.action = action_of(arguments);
+  arguments.options.output = arguments.output;
+  arguments.options.resume = arguments.resume;
+  arguments.options.weights = arguments.weights;
+  arguments.options.times = arguments.times;
+  if (arguments.options.action == Action::kSchema || arguments.options.action == Action::kReference)
+    return arguments.options;
+  check_cluster_arguments(arguments);
+  arguments.options.listen = arguments.listen;
+  arguments.options.external = arguments.external;
+  arguments.options.secret_file = arguments.secret_file;
+  if (!arguments.resume.empty() && !arguments.weights.empty())
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
-  if (!words.times.empty() && words.options.action != Action::kPlan &&
-      words.device != trainer::kReplayDevice)
-    throw ConfigError("--times " + words.times + ": expected --plan or --device replay beside it");
-  if (words.options.simulates && words.options.action != Action::kPlan)
+  if (!arguments.times.empty() && arguments.options.action != Action::kPlan &&
+      arguments.device != trainer::kReplayDevice)
+    throw ConfigError("--times " + arguments.times +
+                      ": expected --plan or --device replay beside it");
+  if (arguments.options.simulates && arguments.options.action != Action::kPlan)
     throw ConfigError("--simulate: expected --plan beside it");
-  if (words.options.trace && words.options.action != Action::kTrain)
+  if (arguments.options.trace && arguments.options.action != Action::kTrain)
     throw ConfigError("--trace: only a training run has one");
-  add_overrides(words);
-  words.options.config = config_of(words);
-  return words.options;
+  add_overrides(arguments);
+  arguments.options.config = config_of(arguments);
+  return arguments.options;
 }
 
 }  // namespace poseidon::apps

@@ -22,7 +22,7 @@ enum class Action : int {
   kClassify
 };
 
-/// The words of poseidon-train's command line.
+/// The arguments of poseidon-train's command line.
 struct TrainOptions {
   Action action = Action::kTrain;
   std::filesystem::path config;        ///< the job file; with --resume RUN_DIR that run's own
@@ -45,6 +45,6 @@ struct TrainOptions {
 
 /// Parses the command line. Throws ConfigError for a wrong one; none when --help or --version was
 /// answered.
-std::optional<TrainOptions> parse_train_options(int count, char** words);
+std::optional<TrainOptions> parse_train_options(int count, char** arguments);
 
 }  // namespace poseidon::apps

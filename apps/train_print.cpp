@@ -32,9 +32,9 @@ std::string size_text(int64_t rows, int64_t columns) {
 /// Megabytes with a few digits, or "-" for what is not there.
 std::string megabytes_text(const Json& bytes) {
   if (bytes.is_null()) return "-";
-  std::array<char, 32> words{};
-  std::snprintf(words.data(), words.size(), "%.3f", bytes.get<double>() / 1e6);
-  return words.data();
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.3f", bytes.get<double>() / 1e6);
+  return buffer.data();
 }
 
 /// A text of the result, which may hold the name of anything.

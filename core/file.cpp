@@ -162,7 +162,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   flushed_ += bytes.size();
 }
 
-void AtomicFile::write(std::string_view words) { write(as_bytes(words)); }
+void AtomicFile::write(std::string_view contents) { write(as_bytes(contents)); }
 
 void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   check(offset + bytes.size() <= bytes_, "write_at beyond what was written");
@@ -182,9 +182,9 @@ void AtomicFile::commit() {
   sync_folder(path_.parent_path());
 }
 
-void write_file(const fs::path& path, std::string_view words) {
+void write_file(const fs::path& path, std::string_view contents) {
   AtomicFile file(path);
-  file.write(words);
+  file.write(contents);
   file.commit();
 }
 
@@ -210,7 +210,7 @@ void AppendFile::append(std::span<const std::byte> bytes) {
   size_ += bytes.size();
 }
 
-void AppendFile::append(std::string_view words) { append(as_bytes(words)); }
+void AppendFile::append(std::string_view contents) { append(as_bytes(contents)); }
 
 void sync_folder(const fs::path& folder) {
   const fs::path path = folder.empty() ? fs::path(".") : folder;

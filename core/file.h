@@ -86,7 +86,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  void write(std::string_view words);
+  void write(std::string_view contents);
   /// Overwrites bytes already written, which crc() does not reflect.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   /// What was written so far is on the disk when this returns.
@@ -115,7 +115,7 @@ class AtomicFile {
 void remove_half_done(const std::filesystem::path& folder);
 
 /// Writes a small file whole, by AtomicFile.
-void write_file(const std::filesystem::path& path, std::string_view words);
+void write_file(const std::filesystem::path& path, std::string_view contents);
 
 /// A file that grows at its end. What append() could not write whole is removed again.
 class AppendFile {
@@ -123,7 +123,7 @@ class AppendFile {
   /// Makes the file when it is not there. Throws RunError.
   explicit AppendFile(std::filesystem::path path);
   void append(std::span<const std::byte> bytes);
-  void append(std::string_view words);
+  void append(std::string_view contents);
 
  private:
   std::filesystem::path path_;
@@ -134,8 +134,8 @@ class AppendFile {
 /// Makes the names in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-inline std::span<const std::byte> as_bytes(std::string_view words) {
-  return std::as_bytes(std::span(words));
+inline std::span<const std::byte> as_bytes(std::string_view contents) {
+  return std::as_bytes(std::span(contents));
 }
 
 }  // namespace poseidon

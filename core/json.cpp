@@ -133,13 +133,13 @@ std::string shown(const Json& value) {
   return out;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  word = word.substr(0, 64);
-  const size_t most = std::max<size_t>(2, word.size() / 3);
+std::string nearest(std::string_view given, const std::vector<std::string>& candidates) {
+  given = given.substr(0, 64);
+  const size_t most = std::max<size_t>(2, given.size() / 3);
   std::string best;
   size_t best_distance = most + 1;
   for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(word, candidate);
+    const size_t distance = edit_distance(given, candidate);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
@@ -148,8 +148,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
-std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string name = nearest(word, candidates);
+std::string suggestion(std::string_view given, const std::vector<std::string>& candidates) {
+  const std::string name = nearest(given, candidates);
   return name.empty() ? "" : "; did you mean \"" + name + "\"?";
 }
 

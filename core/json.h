@@ -36,10 +36,10 @@ Json read_json(const std::filesystem::path& path);
 /// A value as it is shown in messages: compact JSON, cut at 60 characters.
 std::string shown(const Json& value);
 
-/// The candidate nearest to `word` by edit distance; empty when none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+/// The candidate nearest to `given` by edit distance; empty when none is near.
+std::string nearest(std::string_view given, const std::vector<std::string>& candidates);
 
 /// "; did you mean \"kernel\"?" or nothing.
-std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
+std::string suggestion(std::string_view given, const std::vector<std::string>& candidates);
 
 }  // namespace poseidon

@@ -10,8 +10,8 @@ namespace poseidon {
 
 namespace {
 
-void write_line(std::string_view words) {
-  const std::string line = printable(words) + '\n';
+void write_line(std::string_view message) {
+  const std::string line = printable(message) + '\n';
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

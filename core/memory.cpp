@@ -90,9 +90,9 @@ std::string bytes_text(size_t bytes) {
   size_t unit = 0;
   // What would be shown as 1000.0 is one of the next unit.
   for (; number >= 999.95 && unit + 1 < kUnits.size(); ++unit) number /= 1000;
-  std::array<char, 32> words{};
-  std::snprintf(words.data(), words.size(), "%.1f %s", number, kUnits[unit]);
-  return words.data();
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.1f %s", number, kUnits[unit]);
+  return buffer.data();
 }
 
 }  // namespace poseidon

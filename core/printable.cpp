@@ -8,19 +8,19 @@ namespace poseidon {
 
 namespace {
 
-/// A character at the begin of `words`: its code and its bytes; 0 bytes where it is no UTF-8.
+/// A character at the begin of `raw`: its code and its bytes; 0 bytes where it is no UTF-8.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
 };
 
-Character first_character(std::string_view words) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(words[i]); };
+Character first_character(std::string_view raw) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(raw[i]); };
   const uint8_t lead = byte(0);
   if (lead < 0x80) return {lead, 1};
   const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   constexpr std::array<uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
-  if (lead < 0xC2 || lead > 0xF4 || words.size() < bytes) return {};
+  if (lead < 0xC2 || lead > 0xF4 || raw.size() < bytes) return {};
   uint32_t code = lead & (0x7Fu >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return {};
@@ -49,26 +49,26 @@ std::string escaped(std::string_view bytes) {
 
 }  // namespace
 
-bool is_utf8(std::string_view words) {
-  while (!words.empty()) {
-    const Character next = first_character(words);
+bool is_utf8(std::string_view raw) {
+  while (!raw.empty()) {
+    const Character next = first_character(raw);
     if (next.bytes == 0) return false;
-    words.remove_prefix(next.bytes);
+    raw.remove_prefix(next.bytes);
   }
   return true;
 }
 
-std::string printable(std::string_view words) {
+std::string printable(std::string_view raw) {
   std::string out;
-  out.reserve(words.size());
-  while (!words.empty()) {
-    const Character next = first_character(words);
-    const std::string_view bytes = words.substr(0, next.bytes == 0 ? 1 : next.bytes);
+  out.reserve(raw.size());
+  while (!raw.empty()) {
+    const Character next = first_character(raw);
+    const std::string_view bytes = raw.substr(0, next.bytes == 0 ? 1 : next.bytes);
     if (next.bytes == 0 || is_control(next.code))
       out += escaped(bytes);
     else
       out += bytes;
-    words.remove_prefix(bytes.size());
+    raw.remove_prefix(bytes.size());
   }
   return out;
 }

@@ -17,9 +17,9 @@ int64_t TraceRecorder::now() {
       .count();
 }
 
-TraceRecorder::Label TraceRecorder::label(const Words& words) {
-  const auto [found, is_new] = label_of_.try_emplace(words, static_cast<Label>(labels_.size()));
-  if (is_new) labels_.push_back(words);
+TraceRecorder::Label TraceRecorder::label(const LabelText& text) {
+  const auto [found, is_new] = label_of_.try_emplace(text, static_cast<Label>(labels_.size()));
+  if (is_new) labels_.push_back(text);
   return found->second;
 }
 

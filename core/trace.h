@@ -17,11 +17,11 @@ class TraceRecorder {
  public:
   /// The number of a track, a category and a name.
   using Label = uint32_t;
-  struct Words {
+  struct LabelText {
     std::string track;     ///< the row that it is drawn in: "compute", "to server 1"
     std::string category;  ///< "forward"
     std::string name;      ///< "conv1"
-    bool operator<(const Words& other) const {
+    bool operator<(const LabelText& other) const {
       return std::tie(track, category, name) < std::tie(other.track, other.category, other.name);
     }
   };
@@ -40,8 +40,8 @@ class TraceRecorder {
   /// Nanoseconds of the steady clock.
   static int64_t now();
 
-  Label label(const Words& words);
-  const std::vector<Words>& labels() const { return labels_; }
+  Label label(const LabelText& text);
+  const std::vector<LabelText>& labels() const { return labels_; }
 
   /// The step that the spans of a TraceScope belong to.
   void set_step(int64_t step) { step_ = step; }
@@ -54,8 +54,8 @@ class TraceRecorder {
 
  private:
   const size_t capacity_;
-  std::vector<Words> labels_;
-  std::map<Words, Label> label_of_;
+  std::vector<LabelText> labels_;
+  std::map<LabelText, Label> label_of_;
   std::vector<Span> ring_;
   size_t next_ = 0;          ///< index of the oldest span in the ring, once it is full
   int64_t lost_up_to_ = -1;  ///< the newest step of which a span was overwritten

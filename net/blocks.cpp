@@ -39,20 +39,20 @@ std::string name_of(const Json& layer, const JsonPlace& place) {
 }
 
 /// A factor of "$planes * 4": a parameter's value or a number.
-Json factor_value(std::string word, const Values& values, const JsonPlace& place) {
-  std::erase(word, ' ');
-  if (word.starts_with("$")) {
-    const auto found = values.find(word.substr(1));
+Json factor_value(std::string factor, const Values& values, const JsonPlace& place) {
+  std::erase(factor, ' ');
+  if (factor.starts_with("$")) {
+    const auto found = values.find(factor.substr(1));
     if (found != values.end()) return found->second;
     std::vector<std::string> names;
     for (const auto& [name, value] : values) names.push_back(name);
-    fail_at(place,
-            "no parameter is named \"" + word.substr(1) + "\"" + suggestion(word.substr(1), names));
+    fail_at(place, "no parameter is named \"" + factor.substr(1) + "\"" +
+                       suggestion(factor.substr(1), names));
   }
   int64_t number = 0;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (failure != std::errc() || end != word.data() + word.size())
-    fail_at(place, "expected \"$parameter\" or an integer, got " + shown(Json(word)));
+  const auto [end, failure] = std::from_chars(factor.data(), factor.data() + factor.size(), number);
+  if (failure != std::errc() || end != factor.data() + factor.size())
+    fail_at(place, "expected \"$parameter\" or an integer, got " + shown(Json(factor)));
   return number;
 }
 

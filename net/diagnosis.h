@@ -24,8 +24,9 @@ class Diagnosis {
   /// Both must outlive it.
   Diagnosis(Net& net, Program& program) : net_(net), program_(program) {}
 
-  /// The first layer, in order, whose output, parameters or gradients hold a value that is not
-  /// finite; "" when there is none. Runs forward and backward again, so call it only when something
+  /// The layer in which a value that is not finite comes up first, in the order of a step: in its
+  /// parameters or output, else in the gradients that its backward pass leaves; "" when there is
+  /// none. Runs forward and backward again, so call it only when something
   /// is wrong. From then on factors are put nowhere, until Net::set_factor_memory() is called
   /// again.
   std::string first_non_finite(const layers::StepContext& step);

@@ -20,7 +20,7 @@ struct Call;
 struct Parameter {
   std::string name;  ///< "conv1.weight"
   int layer = 0;     ///< index of its layer, for the callbacks
-  int index = 0;     ///< its place among the layer's parameters
+  int index = 0;     ///< its index among the layer's parameters
   layers::ParameterSpec spec;
   /// False: no update changes it, since its learning rate is 0 or no loss depends on it, or the net
   /// does not train.

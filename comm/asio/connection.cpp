@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "comm/wire/address.h"
-#include "comm/wire/words.h"
+#include "comm/wire/texts.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

@@ -9,10 +9,10 @@
 #include "comm/asio/dialler.h"
 #include "comm/asio/driver.h"
 #include "comm/asio/frame_writer.h"
-#include "comm/asio/handshake_end.h"
 #include "comm/asio/stream.h"
 #include "comm/wire/frame_reader.h"
 #include "comm/wire/handshake.h"
+#include "comm/wire/handshake_end.h"
 
 namespace poseidon::comm {
 

@@ -204,8 +204,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     size_t count = 0;
     for (const auto& [id, channel] : channels_)
       if (!channel->known()) {
-        const std::string& address = channel->peer_address();
-        unproved[address.substr(0, address.rfind(':'))].push_back(id);
+        unproved[host_of(channel->peer_address())].push_back(id);
         ++count;
       }
     if (count < options_.limits.unproved) return;

@@ -15,7 +15,7 @@
 #include "core/error.h"
 
 /// Tensors that come in by frames, slice by slice: those of a checkpoint, or first values. A
-/// frame's `key` is the tensor's place in a list that both ends know.
+/// frame's `key` is the tensor's index in a list that both ends know.
 namespace poseidon::comm {
 
 /// Where the slices of a list of tensors go, and which have come. What is whole was not put

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/wire/words.h"
+#include "comm/wire/texts.h"
 #include "core/counted.h"
 
 namespace poseidon::comm {

@@ -15,7 +15,7 @@ inline bool survivors_count(const Loss& loss) { return loss.kind != Loss::Kind::
 
 /// The checkpoints of a job on the coordinator, from the moment in which one has come in whole
 /// until it is written. Each is written when all workers agree on what is in it, in the order of
-/// steps; after a loss a survivor's word is enough. It does no I/O: how a checkpoint is written
+/// steps; after a loss a survivor's state is enough. It does no I/O: how a checkpoint is written
 /// comes with it. Calls are made in one thread, but for what says otherwise.
 class CheckpointQueue {
  public:
@@ -39,7 +39,7 @@ class CheckpointQueue {
   void take(int64_t step, Arrival arrival);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
-  /// From now on nobody else's word is waited for.
+  /// From now on nobody else's agreement is waited for.
   void trust_survivors();
 
   /// The step of the last checkpoint that was written, or that the run began from. From any thread.

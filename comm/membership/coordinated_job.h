@@ -68,7 +68,7 @@ class CoordinatedJob {
   /// Counted from 1, the step that not all workers have done; 0 before the first.
   int64_t step_under_way() const;
   Loss loss_of(const MemberRecord& member, Loss::Kind kind, const std::string& why) const;
-  /// A loss that is the coordinator's own word, of a node that is no member.
+  /// A loss that the coordinator finds by itself, of a node that is no member.
   Loss loss_of(NodeId node, Loss::Kind kind, const std::string& why) const;
 
   const CoordinatorOptions options;

@@ -1,6 +1,6 @@
 #include "comm/membership/coordinator.h"
 
-#include "comm/wire/words.h"
+#include "comm/wire/texts.h"
 #include "core/error.h"
 
 namespace poseidon::comm {

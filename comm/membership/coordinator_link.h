@@ -1,11 +1,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "comm/wire/messages.h"
+#include "comm/wire/texts.h"
 #include "comm/wire/transport.h"
-#include "comm/wire/words.h"
 
 namespace poseidon::comm {
 
@@ -17,7 +16,6 @@ class CoordinatorLink {
   CoordinatorLink(Transport& transport, std::string address)
       : transport_(transport), address_(std::move(address)) {}
 
-  const std::string& address() const { return address_; }
   /// Whether the connection is this one, open or not.
   bool is(ConnectionId connection) const { return connection == connection_; }
   bool is_open() const { return open_; }

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "comm/wire/mutation.h"
-#include "comm/wire/words.h"
+#include "comm/wire/texts.h"
 
 namespace poseidon::comm {
 

@@ -1,7 +1,7 @@
 #include "comm/membership/ending.h"
 
 #include "comm/wire/mutation.h"
-#include "comm/wire/words.h"
+#include "comm/wire/texts.h"
 
 namespace poseidon::comm {
 

@@ -20,8 +20,6 @@ const std::shared_ptr<const std::vector<std::byte>>& load() {
 
 }  // namespace
 
-std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
 double rounded_mbps(double mbps) {
   if (mbps <= 0) return 0;
   const double unit = std::pow(10.0, std::floor(std::log10(mbps)) - 1);
@@ -76,16 +74,16 @@ Placement LinkProbe::place(NodeId from, const FrameHeader& header) {
     return Placement::into(echo_);
   if (header.chunk != kLoad || from != options_.from || header.length != kSliceBytes)
     return Placement::refused("sent a probe that was not asked for");
-  if (told_) return Placement::dropped();
+  if (reported_) return Placement::dropped();
   incoming_.resize(kSliceBytes);
   return Placement::into(incoming_);
 }
 
 void LinkProbe::received(const FrameHeader& header, Time now, Time processor_time) {
   if (header.chunk == kEcho) return send_one();
-  if (told_) return;
+  if (reported_) return;
   count(header.length, now, processor_time);
-  if (!told_) echo();
+  if (!reported_) echo();
 }
 
 void LinkProbe::count(uint64_t bytes, Time now, Time processor_time) {
@@ -100,7 +98,7 @@ void LinkProbe::count(uint64_t bytes, Time now, Time processor_time) {
   }
   const Time passed = now - *since_;
   if (passed.count() <= 0 || (counted_ < options_.bytes && passed < options_.most)) return;
-  told_ = true;
+  reported_ = true;
   const auto bytes_in = static_cast<double>(counted_);
   // As many bytes leave as come in.
   const auto used = static_cast<double>((processor_time - processor_time_).count());

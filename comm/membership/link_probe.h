@@ -19,9 +19,6 @@ namespace poseidon::comm {
 /// wherever that is possible. `hosts` are two or more.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 
-/// The host of an address: "gpu3" of "gpu3:7000".
-std::string host_of(const std::string& address);
-
 /// Rounds to two significant digits, since measurements vary from time to time and plans should
 /// not.
 double rounded_mbps(double mbps);
@@ -68,7 +65,7 @@ class LinkProbe {
   uint64_t counted_ = 0;               ///< bytes since `since_`
   std::optional<Time> first_, since_;  ///< when the first frame came; the end of the warm-up
   Time processor_time_{0};             ///< what had been used at the end of the warm-up
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace poseidon::comm

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/membership/link_probe.h"
+#include "comm/wire/address.h"
 
 namespace poseidon::comm {
 

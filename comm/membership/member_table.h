@@ -5,30 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/control_sender.h"
 #include "comm/wire/messages.h"
 #include "comm/wire/transport.h"
-#include "comm/wire/words.h"
 
 namespace poseidon::comm {
-
-/// Sends the coordinator's messages.
-class ControlSender {
- public:
-  /// `transport` must outlive it; `view` is that of the frames.
-  ControlSender(Transport& transport, uint32_t view) : transport_(transport), view_(view) {}
-
-  template <class Message>
-  void tell(ConnectionId connection, const Message& message) const {
-    send(connection, payload_of(encode_message(message)));
-  }
-  void send(ConnectionId connection, const Payload& encoded) const {
-    transport_.send(connection, {.kind = FrameKind::kControl, .view = view_}, encoded, kUrgent);
-  }
-
- private:
-  Transport& transport_;
-  uint32_t view_;
-};
 
 /// A member as its coordinator knows it.
 struct MemberRecord {
@@ -42,7 +23,7 @@ struct MemberRecord {
   int64_t step = 0;                ///< steps done, as last reported
   Progress doing;                  ///< what it computes, as last reported
   Time sign_at{0};                 ///< when it last reported progress
-  std::optional<int64_t> stopped;  ///< after a loss, a worker's last complete step
+  std::optional<int64_t> stopped;  ///< once it has ceased: a worker's last complete step
   bool cannot_save = false;        ///< whether it cannot send that step
 
   bool is_worker() const { return node.role == Role::kWorker; }

@@ -29,7 +29,7 @@ class Peers final : public Outlet {
   /// Returns "" for a node that is no member.
   std::string address_of(NodeId node) const;
 
-  /// Calls a member, and again after each failure, see lost(), until it is reached.
+  /// Calls a member, and again whenever that has failed (ended()), until it is reached.
   void call(NodeId peer, const PeerIdentity& self);
   /// Repeats the calls that are due.
   void call_again(const PeerIdentity& self);

@@ -147,8 +147,8 @@ class ChunkChecker {
     for (size_t i = 0; i < plan_.chunks.size(); ++i)
       check_chunk(plan_.chunks[i], place_.at("chunks").at(i));
     if (tensor_ < tensors_.size())
-      fail_at(place_.at("chunks"),
-              text("elements from ", done_, " of ", words(tensors_[tensor_]), " on are missing"));
+      fail_at(place_.at("chunks"), text("elements from ", done_, " of ",
+                                        name_of_piece(tensors_[tensor_]), " on are missing"));
   }
 
  private:
@@ -173,11 +173,11 @@ class ChunkChecker {
       fail_at(place, "every element that servers sum has stood in a piece before this one");
     const Piece& tensor = tensors_[tensor_];
     if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
-      fail_at(place, text("expected element ", done_, " of ", words(tensor), ", got element ",
-                          piece.first, " of ", words(piece)));
+      fail_at(place, text("expected element ", done_, " of ", name_of_piece(tensor),
+                          ", got element ", piece.first, " of ", name_of_piece(piece)));
     if (number_of(plan_, piece) != number_of(plan_, chunk))
       fail_at(place, text("expected a tensor that travels as the first of its chunk does, got ",
-                          words(piece), ": with \"wire\": \"", name_of(plan_.wire),
+                          name_of_piece(piece), ": with \"wire\": \"", name_of(plan_.wire),
                           "\" only one of the two is rounded"));
     if (piece.first % kCutElements != 0)
       fail_at(place.at("first"),
@@ -191,7 +191,7 @@ class ChunkChecker {
     done_ = 0;
   }
 
-  static std::string words(const Piece& piece) {
+  static std::string name_of_piece(const Piece& piece) {
     return text("tensor ", piece.tensor, " of layer ", piece.layer);
   }
 

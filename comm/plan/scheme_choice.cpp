@@ -27,7 +27,7 @@ bool is_forced(const PlanRequest& request, const LayerTraffic& layer) {
          !layer.may_use_factors;
 }
 
-/// What is said in so many words, or Algorithm 1.
+/// What job or network says of the layer, or Algorithm 1.
 Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
   const Scheme no_factors = request.workers == 1 ? Scheme::kLocal : Scheme::kPs;
   if (layer.forced == SchemeRule::kSfb) return Scheme::kSfb;

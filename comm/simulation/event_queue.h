@@ -9,7 +9,7 @@ namespace poseidon::comm {
 
 /// Something that will happen in a simulated network.
 struct Event {
-  enum class Kind : uint8_t { kDeliver, kOpen, kTellClosed, kWake, kAction, kSent };
+  enum class Kind : uint8_t { kDeliver, kOpen, kReportClosed, kWake, kAction, kSent };
   Time at{0};
   uint64_t sequence = 0;
   Kind kind = Kind::kWake;

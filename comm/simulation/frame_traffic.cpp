@@ -2,21 +2,13 @@
 
 #include <algorithm>
 
+#include "comm/simulation/mixed.h"
+
 namespace poseidon::comm {
 
-namespace {
-
-/// splitmix64.
-uint64_t next_random(uint64_t& state) {
-  uint64_t z = (state += 0x9E3779B97F4A7C15u);
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  return z ^ z >> 31;
+double FrameTraffic::chance() {
+  return static_cast<double>(mixed(random_ += kMixStep) >> 11) * 0x1p-53;
 }
-
-}  // namespace
-
-double FrameTraffic::chance() { return static_cast<double>(next_random(random_) >> 11) * 0x1p-53; }
 
 void FrameTraffic::send(int node, ConnectionId id, const FrameHeader& header, Payload payload,
                         Priority priority) {

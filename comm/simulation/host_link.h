@@ -9,8 +9,9 @@
 
 namespace poseidon::comm {
 
-/// The link of a simulated host, both ways. Which bulk frame is handed over next is decided as on a
-/// real host, by its arbiter; those that have been handed over leave in their order.
+/// The link of a simulated host, both ways. Which bulk frame is handed over next is decided by its
+/// arbiter, as on a real host whose members share a process; those that have been handed over leave
+/// in their order.
 class HostLink {
  public:
   using Sender = LinkArbiter::Sender;

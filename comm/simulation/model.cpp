@@ -1,6 +1,7 @@
 #include "comm/simulation/model.h"
 
 #include "comm/plan/shard_parts.h"
+#include "comm/simulation/mixed.h"
 #include "comm/wire/number_format.h"
 #include "core/digest.h"
 
@@ -11,12 +12,6 @@ namespace {
 constexpr uint64_t kFirstValues = UINT64_MAX;
 constexpr float kKept = 0.875f, kRate = 0.125f;
 
-uint64_t mixed(uint64_t z) {
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  return z ^ z >> 31;
-}
-
 size_t elements_of(const Plan& plan, uint32_t layer, uint32_t tensor) {
   return static_cast<size_t>(plan.layers[layer].traffic.tensors[tensor].elements);
 }
@@ -25,10 +20,10 @@ size_t elements_of(const Plan& plan, uint32_t layer, uint32_t tensor) {
 
 float ComputeModel::made_up(uint64_t step, uint64_t shard, uint32_t layer, uint32_t tensor,
                             uint64_t element) const {
-  const uint64_t place = mixed(seed_ ^ mixed(step * 0x9E3779B97F4A7C15u + shard)) +
-                         (uint64_t{layer} << 48) + (uint64_t{tensor} << 40) + element;
+  const uint64_t at = mixed(seed_ ^ mixed(step * kMixStep + shard)) + (uint64_t{layer} << 48) +
+                      (uint64_t{tensor} << 40) + element;
   // 24 bits: sums of such numbers are rounded, so their order shows.
-  return static_cast<float>(static_cast<int64_t>(mixed(place) >> 40) - (1 << 23)) * 0x1p-23f;
+  return static_cast<float>(static_cast<int64_t>(mixed(at) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 
 Replica ComputeModel::first_values() const {

@@ -136,7 +136,7 @@ void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool te
       continue;
     }
     state_.queue.schedule({.at = std::max(now() + state_.model.delay, connection.last_arrival[end]),
-                           .kind = Event::Kind::kTellClosed,
+                           .kind = Event::Kind::kReportClosed,
                            .node = connection.node[end],
                            .index = link,
                            .why = why});
@@ -214,7 +214,7 @@ void SimulatedNetwork::dispatch(const Event& event) {
       return node.machine->wake();
     case Event::Kind::kSent: return traffic_.has_left(static_cast<uint32_t>(event.node));
     case Event::Kind::kAction: return actions_.take(event.index)();
-    case Event::Kind::kTellClosed: {
+    case Event::Kind::kReportClosed: {
       SimulatedConnection& connection = state_.connections[event.index];
       const size_t end = connection.node[0] == event.node ? 0 : 1;
       connection.closed = true;

@@ -34,4 +34,6 @@ std::string to_string(const HostPort& address) {
   return (brackets ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
 }  // namespace poseidon::comm

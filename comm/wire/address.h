@@ -16,4 +16,7 @@ HostPort parse_address(const std::string& address);
 
 std::string to_string(const HostPort& address);
 
+/// The address of a "host:port" without its port, brackets and all.
+std::string host_of(const std::string& address);
+
 }  // namespace poseidon::comm

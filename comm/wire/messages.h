@@ -197,7 +197,7 @@ struct Failed {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: the worker computes no more, and has completed `step` steps.
+/// Member to coordinator: it has ceased; a worker has completed `step` steps.
 struct Stopped {
   static constexpr const char* kType = "stopped";
   int64_t step = 0;

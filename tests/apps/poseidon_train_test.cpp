@@ -191,7 +191,7 @@ TEST_CASE("exit code 2: paths that cannot be looked at, and words that are no UT
     CHECK(Program("poseidon-train", {path}, job.folder).wait().code == 2);
   }
   CHECK(has(refused({"--output", "r\xffn"}),
-            "word 3 of the command line, \"r\\xffn\": expected UTF-8, got other bytes"));
+            "argument 3 of the command line, \"r\\xffn\": expected UTF-8, got other bytes"));
 }
 
 TEST_CASE("output that cannot be written is an error") {

@@ -24,3 +24,8 @@ TEST_CASE("what is no address is refused") {
                               "::1:7000", "[::1:7000", "a]:1"})
     CHECK_THROWS_AS(parse_address(address), ConfigError);
 }
+
+TEST_CASE("the host of an address is what stands before its port") {
+  CHECK(host_of("[::1]:7000") == "[::1]");
+  CHECK(host_of("gpu3:7000") == "gpu3");
+}

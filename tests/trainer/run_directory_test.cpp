@@ -16,18 +16,18 @@ TEST_CASE("a run directory has one writer, who is named to the second") {
     RunDirectory first(path, false);
     first.make();
     first.keep();
-    const std::string held = RunLock::words_in(path);
+    const std::string held = RunLock::text_in(path);
     CHECK(Json::parse(held)["pid"] == getpid());
     CHECK(Json::parse(held)["fence"] == 1);
     RunDirectory second(path, true);
     const std::string error = error_of<ConfigError>([&] { second.make(); });
     CHECK(error.starts_with(path.string() + ": another run writes here: process " +
                             std::to_string(getpid()) + " on "));
-    CHECK(RunLock::words_in(path) == held);
+    CHECK(RunLock::text_in(path) == held);
   }
   RunDirectory third(path, true);
   third.make();
-  CHECK(Json::parse(RunLock::words_in(path))["fence"] == 2);
+  CHECK(Json::parse(RunLock::text_in(path))["fence"] == 2);
 }
 
 TEST_CASE("the lock of a process that was killed holds nobody up, nor do its files") {

@@ -155,7 +155,7 @@ class Hub {
     if (frame.to.role == comm::Role::kServer)
       take(*servers_[frame.to.rank], static_cast<uint32_t>(frame.from.rank));
     else
-      take(workers_[frame.to.rank]->numbers(), frame.from);
+      take(workers_[frame.to.rank]->exchange(), frame.from);
   }
 
   Mutex mutex_;

@@ -5,7 +5,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// What one worker tells ahead of another is kept, so it has an end: far more than a link that
+/// What one worker reports ahead of another is kept, so it has an end: far more than a link that
 /// stands still until it counts as lost holds back.
 constexpr size_t kMostGathered = 1 << 20;
 
@@ -16,7 +16,7 @@ ClusterReport::ClusterReport(const comm::Plan& plan, const RunDirectory& directo
     : plan_(plan),
       run_(directory, metrics, console),
       times_(workers(), plan.layers.size()),
-      told_(workers(), metrics.steps_done),
+      reported_(workers(), metrics.steps_done),
       bytes_of_layer_(plan.layers.size()) {}
 
 template <class Part>
@@ -28,10 +28,10 @@ Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& al
 
 bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& note,
                               int64_t last_step) {
-  if (step != told_[worker] + 1 || step > last_step)
-    throw ConfigError(text("worker ", worker, " tells of step ", step, ", expected ",
-                           told_[worker] + 1, " of ", last_step));
-  told_[worker] = step;
+  if (step != reported_[worker] + 1 || step > last_step)
+    throw ConfigError(text("worker ", worker, " reports step ", step, ", expected ",
+                           reported_[worker] + 1, " of ", last_step));
+  reported_[worker] = step;
   WorkerStep part = worker_step(note, step, worker, plan_);
   times_.add(worker, part.report);
   auto& gathered = gathered_of(steps_, step);
@@ -54,7 +54,7 @@ void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& not
 
 void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {
   if (note.layers.size() != bytes_of_layer_.size())
-    throw ConfigError(text(comm::name_of(node), " tells of the bytes of ", note.layers.size(),
+    throw ConfigError(text(comm::name_of(node), " reports the bytes of ", note.layers.size(),
                            " layers, expected ", bytes_of_layer_.size()));
   if (!heard_.insert(node).second) return;
   for (size_t i = 0; i < note.layers.size(); ++i) {

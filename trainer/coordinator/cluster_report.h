@@ -32,8 +32,8 @@ class Gathered {
   std::vector<std::optional<Part>> parts_;
 };
 
-/// What the members of a job tell of it, and what it comes to: metrics while it runs, tables at its
-/// end.
+/// What the members of a job report of it, and what it comes to: metrics while it runs, tables at
+/// its end.
 class ClusterReport {
  public:
   /// `plan` must outlive it.
@@ -41,7 +41,7 @@ class ClusterReport {
                 const Metrics::Options& metrics, Console& console);
 
   // Notes of members. All throw ConfigError for what does not fit the plan or the run so far.
-  /// Whether all workers have told of this step now. `last_step`: of the run.
+  /// Whether all workers have reported this step now. `last_step`: of the run.
   bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
@@ -49,10 +49,10 @@ class ClusterReport {
   /// The run has ended, maybe before the step that was to be its last.
   void end() { run_.end(); }
 
-  /// The last step that all workers have told of; 0: none.
+  /// The last step that all workers have reported; 0: none.
   int64_t last_step() const { return run_.last_step(); }
-  /// traffic.json of a run of `steps` steps. Nodes that have not told, as after a loss, are listed
-  /// as "unheard".
+  /// traffic.json of a run of `steps` steps. Nodes that have not reported, as after a loss, are
+  /// listed as "unheard".
   Json traffic(int64_t steps) const;
   /// summary.json of a run that came to `end`, but for its bytes; `traffic` as traffic() made it.
   Json summary(const Job& job, RunEnd end, const Json& traffic) const;
@@ -66,7 +66,7 @@ class ClusterReport {
   const comm::Plan& plan_;
   RunReport run_;
   TimeTable times_;
-  std::vector<int64_t> told_;  ///< by worker: the last step that it has told of
+  std::vector<int64_t> reported_;  ///< by worker: the last step that it has reported
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes

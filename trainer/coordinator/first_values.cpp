@@ -11,15 +11,15 @@ namespace {
 /// Has each tensor note, when it is set, that its value is known.
 void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<bool>& known) {
   for (size_t i = 0; i < tensors.size(); ++i)
-    tensors[i].set = [&known, place = first + i,
+    tensors[i].set = [&known, index = first + i,
                       set = tensors[i].set](std::span<const float> values) {
-      known[place] = true;
+      known[index] = true;
       set(values);
     };
 }
 
-std::vector<PlacedTensor> first_values(const Json& list, const Checkpoint* resumed,
-                                       const std::filesystem::path& weights, Log& log) {
+std::vector<IndexedTensor> first_values(const Json& list, const Checkpoint* resumed,
+                                        const std::filesystem::path& weights, Log& log) {
   if (resumed == nullptr && weights.empty()) return {};
   TensorStore store(list);
   RunTensors tensors = store.tensors();
@@ -36,9 +36,9 @@ std::vector<PlacedTensor> first_values(const Json& list, const Checkpoint* resum
     resumed->restore(tensors);
   else
     report_match(weights, load_weights(weights, tensors), log);
-  std::vector<PlacedTensor> values;
-  for (uint32_t place = 0; place < known.size(); ++place)
-    if (known[place]) values.push_back({place, store.entries()[place].payload()});
+  std::vector<IndexedTensor> values;
+  for (uint32_t index = 0; index < known.size(); ++index)
+    if (known[index]) values.push_back({index, store.entries()[index].payload()});
   return values;
 }
 
@@ -52,12 +52,12 @@ void FirstValues::make(const Json& list, const Checkpoint* resumed,
 
 void FirstValues::send(uint16_t worker, int64_t first_step, CoordinatorIo& io) const {
   Json indices = Json::array();
-  for (const PlacedTensor& tensor : values_) indices.push_back(tensor.place);
+  for (const IndexedTensor& tensor : values_) indices.push_back(tensor.index);
   io.post([worker, first_step, indices, values = values_](CoordinatorSide& side) {
     side.coordinator->note(
         worker, {.about = "values", .step = first_step, .content = {{"tensors", indices}}});
-    for (const auto& [place, tensor] : values)
-      comm::send_tensor({.view = 1, .key = place}, tensor,
+    for (const auto& [index, tensor] : values)
+      comm::send_tensor({.view = 1, .key = index}, tensor,
                         [&](const comm::FrameHeader& header, const comm::Payload& payload) {
                           side.coordinator->send(worker, header, payload);
                         });

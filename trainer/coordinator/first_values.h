@@ -14,9 +14,9 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// A tensor's values, by its place in a tensor_list().
-struct PlacedTensor {
-  uint32_t place = 0;
+/// A tensor's values, by its index in a tensor_list().
+struct IndexedTensor {
+  uint32_t index = 0;
   comm::Payload values;
 };
 
@@ -35,7 +35,7 @@ class FirstValues {
   void clear() { values_.clear(); }
 
  private:
-  std::vector<PlacedTensor> values_;
+  std::vector<IndexedTensor> values_;
   bool made_ = false;
 };
 

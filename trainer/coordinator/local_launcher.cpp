@@ -63,16 +63,16 @@ std::vector<std::string> environment() {
   return variables;
 }
 
-/// A list as exec wants it. `words` must outlive it.
-std::vector<char*> pointers(const std::vector<std::string>& words) {
+/// A list as exec wants it. `arguments` must outlive it.
+std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   std::vector<char*> out;
-  for (const std::string& word : words) out.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& argument : arguments) out.push_back(const_cast<char*>(argument.c_str()));
   out.push_back(nullptr);
   return out;
 }
 
 /// In the child, between fork and exec: only what is safe there.
-[[noreturn]] void become(char* const* words, char* const* environment, int log, int secret) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int log, int secret) {
   // To a whole group they are for the coordinator, which ends the job in good order.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
   sigset_t none;
@@ -85,7 +85,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   // Above all the coordinator's listening socket, which would outlive it here.
   ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(secret) - 1, 0);
   ::close_range(static_cast<unsigned>(secret) + 1, ~0U, 0);
-  ::execve(words[0], words, environment);
+  ::execve(arguments[0], arguments, environment);
   const char* why = std::strerror(errno);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, why, std::strlen(why));
   ::_exit(127);
@@ -121,7 +121,7 @@ void LocalLauncher::start(const std::vector<comm::NodeId>& members,
 std::vector<std::string> LocalLauncher::arguments(comm::NodeId node, const std::string& coordinator,
                                                   int secret) const {
   const bool worker = node.role == comm::Role::kWorker;
-  std::vector<std::string> words{
+  std::vector<std::string> command{
       (program_folder() / (worker ? "poseidon-worker" : "poseidon-server")).string(),
       "--coordinator",
       coordinator,
@@ -134,12 +134,12 @@ std::vector<std::string> LocalLauncher::arguments(comm::NodeId node, const std::
       std::to_string(options_.join_timeout.count())};
   if (worker) {
     // The job names files as this process, which has checked them, may read them.
-    for (const std::string& word :
+    for (const std::string& argument :
          {std::string("--threads"), std::to_string(options_.threads), std::string("--data-root"),
           std::string("/"), std::string("--run-directory"), options_.run.string()})
-      words.push_back(word);
+      command.push_back(argument);
   }
-  return words;
+  return command;
 }
 
 void LocalLauncher::start(comm::NodeId node, const std::string& coordinator) {
@@ -149,16 +149,17 @@ void LocalLauncher::start(comm::NodeId node, const std::string& coordinator) {
   const Descriptor log(::open(child.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (log.number() < 0)
     throw RunError(text(child.log.string(), ": cannot be written: ", std::strerror(errno)));
-  const std::vector<std::string> words = arguments(node, coordinator, secret.number());
-  if (::access(words[0].c_str(), X_OK) != 0)
-    throw RunError(text(words[0], ": cannot be run: ", std::strerror(errno)));
+  const std::vector<std::string> command = arguments(node, coordinator, secret.number());
+  if (::access(command[0].c_str(), X_OK) != 0)
+    throw RunError(text(command[0], ": cannot be run: ", std::strerror(errno)));
   const std::vector<std::string> variables = environment();
-  const std::vector<char*> word_pointers = pointers(words), variable_pointers = pointers(variables);
+  const std::vector<char*> argument_pointers = pointers(command),
+                           variable_pointers = pointers(variables);
   child.process = ::fork();
   if (child.process < 0)
     throw RunError(text(name_of(node), " cannot be started: ", std::strerror(errno)));
   if (child.process == 0)
-    become(word_pointers.data(), variable_pointers.data(), log.number(), secret.number());
+    become(argument_pointers.data(), variable_pointers.data(), log.number(), secret.number());
   running_.push_back(std::move(child));
 }
 

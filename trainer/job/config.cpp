@@ -223,8 +223,8 @@ Json decisive(const JobConfig& config, const Json& network) {
 }
 
 std::string config_hash(const Json& decisive_part) {
-  const std::string words = decisive_part.dump();
-  return sha256_hex(std::as_bytes(std::span(words)));
+  const std::string contents = decisive_part.dump();
+  return sha256_hex(std::as_bytes(std::span(contents)));
 }
 
 // ---- schemas

@@ -13,7 +13,7 @@ namespace poseidon::trainer {
 namespace {
 
 struct Assignment {
-  std::string word;               ///< as it was typed
+  std::string argument;           ///< as it was typed
   std::vector<std::string> path;  ///< its keys
   Json value;
 };
@@ -33,13 +33,14 @@ Json value_of(const std::string& typed) {
   return value.is_discarded() ? Json(typed) : value;
 }
 
-Assignment parse(const std::string& word) {
-  const size_t equals = word.find('=');
+Assignment parse(const std::string& argument) {
+  const size_t equals = argument.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw ConfigError("--set " + word + ": expected PATH=VALUE, as in optimizer.momentum=0.9");
-  Assignment assignment{word, split(word.substr(0, equals)), value_of(word.substr(equals + 1))};
+    throw ConfigError("--set " + argument + ": expected PATH=VALUE, as in optimizer.momentum=0.9");
+  Assignment assignment{argument, split(argument.substr(0, equals)),
+                        value_of(argument.substr(equals + 1))};
   for (const std::string& key : assignment.path)
-    if (key.empty()) throw ConfigError("--set " + word + ": a key is empty");
+    if (key.empty()) throw ConfigError("--set " + argument + ": a key is empty");
   return assignment;
 }
 
@@ -52,7 +53,7 @@ Json& holder_of(Json& job, const Assignment& assignment) {
     at = &(*at)[key];
     if (at->is_null()) *at = Json::object();
     if (!at->is_object())
-      throw ConfigError("--set " + assignment.word + ": " + path + " is " + shown(*at) +
+      throw ConfigError("--set " + assignment.argument + ": " + path + " is " + shown(*at) +
                         ", which has no keys");
   }
   return *at;
@@ -158,13 +159,13 @@ void drop_keys_of_old_type(const Typed& typed, const std::string& old_type, Json
 
 }  // namespace
 
-std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> words,
+std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder) {
   std::vector<std::string> old_types, dropped;
   for (const Typed& typed : typed_objects()) old_types.push_back(type_at(job, typed.path));
   std::set<std::string> assigned;
-  for (const std::string& word : words) {
-    const Assignment assignment = parse(word);
+  for (const std::string& argument : arguments) {
+    const Assignment assignment = parse(argument);
     if (!job.is_object()) break;  // the reader will say so
     apply(job, assignment, folder);
     assigned.insert(joined(assignment.path));

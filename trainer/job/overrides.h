@@ -9,12 +9,12 @@
 
 namespace poseidon::trainer {
 
-/// Applies "--set" words, each "dotted.path=VALUE", to a job. VALUE is JSON, else a text; null
+/// Applies "--set" arguments, each "dotted.path=VALUE", to a job. VALUE is JSON, else a text; null
 /// removes the key. Setting one of an exclusive pair (batch_per_worker and global_batch, steps and
 /// epochs) removes the other. Where a "type" is set to another value, keys of the file that only
 /// the old type has are removed; each is named in the result. Relative paths are taken from
-/// `folder`, where the user is. Throws ConfigError for a word that cannot be applied.
-std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> words,
+/// `folder`, where the user is. Throws ConfigError for one that cannot be applied.
+std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
 }  // namespace poseidon::trainer

@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-std::string code(const std::string& word) { return text("`", word, "`"); }
+std::string code(const std::string& name) { return text("`", name, "`"); }
 
 std::string bound_text(const Json& bound) {
   const auto value = bound.get<double>();
@@ -43,7 +43,7 @@ std::string type_text(const Json& schema) {
 class Writer {
  public:
   std::string take() { return std::move(out_); }
-  void line(const std::string& words) { out_ += words + "\n"; }
+  void line(const std::string& content) { out_ += content + "\n"; }
 
   /// The keys of an object as a table, then the objects in it, each under its own heading.
   void object(const std::string& path, const Json& schema, int level) {

@@ -1,13 +1,13 @@
 #include "trainer/member/checkpoint_sender.h"
 
 #include "comm/exchange/tensor_intake.h"
+#include "trainer/member/worker_session.h"
 #include "trainer/messages/notes.h"
 
 namespace poseidon::trainer {
 
-CheckpointSender::CheckpointSender(comm::AsioTransport& transport, comm::Member& member,
-                                   ProgressReporter& progress)
-    : transport_(transport), member_(member), progress_(progress), window_(kMostBytesOnTheWay) {}
+CheckpointSender::CheckpointSender(WorkerSession& session, ProgressReporter& progress)
+    : session_(session), progress_(progress), window_(kMostBytesOnTheWay) {}
 
 void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_flight) {
   progress_.waits("the checkpoint before to be written");
@@ -15,31 +15,32 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
   sent_step_ = step;
   ++number_;
   const std::vector<const NamedTensor*> all = in_order(tensors, in_flight);
-  for (uint32_t place = 0; place < all.size(); ++place) {
-    progress_.sign("sending a checkpoint", place, static_cast<int64_t>(all.size()), "tensors");
-    send_tensor(step, place, *all[place]);
+  for (uint32_t index = 0; index < all.size(); ++index) {
+    progress_.sign("sending a checkpoint", index, static_cast<int64_t>(all.size()), "tensors");
+    send_tensor(step, index, *all[index]);
   }
   const SentCheckpoint sent{
       .number = number_, .in_flight = in_flight, .digest = tensor_digests(tensors, in_flight)};
-  transport_.post(
-      [this, note = write_note(sent, step)] { member_.coordinator().note_after_bulk(note); });
+  session_.post([note = write_note(sent, step)](WorkerSession& session) {
+    session.member().coordinator().note_after_bulk(note);
+  });
 }
 
 /// There is not room for a copy of all.
-void CheckpointSender::send_tensor(int64_t step, uint32_t place, const NamedTensor& tensor) {
+void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTensor& tensor) {
   const size_t count = tensor.count();
   std::shared_ptr<float[]> memory = window_.lend(count);
   const std::span values(memory.get(), count);
   tensor.get(values);
-  transport_.post([this, place, step, number = number_,
-                   payload = comm::Payload{std::as_bytes(values), std::move(memory)}] {
-    comm::send_tensor({.view = member_.view(),
-                       .step = static_cast<uint64_t>(step),
-                       .key = place,
-                       .chunk = number},
-                      payload, [this](const comm::FrameHeader& header, const comm::Payload& slice) {
-                        member_.coordinator().send(header, slice);
-                      });
+  session_.post([index, step, number = number_,
+                 payload = comm::Payload{std::as_bytes(values), std::move(memory)}](
+                    WorkerSession& session) {
+    comm::Member& member = session.member();
+    comm::send_tensor(
+        {.view = member.view(), .step = static_cast<uint64_t>(step), .key = index, .chunk = number},
+        payload, [&](const comm::FrameHeader& header, const comm::Payload& slice) {
+          member.coordinator().send(header, slice);
+        });
   });
 }
 

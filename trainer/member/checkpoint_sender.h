@@ -2,21 +2,20 @@
 
 #include <cstdint>
 
-#include "comm/asio/driver.h"
-#include "comm/membership/member.h"
 #include "trainer/member/progress.h"
 #include "trainer/state/checkpoint.h"
 #include "trainer/state/send_window.h"
 
 namespace poseidon::trainer {
 
+class WorkerSession;
+
 /// A worker's checkpoints on their way to the coordinator: tensor by tensor, one checkpoint at a
 /// time. For the computing thread, but for what says otherwise.
 class CheckpointSender {
  public:
   /// All must outlive it.
-  CheckpointSender(comm::AsioTransport& transport, comm::Member& member,
-                   ProgressReporter& progress);
+  CheckpointSender(WorkerSession& session, ProgressReporter& progress);
 
   /// Returns when the last tensor was handed to the transport. Waits for room on the way, and first
   /// for the checkpoint before to be written. Throws JobLost after end().
@@ -25,7 +24,7 @@ class CheckpointSender {
   int64_t sent_step() const { return sent_step_; }
   /// Throws JobLost after end().
   void wait_until_written();
-  /// The job has failed, and what comes now is the word of a survivor.
+  /// The job has failed, and what comes now is of a survivor.
   void begin_anew();
 
   // From any thread.
@@ -34,10 +33,9 @@ class CheckpointSender {
   void end() { window_.end(); }
 
  private:
-  void send_tensor(int64_t step, uint32_t place, const NamedTensor& tensor);
+  void send_tensor(int64_t step, uint32_t index, const NamedTensor& tensor);
 
-  comm::AsioTransport& transport_;
-  comm::Member& member_;
+  WorkerSession& session_;
   ProgressReporter& progress_;
   SendWindow window_;
   int64_t sent_step_ = -1;

@@ -15,10 +15,10 @@ EndWatch::~EndWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void EndWatch::expect(Clock::duration patience, std::string why) {
+void EndWatch::expect(Clock::duration period, std::string why) {
   {
     MutexLock lock(mutex_);
-    deadline_ = Clock::now() + patience;
+    deadline_ = Clock::now() + period;
     why_ = std::move(why);
   }
   changed_.notify_all();

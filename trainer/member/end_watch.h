@@ -26,9 +26,9 @@ class EndWatch {
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
-  /// Gives up when neither the destructor nor another call comes within `patience`; `why` says what
+  /// Gives up when neither the destructor nor another call comes within `period`; `why` says what
   /// did not happen. From any thread.
-  void expect(Clock::duration patience, std::string why);
+  void expect(Clock::duration period, std::string why);
   /// Nothing is expected any more for now.
   void rest();
 
@@ -45,11 +45,11 @@ class EndWatch {
 };
 
 /// How long the computing thread may take to cease: a step cannot be interrupted, and may be long.
-/// From any thread.
 class ComputingGrace {
  public:
-  /// A step took so long.
+  /// A step took so long. By the computing thread.
   void took(double ms) { longest_ms_ = std::max<int64_t>(longest_ms_, static_cast<int64_t>(ms)); }
+  /// From any thread.
   EndWatch::Clock::duration period() const {
     return std::max(kLeast, std::chrono::milliseconds(4 * longest_ms_));
   }

@@ -10,12 +10,12 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr auto kPatienceWithSurvivors = std::chrono::seconds(10);
+constexpr auto kGracePeriodWithSurvivors = std::chrono::seconds(10);
 
 }  // namespace
 
 LastStep::LastStep(const MemberOptions& options, Log& log)
-    : options_(options), log_(log), run_lock_(RunLock::words_in(options.run_directory)) {}
+    : options_(options), log_(log), run_lock_(RunLock::text_in(options.run_directory)) {}
 
 KeptStep* LastStep::kept(const std::string& run) const {
   return options_.keeper == nullptr ? nullptr : options_.keeper->of(run);
@@ -45,13 +45,13 @@ void LastStep::write(const WorkerTraining& training, int64_t step) {
   if (options_.run_directory.empty() || step == 0) return;
   // A step before the first of this run: only sums that are given up would lead on from it.
   if (step < training.first_step()) return;
-  if (RunLock::words_in(options_.run_directory) != run_lock_)
+  if (RunLock::text_in(options_.run_directory) != run_lock_)
     return log_.warning(options_.run_directory.string() +
                         ": it is gone, or another run writes there");
   const auto folder = options_.run_directory / "checkpoints";
   try {
     const bool wrote = write_survivor_checkpoint(folder, training.state_after(step),
-                                                 training.tensors(), kPatienceWithSurvivors);
+                                                 training.tensors(), kGracePeriodWithSurvivors);
     log_.info(
         text(wrote ? "wrote" : "found", " the checkpoint of step ", step, " in ", folder.string()));
   } catch (...) {

@@ -14,14 +14,14 @@ namespace poseidon::trainer {
 /// is at work.
 class ProgressReporter {
  public:
-  using Tell = std::function<void(const comm::Progress&)>;
+  using Report = std::function<void(const comm::Progress&)>;
 
-  explicit ProgressReporter(Tell tell) : tell_(std::move(tell)) {}
+  explicit ProgressReporter(Report report) : report_(std::move(report)) {}
 
   /// sign("testing", 120, 500, "batches"), as often as one likes.
   void sign(std::string_view doing, int64_t done = 0, int64_t of = 0, std::string_view unit = "") {
     const bool same = doing == last_.doing && !last_.waits;
-    if (same && Clock::now() - told_at_ < kPause) return;
+    if (same && Clock::now() - reported_at_ < kPause) return;
     say({.doing = std::string(doing), .done = done, .of = of, .unit = std::string(unit)});
   }
 
@@ -36,13 +36,13 @@ class ProgressReporter {
 
   void say(comm::Progress progress) {
     last_ = std::move(progress);
-    told_at_ = Clock::now();
-    tell_(last_);
+    reported_at_ = Clock::now();
+    report_(last_);
   }
 
-  const Tell tell_;
+  const Report report_;
   comm::Progress last_;
-  Clock::time_point told_at_{};
+  Clock::time_point reported_at_{};
 };
 
 }  // namespace poseidon::trainer

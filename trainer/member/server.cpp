@@ -42,7 +42,7 @@ class ServerRun final : public comm::MemberHost {
   void failed(const comm::Loss& loss, bool alone) override;
   void dismissed() override;
 
-  void tell_traffic_and_trace();
+  void report_traffic_and_trace();
   void over(MemberEnd end);
   void guarded(const std::function<void()>& action);
 
@@ -150,11 +150,11 @@ void ServerRun::noted(const comm::Note& note) {
 }
 
 void ServerRun::concluded() {
-  tell_traffic_and_trace();
+  report_traffic_and_trace();
   member_->finished(0);
 }
 
-void ServerRun::tell_traffic_and_trace() {
+void ServerRun::report_traffic_and_trace() {
   if (trace_)
     for (const TraceNote& spans : write_spans(trace_->recorder()))
       member_->coordinator().note(write_note(spans));
@@ -166,7 +166,7 @@ void ServerRun::failed(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   log_.warning(loss.message());
   if (!alone) {
-    tell_traffic_and_trace();
+    report_traffic_and_trace();
     return member_->coordinator().stopped(0);
   }
   member_->leave();

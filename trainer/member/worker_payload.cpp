@@ -37,8 +37,8 @@ comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader&
   if (from.role == comm::Role::kCoordinator)
     return intake_ ? intake_->place(header)
                    : comm::Placement::refused("sent a tensor that was not asked for");
-  if (exchange_ == nullptr) return comm::Placement::refused("sent numbers before the job began");
-  comm::Placement placement = exchange_->numbers().place(from, header);
+  if (exchange_ == nullptr) return comm::Placement::refused("sent a payload before the job began");
+  comm::Placement placement = exchange_->exchange().place(from, header);
   if (trace_ && placement.accepted) trace_->announced(from);
   return placement;
 }
@@ -46,7 +46,7 @@ comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader&
 void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator) return intake_->received();
   if (trace_) trace_->arrived(from, header);
-  exchange_->numbers().received(from, header);
+  exchange_->exchange().received(from, header);
 }
 
 std::string WorkerPayload::awaiting(comm::NodeId node) const {

@@ -38,7 +38,7 @@ class WorkerPayload {
   /// The bytes that were moved since the last call.
   SchemeBytes newly_moved();
   const std::vector<comm::LayerBytes>& moved() const {
-    return exchange_->numbers().bytes_of_layers();
+    return exchange_->exchange().bytes_of_layers();
   }
   /// Null unless frames are recorded.
   const FlowTrace* trace() const { return trace_.get(); }

@@ -26,7 +26,7 @@ WorkerTask::WorkerTask(const MemberOptions& options, WorkerSession& session, Log
         session.post(
             [progress](WorkerSession& self) { self.member().coordinator().progress(progress); });
       }),
-      sender_(session.transport(), session.member(), progress_),
+      sender_(session, progress_),
       last_step_(options, log) {
   job_.has_parent = !options.run_directory.empty();
 }

@@ -41,7 +41,7 @@ class WorkerTask {
   void over(MemberEnd end);
 
   // From any thread.
-  /// Of this, what it says of itself.
+  /// Where its own header says so.
   CheckpointSender& sender() { return sender_; }
   /// Ends the process where this thread does not come to an end; `why` says what has not ended.
   void must_end_soon(const char* why) { end_watch_.expect(grace_.period(), why); }

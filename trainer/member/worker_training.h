@@ -39,7 +39,7 @@ class WorkerTraining final : public RunSink {
   /// Ceases to compute: goes back to the last complete step, and returns it.
   int64_t cease();
   /// As worker 0 does regularly, and after a loss whoever is asked. Throws JobLost when nobody
-  /// waits for it any more, RunError for values that are no numbers.
+  /// waits for it any more, RunError for values that are not finite.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
   int64_t first_step() const { return published_.first_step; }

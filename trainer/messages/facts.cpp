@@ -33,11 +33,12 @@ std::string fact(const std::vector<comm::Fact>& facts, const std::string& name) 
 }
 
 int64_t training_samples(const std::vector<comm::Fact>& facts) {
-  const std::string words = fact(facts, kTrainingSamples);
+  const std::string samples_text = fact(facts, kTrainingSamples);
   int64_t samples = 0;
-  const auto [end, failure] = std::from_chars(words.data(), words.data() + words.size(), samples);
-  if (failure != std::errc{} || end != words.data() + words.size() || samples < 1)
-    throw ConfigError(text("the workers told ", shown(words), " as ", kTrainingSamples,
+  const auto [end, failure] =
+      std::from_chars(samples_text.data(), samples_text.data() + samples_text.size(), samples);
+  if (failure != std::errc{} || end != samples_text.data() + samples_text.size() || samples < 1)
+    throw ConfigError(text("the workers reported ", shown(samples_text), " as ", kTrainingSamples,
                            ", expected an integer >= 1"));
   return samples;
 }

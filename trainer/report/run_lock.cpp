@@ -26,22 +26,22 @@ std::string host_name() {
 }
 
 /// "process 812 on head", for messages.
-std::string holder_in(const std::string& words) {
-  const Json json = Json::parse(words, nullptr, false);
+std::string holder_in(const std::string& contents) {
+  const Json json = Json::parse(contents, nullptr, false);
   if (!json.is_object() || !json.contains("pid") || !json.contains("host"))
     return "another process";
   return text("process ", json["pid"].dump(), " on ", shown(json["host"]));
 }
 
-int64_t fence_in(const std::string& words) {
-  const Json json = Json::parse(words, nullptr, false);
+int64_t fence_in(const std::string& contents) {
+  const Json json = Json::parse(contents, nullptr, false);
   const bool has = json.is_object() && json.contains("fence") && json["fence"].is_number_integer();
   return has ? json["fence"].get<int64_t>() : 0;
 }
 
 }  // namespace
 
-std::string RunLock::words_in(const fs::path& run) {
+std::string RunLock::text_in(const fs::path& run) {
   std::error_code failure;
   if (!fs::is_regular_file(run / kName, failure)) return "";
   std::vector<std::byte> bytes;
@@ -57,10 +57,10 @@ RunLock::RunLock(const fs::path& run) : run_(run) {
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
       throw RunError(text(path.string(), ": cannot be locked: ", std::strerror(errno)));
-    throw ConfigError(text(run.string(), ": another run writes here: ", holder_in(words_in(run))));
+    throw ConfigError(text(run.string(), ": another run writes here: ", holder_in(text_in(run))));
   }
   const Json json{
-      {"host", host_name()}, {"pid", ::getpid()}, {"fence", fence_in(words_in(run)) + 1}};
+      {"host", host_name()}, {"pid", ::getpid()}, {"fence", fence_in(text_in(run)) + 1}};
   words_ = json.dump() + "\n";
   const bool written = ::ftruncate(file_.number(), 0) == 0 &&
                        ::pwrite(file_.number(), words_.data(), words_.size(), 0) ==
@@ -70,7 +70,7 @@ RunLock::RunLock(const fs::path& run) : run_(run) {
 }
 
 void RunLock::check() const {
-  const std::string found = words_in(run_);
+  const std::string found = text_in(run_);
   if (found == words_) return;
   throw RunError(found.empty() ? text(run_.string(), ": is not there any more")
                                : text(run_.string(), ": was taken over by ", holder_in(found)));

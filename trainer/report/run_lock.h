@@ -21,7 +21,7 @@ class RunLock {
   void check() const;
 
   /// What `run.lock` says; "" when there is none. For a process that writes for the writer.
-  static std::string words_in(const std::filesystem::path& run);
+  static std::string text_in(const std::filesystem::path& run);
 
  private:
   std::filesystem::path run_;

@@ -56,7 +56,7 @@ class Names {
   std::map<int, std::map<std::string, int>> tracks_;
 };
 
-Json event_json(const TraceRecorder::Words& words, const TraceRecorder::Span& span, int process,
+Json event_json(const TraceRecorder::LabelText& text, const TraceRecorder::Span& span, int process,
                 int track) {
   Json args{{"step", span.step}};
   if (span.part != TraceRecorder::kWhole) {
@@ -64,8 +64,8 @@ Json event_json(const TraceRecorder::Words& words, const TraceRecorder::Span& sp
     args["queued_us"] = microseconds(span.queued_ns);
   }
   return {{"ph", "X"},
-          {"name", words.category + " " + words.name},
-          {"cat", words.category},
+          {"name", text.category + " " + text.name},
+          {"cat", text.category},
           {"pid", process},
           {"tid", track},
           {"ts", microseconds(span.begin_ns)},
@@ -81,8 +81,8 @@ std::vector<TraceNote> write_spans(const TraceRecorder& recorder) {
   for (const auto& span : all) last_step = std::max(last_step, span.step);
   const std::vector<TraceRecorder::Span> spans = recorder.spans(last_step - kTraceSteps + 1);
   TraceNote empty;
-  for (const auto& words : recorder.labels())
-    empty.labels.push_back({words.track, words.category, words.name});
+  for (const auto& text : recorder.labels())
+    empty.labels.push_back({text.track, text.category, text.name});
   std::vector<TraceNote> notes;
   for (size_t first = 0; first < spans.size(); first += kSpansOfNote) {
     TraceNote note = empty;
@@ -196,7 +196,7 @@ Json TraceCollection::events() const {
     event.span.end_ns -= start_ns;
     const int process = names.process(event.node);
     spans.push_back(
-        event_json(*event.words, event.span, process, names.track(process, event.words->track)));
+        event_json(*event.text, event.span, process, names.track(process, event.text->track)));
   }
   Json clocks = Json::object();
   for (const auto& [node, clock] : clocks_)

@@ -51,14 +51,14 @@ class TraceCollection {
 
  private:
   struct Event {
-    const TraceRecorder::Words* words = nullptr;
+    const TraceRecorder::LabelText* text = nullptr;
     comm::NodeId node;
     TraceRecorder::Span span;
   };
   /// A thread's part of it.
   struct Thread {
     comm::NodeId node;
-    std::vector<TraceRecorder::Words> labels;
+    std::vector<TraceRecorder::LabelText> labels;
     std::vector<TraceRecorder::Span> spans;
   };
   std::vector<Event> common_events() const;

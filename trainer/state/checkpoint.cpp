@@ -128,7 +128,7 @@ std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_f
   };
   add(tensors.weights);
   add(tensors.optimizer);
-  for (size_t place = 0; place < static_cast<size_t>(in_flight); ++place) add(tensors.sums[place]);
+  for (size_t step = 0; step < static_cast<size_t>(in_flight); ++step) add(tensors.sums[step]);
   return all;
 }
 

@@ -99,8 +99,7 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
     }
   };
   refuse(tensors.weights);
-  for (int64_t place = 0; place < in_flight; ++place)
-    refuse(tensors.sums[static_cast<size_t>(place)]);
+  for (int64_t late = 0; late < in_flight; ++late) refuse(tensors.sums[static_cast<size_t>(late)]);
 }
 
 void check_weights_file(const std::filesystem::path& file) {

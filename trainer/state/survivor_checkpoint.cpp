@@ -20,8 +20,8 @@ constexpr auto kPoll = std::chrono::milliseconds(20);
 
 /// A lock on the folder, which ends with the returned descriptor or its process. The wait for it
 /// has an end: who holds it may be stopped.
-Descriptor take_turn(const fs::path& folder, std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+Descriptor take_turn(const fs::path& folder, std::chrono::milliseconds period) {
+  const auto deadline = std::chrono::steady_clock::now() + period;
   Descriptor place(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (place.number() < 0)
     throw RunError(text(folder.string(), ": cannot be opened: ", std::strerror(errno)));
@@ -46,8 +46,8 @@ bool is_whole(const fs::path& state_file) {
 }  // namespace
 
 bool write_survivor_checkpoint(const fs::path& folder, const RunState& state,
-                               const RunTensors& tensors, std::chrono::milliseconds patience) {
-  const Descriptor turn = take_turn(folder, patience);
+                               const RunTensors& tensors, std::chrono::milliseconds period) {
+  const Descriptor turn = take_turn(folder, period);
   remove_half_done(folder);
   if (is_whole(folder / text("step-", state.step, ".state"))) return false;
   write_checkpoint(folder, state, tensors);

@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 /// Writes a checkpoint into the folder of a coordinator that is gone, unless a whole one of that
 /// step is there: several survivors call this at about the same time, in processes of their own.
 /// One writes at a time; what a dead writer left half done is removed. Waits for its turn for
-/// `patience` at most. Whether it wrote. Throws RunError.
+/// `period` at most. Whether it wrote. Throws RunError.
 bool write_survivor_checkpoint(const std::filesystem::path& folder, const RunState& state,
-                               const RunTensors& tensors, std::chrono::milliseconds patience);
+                               const RunTensors& tensors, std::chrono::milliseconds period);
 
 }  // namespace poseidon::trainer

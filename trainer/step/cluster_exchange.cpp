@@ -71,7 +71,7 @@ void ClusterExchange::add_contributions(uint32_t layer, int64_t shard, WorkerLay
 void ClusterExchange::contribute(std::vector<Given> all) {
   if (all.empty()) return;
   hand_over([this, all = std::move(all)] {
-    for (const auto& [layer, contribution] : all) numbers_->contribute(layer, contribution);
+    for (const auto& [layer, contribution] : all) exchange_->contribute(layer, contribution);
   });
 }
 
@@ -106,15 +106,15 @@ void ClusterExchange::give(int node, int64_t step, const layers::GradientSink* s
 
 std::vector<double> ClusterExchange::by_layer_of_plan(std::span<const double> of_net) const {
   std::vector<double> of_plan(layers_.size());
-  for (size_t place = 0; place < of_net.size(); ++place)
-    of_plan[layer_of_node_.at(net_.parameters().summed_layers()[place])] = of_net[place];
+  for (size_t index = 0; index < of_net.size(); ++index)
+    of_plan[layer_of_node_.at(net_.parameters().summed_layers()[index])] = of_net[index];
   return of_plan;
 }
 
 // ---- the I/O thread
 
 void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
-  numbers_ = std::make_unique<comm::WorkerExchange>(
+  exchange_ = std::make_unique<comm::WorkerExchange>(
       plan_, rank_, comm::WorkerExchange::Options{.view = view, .first_step = first_step_}, *this,
       outlet, [this](uint64_t, uint32_t layer) { arrivals_.push(layer); });
 }

@@ -44,16 +44,16 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   /// Called in the compute thread when it has waited for sums for a second.
   void on_long_wait(std::function<void()> told) { arrivals_.on_long_wait(std::move(told)); }
 
-  /// Numbers by place in Net::summed_layers(), by layer of the plan.
+  /// Values by index in Parameters::summed_layers(), by layer of the plan.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
 
   // The I/O thread's part.
   /// Before anything is contributed.
   void open(uint32_t view, comm::Outlet& outlet);
-  comm::WorkerExchange& numbers() { return *numbers_; }
+  comm::WorkerExchange& exchange() { return *exchange_; }
   /// What is awaited from `node`, for messages.
   std::string awaiting(comm::NodeId node) const {
-    return numbers_ == nullptr ? "" : numbers_->awaiting(node);
+    return exchange_ == nullptr ? "" : exchange_->awaiting(node);
   }
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
     return layers_[layer]->sum(tensor, step);
@@ -91,7 +91,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   uint64_t step_;                                 ///< under way
   int64_t contributed_ = 0;                       ///< layers announced in the last own shard
   std::vector<std::function<void()>> held_back_;  ///< without overlap
-  std::unique_ptr<comm::WorkerExchange> numbers_;
+  std::unique_ptr<comm::WorkerExchange> exchange_;
   Arrivals arrivals_;  ///< layers of the plan
 };
 

@@ -32,8 +32,8 @@ class GradientExchange {
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
   /// A layer of which all sums over all shards of its next step are there. Each of
-  /// Net::summed_layers() arrives once a step, in order of its steps. None when no further one is
-  /// there yet.
+  /// Parameters::summed_layers() arrives once a step, in order of its steps. None when no further
+  /// one is there yet.
   virtual std::optional<int> arrived() = 0;
   /// Blocks until arrived() has one to give. Only while one is under way.
   virtual void wait() = 0;

@@ -33,7 +33,7 @@ struct StepReport {
   double top1 = 0;                  ///< the same of hits: a part of 1
   double learning_rate = 0;
   StepTimes times;                    ///< of several workers: their mean
-  std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Net::summed_layers()
+  std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Parameters::summed_layers()
   // Of several workers:
   std::vector<StepTimes> workers;  ///< by rank
   comm::ByScheme<double> bytes;    ///< moved during the step, per node, sent plus received

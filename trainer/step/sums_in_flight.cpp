@@ -15,7 +15,7 @@ SumsInFlight::SumsInFlight(net::Net& net, int64_t most) : net_(net) {
       tensors_.push_back({.layer = layer,
                           .statistic = &net.parameters().statistics()[static_cast<size_t>(index)]});
   }
-  places_.resize(static_cast<size_t>(most), StepSums(tensors_.size()));
+  steps_kept_.resize(static_cast<size_t>(most), StepSums(tensors_.size()));
 }
 
 size_t SumsInFlight::bytes_of_step() const {
@@ -26,25 +26,25 @@ size_t SumsInFlight::bytes_of_step() const {
 }
 
 void SumsInFlight::begin_with(int64_t first, int64_t steps) {
-  check(steps <= static_cast<int64_t>(places_.size()), "there is room for all sums in flight");
+  check(steps <= static_cast<int64_t>(steps_kept_.size()), "there is room for all sums in flight");
   first_ = first;
   steps_ = steps;
 }
 
 void SumsInFlight::drop_before(int64_t step) {
   const int64_t dropped = std::clamp<int64_t>(step - first_, 0, steps_);
-  std::rotate(places_.begin(), places_.begin() + dropped, places_.end());
+  std::rotate(steps_kept_.begin(), steps_kept_.begin() + dropped, steps_kept_.end());
   steps_ -= dropped;
   first_ = steps_ > 0 ? first_ + dropped : step;
 }
 
 void SumsInFlight::add_step() {
-  check(steps_ < static_cast<int64_t>(places_.size()), "there is room for all sums in flight");
+  check(steps_ < static_cast<int64_t>(steps_kept_.size()), "there is room for all sums in flight");
   ++steps_;
 }
 
 void SumsInFlight::keep(int64_t step, int layer) {
-  StepSums& sums = places_[place_of(step)];
+  StepSums& sums = steps_kept_[index_of(step)];
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& tensor = tensors_[i];
     if (tensor.layer != layer) continue;
@@ -57,7 +57,7 @@ void SumsInFlight::keep(int64_t step, int layer) {
 }
 
 void SumsInFlight::load(int64_t step, int layer) const {
-  const StepSums& sums = places_[place_of(step)];
+  const StepSums& sums = steps_kept_[index_of(step)];
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& tensor = tensors_[i];
     if (tensor.layer != layer) continue;
@@ -70,18 +70,19 @@ void SumsInFlight::load(int64_t step, int layer) const {
 }
 
 std::vector<std::vector<NamedTensor>> SumsInFlight::tensors() {
-  std::vector<std::vector<NamedTensor>> all(places_.size());
-  for (size_t place = 0; place < places_.size(); ++place)
+  std::vector<std::vector<NamedTensor>> all(steps_kept_.size());
+  for (size_t index = 0; index < steps_kept_.size(); ++index)
     for (size_t i = 0; i < tensors_.size(); ++i)
-      all[place].push_back(
-          {.name = text("sum.", place, ".", tensors_[i].name()),
-           .shape = tensors_[i].shape(),
-           .get = [this, place,
-                   i](std::span<float> out) { std::ranges::copy(places_[place][i], out.begin()); },
-           .set =
-               [this, place, i](std::span<const float> values) {
-                 places_[place][i].assign(values.begin(), values.end());
-               }});
+      all[index].push_back({.name = text("sum.", index, ".", tensors_[i].name()),
+                            .shape = tensors_[i].shape(),
+                            .get =
+                                [this, index, i](std::span<float> out) {
+                                  std::ranges::copy(steps_kept_[index][i], out.begin());
+                                },
+                            .set =
+                                [this, index, i](std::span<const float> values) {
+                                  steps_kept_[index][i].assign(values.begin(), values.end());
+                                }});
   return all;
 }
 

@@ -28,7 +28,8 @@ class SumsInFlight {
   void keep(int64_t step, int layer);
   void load(int64_t step, int layer) const;
 
-  /// By place, oldest step first: "sum.0.conv1.weight". The result is valid as long as this object.
+  /// One list for each step that there is room for, oldest first: "sum.0.conv1.weight". The result
+  /// is valid as long as this object.
   std::vector<std::vector<NamedTensor>> tensors();
 
  private:
@@ -41,11 +42,11 @@ class SumsInFlight {
   };
   using StepSums = std::vector<std::vector<float>>;  ///< by tensor
 
-  size_t place_of(int64_t step) const { return static_cast<size_t>(step - first_); }
+  size_t index_of(int64_t step) const { return static_cast<size_t>(step - first_); }
 
   net::Net& net_;
   std::vector<Tensor> tensors_;
-  std::vector<StepSums> places_;
+  std::vector<StepSums> steps_kept_;
   int64_t first_ = 0, steps_ = 0;
 };
 

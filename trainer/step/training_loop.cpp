@@ -34,10 +34,10 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
                 .staleness = options.staleness,
                 // The common norm needs all sums before the first update.
                 .together = options.barrier || optimizer.clips()}) {
-  check(options.staleness == 0 || options.sums != nullptr, "late sums need a place");
-  place_of_.resize(at(net.layer_count()));
-  for (size_t place = 0; place < net.parameters().summed_layers().size(); ++place)
-    place_of_[at(layer_at(place))] = place;
+  check(options.staleness == 0 || options.sums != nullptr, "late sums need memory");
+  index_of_.resize(at(net.layer_count()));
+  for (size_t index = 0; index < net.parameters().summed_layers().size(); ++index)
+    index_of_[at(layer_at(index))] = index;
   layer_wait_ms_.resize(net.parameters().summed_layers().size());
   labels_.resize(net.parameters().summed_layers().size());
   if (options_.trace != nullptr) label_spans();
@@ -47,9 +47,9 @@ void TrainingLoop::label_spans() {
   TraceRecorder& trace = *options_.trace;
   net_.set_trace(&trace);
   data_label_ = trace.label({"compute", "wait", "batch"});
-  for (size_t place = 0; place < labels_.size(); ++place) {
-    const std::string& name = net_.layer_name(layer_at(place));
-    labels_[place] = {.wait = trace.label({"compute", "wait", name}),
+  for (size_t index = 0; index < labels_.size(); ++index) {
+    const std::string& name = net_.layer_name(layer_at(index));
+    labels_[index] = {.wait = trace.label({"compute", "wait", name}),
                       .update = trace.label({"compute", "update", name}),
                       .contribute = trace.label({"compute", "contribute", name})};
   }
@@ -111,15 +111,15 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
 void TrainingLoop::contribute_statistics(int64_t shard) {
   exchange_.contribute_statistics(shard);
   if (!is_last(shard)) return;
-  for (size_t place = 0; place < labels_.size(); ++place)
-    if (!net_.parameters().announces(layer_at(place))) machine_.contributed(place);
+  for (size_t index = 0; index < labels_.size(); ++index)
+    if (!net_.parameters().announces(layer_at(index))) machine_.contributed(index);
 }
 
 void TrainingLoop::contribute(int layer, int64_t shard) {
-  const size_t place = place_of_[at(layer)].value();
-  const TraceScope span(options_.trace, labels_[place].contribute);
+  const size_t index = index_of_[at(layer)].value();
+  const TraceScope span(options_.trace, labels_[index].contribute);
   exchange_.contribute(layer, shard);
-  if (is_last(shard)) machine_.contributed(place);
+  if (is_last(shard)) machine_.contributed(index);
 }
 
 ShardReport TrainingLoop::measure(const layers::StepContext& context) {
@@ -136,14 +136,14 @@ ShardReport TrainingLoop::measure(const layers::StepContext& context) {
 
 /// The layer that is needed is updated first; others when it would have to be waited for.
 void TrainingLoop::open_gate(int layer) {
-  const std::optional<size_t> place = place_of_[at(layer)];
-  if (!place || machine_.open(*place)) return;
+  const std::optional<size_t> index = index_of_[at(layer)];
+  if (!index || machine_.open(*index)) return;
   take_arrivals();
-  while (!machine_.open(*place))
-    if (const std::optional<size_t> due = machine_.due(*place))
+  while (!machine_.open(*index))
+    if (const std::optional<size_t> due = machine_.due(*index))
       update(*due);
     else
-      await_arrival(*place);
+      await_arrival(*index);
 }
 
 void TrainingLoop::open_gates() {
@@ -157,31 +157,31 @@ void TrainingLoop::make_updates() {
 
 void TrainingLoop::take_arrivals() {
   while (const std::optional<int> layer = exchange_.arrived())
-    machine_.arrived(place_of_[at(*layer)].value());
+    machine_.arrived(index_of_[at(*layer)].value());
 }
 
 /// Of any layer, on behalf of the one whose gate is shut.
-void TrainingLoop::await_arrival(size_t place) {
+void TrainingLoop::await_arrival(size_t index) {
   const Clock::time_point start = Clock::now();
   {
-    const TraceScope span(options_.trace, labels_[place].wait);
+    const TraceScope span(options_.trace, labels_[index].wait);
     exchange_.wait();
   }
   const double waited_ms = milliseconds_since(start);
   times_.sum_wait_ms += waited_ms;
-  layer_wait_ms_[place] += waited_ms;
+  layer_wait_ms_[index] += waited_ms;
   take_arrivals();
 }
 
-void TrainingLoop::await_sums(size_t place, int64_t step) {
+void TrainingLoop::await_sums(size_t index, int64_t step) {
   take_arrivals();
-  while (!machine_.has_sums(place, step)) await_arrival(place);
+  while (!machine_.has_sums(index, step)) await_arrival(index);
 }
 
-void TrainingLoop::update(size_t place) {
-  const TraceScope span(options_.trace, labels_[place].update);
-  updates_.make(layer_at(place), machine_.next_update(place));
-  machine_.updated(place);
+void TrainingLoop::update(size_t index) {
+  const TraceScope span(options_.trace, labels_[index].update);
+  updates_.make(layer_at(index), machine_.next_update(index));
+  machine_.updated(index);
 }
 
 void TrainingLoop::settle() { open_gates(); }
@@ -192,10 +192,10 @@ void TrainingLoop::settle_for_checkpoint() {
   SumsInFlight& sums = *options_.sums;
   sums.drop_before(last_complete_step());
   for (int64_t step = last_complete_step() + sums.steps(); step < steps_done(); ++step) {
-    for (size_t place = 0; place < labels_.size(); ++place) {
-      await_sums(place, step);
-      exchange_.give(layer_at(place), step, nullptr);
-      sums.keep(step, layer_at(place));
+    for (size_t index = 0; index < labels_.size(); ++index) {
+      await_sums(index, step);
+      exchange_.give(layer_at(index), step, nullptr);
+      sums.keep(step, layer_at(index));
     }
     sums.add_step();
   }
@@ -208,8 +208,8 @@ void TrainingLoop::finish() {
 
 void TrainingLoop::revert_incomplete() {
   if (options_.sums != nullptr) options_.sums->begin_with(0, 0);
-  for (const size_t place : machine_.revert_to(machine_.complete()))
-    updates_.take_back(layer_at(place));
+  for (const size_t index : machine_.revert_to(machine_.complete()))
+    updates_.take_back(layer_at(index));
 }
 
 }  // namespace poseidon::trainer

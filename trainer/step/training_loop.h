@@ -75,15 +75,15 @@ class TrainingLoop {
   void contribute_statistics(int64_t shard);
   void contribute(int layer, int64_t shard);
 
-  // Layers by place in Net::summed_layers(), as machine_ knows them.
+  // Layers by index in Parameters::summed_layers(), as machine_ knows them.
   void open_gate(int layer);
   void open_gates();
   void take_arrivals();
-  void await_arrival(size_t place);
-  void await_sums(size_t place, int64_t step);
+  void await_arrival(size_t index);
+  void await_sums(size_t index, int64_t step);
   void make_updates();
-  void update(size_t place);
-  int layer_at(size_t place) const { return net_.parameters().summed_layers()[place]; }
+  void update(size_t index);
+  int layer_at(size_t index) const { return net_.parameters().summed_layers()[index]; }
 
   net::Net& net_;
   GradientExchange& exchange_;
@@ -95,8 +95,8 @@ class TrainingLoop {
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;
   };
-  std::vector<std::optional<size_t>> place_of_;  ///< by layer
-  std::vector<LayerLabels> labels_;              ///< by place
+  std::vector<std::optional<size_t>> index_of_;  ///< by layer
+  std::vector<LayerLabels> labels_;              ///< by index
   TraceRecorder::Label data_label_ = 0;
   StepTimes times_;                    ///< of the step under way, but for compute_ms
   std::vector<double> layer_wait_ms_;  ///< the same

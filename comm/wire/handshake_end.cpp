@@ -1,4 +1,4 @@
-#include "comm/asio/handshake_end.h"
+#include "comm/wire/handshake_end.h"
 
 namespace poseidon::comm {
 

@@ -9,8 +9,8 @@
 /// Texts of the protocol's state machines, for frames to carry and for people to read.
 namespace poseidon::comm {
 
-inline Payload payload_of(std::string words) {
-  auto owner = std::make_shared<const std::string>(std::move(words));
+inline Payload payload_of(std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
   return {std::as_bytes(std::span(*owner)), owner};
 }
 

@@ -22,7 +22,7 @@ class HandshakeEnd {
   /// The first frame's body, of the end that initiates.
   std::vector<std::byte> hello() const;
   FrameKind expected() const;
-  /// Takes the expected frame. A caller for whom `refusal` has words is not let in.
+  /// Takes the expected frame. A caller for whom `refusal` returns a reason is not let in.
   HandshakeStep take(std::span<const std::byte> body, const Refusal& refusal);
   /// The kind of frame by which the reply to a frame of this kind goes; none where nothing is due.
   static std::optional<FrameKind> reply_to(FrameKind kind);

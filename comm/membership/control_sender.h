@@ -1,0 +1,28 @@
+#pragma once
+
+#include "comm/wire/messages.h"
+#include "comm/wire/texts.h"
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// Sends the coordinator's messages.
+class ControlSender {
+ public:
+  /// `transport` must outlive it; `view` is that of the frames.
+  ControlSender(Transport& transport, uint32_t view) : transport_(transport), view_(view) {}
+
+  template <class Message>
+  void tell(ConnectionId connection, const Message& message) const {
+    send(connection, payload_of(encode_message(message)));
+  }
+  void send(ConnectionId connection, const Payload& encoded) const {
+    transport_.send(connection, {.kind = FrameKind::kControl, .view = view_}, encoded, kUrgent);
+  }
+
+ private:
+  Transport& transport_;
+  uint32_t view_;
+};
+
+}  // namespace poseidon::comm
