@@ -9,7 +9,8 @@ A table stands between two comments, and names its files; the rows of several ar
     <!-- table MACHINE/CLAIM MACHINE/CLAIM... -->
     <!-- end -->
 
-With "summary" in place of "table" there is a row for each file instead. The sentences whose figures are of record are
+A word KEY=VALUE after the names leaves out the rows whose KEY is another. With "summary" in place of "table" there is a
+row for each file instead. The sentences whose figures are of record are
 listed in SENTENCES.
 """
 import argparse
@@ -108,14 +109,15 @@ SENTENCES = [
 ]
 
 
-def table(results, names):
+def table(results, names, **wanted):
     files = [results.file(name) for name in names]
     columns = files[0]["columns"]
     lines = record.head(columns)
     for one in files:
         if one["columns"] != columns:
             raise ReportError(f"{one['claim']} and {files[0]['claim']} have different columns")
-        lines += [record.line(columns, row) for row in one["rows"]]
+        lines += [record.line(columns, row) for row in one["rows"]
+                  if all(str(row[key]) == value for key, value in wanted.items())]
     return [*lines, "", *caption(files)]
 
 
@@ -155,12 +157,19 @@ def summary(results, names):
     return lines
 
 
+def parts_of(text):
+    """The names of a table's files, and the values that its rows shall have."""
+    words = text.split()
+    return [word for word in words if "=" not in word], dict(word.split("=") for word in words if "=" in word)
+
+
 def renewed_tables(text, results):
     makers = {"table": table, "summary": summary}
 
     def block(found):
         try:
-            lines = makers[found[2]](results, found[3].split())
+            names, wanted = parts_of(found[3])
+            lines = makers[found[2]](results, names, **wanted)
         except ReportError as error:
             raise ReportError(f"{text.count(chr(10), 0, found.start()) + 1}: {error}") from error
         return "".join([found[1], *(f"{line}\n" for line in lines), found[5]])
@@ -170,7 +179,7 @@ def renewed_tables(text, results):
 
 def shown_claims(text):
     """By claim, the MACHINE/CLAIM... of the table that it is the first of."""
-    blocks = (found[3].split() for found in BLOCK.finditer(text))
+    blocks = (parts_of(found[3])[0] for found in BLOCK.finditer(text))
     return {names[0].split("/")[-1]: names for names in blocks}
 
 

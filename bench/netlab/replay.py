@@ -3,7 +3,7 @@
 
     sudo python3 bench/netlab/replay.py [--build build/release] [--rates 100,200,1000]
          [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--seconds 10]
-         [--state FILE] [--record bench/results]
+         [--congestion reno] [--state FILE] [--record bench/results]
 
 As netlab.py, but the workers' device is `replay`: layers and updates sleep as long as one core was measured to take for
 them, so that what is left for the cores is the network's work. A network's number of hosts stands behind its name. The
@@ -12,7 +12,7 @@ iperf3 reaches; beside it the step of the simulator (--plan --simulate). All hos
 bound leaves out: "cores in use" is the part of their time that a step took, the kernel's packets included, and no step
 of the lab can be shorter than that time over the number of cores. Each cell that is measured is written to the state
 file at once, and a command that was ended goes on behind them. A step's time is the mean, since a step that is short
-for a sum that had come early is followed by a longer one; the first step is left out.
+for a sum that had come early is followed by a longer one; the first two steps are left out.
 """
 import argparse
 import json
@@ -33,6 +33,7 @@ import netlab  # noqa: E402
 import record  # noqa: E402
 
 BATCH = 8
+WARM_UP = 2  # steps that are left out: memory is new, connections begin slowly
 COLUMNS = [record.column("network", "network"), record.column("hosts", "hosts", 0),
            record.column("link", "link Mb/s", 0), record.column("iperf3", "iperf3 Mb/s", 0),
            record.column("variant", "variant"), record.column("step_ms", "step ms", 0, spread=True),
@@ -72,7 +73,7 @@ def layer_times(options, network, folder):
 
 
 class ProcessorTime:
-    """Follows the metrics of a run until `steps` steps are done, and what all cores did from the first to the last."""
+    """Follows the metrics of a run until `steps` steps are done, and what all cores did meanwhile, the first left out."""
 
     PERIOD_S = 0.01
 
@@ -81,7 +82,7 @@ class ProcessorTime:
         self.at_lines = []  # ms, as each line came
 
     def follow(self, process, metrics):
-        while len(self.at_lines) <= self.steps and process.poll() is None:
+        while len(self.at_lines) < self.steps and process.poll() is None:
             time.sleep(self.PERIOD_S)
             lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
             if lines > len(self.at_lines):
@@ -93,7 +94,7 @@ class ProcessorTime:
         return (user + nice + system + irq + softirq) * 1000 / os.sysconf("SC_CLK_TCK")
 
     def ms(self):
-        return self.at_lines[-1] - self.at_lines[0]
+        return self.at_lines[-1] - self.at_lines[WARM_UP - 1]
 
 
 def planned(options, network, hosts, overrides, times, rate):
@@ -112,8 +113,9 @@ def measure(lab, options, network, variant, folder, rate):
     plan = planned(options, network, lab.hosts, overrides, times, rate)
     best, simulated = plan["predicted_step_ms"], plan["simulated_step_ms"]
     count = max(2, math.ceil(options.seconds * 1e3 / best))
-    processors = ProcessorTime(count)
-    steps = netlab.poseidon_steps(lab, options, network, replayed, folder, count, watch=processors.follow)
+    processors = ProcessorTime(WARM_UP + count)
+    steps = netlab.poseidon_steps(lab, options, network, replayed, folder, WARM_UP + count - 1,
+                                  watch=processors.follow)[WARM_UP - 1:]
     own = record.figure([[step] for step in steps], statistics.fmean)
     in_use = processors.ms() / os.cpu_count() / sum(steps)
     return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"]),
@@ -133,6 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
     parser.add_argument("--rates", default="100,200,1000")
+    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
     parser.add_argument("--networks", default="vgg19:4,alexnet:8,resnet50:16")
     parser.add_argument("--variants", default="ps;sfb;auto;auto, bf16", help="with semicolons between them")
     parser.add_argument("--seconds", type=float, default=10, help="of steps in a cell, which has two at least")
@@ -149,7 +152,7 @@ def main():
             wanted = [{"network": network, "hosts": hosts, "link": rate, "variant": variant}
                       for variant in options.variants.split(";")]
             if any(state.find(cell) is None for cell in wanted):
-                with Lab(hosts, rate) as lab:
+                with Lab(hosts, rate, options.congestion) as lab:
                     reached = netlab.link_rate(lab)
                     for cell in wanted:
                         if state.find(cell) is None:
