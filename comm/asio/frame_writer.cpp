@@ -5,11 +5,18 @@ namespace poseidon::comm {
 using asio::ip::tcp;
 using UnsentLimit = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;  // NOLINT
 
+namespace {
+
+/// What a socket may hold that is not sent: a frame on its way and one behind it, or what is urgent
+/// would wait behind megabytes that are not.
+constexpr uint64_t kMostUnsent = 2 * LinkArbiter::kSliceFrame;
+
+}  // namespace
+
 void FrameWriter::begin(EgressPort& egress, bool leaves_host) {
   turn_.emplace(egress, leaves_host, std::shared_ptr<EgressSender>(owner_.hold(), this));
-  // Shallow, or what is urgent would wait behind megabytes that are not.
-  if (leaves_host) enough_ = LinkArbiter::kCredit;
-  limit_unsent(leaves_host ? LinkArbiter::kCredit : kSliceBytes);
+  if (leaves_host) enough_ = kMostUnsent;
+  limit_unsent(leaves_host ? kMostUnsent : kSliceBytes);
 }
 
 void FrameWriter::send(const FrameHeader& header, Payload payload, Priority priority) {
@@ -77,7 +84,7 @@ void FrameWriter::end_half() {
 /// The socket takes more, so what was handed over is nearly sent.
 void FrameWriter::has_room() {
   if (!drains()) return;
-  limit_unsent(LinkArbiter::kCredit);
+  limit_unsent(kMostUnsent);
   turn_->drained();
 }
 

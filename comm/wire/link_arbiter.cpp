@@ -78,7 +78,7 @@ const LinkArbiter::Waiting* LinkArbiter::first(Heap& heap) {
 
 bool LinkArbiter::has_credit(const Connection& each) const {
   if (!counts(each) || held_ == 0 || held_ + each.wanted <= kCredit) return true;
-  return each.held + each.wanted <= kCredit / 2 && is_as_urgent_as_all_held(each.priority);
+  return each.held + each.wanted <= kSliceFrame && is_as_urgent_as_all_held(each.priority);
 }
 
 bool LinkArbiter::is_as_urgent_as_all_held(Priority priority) const {
@@ -118,7 +118,7 @@ void LinkArbiter::find_late(Time now) {
 
 /// Each connection may have a slice of its own unsent, and they share the link.
 Time LinkArbiter::grace_period() const {
-  return pace_.grace_period(std::max(kCredit, leaving_ * kCredit / 2));
+  return pace_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
 }
 
 }  // namespace poseidon::comm

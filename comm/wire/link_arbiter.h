@@ -13,16 +13,20 @@ namespace poseidon::comm {
 
 /// Decides which connection of a host hands a bulk frame to its link next: the one with the most
 /// urgent frame, as the rate allows. A frame that is less urgent than one that was handed over
-/// waits until it and all that is unsent are two slices at most. Of others each connection has a
-/// slice of its own: a receiver that is busy with other senders would else leave the link idle.
+/// waits until it and all that is unsent are within a credit of a few slices. Of others each
+/// connection has a slice of its own: receivers that are busy with other senders would else leave
+/// the link idle.
 /// There is no I/O here and no clock.
 class LinkArbiter {
  public:
   /// Identifies a connection; a value is used again after remove().
   using Sender = uint32_t;
-  /// What may be unsent, over all connections, with a less urgent frame that is handed over: one
-  /// frame that is being sent and one behind it.
-  static constexpr uint64_t kCredit = 2 * (kSliceBytes + kHeaderBytes);
+  /// The frame of a whole slice.
+  static constexpr uint64_t kSliceFrame = kSliceBytes + kHeaderBytes;
+  /// What may be unsent, over all connections, with a less urgent frame that is handed over: frames
+  /// for some receivers that are busy, and behind them for one that is not. With two slices, steps
+  /// of four hosts or more that are bound by their links take a tenth longer.
+  static constexpr uint64_t kCredit = 6 * kSliceFrame;
 
   /// A new connection. Where it stays within the host it takes no credit.
   Sender add(bool leaves_host);

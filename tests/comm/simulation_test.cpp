@@ -349,7 +349,7 @@ TEST_CASE("what a worker and a server of one host exchange does not cross its li
   CHECK(duration(true) == doctest::Approx(2 * 2 * 4).epsilon(0.1));
 }
 
-TEST_CASE("all processes of a host send by one link, the most urgent frame first") {
+TEST_CASE("all processes of a host send by one link") {
   // Four servers share a host with all that they send to two workers elsewhere.
   PlanRequest request = request_of(2, 4, 2, SchemeRule::kPs);
   request.layers = {convolution("first", 400'000), convolution("last", 1'600'000)};

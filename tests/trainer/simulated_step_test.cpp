@@ -47,7 +47,7 @@ TEST_CASE("a simulated step takes as long as is predicted") {
         const double simulated = simulated_step_ms(plan, request);
         CHECK(simulated > 0.95 * plan.predicted_step_ms);
         // What is summed last goes there and back in turn, which the formula does not have.
-        CHECK(simulated < 1.08 * plan.predicted_step_ms);
+        CHECK(simulated < 1.1 * plan.predicted_step_ms);
       }
 }
 
