@@ -60,9 +60,9 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
   job_.control.tell(
       connection, Welcome{.rank = node.rank,
                           .timeout_s = std::chrono::duration<double>(job_.options.timeout).count(),
-                          .job = job_.host.job()});
+                          .job = job_.host.planner.job()});
   if (missing().empty()) job_.enter(CoordinatorState::kPreparing);
-  job_.host.joined(node, join.address);
+  job_.host.observer.joined(node, join.address);
 }
 
 void Admission::refuse(ConnectionId connection, const std::string& why) {
@@ -75,7 +75,7 @@ void Admission::refuse(ConnectionId connection, const std::string& address,
   job_.control.tell(connection, Refused{why});
   strangers_.erase(connection);
   job_.disconnect(connection);
-  job_.host.refused(address, why);
+  job_.host.observer.refused(address, why);
 }
 
 std::optional<uint16_t> Admission::free_rank(Role role, int64_t wanted) const {

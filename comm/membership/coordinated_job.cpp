@@ -5,7 +5,7 @@
 namespace poseidon::comm {
 
 CoordinatedJob::CoordinatedJob(const CoordinatorOptions& options_, Transport& transport_,
-                               CoordinatorHost& host_)
+                               const CoordinatorHost& host_)
     : options(options_),
       transport(transport_),
       host(host_),

@@ -45,7 +45,8 @@ class CoordinatedJob {
  public:
   using State = CoordinatorState;
 
-  CoordinatedJob(const CoordinatorOptions& options, Transport& transport, CoordinatorHost& host);
+  CoordinatedJob(const CoordinatorOptions& options, Transport& transport,
+                 const CoordinatorHost& host);
   CoordinatedJob(const CoordinatedJob&) = delete;
   CoordinatedJob& operator=(const CoordinatedJob&) = delete;
 
@@ -73,7 +74,7 @@ class CoordinatedJob {
 
   const CoordinatorOptions options;
   Transport& transport;
-  CoordinatorHost& host;
+  const CoordinatorHost host;
   const ControlSender control;
   MemberTable members;
   Liveness liveness;

@@ -5,7 +5,7 @@
 
 namespace poseidon::comm {
 
-Coordinator::Coordinator(const Options& options, Transport& transport, CoordinatorHost& host)
+Coordinator::Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host)
     : job_(options, transport, host),
       admission_(job_),
       ending_(job_, admission_),
@@ -56,7 +56,7 @@ void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
 std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& header) {
   const MemberRecord* member = job_.members.find(from);
   if (member == nullptr || !member->is_worker() || header.view != job_.options.view) return {};
-  const Placement placement = job_.host.place(member->node.rank, header);
+  const Placement placement = job_.host.checkpoints.place(member->node.rank, header);
   if (!placement.fault.empty()) {
     // close() is not followed by closed(): the loss is taken here.
     job_.transport.close(from);
@@ -73,7 +73,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
   MemberRecord* member = job_.members.find(from);
   if (member == nullptr) return;
   job_.sign(*member);
-  job_.host.received(member->node.rank, header);
+  job_.host.checkpoints.received(member->node.rank, header);
 }
 
 void Coordinator::closed(ConnectionId connection, const std::string& why) {
@@ -163,7 +163,7 @@ void Coordinator::take_note(MemberRecord& member, const Note& note) {
     job_.sign(member);
     if (state() >= State::kRunning) job_.pace.reached(note.step, job_.now());
   }
-  job_.host.noted(member.node, note);
+  job_.host.observer.noted(member.node, note);
 }
 
 void Coordinator::take_loss(const MemberRecord& member, const Loss& loss) {

@@ -24,8 +24,8 @@ class Coordinator final : public Machine {
   using State = CoordinatorState;
   using Options = CoordinatorOptions;
 
-  /// `transport` and `host` must outlive it.
-  Coordinator(const Options& options, Transport& transport, CoordinatorHost& host);
+  /// `transport` and all of `host` must outlive it.
+  Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host);
 
   void begin();
   /// Ends the job after a step that all workers can reach, as on a signal. Before the first step

@@ -16,17 +16,14 @@ struct Outcome {
   std::optional<int64_t> saved_step;  ///< after a loss, the step of the checkpoint that came in
 };
 
-/// The coordinator's process as the protocol sees it: the trainer, or a simulation. Called by
-/// Coordinator, in its thread.
-class CoordinatorHost {
+/// Has the plan of a job made. All of these classes are a coordinator's process as the protocol
+/// sees it, the trainer's or a simulated one; Coordinator calls them in its thread.
+class JobPlanner {
  public:
-  virtual ~CoordinatorHost() = default;
+  virtual ~JobPlanner() = default;
 
   /// Returns what a member needs to open the job.
   virtual Json job() = 0;
-  /// A node was not let in.
-  virtual void refused(const std::string& address, const std::string& why) = 0;
-  virtual void joined(NodeId node, const std::string& address) = 0;
   /// Whether the link between the workers is to be measured before the plan is made.
   virtual bool wants_link() { return false; }
   /// The slowest link's rate, rounded, and the most processor time that a byte costs any of them.
@@ -35,35 +32,59 @@ class CoordinatorHost {
   /// All members are prepared. If a worker keeps a later step of this run than the coordinator has,
   /// asks it for that step and returns its rank; Coordinator::fetched() is called when it has come.
   virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }
-  /// Returns the plan to be published, or nothing where none can be made: the host then reports an
-  /// error, which ends the job. All members are prepared, with these facts on all workers.
+  /// Returns the plan to be published, or nothing where none can be made: an error is then
+  /// reported, which ends the job. All members are prepared, with these facts on all workers.
   virtual std::optional<Json> plan(const std::vector<Fact>& facts) = 0;
   /// Returns the steps done before the first of this run. Not called before plan().
   virtual int64_t first_step() { return 0; }
-  /// All workers have the same first values and begin.
-  virtual void started() = 0;
-  virtual void noted(NodeId node, const Note& note) = 0;
-  /// The digests of all workers after `step` steps have come and are equal.
-  virtual void agreed(int64_t step, const std::vector<int64_t>& digest) = 0;
-  /// Returns the name of the tensor at an index of the digests, for messages.
-  virtual std::string tensor_name(size_t index) = 0;
+};
+
+/// Takes the checkpoints of a job as its workers send them.
+class CheckpointReceiver {
+ public:
+  virtual ~CheckpointReceiver() = default;
+
   /// For the frames of a checkpoint from a worker.
   virtual Placement place(uint16_t worker, const FrameHeader& header) = 0;
   virtual void received(uint16_t worker, const FrameHeader& header) = 0;
-  /// The job has failed; the members are being informed.
-  virtual void failed(const Loss& loss) = 0;
+  /// Returns the name of the tensor at an index of the digests, for messages.
+  virtual std::string tensor_name(size_t index) = 0;
+  /// The digests of all workers after `step` steps have come and are equal.
+  virtual void agreed(int64_t step, const std::vector<int64_t>& digest) = 0;
   /// Whether a checkpoint of `step` is wanted from a survivor.
   virtual bool wants_checkpoint(int64_t step) = 0;
   /// All tensors of that checkpoint have come.
   virtual void saved(uint16_t /*worker*/, int64_t /*step*/) {}
   /// The tensors of that checkpoint will not come.
   virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
+};
+
+/// Follows the course of a job.
+class JobObserver {
+ public:
+  virtual ~JobObserver() = default;
+
+  /// A node was not let in.
+  virtual void refused(const std::string& address, const std::string& why) = 0;
+  virtual void joined(NodeId node, const std::string& address) = 0;
+  /// All workers have the same first values and begin.
+  virtual void started() = 0;
+  virtual void noted(NodeId node, const Note& note) = 0;
   /// A node makes no progress. Called now and then before it counts as stalled, and when the end of
   /// the job no longer waits for it.
   virtual void slow(NodeId node, const std::string& what) = 0;
+  /// The job has failed; the members are being informed.
+  virtual void failed(const Loss& loss) = 0;
   /// The end of the job goes on without this node, which was lost in the meantime or hangs.
   virtual void given_up(NodeId /*node*/) {}
   virtual void ended(const Outcome& outcome) = 0;
+};
+
+/// The process that a coordinator is in.
+struct CoordinatorHost {
+  JobPlanner& planner;
+  CheckpointReceiver& checkpoints;
+  JobObserver& observer;
 };
 
 }  // namespace poseidon::comm

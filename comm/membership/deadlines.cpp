@@ -115,8 +115,9 @@ void Deadlines::warn(const MemberRecord& member, Time quiet) {
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
   if (quiet < after || warned < after) return;
   warned_at_ = job_.now();
-  job_.host.slow(member.node, text("no sign of progress from ", name_of(member.node), " for ",
-                                   seconds_text(quiet), "; ", what_it_did(member)));
+  job_.host.observer.slow(member.node,
+                          text("no sign of progress from ", name_of(member.node), " for ",
+                               seconds_text(quiet), "; ", what_it_did(member)));
 }
 
 /// "it was testing, 120 of 500 batches, and has done 4 steps".

@@ -42,7 +42,7 @@ void Ending::fail(const Loss& loss) {
   loss_ = loss;
   const bool had_begun = job_.state() >= State::kRunning;
   job_.enter(State::kFailing);
-  job_.host.failed(loss_);
+  job_.host.observer.failed(loss_);
   job_.members.tell_all(Failed{loss_});
   if (const MemberRecord* lost = job_.members.find(loss_.who);
       lost != nullptr && !takes_part_to_the_end(loss_.kind)) {
@@ -68,7 +68,7 @@ void Ending::save_when_all_stopped() {
     if (!member.is_worker() || member.cannot_save) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
-  if (best == nullptr || !job_.host.wants_checkpoint(*best->stopped))
+  if (best == nullptr || !job_.host.checkpoints.wants_checkpoint(*best->stopped))
     return dismiss_without_checkpoint();
   job_.ask(State::kSaving, best->node.rank);
   job_.control.tell(best->connection, Save{*best->stopped});
@@ -76,13 +76,13 @@ void Ending::save_when_all_stopped() {
 
 void Ending::saved(const MemberRecord& member, int64_t step) {
   if (job_.state() != State::kSaving || !job_.is_asked(member)) return;
-  job_.host.saved(member.node.rank, step);
+  job_.host.checkpoints.saved(member.node.rank, step);
   dismiss({.finished = false, .loss = loss_, .saved_step = step});
 }
 
 void Ending::cannot_save(MemberRecord& member, const std::string& why) {
   if (job_.state() != State::kSaving || !job_.is_asked(member)) return;
-  job_.host.not_saved(member.node.rank, why);
+  job_.host.checkpoints.not_saved(member.node.rank, why);
   member.cannot_save = true;
   ask_next_best();
 }
@@ -98,7 +98,7 @@ void Ending::lose(NodeId node) {
   const MemberRecord* lost = job_.members.find(node);
   const bool was_asked = job_.state() == State::kSaving && lost != nullptr && job_.is_asked(*lost);
   job_.members.remove(node);
-  job_.host.given_up(node);
+  job_.host.observer.given_up(node);
   if (was_asked && mutated(Mutation::kNoNextBest)) return dismiss_without_checkpoint();
   if (was_asked) return ask_next_best();
   conclude_when_finished();
@@ -106,7 +106,7 @@ void Ending::lose(NodeId node) {
 }
 
 void Ending::give_up(NodeId node, const std::string& why) {
-  job_.host.slow(node, text(name_of(node), " is not waited for any longer: it ", why));
+  job_.host.observer.slow(node, text(name_of(node), " is not waited for any longer: it ", why));
   job_.disconnect(job_.members.find(node)->connection);
   lose(node);
 }
@@ -121,7 +121,7 @@ void Ending::dismiss(const Outcome& outcome) {
   for (const auto& [node, member] : job_.members) job_.transport.close(member.connection);
   job_.members.clear();
   admission_.close();
-  job_.host.ended(outcome);
+  job_.host.observer.ended(outcome);
 }
 
 }  // namespace poseidon::comm

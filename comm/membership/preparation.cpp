@@ -21,8 +21,9 @@ void Preparation::prepared(MemberRecord& member, const std::vector<Fact>& facts)
 void Preparation::publish_when_prepared() {
   if (job_.state() != State::kPreparing || !job_.members.all(&MemberRecord::prepared)) return;
   if (!same_facts()) return;
-  if (const auto keeper = job_.host.fetch_kept_step()) return job_.ask(State::kFetching, *keeper);
-  if (job_.options.workers > 1 && job_.host.wants_link())
+  if (const auto keeper = job_.host.planner.fetch_kept_step())
+    return job_.ask(State::kFetching, *keeper);
+  if (job_.options.workers > 1 && job_.host.planner.wants_link())
     measure_link();
   else
     publish();
@@ -89,7 +90,7 @@ void Preparation::publish_when_measured() {
   slowest.mbps = rounded_mbps(slowest.mbps);
   const std::vector<std::string> hosts = job_.members.worker_hosts();
   const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == job_.options.workers;
-  job_.host.measured_link(slowest, one_host);
+  job_.host.planner.measured_link(slowest, one_host);
   publish();
 }
 
@@ -97,7 +98,7 @@ void Preparation::publish_when_measured() {
 
 void Preparation::publish() {
   job_.enter(State::kConnecting);
-  std::optional<Json> plan = job_.host.plan(job_.members.find({Role::kWorker, 0})->facts);
+  std::optional<Json> plan = job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts);
   if (!plan) return;
   job_.members.tell_all(Planned{
       .view = job_.options.view, .roster = job_.members.roster(), .plan = *std::move(plan)});
@@ -111,12 +112,12 @@ void Preparation::ready(MemberRecord& member, const std::vector<int64_t>& digest
 
 void Preparation::start_when_ready() {
   if (job_.state() != State::kConnecting || !job_.members.all(&MemberRecord::ready)) return;
-  const int64_t first_step = job_.host.first_step();
+  const int64_t first_step = job_.host.planner.first_step();
   if (!replicas_.have_equal_first_values(first_step)) return;
   job_.enter(State::kRunning);
   job_.pace.begin(first_step, job_.now());
   for (auto& [node, member] : job_.members) member.step = first_step;
-  job_.host.started();
+  job_.host.observer.started();
   job_.members.tell_all(Start{first_step});
 }
 

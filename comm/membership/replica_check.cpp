@@ -26,7 +26,7 @@ void ReplicaCheck::take(const MemberRecord& member, const Digest& digest) {
   if (digests.size() < job_.options.workers || !are_equal(digest.step, digests)) return;
   by_step_.erase(by_step_.begin(), by_step_.upper_bound(digest.step));
   agreed_step_ = digest.step;
-  job_.host.agreed(digest.step, digest.values);
+  job_.host.checkpoints.agreed(digest.step, digest.values);
 }
 
 /// What a worker tells ahead of the others is kept, so it must have an end. Its first digest, which
@@ -42,8 +42,8 @@ void ReplicaCheck::refuse_too_many(const MemberRecord& member, const Digest& dig
 
 /// What most workers have is right. Where there is no most, nobody knows who is wrong.
 bool ReplicaCheck::are_equal(int64_t step, const Digests& digests) {
-  const std::optional<Drift> drift =
-      find_drift(digests, step, [this](size_t index) { return job_.host.tensor_name(index); });
+  const std::optional<Drift> drift = find_drift(
+      digests, step, [this](size_t index) { return job_.host.checkpoints.tensor_name(index); });
   if (!drift) return true;
   Loss loss{.kind = Loss::Kind::kDrift,
             .who = {},

@@ -22,7 +22,7 @@ void Verdict::lose(const MemberRecord& member, const std::string& why, Time grac
   if (job_.state() > State::kFetching || !job_.options.replaces_members)
     return suspect(loss, grace);
   job_.enter(State::kGathering);
-  job_.host.refused(loss.address, "it left before the job began: " + why);
+  job_.host.observer.refused(loss.address, "it left before the job began: " + why);
 }
 
 /// A node is gone. Those who waited for it notice at about the same time: for a moment they are

@@ -27,7 +27,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
                     .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout)},
-                   world.network.transport(node), *this),
+                   world.network.transport(node), {*this, *this, *this}),
       intake_([this] { return make_store(); }),
       queue_([this](uint16_t, int64_t step) { world_.result.written.push_back(step); }) {
   world.network.transport(node).present_as(

@@ -22,7 +22,9 @@ struct ReplicaStore {
 
 /// A coordinator that records what it hears. Which checkpoints count is comm::CheckpointQueue's to
 /// say, as in the product; those that it has written are digests in the result.
-class SimulatedCoordinator final : public CoordinatorHost {
+class SimulatedCoordinator final : public JobPlanner,
+                                   public CheckpointReceiver,
+                                   public JobObserver {
  public:
   SimulatedCoordinator(SimulatedWorld& world, int node);
 

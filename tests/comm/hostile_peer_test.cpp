@@ -88,7 +88,7 @@ struct LonelyMember {
   Member member;
 };
 
-class QuietCoordinator final : public CoordinatorHost {
+class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, public JobObserver {
  public:
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string& why) override { refusals.push_back(why); }
@@ -117,7 +117,8 @@ class QuietCoordinator final : public CoordinatorHost {
 /// A coordinator of two workers, at connections 1 and 2, which are this test.
 struct Crowd {
   Crowd()
-      : coordinator({.workers = 2, .servers = 0, .facts = {{"build", "ours"}}}, transport, host) {
+      : coordinator({.workers = 2, .servers = 0, .facts = {{"build", "ours"}}}, transport,
+                    {host, host, host}) {
     coordinator.begin();
     for (ConnectionId id : {1u, 2u}) coordinator.opened(id, {.role = Role::kWorker, .address = ""});
   }

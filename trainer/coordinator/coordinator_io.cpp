@@ -20,10 +20,9 @@ CoordinatorIo::CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
   transport_ = std::make_unique<comm::AsioTransport>(std::move(listening));
 }
 
-void CoordinatorIo::begin(const CoordinatorSession::Setting& setting,
-                          const comm::Coordinator::Options& options) {
-  session_ = std::make_unique<CoordinatorSession>(setting, side_);
-  coordinator_ = std::make_unique<comm::Coordinator>(options, *transport_, *session_);
+void CoordinatorIo::begin(CoordinatorSetting setting, const comm::Coordinator::Options& options) {
+  session_ = std::make_unique<CoordinatorSession>(std::move(setting), side_);
+  coordinator_ = std::make_unique<comm::Coordinator>(options, *transport_, session_->host());
   side_.coordinator = coordinator_.get();
   transport_->start(*coordinator_);
   post([](CoordinatorSide& io) { io.coordinator->begin(); });

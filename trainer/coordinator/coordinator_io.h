@@ -24,7 +24,7 @@ class CoordinatorIo {
   /// Before begin() or after stop().
   const RunPlan& plan() const { return side_.plan; }
   /// Starts the thread, and the job.
-  void begin(const CoordinatorSession::Setting& setting, const comm::Coordinator::Options& options);
+  void begin(CoordinatorSetting setting, const comm::Coordinator::Options& options);
   /// Calls `action` with the objects of the I/O thread, in that thread, in the order of posts.
   template <class Action>
   void post(Action action) {

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""What crosses the hosts' links in the course of a step.
+
+    sudo python3 bench/netlab/links.py [--build build/release] [--network vgg19] [--hosts 4] [--rate 200] [--steps 4]
+         [--variant auto] [--congestion reno] [--parts 20]
+
+Hosts as in replay.py. The last of the steps is cut into parts of equal length; of each, the table has what the hosts
+sent and received, Mb/s: the mean, the least and the most of them. A part in which all are below the link's rate is one
+in which they wait for their own computing, or for a host that is behind; one in which some are far below others, one in
+which some receivers are busy with other senders.
+"""
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import lab as netlab_hosts  # noqa: E402
+import netlab  # noqa: E402
+import record  # noqa: E402
+import replay  # noqa: E402
+
+COLUMNS = [record.column("from_ms", "from ms", 0), record.column("sent", "sent Mb/s", 0, spread=True),
+           record.column("received", "received Mb/s", 0, spread=True)]
+PERIOD_S = 0.02
+
+
+class LinkSamples:
+    """Bytes that have crossed each host's link, by time."""
+
+    def __init__(self, hosts):
+        self.names = [f"{netlab_hosts.PREFIX}b{host}" for host in range(hosts)]
+        self.rows = []  # time, then what each host has sent, then what each has received
+
+    def take(self):
+        # At the switch what a host has sent comes in.
+        words = ["ip", "netns", "exec", f"{netlab_hosts.PREFIX}{netlab_hosts.SWITCH}", "cat", "/proc/net/dev"]
+        text = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+        counts = dict(line.strip().split(":", 1) for line in text.splitlines()[2:])
+        bytes_of = [counts[name].split() for name in self.names]
+        self.rows.append([time.time(), *(int(one[0]) for one in bytes_of), *(int(one[8]) for one in bytes_of)])
+
+    def at(self, moment):
+        """All counts then, between two samples in proportion."""
+        after = next((i for i, row in enumerate(self.rows) if row[0] >= moment), len(self.rows) - 1)
+        one, other = self.rows[max(after - 1, 0)], self.rows[after]
+        share = (moment - one[0]) / (other[0] - one[0]) if other[0] > one[0] else 0
+        return [a + share * (b - a) for a, b in zip(one[1:], other[1:])]
+
+
+class Steps:
+    """Follows the metrics of a run for so many steps, and samples the links meanwhile."""
+
+    def __init__(self, count, samples):
+        self.count, self.samples, self.ends = count, samples, []
+
+    def follow(self, process, metrics):
+        over = threading.Event()
+        sampler = threading.Thread(target=self.sample, args=(over,))
+        sampler.start()
+        while len(self.ends) < self.count and process.poll() is None:
+            time.sleep(0.005)
+            lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+            self.ends += [time.time()] * (lines - len(self.ends))
+        over.set()
+        sampler.join()
+
+    def sample(self, over):
+        while not over.wait(PERIOD_S):
+            self.samples.take()
+
+
+def rates(samples, begin, end, parts):
+    """A row for each part of the time."""
+    width, hosts = (end - begin) / parts, len(samples.names)
+    counts = [samples.at(begin + i * width) for i in range(parts + 1)]
+    for i, (one, other) in enumerate(zip(counts, counts[1:])):
+        mbps = [[(b - a) * 8e-6 / width] for a, b in zip(one, other)]
+        yield {"from_ms": i * width * 1e3, "sent": record.figure(mbps[:hosts], statistics.fmean),
+               "received": record.figure(mbps[hosts:], statistics.fmean)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
+    parser.add_argument("--network", default="vgg19")
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--rate", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--variant", default="auto")
+    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
+    parser.add_argument("--parts", type=int, default=20)
+    options = parser.parse_args()
+    options.servers_apart = False
+    netlab.BATCHES[options.network] = replay.BATCH
+    with tempfile.TemporaryDirectory() as folder, \
+            netlab_hosts.Lab(options.hosts, options.rate, options.congestion) as lab:
+        times = replay.layer_times(options, options.network, folder)
+        settings = [*netlab.VARIANTS[options.variant], "device.type=replay", f"device.times={times}"]
+        samples = LinkSamples(options.hosts)
+        watched = Steps(options.steps + 1, samples)
+        steps = netlab.poseidon_steps(lab, options, options.network, settings, folder, options.steps,
+                                      watch=watched.follow)
+    rows = rates(samples, watched.ends[-2], watched.ends[-1], options.parts)
+    print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
+    print(f"the steps: {', '.join(f'{step:.0f}' for step in steps)} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+#include "trainer/coordinator/checkpoint_session.h"
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+void CheckpointSession::agreed(int64_t step, const std::vector<int64_t>& digest) {
+  setting_.inbox.post([this, step, digest] { setting_.records.agreed(step, digest); });
+}
+
+bool CheckpointSession::wants_checkpoint(int64_t step) {
+  return !drifted_ && setting_.records.wants_checkpoint(step);
+}
+
+void CheckpointSession::not_saved(uint16_t worker, const std::string& why) {
+  setting_.warn(text("worker ", worker, " has no checkpoint to give: ", why));
+}
+
+void CheckpointSession::take(uint16_t worker, const comm::Note& note) {
+  const auto sent = read_note<SentCheckpoint>(note);
+  auto tensors = side_.reception.take(worker, note.step, sent);
+  if (const KeptNote* kept = side_.kept.asked_of(worker, note.step))
+    return setting_.inbox.post(
+        [this, worker, state = kept->state, tensors = std::move(tensors), sent] {
+          setting_.records.take_kept_step(worker, state, *tensors, sent);
+        });
+  if (!side_.plan.is_decided()) throw ConfigError("a checkpoint that was not asked for");
+  setting_.inbox.post([this, worker, step = note.step, tensors = std::move(tensors), sent] {
+    setting_.records.take_checkpoint(worker, step, tensors, sent);
+  });
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trainer/coordinator/coordinator_setting.h"
+
+namespace poseidon::trainer {
+
+/// The checkpoints of a run on their way through its coordinator, from workers' frames to the main
+/// thread, which writes them. It lives in the I/O thread.
+class CheckpointSession final : public comm::CheckpointReceiver {
+ public:
+  /// Both must outlive it.
+  CheckpointSession(const CoordinatorSetting& setting, CoordinatorSide& side)
+      : setting_(setting), side_(side) {}
+
+  comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override {
+    return side_.reception.place(worker, header);
+  }
+  void received(uint16_t worker, const comm::FrameHeader&) override {
+    side_.reception.received(worker);
+  }
+  std::string tensor_name(size_t index) override { return side_.reception.tensor_name(index); }
+  void agreed(int64_t step, const std::vector<int64_t>& digest) override;
+  bool wants_checkpoint(int64_t step) override;
+  void not_saved(uint16_t worker, const std::string& why) override;
+
+  /// The worker has sent a checkpoint. Throws ConfigError, by which it is lost, for one that is not
+  /// whole.
+  void take(uint16_t worker, const comm::Note& note);
+  /// The job has failed.
+  void failed(const comm::Loss& loss) { drifted_ = !comm::survivors_count(loss); }
+
+ private:
+  const CoordinatorSetting& setting_;
+  CoordinatorSide& side_;
+  bool drifted_ = false;  ///< nobody knows whose state is right
+};
+
+}  // namespace poseidon::trainer

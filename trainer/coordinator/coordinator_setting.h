@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+
+#include "comm/membership/coordinator.h"
+#include "core/inbox.h"
+#include "trainer/coordinator/checkpoint_reception.h"
+#include "trainer/coordinator/cluster_records.h"
+#include "trainer/coordinator/kept_offers.h"
+#include "trainer/coordinator/launcher.h"
+#include "trainer/coordinator/run_plan.h"
+
+namespace poseidon::trainer {
+
+/// What the course of a job means to the main thread, beside what is recorded of it.
+class JobWatcher {
+ public:
+  virtual ~JobWatcher() = default;
+  virtual void lost(const comm::Loss& loss) = 0;
+  /// The end of the job does not wait for this node.
+  virtual void given_up(comm::NodeId node) = 0;
+  virtual void ended(const comm::Outcome& outcome) = 0;
+};
+
+/// The objects of a coordinator that live in its I/O thread.
+struct CoordinatorSide {
+  RunPlan plan;
+  KeptOffers kept;
+  CheckpointReception reception;
+  comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
+};
+
+/// What the sessions of a coordinator's I/O thread have in common: the job, and the way to the main
+/// thread, which runs on records and watcher what is posted to the inbox. All must outlive them.
+struct CoordinatorSetting {
+  const Job& job;
+  const RunOptions& options;
+  const Gathering& gathering;
+  Json job_message;  ///< what a member needs to open the job
+  std::string run;   ///< RunDirectory::id()
+  bool goes_on;      ///< with the latest step of this run that anybody has
+  Inbox& inbox;
+  ClusterRecords& records;
+  JobWatcher& watcher;
+
+  void inform(const std::string& message) const {
+    inbox.post([this, message] { records.console().info(message); });
+  }
+  void warn(const std::string& message) const {
+    inbox.post([this, message] { records.console().warning(message); });
+  }
+};
+
+}  // namespace poseidon::trainer

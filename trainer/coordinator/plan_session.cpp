@@ -1,0 +1,61 @@
+#include "trainer/coordinator/plan_session.h"
+
+#include "core/error.h"
+#include "trainer/state/resume.h"
+#include "trainer/state/tensor_check.h"
+
+namespace poseidon::trainer {
+
+void PlanSession::measured_link(const comm::LinkRate& rate, bool one_host) {
+  side_.plan.set_link(rate);
+  setting_.inform(
+      one_host ? text("all workers are on one host: the plan takes loopback's ", rate.mbps,
+                      " Mb/s, measured now, for the network; \"comm.link_mbps\" would say another")
+               : text("the network between the workers takes ", rate.mbps,
+                      " Mb/s each way, measured now; the plan is made for that"));
+}
+
+std::optional<uint16_t> PlanSession::fetch_kept_step() {
+  const KeptNote* kept = side_.kept.choose(first_step());
+  if (kept == nullptr) return std::nullopt;
+  side_.reception.expect(kept->list);
+  side_.coordinator->note(*side_.kept.keeper(), write_note(FetchNote{}, kept->state.step));
+  return side_.kept.keeper();
+}
+
+/// What is not this job's is of no use here, and no fault of the worker's.
+void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
+  auto kept = read_note<KeptNote>(note);
+  if (!setting_.goes_on || kept.run != setting_.run || kept.state.step != note.step)
+    throw ConfigError("a kept step that was not asked for");
+  const Job& job = setting_.job;
+  try {
+    check_tensors(kept.list, *job.network, job.config.optimizer,
+                  std::max(job.config.comm.staleness, kept.state.in_flight));
+    refuse_other_batch(kept.state, job, setting_.options.resume);
+    side_.kept.add(worker.rank, std::move(kept));
+  } catch (const ConfigError& error) {
+    setting_.warn(text(comm::name_of(worker), " keeps step ", note.step,
+                       " of this run, which is not of this job: ", error.what()));
+  }
+}
+
+/// A plan that cannot be made ends the job, which the main thread says.
+std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts) {
+  RunPlan& plan = side_.plan;
+  try {
+    plan.decide(facts);
+  } catch (const ConfigError&) {
+    setting_.inbox.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
+    return std::nullopt;
+  }
+  setting_.inbox.post([this, decided = DecidedPlan{.plan = plan.plan(),
+                                                   .published = plan.published(),
+                                                   .facts = facts,
+                                                   .no_factors = plan.no_factors()}] {
+    setting_.records.begin(decided);
+  });
+  return write_published_plan(plan.published());
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "trainer/coordinator/coordinator_setting.h"
+
+namespace poseidon::trainer {
+
+/// How the plan of a run comes about on its coordinator, and with which step the run begins. It
+/// lives in the I/O thread.
+class PlanSession final : public comm::JobPlanner {
+ public:
+  /// Both must outlive it.
+  PlanSession(const CoordinatorSetting& setting, CoordinatorSide& side)
+      : setting_(setting), side_(side) {}
+
+  Json job() override { return setting_.job_message; }
+  bool wants_link() override { return side_.plan.wants_link(); }
+  void measured_link(const comm::LinkRate& rate, bool one_host) override;
+  std::optional<uint16_t> fetch_kept_step() override;
+  int64_t first_step() override { return side_.plan.published().first_step; }
+  std::optional<Json> plan(const std::vector<comm::Fact>& facts) override;
+
+  /// A worker keeps a step of this run. Throws ConfigError for what is none.
+  void take_offer(comm::NodeId worker, const comm::Note& note);
+
+ private:
+  const CoordinatorSetting& setting_;
+  CoordinatorSide& side_;
+};
+
+}  // namespace poseidon::trainer
