@@ -100,12 +100,17 @@ TEST_CASE("a run that ends by a loss leaves trace and tables of those who are le
 
 TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
   const TinyJob job;
-  Program train = begin(job, {"--trace", "--json"});
+  Program train = begin(job, {"--trace", "--json", "--set", "train.log_every=1000000"});
   train.send(SIGTERM);
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
   const Json summary = Json::parse(finished.out);
+  // The first step is logged, and the last.
+  const std::string metrics = read_text(job.folder / "run" / "metrics.jsonl");
+  const size_t last = metrics.rfind('\n', metrics.size() - 2);
+  REQUIRE(last != std::string::npos);
+  CHECK(Json::parse(metrics.substr(last + 1))["step"] == summary["steps"]);
   CHECK_FALSE(summary.contains("failure"));
   for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
   CHECK_FALSE(json_of(job, "traffic.json").contains("unheard"));

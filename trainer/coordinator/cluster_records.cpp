@@ -76,7 +76,9 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   } catch (const ConfigError& error) {
     return io_.report_error(text(comm::name_of(node), ": ", error.what()));
   }
-  if (tensors) give_first_values(node.rank, *tensors);
+  if (!tensors) return;
+  if (!values_.are_made()) make_first_values(tensors->list);
+  values_.send(node.rank, decided_.published.first_step, io_);
 }
 
 /// The first worker's note says what all have.
@@ -86,11 +88,6 @@ void ClusterRecords::take(const TensorsNote& note) {
                 std::max(decided_.plan.staleness, decided_.published.in_flight));
   choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
   threads_ = note.threads;
-}
-
-void ClusterRecords::give_first_values(uint16_t worker, const TensorsNote& note) {
-  if (!values_.are_made()) make_first_values(note.list);
-  values_.send(worker, decided_.published.first_step, io_);
 }
 
 void ClusterRecords::make_first_values(const Json& list) {
@@ -200,6 +197,7 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds,
 }
 
 void ClusterRecords::write(const Results& results) {
+  report_->end();
   trace_.write(directory_.path(), console_);
   directory_.write_or_warn("traffic.json", results.traffic, console_);
   directory_.write_or_warn("summary.json", results.summary, console_);

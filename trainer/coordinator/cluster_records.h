@@ -39,11 +39,6 @@ class ClusterRecords {
   /// The job has failed, and survivors may send what they have.
   void lost(const comm::Loss& loss);
 
-  /// No more steps will be reported.
-  void end() {
-    if (report_) report_->end();
-  }
-
   bool has_started() const { return started_; }
   /// Counted from 1, the step that not all workers have reported; 0 before the first.
   int64_t step_under_way() const;
@@ -52,7 +47,7 @@ class ClusterRecords {
     Json summary, traffic;
   };
   Results results(double wall_seconds, const std::string& failure) const;
-  /// Writes them, and the trace.
+  /// Writes them, with the last line of metrics and the trace. No more steps will be reported.
   void write(const Results& results);
 
   /// Null where the run begins anew, and from the first values on.
@@ -69,7 +64,6 @@ class ClusterRecords {
   void take(const TensorsNote& note);
   void take(comm::NodeId worker, const ClassesNote& note);
   void take(comm::NodeId worker, int64_t step, const StepNote& note);
-  void give_first_values(uint16_t worker, const TensorsNote& note);
   void make_first_values(const Json& list);
   void write_checkpoints(const std::function<void()>& action);
   void report_written(uint16_t worker, int64_t step);

@@ -242,15 +242,14 @@ void ClusterRun::lost(const comm::Loss& loss) {
 }
 
 Json ClusterRun::finish() {
-  records_.end();
   console_.finish();
   ending_.settle(records_.step_under_way());
   if (!ending_.outcome().finished) fail();
+  ClusterRecords::Results results = records_.results(wall_seconds(), "");
+  records_.write(results);
   if (halted_)
     console_.info(stopped_text(records_.checkpoints().saved_step(), records_.published().steps,
                                directory_.path()));
-  ClusterRecords::Results results = records_.results(wall_seconds(), "");
-  records_.write(results);
   return std::move(results.summary);
 }
 
