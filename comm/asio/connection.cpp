@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/asio/congestion.h"
 #include "comm/wire/address.h"
 #include "comm/wire/texts.h"
 #include "core/error.h"
@@ -16,13 +17,6 @@ constexpr std::chrono::milliseconds kHeardEvery{5};
 
 std::string address_of(const tcp::endpoint& endpoint) {
   return to_string({.host = endpoint.address().to_string(), .port = endpoint.port()});
-}
-
-/// Within a host nothing is congested, but an algorithm that paces, as BBR does, sets a timer for
-/// each segment all the same: a third of the processor time of a transfer.
-void do_not_pace(tcp::socket& socket) {
-  constexpr std::string_view kPlain = "reno";  // in every kernel; without it things are only slower
-  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
 }
 
 /// Text from a stranger, fit to be shown.
@@ -77,7 +71,7 @@ void Connection::open_stream(bool initiator) {
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);
   const bool leaves_host = socket.local_endpoint(gone).address() != peer.address();
-  if (!leaves_host) do_not_pace(socket);
+  choose_congestion_control(socket, leaves_host);
   writer_.begin(owner_.egress(), leaves_host);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds_text(limit));
