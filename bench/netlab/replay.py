@@ -117,7 +117,7 @@ def measure(lab, options, network, variant, folder, rate):
     processors = ProcessorTime(WARM_UP + count)
     steps = netlab.poseidon_steps(lab, options, network, replayed, folder, WARM_UP + count - 1,
                                   watch=processors.follow)[WARM_UP - 1:]
-    own = record.figure([[step] for step in steps], statistics.fmean)
+    own = {**record.figure([[step] for step in steps], statistics.fmean), "rounds": None}  # steps, not rounds
     in_use = processors.ms() / os.cpu_count() / sum(steps)
     return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"]),
             "simulated_ms": record.rounded(simulated), "simulated_part": record.rounded(simulated / own["median"]),
@@ -162,7 +162,7 @@ def main():
             for cell in wanted:
                 rows.append(state.find(cell))
                 print(record.line(COLUMNS, rows[-1]), flush=True)
-    record.write(options, COLUMNS, rows, sudo=True)
+    record.write(options, COLUMNS, rows, sudo=True, note="means of steps (least and greatest step)")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ TEST_CASE("a peer that does not read does not hold up the others") {
   // Urgent frames never wait: this one is there before the stalled peer's grace period is over.
   server.send(reads.id, header_of(FrameKind::kHeartbeat, 7), {}, kUrgent);
   reads.receive(1);
-  CHECK(std::chrono::steady_clock::now() - begin < 200ms);
+  CHECK(std::chrono::steady_clock::now() - begin < 240ms);
   send_slices(server, reads.id, bulk_priority(5));
   reads.receive(kSlices);
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
