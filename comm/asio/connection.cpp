@@ -71,7 +71,7 @@ void Connection::open_stream(bool initiator) {
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);
   const bool leaves_host = socket.local_endpoint(gone).address() != peer.address();
-  choose_congestion_control(socket, leaves_host);
+  choose_congestion_control(socket.native_handle(), leaves_host);
   writer_.begin(owner_.egress(), leaves_host);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds_text(limit));

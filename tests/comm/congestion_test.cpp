@@ -3,6 +3,10 @@
 #include "comm/asio/congestion.h"
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
@@ -12,28 +16,30 @@ using namespace poseidon::comm;
 namespace {
 
 struct Socket {
-  Socket() { socket.open(asio::ip::tcp::v4()); }
+  Socket() : number(socket(AF_INET, SOCK_STREAM, 0)) { REQUIRE(number >= 0); }
+  ~Socket() { close(number); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
 
   bool set(const std::string& name) {
-    return setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
+    return setsockopt(number, IPPROTO_TCP, TCP_CONGESTION, name.data(),
                       static_cast<socklen_t>(name.size())) == 0;
   }
   std::string get() {
     char name[16] = {};
     socklen_t size = sizeof name;
-    REQUIRE(getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0);
+    REQUIRE(getsockopt(number, IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0);
     return {name, strnlen(name, size)};
   }
 
-  asio::io_context context;
-  asio::ip::tcp::socket socket{context};
+  const int number;
 };
 
 }  // namespace
 
 TEST_CASE("within a host nothing is paced") {
   Socket socket;
-  choose_congestion_control(socket.socket, false);
+  choose_congestion_control(socket.number, false);
   CHECK(socket.get() == "reno");
 }
 
@@ -42,7 +48,7 @@ TEST_CASE("between hosts the system's choice stays, unless it is BBR") {
     Socket socket;
     if (!socket.set(system)) continue;  // not in this kernel, or not allowed
     CAPTURE(system);
-    choose_congestion_control(socket.socket, true);
+    choose_congestion_control(socket.number, true);
     if (std::string(system) == "bbr")
       CHECK((socket.get() == "cubic" || socket.get() == "reno"));
     else
