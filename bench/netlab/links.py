@@ -9,7 +9,6 @@ sent and received, Mb/s: the mean, the least and the most of them. A part in whi
 in which they wait for their own computing, or for a host that is behind; one in which some are far below others, one in
 which some receivers are busy with other senders.
 """
-import argparse
 import pathlib
 import statistics
 import subprocess
@@ -53,20 +52,17 @@ class LinkSamples:
         return [a + share * (b - a) for a, b in zip(one[1:], other[1:])]
 
 
-class Steps:
-    """Follows the metrics of a run for so many steps, and samples the links meanwhile."""
+class Sampling:
+    """Follows a run as StepEnds do, and samples the links meanwhile."""
 
-    def __init__(self, count, samples):
-        self.count, self.samples, self.ends = count, samples, []
+    def __init__(self, ends, samples):
+        self.ends, self.samples = ends, samples
 
     def follow(self, process, metrics):
         over = threading.Event()
         sampler = threading.Thread(target=self.sample, args=(over,))
         sampler.start()
-        while len(self.ends) < self.count and process.poll() is None:
-            time.sleep(0.005)
-            lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-            self.ends += [time.time()] * (lines - len(self.ends))
+        self.ends.follow(process, metrics)
         over.set()
         sampler.join()
 
@@ -86,27 +82,18 @@ def rates(samples, begin, end, parts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
-    parser.add_argument("--network", default="vgg19")
-    parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--rate", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--variant", default="auto")
-    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
+    parser = replay.one_lab_parser(__doc__)
     parser.add_argument("--parts", type=int, default=20)
-    options = parser.parse_args()
-    options.servers_apart = False
-    netlab.BATCHES[options.network] = replay.BATCH
+    options = replay.options_of_one_lab(parser)
     with tempfile.TemporaryDirectory() as folder, \
             netlab_hosts.Lab(options.hosts, options.rate, options.congestion) as lab:
         times = replay.layer_times(options, options.network, folder)
         settings = [*netlab.VARIANTS[options.variant], "device.type=replay", f"device.times={times}"]
         samples = LinkSamples(options.hosts)
-        watched = Steps(options.steps + 1, samples)
+        ends = replay.StepEnds(options.steps + 1, time.time)
         steps = netlab.poseidon_steps(lab, options, options.network, settings, folder, options.steps,
-                                      watch=watched.follow)
-    rows = rates(samples, watched.ends[-2], watched.ends[-1], options.parts)
+                                      watch=Sampling(ends, samples).follow)
+    rows = rates(samples, ends.seen[-2], ends.seen[-1], options.parts)
     print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
     print(f"the steps: {', '.join(f'{step:.0f}' for step in steps)} ms")
 

@@ -72,30 +72,25 @@ def layer_times(options, network, folder):
     return path
 
 
-class ProcessorTime:
-    """Follows the metrics of a run until `steps` steps are done, and what all cores did meanwhile, the first left out."""
+class StepEnds:
+    """Follows the metrics of a run until `count` steps are done, and keeps what `look` returns as each ends."""
 
-    PERIOD_S = 0.01
+    PERIOD_S = 0.005
 
-    def __init__(self, steps):
-        self.steps = steps
-        self.at_lines = []  # ms, as each line came
+    def __init__(self, count, look):
+        self.count, self.look, self.seen = count, look, []
 
     def follow(self, process, metrics):
-        while len(self.at_lines) < self.steps and process.poll() is None:
+        while len(self.seen) < self.count and process.poll() is None:
             time.sleep(self.PERIOD_S)
             lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-            if lines > len(self.at_lines):
-                self.at_lines += [self.busy_ms()] * (lines - len(self.at_lines))
+            self.seen += [self.look()] * (lines - len(self.seen))
 
-    @staticmethod
-    def busy_ms():
-        # What runs at a lower priority ("nice") is not the lab's.
-        user, _, system, _, _, irq, softirq = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
-        return (user + system + irq + softirq) * 1000 / os.sysconf("SC_CLK_TCK")
 
-    def ms(self):
-        return self.at_lines[-1] - self.at_lines[WARM_UP - 1]
+def busy_ms():
+    """What all cores have done since the start, without what runs at a lower priority: that is not the lab's."""
+    user, _, system, _, _, irq, softirq = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
+    return (user + system + irq + softirq) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def planned(options, network, hosts, overrides, times, rate):
@@ -114,15 +109,35 @@ def measure(lab, options, network, variant, folder, rate):
     plan = planned(options, network, lab.hosts, overrides, times, rate)
     best, simulated = plan["predicted_step_ms"], plan["simulated_step_ms"]
     count = max(2, math.ceil(options.seconds * 1e3 / best))
-    processors = ProcessorTime(WARM_UP + count)
+    busy = StepEnds(WARM_UP + count, busy_ms)
     steps = netlab.poseidon_steps(lab, options, network, replayed, folder, WARM_UP + count - 1,
-                                  watch=processors.follow)[WARM_UP - 1:]
+                                  watch=busy.follow)[WARM_UP - 1:]
     own = {**record.figure([[step] for step in steps], statistics.fmean), "rounds": None}  # steps, not rounds
-    in_use = processors.ms() / os.cpu_count() / sum(steps)
+    in_use = (busy.seen[-1] - busy.seen[WARM_UP - 1]) / os.cpu_count() / sum(steps)
     return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"]),
             "simulated_ms": record.rounded(simulated), "simulated_part": record.rounded(simulated / own["median"]),
             "cores_in_use": record.rounded(in_use),
             "part_with_processor": record.rounded(max(best / own["median"], in_use))}
+
+
+def one_lab_parser(description):
+    """The options of a program that looks closely at one network on some hosts."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
+    parser.add_argument("--network", default="vgg19")
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--rate", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--variant", default="auto")
+    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
+    return parser
+
+
+def options_of_one_lab(parser):
+    options = parser.parse_args()
+    options.servers_apart = False
+    netlab.BATCHES[options.network] = BATCH
+    return options
 
 
 def cells(options):

@@ -2,13 +2,12 @@
 """How long after a layer was contributed its sum is there, by layer, where the link is the bottleneck.
 
     sudo python3 bench/netlab/sums.py [--build build/release] [--network vgg19] [--hosts 4] [--rate 200] [--steps 4]
-         [--variant auto] [--times FILE] [--record bench/results]
+         [--variant auto] [--congestion reno] [--times FILE] [--record bench/results]
 
 Hosts as in replay.py: network namespaces with a shaped link, whose device sleeps as long as one core was measured to
 take. From the run's trace: of each worker and step, the time from the end of a layer's last `contribute` to the end of
 its last `receive`. Cells are the median and the longest over workers and steps, the first step left out.
 """
-import argparse
 import collections
 import json
 import pathlib
@@ -46,19 +45,11 @@ def latencies(trace):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
-    parser.add_argument("--network", default="vgg19")
-    parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--rate", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--variant", default="auto")
+    parser = replay.one_lab_parser(__doc__)
     parser.add_argument("--times", type=pathlib.Path, help="of --time --json; without it they are measured")
     record.add_options(parser, "sums")
-    options = parser.parse_args()
-    options.servers_apart = False
-    netlab.BATCHES[options.network] = replay.BATCH
-    with tempfile.TemporaryDirectory() as folder, Lab(options.hosts, options.rate) as lab:
+    options = replay.options_of_one_lab(parser)
+    with tempfile.TemporaryDirectory() as folder, Lab(options.hosts, options.rate, options.congestion) as lab:
         times = options.times or replay.layer_times(options, options.network, folder)
         settings = [*netlab.VARIANTS[options.variant], "device.type=replay", f"device.times={times.resolve()}"]
         steps = netlab.poseidon_steps(lab, options, options.network, settings, folder, options.steps, ["--trace"])
