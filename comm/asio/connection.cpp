@@ -222,11 +222,10 @@ void Connection::refuse(const std::string& why) {
 }
 
 void Connection::close() {
-  if (phase_ == Phase::kClosed) return;
-  // A stranger that is being refused can be cut off, so that those make no crowd.
-  if (phase_ != Phase::kOpen && !(phase_ == Phase::kClosing && known_)) return finish();
-  if (phase_ == Phase::kClosing) return;
-  begin_closing();
+  if (phase_ == Phase::kOpen) return begin_closing();
+  // A stranger that is given time to read its refusal is cut off: those make no crowd.
+  const bool stays = phase_ == Phase::kClosed || (phase_ == Phase::kClosing && known_);
+  if (!stays) finish();
 }
 
 void Connection::begin_closing() {
