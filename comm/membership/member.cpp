@@ -19,8 +19,12 @@ std::span<std::byte> nowhere(uint64_t bytes) {
 
 }  // namespace
 
-Member::Member(const Options& options, Transport& transport, MemberHost& host)
-    : me_(options, transport, host), joining_(me_), departure_(me_), meeting_(me_, departure_) {}
+Member::Member(const Options& options, Transport& transport, MemberHost& host,
+               PayloadReceiver& payload)
+    : me_(options, transport, host, payload),
+      joining_(me_),
+      departure_(me_),
+      meeting_(me_, departure_) {}
 
 void Member::join() {
   joining_.begin();
@@ -68,7 +72,7 @@ void Member::lose_peer(ConnectionId connection, const std::string& why) {
   if (!end.node || end.calls_again) return;
   if (!end.was_open) return departure_.suspect(*end.node, "it cannot be reached: " + why);
   if (!me_.peers.is_member(*end.node)) return;  // it was not known yet whether it is a member
-  me_.host.forgotten(*end.node);
+  me_.payload.forgotten(*end.node);
   departure_.suspect(*end.node, why);
 }
 
@@ -103,7 +107,7 @@ std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header)
   const bool is_early = node->role != Role::kCoordinator && me_.state() < State::kConnecting;
   if (is_early && !is_probe) return {};
   const Placement placement =
-      is_probe ? meeting_.place_probe(*node, header) : me_.host.place(*node, header);
+      is_probe ? meeting_.place_probe(*node, header) : me_.payload.place(*node, header);
   if (!placement.fault.empty()) departure_.suspect(*node, text("it ", placement.fault));
   if (!placement.accepted) return {};
   return me_.options.carries_payload || is_probe ? placement.memory : nowhere(header.length);
@@ -120,9 +124,9 @@ void Member::received(ConnectionId from, const FrameHeader& header,
   } else if (header.kind == FrameKind::kProbe) {
     meeting_.take_probe(header);
   } else if (me_.state() >= State::kSuspecting) {
-    me_.host.forgotten(*node);
+    me_.payload.forgotten(*node);
   } else {
-    me_.host.received(*node, header);
+    me_.payload.received(*node, header);
   }
 }
 

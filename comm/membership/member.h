@@ -20,8 +20,8 @@ class Member final : public Machine {
  public:
   using Options = JoiningOptions;
 
-  /// `transport` and `host` must outlive it.
-  Member(const Options& options, Transport& transport, MemberHost& host);
+  /// `transport`, `host` and `payload` must outlive it.
+  Member(const Options& options, Transport& transport, MemberHost& host, PayloadReceiver& payload);
 
   /// Begins to look for the coordinator.
   void join();

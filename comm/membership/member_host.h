@@ -3,12 +3,11 @@
 #include <string>
 
 #include "comm/wire/messages.h"
-#include "comm/wire/outlet.h"
 
 namespace poseidon::comm {
 
 /// A member's process as the protocol sees it: the trainer's worker or server, or a simulated one.
-/// Called by Member, in its thread.
+/// Its tensors are another's business (PayloadReceiver). Called by Member, in its thread.
 class MemberHost {
  public:
   virtual ~MemberHost() = default;
@@ -23,11 +22,6 @@ class MemberHost {
   virtual void planned(const Planned& planned) = 0;
   virtual void started(uint64_t first_step) = 0;
 
-  virtual Placement place(NodeId from, const FrameHeader& header) = 0;
-  virtual void received(NodeId from, const FrameHeader& header) = 0;
-  /// A body whose destination was given by place() will not come.
-  virtual void forgotten(NodeId /*from*/) {}
-
   /// A message of the trainer's own, from the coordinator.
   virtual void noted(const Note& note) = 0;
   /// For a worker: returns a number of steps beyond which the host does not go until halt() gives
@@ -37,9 +31,6 @@ class MemberHost {
   /// For a server: all workers are done. The host sends its last reports and calls
   /// Member::finished.
   virtual void concluded() {}
-  /// What is awaited from `node` at this moment, for messages: "the sum of ... from server 0", or
-  /// "".
-  virtual std::string awaiting(NodeId node) = 0;
   /// The step under way, counted from 1.
   virtual int64_t step_under_way() = 0;
 

@@ -9,10 +9,12 @@ namespace {
 constexpr Time kDefaultTimeout = std::chrono::seconds(10);
 }  // namespace
 
-Membership::Membership(const JoiningOptions& options_, Transport& transport_, MemberHost& host_)
+Membership::Membership(const JoiningOptions& options_, Transport& transport_, MemberHost& host_,
+                       PayloadReceiver& payload_)
     : options(options_),
       transport(transport_),
       host(host_),
+      payload(payload_),
       liveness(std::max(kDefaultTimeout, options.join_timeout)),
       coordinator(transport, options.coordinator),
       peers(transport) {}
@@ -45,7 +47,7 @@ void Membership::disconnect(ConnectionId connection) {
 }
 
 Loss Membership::loss_of(NodeId lost, const std::string& why) const {
-  const std::string awaited = host.awaiting(lost);
+  const std::string awaited = payload.awaiting(lost);
   const bool is_coordinator = lost.role == Role::kCoordinator;
   return {.kind = Loss::Kind::kPeer,
           .who = lost,

@@ -5,6 +5,7 @@
 
 #include "comm/membership/coordinator_link.h"
 #include "comm/membership/member_host.h"
+#include "comm/membership/payload_receiver.h"
 #include "comm/membership/peers.h"
 #include "comm/wire/liveness.h"
 
@@ -38,7 +39,8 @@ enum class MemberState : uint8_t {
 /// A node's membership of a job: what the parts of a member share.
 class Membership {
  public:
-  Membership(const JoiningOptions& options, Transport& transport, MemberHost& host);
+  Membership(const JoiningOptions& options, Transport& transport, MemberHost& host,
+             PayloadReceiver& payload);
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
@@ -70,6 +72,7 @@ class Membership {
   const JoiningOptions options;
   Transport& transport;
   MemberHost& host;
+  PayloadReceiver& payload;
   Liveness liveness;
   CoordinatorLink coordinator;
   Peers peers;

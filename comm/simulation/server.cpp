@@ -3,7 +3,8 @@
 namespace poseidon::comm {
 
 SimulatedServer::SimulatedServer(SimulatedWorld& world, NodeId id, int node)
-    : world_(world), member_(world.member_options(id), world.network.transport(node), *this) {}
+    : world_(world),
+      member_(world.member_options(id), world.network.transport(node), *this, *this) {}
 
 void SimulatedServer::planned(const Planned& planned) {
   shard_ = std::make_unique<ServerShard>(
@@ -18,7 +19,7 @@ void SimulatedServer::forgotten(NodeId from) {
   if (shard_ != nullptr && from.role == Role::kWorker) shard_->forget(from.rank);
 }
 
-std::string SimulatedServer::awaiting(NodeId node) {
+std::string SimulatedServer::awaiting(NodeId node) const {
   return shard_ == nullptr || node.role != Role::kWorker ? "" : shard_->awaiting(node.rank);
 }
 

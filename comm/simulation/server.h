@@ -11,7 +11,7 @@
 namespace poseidon::comm {
 
 /// A server, whose work is all in its ServerShard.
-class SimulatedServer final : public MemberHost {
+class SimulatedServer final : public MemberHost, public PayloadReceiver {
  public:
   SimulatedServer(SimulatedWorld& world, NodeId id, int node);
 
@@ -30,11 +30,11 @@ class SimulatedServer final : public MemberHost {
     shard_->received(from.rank, header);
   }
   void forgotten(NodeId from) override;
+  std::string awaiting(NodeId node) const override;
   void noted(const Note&) override {}
   void concluded() override {
     if (!world_.hangs({Role::kServer, member_.rank()}, Work::kConcluding)) member_.finished(0);
   }
-  std::string awaiting(NodeId node) override;
   int64_t step_under_way() override { return 0; }
   void failed(const Loss&, bool alone) override;
   void dismissed() override { over_ = true; }

@@ -46,7 +46,7 @@ void send_replica(Member& member, int64_t step, uint32_t checkpoint, uint32_t nu
 SimulatedWorker::SimulatedWorker(SimulatedWorld& world, NodeId id, int node)
     : world_(world),
       node_(node),
-      member_(world.member_options(id), world.network.transport(node), *this),
+      member_(world.member_options(id), world.network.transport(node), *this, *this),
       replica_(world),
       training_(world, member_, replica_,
                 {.after = [this](Time wait,

@@ -15,7 +15,7 @@
 namespace poseidon::comm {
 
 /// A worker whose computation takes time and makes up numbers.
-class SimulatedWorker final : public MemberHost {
+class SimulatedWorker final : public MemberHost, public PayloadReceiver {
  public:
   SimulatedWorker(SimulatedWorld& world, NodeId id, int node);
 
@@ -36,10 +36,12 @@ class SimulatedWorker final : public MemberHost {
   void received(NodeId from, const FrameHeader& header) override {
     exchange_->received(from, header);
   }
+  std::string awaiting(NodeId node) const override {
+    return exchange_ ? exchange_->awaiting(node) : "";
+  }
   void noted(const Note& note) override;
   int64_t offer_halt() override { return training_.offer_halt(); }
   void halt(int64_t step) override { training_.halt(step); }
-  std::string awaiting(NodeId node) override { return exchange_ ? exchange_->awaiting(node) : ""; }
   int64_t step_under_way() override { return training_.machine().done() + 1; }
   void failed(const Loss& loss, bool alone) override;
   void save(int64_t step) override;

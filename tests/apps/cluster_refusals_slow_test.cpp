@@ -64,7 +64,7 @@ class DataCluster : public Cluster {
 };
 
 /// One that asks to take part with facts of its own.
-class Applicant final : public comm::MemberHost {
+class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
  public:
   Applicant(const trainer::MemberOptions& options, std::vector<comm::Fact> facts)
       : options_(options),
@@ -73,7 +73,7 @@ class Applicant final : public comm::MemberHost {
     comm::Member::Options joining =
         trainer::joining_options(options, comm::Role::kWorker, *transport_);
     joining.facts = std::move(facts);
-    member_ = std::make_unique<comm::Member>(joining, *transport_, *this);
+    member_ = std::make_unique<comm::Member>(joining, *transport_, *this, *this);
   }
   /// What it is told.
   std::string answer() {
@@ -94,7 +94,7 @@ class Applicant final : public comm::MemberHost {
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override {}
-  std::string awaiting(comm::NodeId) override { return ""; }
+  std::string awaiting(comm::NodeId) const override { return ""; }
   int64_t step_under_way() override { return 0; }
   void failed(const comm::Loss&, bool) override {}
   void save(int64_t) override {}

@@ -48,7 +48,7 @@ void tell(Machine& machine, ConnectionId from, const Message& message) {
   machine.received(from, {.kind = FrameKind::kControl}, std::as_bytes(std::span(body)));
 }
 
-class QuietMember final : public MemberHost {
+class QuietMember final : public MemberHost, public PayloadReceiver {
  public:
   void welcomed(uint16_t, const Json&) override { happened += "welcomed "; }
   void refused(const std::string&) override { happened += "refused "; }
@@ -61,7 +61,7 @@ class QuietMember final : public MemberHost {
   int64_t offer_halt() override { return 0; }
   void halt(int64_t) override {}
   void concluded() override {}
-  std::string awaiting(NodeId) override { return ""; }
+  std::string awaiting(NodeId) const override { return ""; }
   int64_t step_under_way() override { return 0; }
   void failed(const Loss& loss, bool) override { happened += "failed: " + loss.why + " "; }
   void save(int64_t) override { happened += "save "; }
@@ -74,7 +74,7 @@ class QuietMember final : public MemberHost {
 struct LonelyMember {
   LonelyMember()
       : member({.role = Role::kWorker, .coordinator = "head:1", .address = "", .facts = {}},
-               transport, host) {
+               transport, host, host) {
     member.join();
     member.opened(
         1, {.role = Role::kCoordinator, .rank = 0, .view = 1, .job = kJob, .address = "head:1"});

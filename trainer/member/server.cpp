@@ -1,14 +1,12 @@
-#include <algorithm>
-
-#include "comm/exchange/server_shard.h"
 #include "comm/membership/member.h"
 #include "core/error.h"
 #include "core/failure.h"
 #include "core/inbox.h"
-#include "trainer/member/flow_trace.h"
 #include "trainer/member/member_options.h"
+#include "trainer/member/server_payload.h"
 #include "trainer/messages/job_message.h"
 #include "trainer/messages/member_end.h"
+#include "trainer/messages/notes.h"
 #include "trainer/plan/published_plan.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/report/trace_file.h"
@@ -30,47 +28,37 @@ class ServerRun final : public comm::MemberHost {
   void refused(const std::string& why) override;
   void planned(const comm::Planned& planned) override;
   void started(uint64_t first_step) override;
-  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
-  void received(comm::NodeId from, const comm::FrameHeader& header) override;
-  void forgotten(comm::NodeId from) override;
   void noted(const comm::Note& note) override;
   void concluded() override;
-  std::string awaiting(comm::NodeId node) override {
-    return shard_ != nullptr && node.role == comm::Role::kWorker ? shard_->awaiting(node.rank) : "";
-  }
-  int64_t step_under_way() override { return step_; }
+  int64_t step_under_way() override { return payload_.step_under_way(); }
   void failed(const comm::Loss& loss, bool alone) override;
   void dismissed() override;
 
-  void report_traffic_and_trace();
   void over(MemberEnd end);
   void guarded(const std::function<void()>& action);
 
   const MemberOptions& options_;
   Log& log_;
   Inbox inbox_;
-  std::unique_ptr<FlowTrace> trace_;  ///< only with --trace
-  std::unique_ptr<comm::AsioTransport> transport_;
-  std::unique_ptr<comm::Member> member_;
+  ServerPayload payload_;
+  const std::unique_ptr<comm::AsioTransport> transport_;
+  const std::unique_ptr<comm::Member> member_;
   std::optional<MemberEnd> end_;  ///< of the main thread
   std::optional<comm::Loss> loss_;
   Job job_;
-  comm::Plan plan_;
-  std::unique_ptr<comm::ServerShard> shard_;
   bool began_ = false;  ///< the first step
-  int64_t step_ = 0;    ///< under way, counted from 1; 0: none has begun
 };
 
 ServerRun::ServerRun(const MemberOptions& options, Log& log)
     : options_(options),
       log_(log),
-      transport_(
-          make_transport(options, comm::Role::kServer, log, [this](std::exception_ptr failure) {
-            inbox_.post([failure] { std::rethrow_exception(failure); });
-          })) {
-  member_ = std::make_unique<comm::Member>(
-      joining_options(options, comm::Role::kServer, *transport_), *transport_, *this);
-}
+      transport_(make_transport(options, comm::Role::kServer, log,
+                                [this](std::exception_ptr failure) {
+                                  inbox_.post([failure] { std::rethrow_exception(failure); });
+                                })),
+      member_(
+          std::make_unique<comm::Member>(joining_options(options, comm::Role::kServer, *transport_),
+                                         *transport_, *this, payload_)) {}
 
 MemberEnd ServerRun::go() { return take_part(options_, *transport_, *member_, inbox_, end_, log_); }
 
@@ -105,13 +93,10 @@ void ServerRun::refused(const std::string& why) {
 void ServerRun::planned(const comm::Planned& planned) {
   guarded([&] {
     const PublishedPlan published = read_published_plan(planned.plan);
-    plan_ = read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()});
-    if (published.trace) trace_ = std::make_unique<FlowTrace>(plan_, member_->peers());
-    shard_ = std::make_unique<comm::ServerShard>(
-        plan_, member_->rank(),
-        comm::ServerShard::Options{.view = member_->view(),
-                                   .first_step = static_cast<uint64_t>(published.first_step)},
-        trace_ ? static_cast<comm::Outlet&>(*trace_) : member_->peers());
+    payload_.open(
+        read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()}), member_->rank(),
+        {.view = member_->view(), .first_step = static_cast<uint64_t>(published.first_step)},
+        published.trace, member_->peers());
     transport_->limit_bandwidth(bandwidth_share(job_.config, transport_->has_neighbours()));
     member_->ready({}, false);
   });
@@ -122,27 +107,6 @@ void ServerRun::started(uint64_t first_step) {
   log_.info(text("begins with step ", first_step + 1));
 }
 
-comm::Placement ServerRun::place(comm::NodeId from, const comm::FrameHeader& header) {
-  if (shard_ == nullptr || from.role != comm::Role::kWorker ||
-      header.kind != comm::FrameKind::kContribution)
-    return comm::Placement::refused("sent a " + comm::name_of(header.kind) +
-                                    " frame, which is not for a server now");
-  comm::Placement placement = shard_->place(from.rank, header);
-  if (trace_ && placement.accepted) trace_->announced(from);
-  return placement;
-}
-
-void ServerRun::received(comm::NodeId from, const comm::FrameHeader& header) {
-  step_ = std::max(step_, static_cast<int64_t>(header.step) + 1);
-  if (!trace_) return shard_->received(from.rank, header);
-  trace_->arrived(from, header);
-  trace_->add(header, [&] { shard_->received(from.rank, header); });
-}
-
-void ServerRun::forgotten(comm::NodeId from) {
-  if (shard_ != nullptr && from.role == comm::Role::kWorker) shard_->forget(from.rank);
-}
-
 void ServerRun::noted(const comm::Note& note) {
   dispatch<ClockNote>(note, [&](const ClockNote& clock) {
     member_->coordinator().note(write_note(clock_answer(clock)));
@@ -150,23 +114,15 @@ void ServerRun::noted(const comm::Note& note) {
 }
 
 void ServerRun::concluded() {
-  report_traffic_and_trace();
+  payload_.report(member_->coordinator());
   member_->finished(0);
-}
-
-void ServerRun::report_traffic_and_trace() {
-  if (trace_)
-    for (const TraceNote& spans : write_spans(trace_->recorder()))
-      member_->coordinator().note(write_note(spans));
-  if (shard_ != nullptr)
-    member_->coordinator().note(write_note(TrafficNote{shard_->bytes_of_layers()}));
 }
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   log_.warning(loss.message());
   if (!alone) {
-    report_traffic_and_trace();
+    payload_.report(member_->coordinator());
     return member_->coordinator().stopped(0);
   }
   member_->leave();

@@ -21,6 +21,11 @@ void WorkerPayload::announce(const comm::Note& note) {
   }
   announced_ = std::move(indices);
   intake_.emplace(std::move(wanted));
+  tell_when_complete();
+}
+
+void WorkerPayload::tell_when_complete() const {
+  if (intake_->complete()) on_values_(announced_);
 }
 
 void WorkerPayload::open(const comm::Plan& plan, ClusterExchange& exchange, bool trace,
@@ -44,7 +49,10 @@ comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader&
 }
 
 void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
-  if (from.role == comm::Role::kCoordinator) return intake_->received();
+  if (from.role == comm::Role::kCoordinator) {
+    intake_->received();
+    return tell_when_complete();
+  }
   if (trace_) trace_->arrived(from, header);
   exchange_->exchange().received(from, header);
 }

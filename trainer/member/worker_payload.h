@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/exchange/tensor_intake.h"
+#include "comm/membership/payload_receiver.h"
 #include "trainer/member/flow_trace.h"
 #include "trainer/messages/step_message.h"
 #include "trainer/state/tensor_store.h"
@@ -15,25 +17,26 @@ namespace poseidon::trainer {
 
 /// The payload that reaches a worker: first values from the coordinator, then sums and factors,
 /// which the exchange takes. Used by the I/O thread.
-class WorkerPayload {
+class WorkerPayload final : public comm::PayloadReceiver {
  public:
+  /// The indices, in the list of tensors, of the first values that have come.
+  using OnValues = std::function<void(const std::vector<int64_t>& indices)>;
+
+  explicit WorkerPayload(OnValues on_values) : on_values_(std::move(on_values)) {}
+
   /// From now on the coordinator may say which first values it sends.
   void expect(std::shared_ptr<TensorStore> values) { values_ = std::move(values); }
   /// The note by which the coordinator says which it sends. Throws ConfigError when there are none
   /// such, or they are not expected.
   void announce(const comm::Note& note);
-  /// Whether all first values that were announced are there.
-  bool has_values() const { return intake_ && intake_->complete(); }
-  /// Their indices in the list of tensors.
-  const std::vector<int64_t>& announced() const { return announced_; }
   /// First values are in use, and frames of peers may come. All must outlive it; `trace`: frames
   /// are recorded.
   void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, uint32_t view,
             comm::Outlet& peers);
 
-  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header);
-  void received(comm::NodeId from, const comm::FrameHeader& header);
-  std::string awaiting(comm::NodeId node) const;
+  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
+  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  std::string awaiting(comm::NodeId node) const override;
 
   /// The bytes that were moved since the last call.
   SchemeBytes newly_moved();
@@ -44,6 +47,9 @@ class WorkerPayload {
   const FlowTrace* trace() const { return trace_.get(); }
 
  private:
+  void tell_when_complete() const;
+
+  const OnValues on_values_;
   std::shared_ptr<TensorStore> values_;
   std::vector<int64_t> announced_;
   std::optional<comm::TensorIntake> intake_;  ///< of those that are announced

@@ -15,8 +15,12 @@ WorkerSession::WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerT
                                 [&inbox](std::exception_ptr failure) {
                                   inbox.post([failure] { std::rethrow_exception(failure); });
                                 })),
-      member_(std::make_unique<comm::Member>(
-          joining_options(options, comm::Role::kWorker, *transport_), *transport_, *this)) {}
+      payload_([this](const std::vector<int64_t>& indices) {
+        inbox_.post([this, indices] { task_.take_values(indices); });
+      }),
+      member_(
+          std::make_unique<comm::Member>(joining_options(options, comm::Role::kWorker, *transport_),
+                                         *transport_, *this, payload_)) {}
 
 void WorkerSession::built(ClusterExchange& exchange, StepLimit& limit) {
   exchange_ = &exchange;
@@ -50,21 +54,8 @@ void WorkerSession::started(uint64_t first_step) {
   });
 }
 
-void WorkerSession::received(comm::NodeId from, const comm::FrameHeader& header) {
-  payload_.received(from, header);
-  if (from.role == comm::Role::kCoordinator) take_values_when_complete();
-}
-
-void WorkerSession::take_values_when_complete() {
-  if (payload_.has_values())
-    inbox_.post([this, indices = payload_.announced()] { task_.take_values(indices); });
-}
-
 void WorkerSession::noted(const comm::Note& note) {
-  if (note.about == "values") {
-    payload_.announce(note);
-    return take_values_when_complete();
-  }
+  if (note.about == "values") return payload_.announce(note);
   dispatch<ClockNote, WrittenNote, FetchNote>(
       note, Overloaded{[&](const ClockNote& clock) {
                          member_->coordinator().note(write_note(clock_answer(clock)));

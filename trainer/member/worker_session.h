@@ -51,29 +51,23 @@ class WorkerSession final : public comm::MemberHost {
   void refused(const std::string& why) override;
   void planned(const comm::Planned& planned) override;
   void started(uint64_t first_step) override;
-  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override {
-    return payload_.place(from, header);
-  }
-  void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void noted(const comm::Note& note) override;
   int64_t offer_halt() override { return limit_ == nullptr ? 0 : limit_->offer(); }
   void halt(int64_t step) override;
-  std::string awaiting(comm::NodeId node) override { return payload_.awaiting(node); }
   int64_t step_under_way() override { return limit_ == nullptr ? 0 : limit_->begun(); }
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override;
 
  private:
-  void take_values_when_complete();
   void end_computing(const std::string& why);
 
   Inbox& inbox_;
   WorkerTask& task_;
   Log& log_;
   const std::unique_ptr<comm::AsioTransport> transport_;
-  const std::unique_ptr<comm::Member> member_;
   WorkerPayload payload_;
+  const std::unique_ptr<comm::Member> member_;
   ClusterExchange* exchange_ = nullptr;  ///< null until the net is built, as the next
   StepLimit* limit_ = nullptr;
   int64_t stopped_step_ = -1;  ///< the last complete one, once it has stopped after a loss

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "comm/wire/node.h"
+#include "comm/wire/outlet.h"
+
+namespace poseidon::comm {
+
+/// Takes the tensors that reach a member in frames: from its peers, and from the coordinator.
+/// Called by Member, in its thread, from MemberHost::planned() on.
+class PayloadReceiver {
+ public:
+  virtual ~PayloadReceiver() = default;
+
+  virtual Placement place(NodeId from, const FrameHeader& header) = 0;
+  virtual void received(NodeId from, const FrameHeader& header) = 0;
+  /// A body whose destination was given by place() will not come.
+  virtual void forgotten(NodeId /*from*/) {}
+  /// What is awaited from `node` at this moment, for messages: "the sum of ... from server 0", or
+  /// "".
+  virtual std::string awaiting(NodeId node) const = 0;
+};
+
+}  // namespace poseidon::comm

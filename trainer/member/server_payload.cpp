@@ -1,0 +1,50 @@
+#include "trainer/member/server_payload.h"
+
+#include <algorithm>
+
+#include "trainer/messages/notes.h"
+#include "trainer/report/trace_file.h"
+
+namespace poseidon::trainer {
+
+void ServerPayload::open(comm::Plan plan, uint32_t rank, const comm::ServerShard::Options& options,
+                         bool trace, comm::Outlet& peers) {
+  plan_ = std::move(plan);
+  if (trace) trace_ = std::make_unique<FlowTrace>(plan_, peers);
+  shard_ = std::make_unique<comm::ServerShard>(
+      plan_, rank, options, trace_ ? static_cast<comm::Outlet&>(*trace_) : peers);
+}
+
+comm::Placement ServerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
+  if (shard_ == nullptr || from.role != comm::Role::kWorker ||
+      header.kind != comm::FrameKind::kContribution)
+    return comm::Placement::refused("sent a " + comm::name_of(header.kind) +
+                                    " frame, which is not for a server now");
+  comm::Placement placement = shard_->place(from.rank, header);
+  if (trace_ && placement.accepted) trace_->announced(from);
+  return placement;
+}
+
+void ServerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
+  step_ = std::max(step_, static_cast<int64_t>(header.step) + 1);
+  if (!trace_) return shard_->received(from.rank, header);
+  trace_->arrived(from, header);
+  trace_->add(header, [&] { shard_->received(from.rank, header); });
+}
+
+void ServerPayload::forgotten(comm::NodeId from) {
+  if (shard_ != nullptr && from.role == comm::Role::kWorker) shard_->forget(from.rank);
+}
+
+std::string ServerPayload::awaiting(comm::NodeId node) const {
+  return shard_ != nullptr && node.role == comm::Role::kWorker ? shard_->awaiting(node.rank) : "";
+}
+
+void ServerPayload::report(comm::CoordinatorLink& coordinator) const {
+  if (trace_)
+    for (const TraceNote& spans : write_spans(trace_->recorder()))
+      coordinator.note(write_note(spans));
+  if (shard_ != nullptr) coordinator.note(write_note(TrafficNote{shard_->bytes_of_layers()}));
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/exchange/server_shard.h"
+#include "comm/membership/coordinator_link.h"
+#include "comm/membership/payload_receiver.h"
+#include "comm/plan/plan.h"
+#include "trainer/member/flow_trace.h"
+
+namespace poseidon::trainer {
+
+/// The payload that reaches a server: contributions, which its shard adds up. Used by the I/O
+/// thread.
+class ServerPayload final : public comm::PayloadReceiver {
+ public:
+  /// The plan is known, and frames of workers may come. `peers` must outlive it; `trace`: frames
+  /// are recorded.
+  void open(comm::Plan plan, uint32_t rank, const comm::ServerShard::Options& options, bool trace,
+            comm::Outlet& peers);
+
+  comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
+  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  void forgotten(comm::NodeId from) override;
+  std::string awaiting(comm::NodeId node) const override;
+
+  /// The step under way, counted from 1; 0 before the first contribution.
+  int64_t step_under_way() const { return step_; }
+  /// Sends what was recorded and how many bytes were moved.
+  void report(comm::CoordinatorLink& coordinator) const;
+
+ private:
+  comm::Plan plan_;
+  std::unique_ptr<FlowTrace> trace_;          ///< null unless frames are recorded
+  std::unique_ptr<comm::ServerShard> shard_;  ///< null until open()
+  int64_t step_ = 0;
+};
+
+}  // namespace poseidon::trainer
