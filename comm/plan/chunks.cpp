@@ -17,8 +17,12 @@ int64_t bytes_of(const Piece& piece) { return piece.count * kFloatBytes; }
 int64_t divided_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 /// A large tensor in even parts: none of them is much smaller than the others.
-void cut_tensor(const Piece& tensor, int64_t most_bytes, std::vector<Chunk>& chunks) {
-  const int64_t parts = divided_up(bytes_of(tensor), most_bytes);
+void cut_tensor(const Piece& tensor, int64_t servers, int64_t most_bytes,
+                std::vector<Chunk>& chunks) {
+  const int64_t bytes = bytes_of(tensor);
+  constexpr int64_t kUnit = kCutElements * kFloatBytes;
+  const int64_t parts = std::max(divided_up(bytes, most_bytes / kUnit * kUnit),
+                                 std::min(servers, bytes / kShareBytes));
   const int64_t length = divided_up(divided_up(tensor.count, parts), kCutElements) * kCutElements;
   for (int64_t first = 0; first < tensor.count; first += length) {
     Piece piece = tensor;
@@ -65,19 +69,13 @@ std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   return tensors;
 }
 
-int64_t cut_bytes(int64_t total_bytes, int64_t servers, int64_t chunk_bytes) {
-  const int64_t most = std::max(kSmallBytes, std::min(chunk_bytes, total_bytes / servers / 8));
-  constexpr int64_t kUnit = kCutElements * kFloatBytes;
-  return most / kUnit * kUnit;
-}
-
-std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t most_bytes) {
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t most_bytes) {
   std::vector<Chunk> chunks;
   int64_t shared_bytes = 0;  // of the last chunk, while small neighbours may still join it; else 0
   for (const Piece& tensor : tensors) {
     const int64_t bytes = bytes_of(tensor);
     if (bytes >= kSmallBytes) {
-      cut_tensor(tensor, most_bytes, chunks);
+      cut_tensor(tensor, servers, most_bytes, chunks);
       shared_bytes = 0;
       continue;
     }
@@ -101,7 +99,8 @@ std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors,
     const auto end = std::ranges::find_if(
         tensors, [&](const Piece& tensor) { return number_of(plan, tensor) != number; });
     const auto alike = static_cast<size_t>(end - tensors.begin());
-    std::ranges::move(cut_chunks(tensors.first(alike), most_bytes), std::back_inserter(chunks));
+    std::ranges::move(cut_chunks(tensors.first(alike), plan.servers(), most_bytes),
+                      std::back_inserter(chunks));
     tensors = tensors.subspan(alike);
   }
   return chunks;

@@ -12,6 +12,9 @@ namespace poseidon::comm {
 /// Tensors smaller than this share chunks with their neighbours, and no limit on chunks is below
 /// it.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
+/// A tensor that is cut only so that all servers share it is not cut into less than this: each
+/// frame costs the processor.
+inline constexpr int64_t kShareBytes = 128 * 1024;
 /// Tensors are cut at multiples of this many elements, a cache line of fp32.
 inline constexpr int64_t kCutElements = 16;
 
@@ -26,14 +29,11 @@ WireNumber number_of_factors(const Plan& plan);
 /// The tensors of `layers` that servers sum, in order, each as one whole piece.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
-/// The most bytes of a chunk: `chunk_bytes`, or an eighth of a server's share of `total_bytes`, but
-/// not below kSmallBytes; a multiple of kCutElements.
-int64_t cut_bytes(int64_t total_bytes, int64_t servers, int64_t chunk_bytes);
-
-/// Cuts tensors of one number format into chunks of at most `most_bytes`, each tensor into even
-/// pieces; neighbours under kSmallBytes share a chunk until it has that size. The chunks are in
-/// order of key and have no server yet.
-std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t most_bytes);
+/// Cuts tensors of one number format into chunks of at most `most_bytes` (at least kSmallBytes),
+/// each tensor into even pieces, one for each server where they do not fall below kShareBytes: when
+/// all workers send a layer at once, they then send to all servers. Neighbours under kSmallBytes
+/// share a chunk until it has that size. The chunks are in order of key and have no server yet.
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t most_bytes);
 /// Cuts all tensors of a plan; tensors of different number formats share no chunk.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t most_bytes);
 

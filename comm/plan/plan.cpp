@@ -63,12 +63,8 @@ Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes
 
 void add_chunks(Plan& plan, int64_t chunk_bytes) {
   const std::vector<Piece> tensors = ps_tensors(plan.layers);
-  int64_t elements = 0;
-  for (const Piece& tensor : tensors) elements += tensor.count;
-  const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
   // Smaller chunks where those of the usual size cannot be dealt evenly.
-  for (int64_t most = cut_bytes(bytes, plan.servers(), chunk_bytes);;
-       most = cut_bytes(bytes, plan.servers(), most / 2)) {
+  for (int64_t most = std::max(chunk_bytes, kSmallBytes);; most = std::max(most / 2, kSmallBytes)) {
     plan.chunks = cut_chunks(plan, tensors, most);
     deal(plan.chunks, plan.servers());
     if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers()) <= kEvenEnough)

@@ -41,26 +41,25 @@ std::vector<uint32_t> servers_of(const std::vector<Chunk>& chunks) {
 
 }  // namespace
 
-TEST_CASE("a chunk is at most chunk_bytes and an eighth of a share, and 64 KiB may always be") {
-  CHECK(cut_bytes(1024 * kMiB, 4, 2 * kMiB) == 2 * kMiB);
-  CHECK(cut_bytes(32 * kMiB, 4, 2 * kMiB) == kMiB);
-  CHECK(cut_bytes(kMiB, 4, 2 * kMiB) == 64 * 1024);
-  CHECK(cut_bytes(0, 4, 2 * kMiB) == 64 * 1024);
-  // A multiple of a cache line.
-  CHECK(cut_bytes(1024 * kMiB, 4, 100001) == 100001 / 64 * 64);
+TEST_CASE("a tensor has a chunk on each server, as long as they have 128 KiB") {
+  CHECK(cut_chunks(whole_tensors({1 << 20}), 16, 2 * kMiB).size() == 16);
+  CHECK(cut_chunks(whole_tensors({1 << 20}), 100, 2 * kMiB).size() == 32);
+  CHECK(cut_chunks(whole_tensors({1 << 20}), 16, 100001).size() == 42);
+  for (const Chunk& chunk : cut_chunks(whole_tensors({1 << 20}), 16, 100001))
+    CHECK(chunk.elements() * 4 <= 100001);
 }
 
 TEST_CASE("a large tensor is cut evenly, at cache lines") {
-  const std::vector<Chunk> chunks = cut_chunks(whole_tensors({50001}), 65536);
+  const std::vector<Chunk> chunks = cut_chunks(whole_tensors({50001}), 1, 65536);
   CHECK(sizes(chunks) == std::vector<int64_t>{12512, 12512, 12512, 12465});
   CHECK(chunks[3].pieces == std::vector<Piece>{{0, 0, 37536, 12465}});
-  CHECK(sizes(cut_chunks(whole_tensors({16384}), 65536)) == std::vector<int64_t>{16384});
-  CHECK(sizes(cut_chunks(whole_tensors({16385}), 65536)) == std::vector<int64_t>{8208, 8177});
+  CHECK(sizes(cut_chunks(whole_tensors({16384}), 1, 65536)) == std::vector<int64_t>{16384});
+  CHECK(sizes(cut_chunks(whole_tensors({16385}), 1, 65536)) == std::vector<int64_t>{8208, 8177});
 }
 
 TEST_CASE("small neighbours share a chunk, large tensors share none") {
   const std::vector<Chunk> chunks =
-      cut_chunks(whole_tensors({100, 200, 16384, 300, 400}), 2 * kMiB);
+      cut_chunks(whole_tensors({100, 200, 16384, 300, 400}), 4, 2 * kMiB);
   REQUIRE(chunks.size() == 3);
   CHECK(chunks[0].pieces == std::vector<Piece>{{0, 0, 0, 100}, {1, 0, 0, 200}});
   CHECK(chunks[1].pieces == std::vector<Piece>{{2, 0, 0, 16384}});
@@ -72,8 +71,8 @@ TEST_CASE("small neighbours share a chunk, large tensors share none") {
 TEST_CASE("a shared chunk is closed when it is large enough, and does not pass the cut size") {
   // Three of 40 KiB: two make 80 KiB, which is enough where 2 MiB are allowed, but too much for 64.
   const std::vector<Piece> tensors = whole_tensors({10240, 10240, 10240});
-  CHECK(sizes(cut_chunks(tensors, 2 * kMiB)) == std::vector<int64_t>{20480, 10240});
-  CHECK(sizes(cut_chunks(tensors, 65536)) == std::vector<int64_t>{10240, 10240, 10240});
+  CHECK(sizes(cut_chunks(tensors, 1, 2 * kMiB)) == std::vector<int64_t>{20480, 10240});
+  CHECK(sizes(cut_chunks(tensors, 1, 65536)) == std::vector<int64_t>{10240, 10240, 10240});
 }
 
 TEST_CASE("chunks are dealt largest first to the least loaded server, ties by key") {
@@ -101,7 +100,7 @@ TEST_CASE("every element stands in one piece, in order") {
     for (const Chunk& chunk : plan.chunks) {
       CHECK(chunk.server < servers);
       CHECK(chunk.key == chunk.pieces[0].layer);
-      CHECK(chunk.elements() * 4 <= cut_bytes(574668960, servers, 2 * kMiB));
+      CHECK(chunk.elements() * 4 <= 2 * kMiB);
       for (const Piece& piece : chunk.pieces) {
         CHECK(piece.first % kCutElements == 0);
         const bool goes_on =
