@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/isa.h"
 
 namespace poseidon {
 
@@ -66,7 +67,9 @@ uint32_t advance_words(uint32_t crc, const unsigned char* bytes, size_t count) {
   return crc;
 }
 
-#if defined(__AVX512F__) && defined(__VPCLMULQDQ__)
+/// For code that only runs where has_wide_carryless() says so.
+#define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,vpclmulqdq")]]
+
 /// x^n modulo the polynomial, its lowest power in the highest bit as in a checksum.
 constexpr uint32_t power_of_x(int n) {
   uint32_t value = 0x80000000u;
@@ -86,7 +89,8 @@ constexpr int64_t kFoldHigh = int64_t{power_of_x(kFoldBits - 32)} << 1;
 
 /// What `bytes`, at least kFoldBytes and a multiple of them, come to: as many bytes as are folded
 /// have the same checksum.
-void fold(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char* folded) {
+POSEIDON_WIDE_CARRYLESS void fold(uint32_t crc, const unsigned char* bytes, size_t count,
+                                  unsigned char* folded) {
   const __m512i factors = _mm512_set4_epi64(kFoldHigh, kFoldLow, kFoldHigh, kFoldLow);
   __m512i sums[4];
   for (size_t i = 0; i < 4; ++i) sums[i] = _mm512_loadu_si512(bytes + 64 * i);
@@ -103,7 +107,7 @@ void fold(uint32_t crc, const unsigned char* bytes, size_t count, unsigned char*
 }
 
 /// Advances over most of many bytes; returns over how many.
-size_t advance_fast(uint32_t& crc, const unsigned char* bytes, size_t count) {
+size_t advance_folded(uint32_t& crc, const unsigned char* bytes, size_t count) {
   if (count < 2 * kFoldBytes) return 0;
   const size_t whole = count / kFoldBytes * kFoldBytes;
   std::array<unsigned char, kFoldBytes> folded;
@@ -111,7 +115,7 @@ size_t advance_fast(uint32_t& crc, const unsigned char* bytes, size_t count) {
   crc = advance_words(0, folded.data(), folded.size());
   return whole;
 }
-#else
+
 /// A linear map of the 32 bits of a checksum: the images of the single bits.
 using BitMap = std::array<uint32_t, 32>;
 
@@ -164,17 +168,17 @@ uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   return skip_lane(skip_lane(a) ^ b) ^ static_cast<uint32_t>(c);
 }
 
-/// Advances over most of many bytes; returns over how many.
-size_t advance_fast(uint32_t& crc, const unsigned char* bytes, size_t count) {
+/// The same on other processors.
+size_t advance_in_lanes(uint32_t& crc, const unsigned char* bytes, size_t count) {
   size_t done = 0;
   for (; count - done >= 3 * kLaneBytes; done += 3 * kLaneBytes)
     crc = advance_lanes(crc, bytes + done);
   return done;
 }
-#endif
 
 uint32_t advance(uint32_t crc, const unsigned char* bytes, size_t count) {
-  const size_t done = advance_fast(crc, bytes, count);
+  const size_t done = has_wide_carryless() ? advance_folded(crc, bytes, count)
+                                           : advance_in_lanes(crc, bytes, count);
   return advance_words(crc, bytes + done, count - done);
 }
 #else

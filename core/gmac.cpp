@@ -1,19 +1,19 @@
 #include "core/gmac.h"
 
 #include <openssl/evp.h>
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__VPCLMULQDQ__)
+#if defined(__x86_64__)
 #ifndef __clang__  // values that GCC's header leaves undefined
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
-#define POSEIDON_WIDE_GHASH
 #endif
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/isa.h"
 
 namespace poseidon {
 
@@ -51,12 +51,53 @@ class Cipher {
 
 }  // namespace
 
-#ifdef POSEIDON_WIDE_GHASH
+/// One way to make the tags.
+struct Gmac::State {
+  virtual ~State() = default;
+  virtual void begin(uint64_t number) = 0;
+  virtual void update(std::span<const std::byte> bytes) = 0;
+  virtual Tag finish() = 0;
+};
+
+namespace {
+
+/// OpenSSL's.
+class PlainGmac final : public Gmac::State {
+ public:
+  explicit PlainGmac(const Gmac::Key& key) : gcm_(EVP_aes_256_gcm(), key) {}
+
+  void begin(uint64_t number) override {
+    require(EVP_EncryptInit_ex(gcm_.get(), nullptr, nullptr, nullptr, nonce_of(number).data()) ==
+            1);
+  }
+
+  void update(std::span<const std::byte> bytes) override {
+    int count = 0;
+    require(bytes.empty() || EVP_EncryptUpdate(gcm_.get(), nullptr, &count, octets(bytes.data()),
+                                               static_cast<int>(bytes.size())) == 1);
+  }
+
+  Gmac::Tag finish() override {
+    Gmac::Tag tag;
+    int count = 0;
+    unsigned char nothing = 0;
+    require(EVP_EncryptFinal_ex(gcm_.get(), &nothing, &count) == 1 &&
+            EVP_CIPHER_CTX_ctrl(gcm_.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag.size()),
+                                tag.data()) == 1);
+    return tag;
+  }
+
+ private:
+  Cipher gcm_;
+};
+
+#if defined(__x86_64__)
+
+/// For code that only runs where has_wide_carryless() says so.
+#define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,avx512bw,vpclmulqdq")]]
 
 // OpenSSL 3.0 multiplies one block at a time, which takes six times as long as a checksum. Here
 // 32 blocks are multiplied by 32 powers of the hash key, four to a vector, and reduced once.
-
-namespace {
 
 constexpr size_t kBlockBytes = 16;
 constexpr size_t kWideBytes = 512;
@@ -64,7 +105,7 @@ constexpr size_t kPowers = kWideBytes / kBlockBytes;
 
 /// Field elements as GCM has them, the bytes of each turned around; the key carries a factor x, so
 /// that products of reflected polynomials need no shift.
-__m512i reflect(__m512i blocks) {
+POSEIDON_WIDE_CARRYLESS inline __m512i reflect(__m512i blocks) {
   const __m512i order =
       _mm512_broadcast_i32x4(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   return _mm512_shuffle_epi8(blocks, order);
@@ -72,16 +113,17 @@ __m512i reflect(__m512i blocks) {
 
 /// Products that are not reduced yet, lane by lane.
 struct Sum {
-  __m512i low = _mm512_setzero_si512(), middle = low, high = low;
+  __m512i low, middle, high;
 
-  void add_product(__m512i a, __m512i b) {
+  POSEIDON_WIDE_CARRYLESS Sum() : low(_mm512_setzero_si512()), middle(low), high(low) {}
+  POSEIDON_WIDE_CARRYLESS void add_product(__m512i a, __m512i b) {
     low = _mm512_xor_si512(low, _mm512_clmulepi64_epi128(a, b, 0x00));
     high = _mm512_xor_si512(high, _mm512_clmulepi64_epi128(a, b, 0x11));
     const __m512i crossed = _mm512_clmulepi64_epi128(a, b, 0x01);
     middle = _mm512_ternarylogic_epi64(middle, crossed, _mm512_clmulepi64_epi128(a, b, 0x10), 0x96);
   }
   /// Modulo x^128 + x^127 + x^126 + x^121 + 1, the reflected polynomial of GCM.
-  __m512i reduced() const {
+  POSEIDON_WIDE_CARRYLESS __m512i reduced() const {
     const __m512i fold = _mm512_set1_epi64(static_cast<int64_t>(0xC200000000000000u));
     const __m512i first =
         _mm512_ternarylogic_epi64(middle, _mm512_shuffle_epi32(low, _MM_PERM_BADC),
@@ -91,13 +133,13 @@ struct Sum {
   }
 };
 
-__m128i add_lanes(__m512i lanes) {
+POSEIDON_WIDE_CARRYLESS inline __m128i add_lanes(__m512i lanes) {
   const __m256i half =
       _mm256_xor_si256(_mm512_castsi512_si256(lanes), _mm512_extracti64x4_epi64(lanes, 1));
   return _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-__m128i multiply(__m128i a, __m128i b) {
+POSEIDON_WIDE_CARRYLESS inline __m128i multiply(__m128i a, __m128i b) {
   Sum sum;
   sum.add_product(_mm512_zextsi128_si512(a), _mm512_zextsi128_si512(b));
   return _mm512_castsi512_si128(sum.reduced());
@@ -117,130 +159,124 @@ __m128i times_x(__m128i value) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(words));
 }
 
-}  // namespace
-
-struct Gmac::State {
-  Cipher aes;
-  /// The key's powers, each with its factor x: the 32nd first, so that the last of any number of
-  /// blocks meets the first power.
-  alignas(64) __m128i powers[kPowers];
-  alignas(64) std::array<std::byte, kWideBytes> waiting;  ///< the last bytes, less than a full load
-  size_t waiting_count = 0;
-  uint64_t message_bytes = 0;
-  __m128i sum = _mm_setzero_si128();
-  Tag mask{};  ///< the encrypted nonce
-
-  explicit State(const Key& key) : aes(EVP_aes_256_ecb(), key) {
-    const Tag zero{};
-    const Tag hash_key = encrypt(zero);
+/// A sum of blocks, each times its power of a key.
+class WideGhash {
+ public:
+  /// `key`: the encrypted zero.
+  POSEIDON_WIDE_CARRYLESS explicit WideGhash(const Gmac::Tag& key) {
     __m128i first;
-    std::memcpy(&first, hash_key.data(), sizeof first);
+    std::memcpy(&first, key.data(), sizeof first);
     first = times_x(_mm512_castsi512_si128(reflect(_mm512_zextsi128_si512(first))));
-    powers[kPowers - 1] = first;
-    for (size_t i = kPowers - 1; i > 0; --i) powers[i - 1] = multiply(powers[i], first);
+    powers_[kPowers - 1] = first;
+    for (size_t i = kPowers - 1; i > 0; --i) powers_[i - 1] = multiply(powers_[i], first);
   }
 
-  Tag encrypt(const Tag& block) {
-    Tag out;
-    int count = 0;
-    require(EVP_EncryptUpdate(aes.get(), reinterpret_cast<unsigned char*>(out.data()), &count,
-                              octets(block.data()), static_cast<int>(block.size())) == 1);
-    return out;
-  }
-
-  void begin(uint64_t number) {
-    Tag block{};
-    const auto nonce = nonce_of(number);
-    std::memcpy(block.data(), nonce.data(), nonce.size());
-    block.back() = std::byte{1};
-    mask = encrypt(block);
-    sum = _mm_setzero_si128();
-    waiting_count = 0;
-    message_bytes = 0;
-  }
-
+  void begin() { sum_ = _mm_setzero_si128(); }
   /// Whole blocks, at most as many as there are powers: the last meets the first power.
-  void absorb(const std::byte* bytes, size_t count) {
-    const __m128i* power = powers + kPowers - count / kBlockBytes;
-    __m512i begun = _mm512_zextsi128_si512(sum);
+  POSEIDON_WIDE_CARRYLESS void absorb(const std::byte* bytes, size_t count) {
+    const __m128i* power = powers_ + kPowers - count / kBlockBytes;
+    __m512i begun = _mm512_zextsi128_si512(sum_);
     Sum products;
     for (size_t at = 0; at < count; at += 64, power += 4) {
-      const size_t words = std::min<size_t>(8, (count - at) / 8);
+      const size_t left = (count - at) / 8, words = left < 8 ? left : 8;
       const auto present = static_cast<__mmask8>((1u << words) - 1);
       const __m512i blocks = reflect(_mm512_maskz_loadu_epi64(present, bytes + at));
       products.add_product(_mm512_xor_si512(blocks, begun),
                            _mm512_maskz_loadu_epi64(present, power));
       begun = _mm512_setzero_si512();
     }
-    sum = add_lanes(products.reduced());
+    sum_ = add_lanes(products.reduced());
+  }
+  POSEIDON_WIDE_CARRYLESS void finish(std::byte* sum) const {
+    const __m512i turned = reflect(_mm512_zextsi128_si512(sum_));
+    std::memcpy(sum, &turned, kBlockBytes);
   }
 
-  void update(std::span<const std::byte> bytes) {
-    message_bytes += bytes.size();
-    if (waiting_count > 0 || bytes.size() < kWideBytes) {
-      const size_t now = std::min(bytes.size(), kWideBytes - waiting_count);
-      std::copy_n(bytes.begin(), now, waiting.begin() + static_cast<ptrdiff_t>(waiting_count));
-      waiting_count += now;
+ private:
+  /// The key's powers, each with its factor x: the 32nd first, so that the last of any number of
+  /// blocks meets the first power.
+  alignas(64) __m128i powers_[kPowers];
+  __m128i sum_ = _mm_setzero_si128();
+};
+
+class WideGmac final : public Gmac::State {
+ public:
+  explicit WideGmac(const Gmac::Key& key) : aes_(EVP_aes_256_ecb(), key), ghash_(encrypt({})) {}
+
+  void begin(uint64_t number) override {
+    Gmac::Tag block{};
+    const auto nonce = nonce_of(number);
+    std::memcpy(block.data(), nonce.data(), nonce.size());
+    block.back() = std::byte{1};
+    mask_ = encrypt(block);
+    ghash_.begin();
+    waiting_count_ = 0;
+    message_bytes_ = 0;
+  }
+
+  void update(std::span<const std::byte> bytes) override {
+    message_bytes_ += bytes.size();
+    if (waiting_count_ > 0 || bytes.size() < kWideBytes) {
+      const size_t now = std::min(bytes.size(), kWideBytes - waiting_count_);
+      std::copy_n(bytes.begin(), now, waiting_.begin() + static_cast<ptrdiff_t>(waiting_count_));
+      waiting_count_ += now;
       bytes = bytes.subspan(now);
-      if (waiting_count < kWideBytes) return;
-      absorb(waiting.data(), kWideBytes);
-      waiting_count = 0;
+      if (waiting_count_ < kWideBytes) return;
+      ghash_.absorb(waiting_.data(), kWideBytes);
+      waiting_count_ = 0;
     }
     for (; bytes.size() >= kWideBytes; bytes = bytes.subspan(kWideBytes))
-      absorb(bytes.data(), kWideBytes);
-    std::copy(bytes.begin(), bytes.end(), waiting.begin());
-    waiting_count = bytes.size();
+      ghash_.absorb(bytes.data(), kWideBytes);
+    std::copy(bytes.begin(), bytes.end(), waiting_.begin());
+    waiting_count_ = bytes.size();
   }
 
-  Tag finish() {
-    const size_t whole = (waiting_count + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-    std::fill(waiting.begin() + static_cast<ptrdiff_t>(waiting_count),
-              waiting.begin() + static_cast<ptrdiff_t>(whole), std::byte{0});
-    if (whole > 0) absorb(waiting.data(), whole);
+  Gmac::Tag finish() override {
+    const size_t whole = (waiting_count_ + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+    std::fill(waiting_.begin() + static_cast<ptrdiff_t>(waiting_count_),
+              waiting_.begin() + static_cast<ptrdiff_t>(whole), std::byte{0});
+    if (whole > 0) ghash_.absorb(waiting_.data(), whole);
     // The last block is the length in bits, big-endian; there is no text besides.
     alignas(16) std::array<std::byte, kBlockBytes> lengths{};
     for (size_t i = 0; i < 8; ++i)
-      lengths[i] = static_cast<std::byte>(8 * message_bytes >> (56 - 8 * i));
-    absorb(lengths.data(), lengths.size());
-    Tag tag;
-    const __m512i turned = reflect(_mm512_zextsi128_si512(sum));
-    std::memcpy(tag.data(), &turned, tag.size());
-    for (size_t i = 0; i < tag.size(); ++i) tag[i] ^= mask[i];
+      lengths[i] = static_cast<std::byte>(8 * message_bytes_ >> (56 - 8 * i));
+    ghash_.absorb(lengths.data(), lengths.size());
+    Gmac::Tag tag;
+    ghash_.finish(tag.data());
+    for (size_t i = 0; i < tag.size(); ++i) tag[i] ^= mask_[i];
     return tag;
   }
-};
 
-#else
-
-struct Gmac::State {
-  Cipher gcm;
-
-  explicit State(const Key& key) : gcm(EVP_aes_256_gcm(), key) {}
-
-  void begin(uint64_t number) {
-    require(EVP_EncryptInit_ex(gcm.get(), nullptr, nullptr, nullptr, nonce_of(number).data()) == 1);
-  }
-
-  void update(std::span<const std::byte> bytes) {
+ private:
+  Gmac::Tag encrypt(const Gmac::Tag& block) {
+    Gmac::Tag out;
     int count = 0;
-    require(bytes.empty() || EVP_EncryptUpdate(gcm.get(), nullptr, &count, octets(bytes.data()),
-                                               static_cast<int>(bytes.size())) == 1);
+    require(EVP_EncryptUpdate(aes_.get(), reinterpret_cast<unsigned char*>(out.data()), &count,
+                              octets(block.data()), static_cast<int>(block.size())) == 1);
+    return out;
   }
 
-  Tag finish() {
-    Tag tag;
-    int count = 0;
-    unsigned char nothing = 0;
-    require(EVP_EncryptFinal_ex(gcm.get(), &nothing, &count) == 1 &&
-            EVP_CIPHER_CTX_ctrl(gcm.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag.size()),
-                                tag.data()) == 1);
-    return tag;
-  }
+  Cipher aes_;
+  WideGhash ghash_;
+  alignas(
+      64) std::array<std::byte, kWideBytes> waiting_;  ///< the last bytes, less than a full load
+  size_t waiting_count_ = 0;
+  uint64_t message_bytes_ = 0;
+  Gmac::Tag mask_{};  ///< the encrypted nonce
 };
 
 #endif
 
-Gmac::Gmac(const Key& key) : state_(std::make_unique<State>(key)) {}
+std::unique_ptr<Gmac::State> make_gmac(const Gmac::Key& key) {
+#if defined(__x86_64__)
+  if (has_wide_carryless()) return std::make_unique<WideGmac>(key);
+#endif
+  return std::make_unique<PlainGmac>(key);
+}
+
+}  // namespace
+
+Gmac::Gmac(const Key& key) : state_(make_gmac(key)) {}
 Gmac::~Gmac() = default;
 Gmac::Gmac(Gmac&&) noexcept = default;
 Gmac& Gmac::operator=(Gmac&&) noexcept = default;

@@ -26,8 +26,9 @@ class Gmac {
   void update(std::span<const std::byte> bytes);
   Tag finish();
 
- private:
   struct State;
+
+ private:
   std::unique_ptr<State> state_;
 };
 
