@@ -27,9 +27,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # g++ 12 sees overlapping copies in "words" + string where there are none (GCC bug 105651).
   target_compile_options(poseidon_settings INTERFACE -Wno-restrict)
 endif()
-if(POSEIDON_ARCH)
-  target_compile_options(poseidon_settings INTERFACE -march=${POSEIDON_ARCH})
-endif()
 if(POSEIDON_SANITIZE)
   target_compile_options(poseidon_settings INTERFACE
     -fsanitize=${POSEIDON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

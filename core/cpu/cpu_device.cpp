@@ -5,14 +5,34 @@
 #include <algorithm>
 
 #include "core/cores.h"
+#include "core/cpu/instruction_set.h"
+#include "core/isa.h"
 
 namespace poseidon::cpu {
 
+namespace {
+
+bool has_avx512() {
+#if defined(__x86_64__)
+  return isa() == Isa::kX86V4 || (isa() == Isa::kNative && __builtin_cpu_supports("avx512f") != 0);
+#else
+  return false;
+#endif
+}
+
+/// Comes after limit_onednn().
+dnnl::engine make_engine() {
+  limit_onednn();
+  return {dnnl::engine::kind::cpu, 0};
+}
+
+}  // namespace
+
 CpuDevice::CpuDevice(int threads)
     : threads_(threads > 0 ? threads : available_cores()),
-      engine_(dnnl::engine::kind::cpu, 0),
+      engine_(make_engine()),
       stream_(engine_),
-      blocked_(__builtin_cpu_supports("avx512f") != 0 ? Layout::kBlocked16 : Layout::kBlocked8) {
+      blocked_(has_avx512() ? Layout::kBlocked16 : Layout::kBlocked8) {
   omp_set_num_threads(threads_);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/isa.h"
 
 namespace poseidon::cpu {
 
@@ -27,22 +28,18 @@ std::string name_of(cpu_isa isa) {
   return text("instruction set ", static_cast<int>(isa));
 }
 
-/// Kernels of the project are for what the compiler was told.
-constexpr const char* kOwnKernels =
-#if defined(__AVX512F__)
-    "AVX-512";
-#elif defined(__AVX2__)
-    "AVX2";
-#else
-    "any x86-64";
-#endif
-
 }  // namespace
 
+void limit_onednn() {
+  if (isa() == Isa::kX86V3) dnnl::set_max_cpu_isa(cpu_isa::avx2);
+  if (isa() == Isa::kX86V2) dnnl::set_max_cpu_isa(cpu_isa::sse41);
+}
+
 std::string instruction_set() {
+  limit_onednn();
   const dnnl_version_t& version = *dnnl::version();
   return text("oneDNN ", version.major, ".", version.minor, ".", version.patch, " with ",
-              name_of(dnnl::get_effective_cpu_isa()), ", own kernels for ", kOwnKernels);
+              name_of(dnnl::get_effective_cpu_isa()), ", own kernels for ", name_of(isa()));
 }
 
 }  // namespace poseidon::cpu

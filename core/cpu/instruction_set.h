@@ -4,9 +4,12 @@
 
 namespace poseidon::cpu {
 
-/// "oneDNN 2.6.3 with avx512_core_vnni, own kernels for AVX-512": what the low bits of this
+/// "oneDNN 2.6.3 with avx512_core_vnni, own kernels for x86-64-v4": what the low bits of this
 /// process's arithmetic depend on, beside the build and the number of threads. oneDNN may use less
-/// than the processor has, as its variable ONEDNN_MAX_CPU_ISA says.
+/// than the processor has, as isa() and its variable ONEDNN_MAX_CPU_ISA say.
 std::string instruction_set();
+
+/// Has oneDNN use no more than isa(). Counts when it is called before any other call of oneDNN.
+void limit_onednn();
 
 }  // namespace poseidon::cpu

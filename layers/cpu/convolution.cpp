@@ -118,13 +118,14 @@ class Asker {
   dnnl::engine& engine_;
 };
 
-/// Whether Winograd's method can do this, given blocked16 on both sides.
+/// Whether Winograd's method can do this, given the blocked layout on both sides.
 bool winograd_is_legal(const Convolution& c) {
   constexpr std::array<int64_t, 2> kOne{1, 1};
   const int64_t kernel = c.kernel[0];
   return (kernel == 3 || kernel == 5) && c.kernel[1] == kernel && c.stride == kOne &&
          c.dilation == kOne && std::max(c.padding[0], c.padding[1]) < kernel &&
-         c.input.channels() / c.groups % 16 == 0 && c.outputs / c.groups % 16 == 0;
+         c.input.channels() / c.groups % WinogradGeometry::lanes() == 0 &&
+         c.outputs / c.groups % WinogradGeometry::lanes() == 0;
 }
 
 /// The fixed rule. Winograd's method does 2.8 (kernels of 5) to 4 times (of 3) fewer multiply-adds
@@ -134,7 +135,7 @@ bool winograd_is_legal(const Convolution& c) {
 /// times with 8; at most 2.8 times (128 channels at 28 x 28).
 bool winograd_pays(const WinogradGeometry& geometry) {
   constexpr int64_t kLeastTiles = 32;
-  return Winograd::kIsFast && geometry.tiles() >= kLeastTiles;
+  return geometry.tiles() >= kLeastTiles;
 }
 
 class CpuConvolution final : public PackedWeightLayer {
@@ -263,9 +264,7 @@ class CpuConvolution final : public PackedWeightLayer {
     if (wants_winograd(request.choice.backward_data)) {
       data_winograd_ = Winograd::make(winograd_geometry().of_backward_data(), device_.threads());
       choice_.backward_data = "winograd";
-      const bool groups = convolution_.groups > 1;
-      backward_weight_ = {geometry_.weight, kFloat,
-                          groups ? FormatTag::gIOhw16o16i : FormatTag::IOhw16o16i};
+      backward_weight_ = {geometry_.weight, kFloat, winograd_orders().backward};
     } else {
       backward_data_desc_ = asker.backward_data(in_, out_, asker.any_weight(), *forward_desc_);
       check(backward_data_desc_.has_value(), "oneDNN gives every convolution a backward-data pass");
@@ -289,9 +288,24 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   bool layouts_suit_winograd() const {
-    const auto order = convolution_.groups > 1 ? FormatTag::gOIhw16i16o : FormatTag::OIhw16i16o;
-    return in_ == Layout::kBlocked16 && out_ == Layout::kBlocked16 &&
-           weight_ == MemoryDesc(geometry_.weight, kFloat, order);
+    const Layout blocked = device_.blocked_layout();
+    const bool is_that_of_winograd =
+        (blocked == Layout::kBlocked16) == (WinogradGeometry::lanes() == 16);
+    return is_that_of_winograd && in_ == blocked && out_ == blocked &&
+           weight_ == MemoryDesc(geometry_.weight, kFloat, winograd_orders().forward);
+  }
+
+  /// The weight's orders that Winograd's method reads.
+  struct WinogradOrders {
+    FormatTag forward, backward;
+  };
+  WinogradOrders winograd_orders() const {
+    const bool groups = convolution_.groups > 1;
+    if (WinogradGeometry::lanes() == 16)
+      return groups ? WinogradOrders{FormatTag::gOIhw16i16o, FormatTag::gOIhw16o16i}
+                    : WinogradOrders{FormatTag::OIhw16i16o, FormatTag::OIhw16o16i};
+    return groups ? WinogradOrders{FormatTag::gOIhw8i8o, FormatTag::gOIhw8o8i}
+                  : WinogradOrders{FormatTag::OIhw8i8o, FormatTag::OIhw8o8i};
   }
 
   void set_needs(const LayerRequest& request) {

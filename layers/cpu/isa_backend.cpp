@@ -1,15 +1,15 @@
-#include "layers/cpu/backend.h"
+#include "layers/cpu/isa_backend.h"
 
 #include "core/cpu/cpu_device.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/update.h"
 
-namespace poseidon::layers::cpu {
+namespace poseidon::layers::cpu::POSEIDON_ISA {
 
-Backend make_cpu_backend(int threads) {
+Backend make_backend(int threads) {
   auto device = std::make_unique<CpuDevice>(threads);
   auto factory = make_cpu_factory(*device);
   return {std::move(device), std::move(factory), make_cpu_updater()};
 }
 
-}  // namespace poseidon::layers::cpu
+}  // namespace poseidon::layers::cpu::POSEIDON_ISA

@@ -238,21 +238,23 @@ class WinogradOf final : public Winograd {
     both_ways<kOut, kSide>(row_of, Gather<kOut>{}, put);
   }
 
-  /// Calls body(block of inputs, of outputs, the kernels of both) for the whole weight.
+  /// Calls body(block of inputs, of outputs, the kernels of both) for the whole weight. `turned`:
+  /// its blocks of inputs come first, since they are outputs of the forward pass.
   template <class Element, class Body>
-  void for_kernels(Element* weight, const Body& body) const {
+  void for_kernels(Element* weight, bool turned, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;
 #pragma omp parallel for collapse(2) schedule(static) num_threads(threads_)
     for (int64_t o = 0; o < to; ++o)
       for (int64_t i = 0; i < from; ++i)
-        body(i * kLanes, o * kLanes, weight + (o * from + i) * kTaps * kTaps * kLanes * kLanes);
+        body(i * kLanes, o * kLanes,
+             weight + (turned ? i * to + o : o * from + i) * kTaps * kTaps * kLanes * kLanes);
   }
   static int64_t tap(size_t y, size_t x) {
     return static_cast<int64_t>(y * kTaps + x) * kLanes * kLanes;
   }
 
   void transform_weight(const float* weight, bool turned, const Matrices& points) const {
-    for_kernels(weight, [&](int64_t input, int64_t output, const float* kernels) {
+    for_kernels(weight, turned, [&](int64_t input, int64_t output, const float* kernels) {
       for (int64_t i = 0; i < kLanes; ++i)
         both_ways<kSide, kTaps>(
             [&](size_t y) {
@@ -272,7 +274,7 @@ class WinogradOf final : public Winograd {
   }
 
   void finish_weights(float* sums, float* weight) const {
-    for_kernels(weight, [&](int64_t input, int64_t output, float* kernels) {
+    for_kernels(weight, false, [&](int64_t input, int64_t output, float* kernels) {
       for (int64_t i = 0; i < kLanes; ++i)
         both_ways<kTaps, kSide>(
             [&](size_t y) {
@@ -304,6 +306,8 @@ class WinogradOf final : public Winograd {
 };
 
 }  // namespace
+
+int64_t WinogradGeometry::lanes() { return winograd::kLanes; }
 
 WinogradGeometry WinogradGeometry::of_backward_data() const {
   return {kernel, {kernel - 1 - padding[0], kernel - 1 - padding[1]}, groups, output, input};

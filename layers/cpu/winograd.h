@@ -11,12 +11,15 @@
 namespace poseidon::layers::cpu {
 
 /// What a convolution by Winograd's method works on. Stride and dilation are 1, and the
-/// channels of a group come in multiples of 16.
+/// channels of a group come in multiples of lanes().
 struct WinogradGeometry {
   int64_t kernel = 0;                    ///< r, of height and width: 3 or 5
   std::array<int64_t, 2> padding{0, 0};  ///< less than r
   int64_t groups = 1;
   Shape input, output;  ///< (samples, channels, height, width)
+
+  /// The channels that lie side by side in activations and weights: those of the blocked layout.
+  static int64_t lanes();
 
   /// Tiles that cover so many rows or columns of outputs.
   int64_t tiles_along(int64_t outputs) const { return (outputs + 6 - kernel) / (7 - kernel); }
@@ -44,18 +47,12 @@ struct WinogradGeometry {
 ///   100x32x16x16 to 32, r = 5     21.9       -    29.9
 ///   32x48x27x27 to 128, r = 5     98.8       -   172.8
 ///
-/// Activations are blocked16. The weight lies as OIhw16i16o: [outputs / 16][inputs / 16][r][r]
-/// [16 inputs][16 outputs], with groups one such after the other (gOIhw16i16o). Results are
-/// overwritten; scratch may hold anything. The bits of forward() do not depend on the number of
-/// threads, those of backward_weights() do.
+/// Activations are blocked by n = lanes(), 16 with AVX-512, else 8. The weight lies as OIhw16i16o
+/// or OIhw8i8o: [outputs / n][inputs / n][r][r][n inputs][n outputs], with groups one such after
+/// the other (gOIhw16i16o). Results are overwritten; scratch may hold anything. The bits of
+/// forward() do not depend on the number of threads, those of backward_weights() do.
 class Winograd {
  public:
-#ifdef __AVX512F__
-  static constexpr bool kIsFast = true;
-#else
-  static constexpr bool kIsFast = false;  ///< its 16 sums of 16 channels want AVX-512's registers
-#endif
-
   static std::unique_ptr<Winograd> make(const WinogradGeometry& geometry, int threads);
   virtual ~Winograd() = default;
 
@@ -67,7 +64,7 @@ class Winograd {
     const float* bias = nullptr;
     std::optional<float> relu = {};  ///< the negative slope
     /// The kernels by 180 degrees: for backward data, with the geometry of of_backward_data() and
-    /// the forward pass's weight as IOhw16o16i (in groups gIOhw16o16i).
+    /// the forward pass's weight as OIhw16o16i or OIhw8o8i (in groups gOIhw16o16i).
     bool turned = false;
   };
   virtual void forward(const float* input, const float* weight, const Extras& extras, float* output,

@@ -6,13 +6,17 @@
 
 #include "layers/cpu/vectors.h"
 
-/// The transformations of Winograd's method, for 16 channels at a time: every element of a tile is
-/// a vector.
+/// The transformations of Winograd's method, for kLanes channels at a time: every element of a tile
+/// is a vector.
 namespace poseidon::layers::cpu::winograd {
 
 inline constexpr int kSide = 6;  ///< of a tile
 inline constexpr int kPoints = kSide * kSide;
+#ifdef __AVX512F__
 inline constexpr int64_t kLanes = 16;
+#else
+inline constexpr int64_t kLanes = 8;
+#endif
 
 using Float = Vectors<kLanes>::Float;
 template <int n>

@@ -21,11 +21,11 @@ struct Strip {
 };
 
 /// kRows rows of C (+)= A B, for strips of kWidth vectors.
-template <int kWidth, bool kAdd>
+template <int64_t kRows, int kWidth, bool kAdd>
 void multiply_piece(const Left& a, Strip<const float> b, const Strip<float>& c) {
   // The loops over r are written out, so that the sums stay in registers.
   Float sum[kRows][kWidth];
-#pragma GCC unroll kRows
+#pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r)
     for (int w = 0; w < kWidth; ++w) sum[r][w] = kAdd ? load<Float>(c.at(r, w)) : Float{};
   for (int64_t block = 0; block < a.blocks; ++block) {
@@ -33,25 +33,26 @@ void multiply_piece(const Left& a, Strip<const float> b, const Strip<float>& c) 
     for (int64_t k = 0; k < a.depth; ++k, left += a.column_step, b.data += kLanes) {
       Float right[kWidth];
       for (int w = 0; w < kWidth; ++w) right[w] = load<Float>(b.at(0, w));
-#pragma GCC unroll kRows
+#pragma GCC unroll 8
       for (int64_t r = 0; r < kRows; ++r)
         for (int w = 0; w < kWidth; ++w) sum[r][w] += left[r * a.row_step] * right[w];
     }
   }
-#pragma GCC unroll kRows
+#pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r)
     for (int w = 0; w < kWidth; ++w) store(c.at(r, w), sum[r][w]);
 }
 
 /// C (+)= A B for one point and the strip of columns that begins at `column`. left_of(row): the
 /// left side from that row on; `rows` of it are multiplied, in steps of kRows.
-template <bool kAdd, class LeftOf>
+template <int64_t kRows, bool kAdd, class LeftOf>
 void multiply(size_t point, int64_t column, int64_t rows, const LeftOf& left_of, const Matrices& b,
               const Matrices& c) {
   const auto strip = [&](auto width) {
     const Strip<const float> right{b.at(point, 0, column), b.row_block()};
     for (int64_t row = 0; row < rows; row += kRows)
-      multiply_piece<width, kAdd>(left_of(row), right, {c.at(point, row, column), c.row_block()});
+      multiply_piece<kRows, width, kAdd>(left_of(row), right,
+                                         {c.at(point, row, column), c.row_block()});
   };
   if (column + kStrip <= c.columns)
     strip(std::integral_constant<int, 2>{});
@@ -71,7 +72,7 @@ void product(size_t point, int64_t column, const Matrices& a, int64_t rows, cons
                 .block_step = a.row_block(),
                 .blocks = a.columns / kLanes};
   };
-  multiply<false>(point, column, rows, left_of, b, c);
+  multiply<kRows, false>(point, column, rows, left_of, b, c);
 }
 
 void transposed_product(size_t point, int64_t column, const Matrices& a, int64_t rows,
@@ -85,9 +86,9 @@ void transposed_product(size_t point, int64_t column, const Matrices& a, int64_t
                 .blocks = 1};
   };
   if (add)
-    multiply<true>(point, column, a.columns, left_of, b, c);
+    multiply<kTransposedRows, true>(point, column, a.columns, left_of, b, c);
   else
-    multiply<false>(point, column, a.columns, left_of, b, c);
+    multiply<kTransposedRows, false>(point, column, a.columns, left_of, b, c);
 }
 
 }  // namespace poseidon::layers::cpu::winograd

@@ -4,12 +4,19 @@
 
 namespace poseidon::layers::cpu::winograd {
 
-inline constexpr int64_t kRows = 8;            ///< rows that are computed at a time
-inline constexpr int64_t kStrip = 2 * kLanes;  ///< columns that are computed at a time
+/// Rows and columns of a product that are computed at a time: about as many sums as the registers
+/// hold, with two vectors of the right side and one element of the left. Rows that are columns of A
+/// must not reach over the end of a vector.
+#ifdef __AVX512F__
+inline constexpr int64_t kRows = 8, kTransposedRows = 8;
+#else
+inline constexpr int64_t kRows = 6, kTransposedRows = 4;
+#endif
+inline constexpr int64_t kStrip = 2 * kLanes;
 
-/// Matrices for each of the points. A matrix lies as [columns / 16][rows][16], so that whatever
-/// walks down a vector of columns reads memory in one piece; the points are kept a little apart,
-/// since powers of two between them would make them meet in the same cache sets.
+/// Matrices for each of the points. A matrix lies as [columns / kLanes][rows][kLanes], so that
+/// whatever walks down a vector of columns reads memory in one piece; the points are kept a little
+/// apart, since powers of two between them would make them meet in the same cache sets.
 struct Matrices {
   float* data;
   int64_t rows, columns;

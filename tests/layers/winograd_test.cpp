@@ -64,29 +64,29 @@ struct Direct {
   }
 };
 
+/// Channels side by side.
+const int64_t kLanes = WinogradGeometry::lanes();
+
 std::vector<float> to_blocked(const Values& canonical, const Shape& shape) {
   std::vector<float> blocked(canonical.size());
   const int64_t area = shape.area();
   for (int64_t i = 0; i < shape.count(); ++i) {
     const int64_t n = i / (shape.channels() * area), c = i / area % shape.channels();
-    const int64_t place = ((n * shape.channels() + c / 16 * 16) * area + i % area * 16) + c % 16;
+    const int64_t place =
+        ((n * shape.channels() + c / kLanes * kLanes) * area + i % area * kLanes) + c % kLanes;
     blocked[static_cast<size_t>(place)] = static_cast<float>(canonical[static_cast<size_t>(i)]);
   }
   return blocked;
 }
 
-/// Where weight (o, i, tap) lies: [group][o / 16][i / 16][tap][i % 16][o % 16], or, for backward
-/// data, [group][i / 16][o / 16][tap][o % 16][i % 16].
+/// Where weight (o, i, tap) lies, with n lanes: [group][o / n][i / n][tap][i % n][o % n], or, for
+/// backward data, [group][o / n][i / n][tap][o % n][i % n].
 size_t place_of_weight(const Direct& d, int64_t o, int64_t i, int64_t tap, bool backward) {
-  const int64_t taps = d.g.kernel * d.g.kernel, group = o / d.outputs;
-  int64_t outer = o % d.outputs, inner = i, inners = d.inputs;
-  if (backward) {
-    std::swap(outer, inner);
-    inners = d.outputs;
-  }
-  return static_cast<size_t>(group * d.outputs * d.inputs * taps +
-                             ((outer / 16 * (inners / 16) + inner / 16) * taps + tap) * 256 +
-                             inner % 16 * 16 + outer % 16);
+  const int64_t taps = d.g.kernel * d.g.kernel, group = o / d.outputs, own = o % d.outputs;
+  const int64_t block = (own / kLanes * (d.inputs / kLanes) + i / kLanes) * taps + tap;
+  const int64_t lane = backward ? own % kLanes * kLanes + i % kLanes  //
+                                : i % kLanes * kLanes + own % kLanes;
+  return static_cast<size_t>(group * d.outputs * d.inputs * taps + block * kLanes * kLanes + lane);
 }
 
 std::vector<float> pack_weight(const Direct& d, const Values& weight, bool backward) {

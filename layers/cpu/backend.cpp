@@ -1,0 +1,20 @@
+#include "layers/cpu/backend.h"
+
+#include "core/isa.h"
+#include "layers/cpu/isa_backend.h"
+
+namespace poseidon::layers::cpu {
+
+Backend make_cpu_backend(int threads) {
+#ifdef POSEIDON_PORTABLE
+  switch (isa()) {
+    case Isa::kX86V4: return v4::make_backend(threads);
+    case Isa::kX86V3: return v3::make_backend(threads);
+    default: return v2::make_backend(threads);
+  }
+#else
+  return native::make_backend(threads);
+#endif
+}
+
+}  // namespace poseidon::layers::cpu

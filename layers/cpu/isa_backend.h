@@ -1,0 +1,22 @@
+#pragma once
+
+#include "layers/backend.h"
+
+/// The files of this folder are compiled once for each instruction set (core/isa.h); these are the
+/// entries to what comes of it (third_party/instruction_sets.cmake).
+namespace poseidon::layers::cpu {
+
+namespace native {
+Backend make_backend(int threads);
+}
+namespace v2 {
+Backend make_backend(int threads);
+}
+namespace v3 {
+Backend make_backend(int threads);
+}
+namespace v4 {
+Backend make_backend(int threads);
+}
+
+}  // namespace poseidon::layers::cpu

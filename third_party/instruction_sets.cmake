@@ -1,0 +1,79 @@
+# Which instruction sets the project is compiled for.
+#
+# A portable build, the default on x86-64, takes x86-64-v2 for granted and has the kernels, in which nearly
+# all time goes, compiled for v2, v3 and v4; core/isa.h picks one of them when a program starts.
+# -DPOSEIDON_ARCH=native, or another value of -march, compiles everything for that alone.
+set(POSEIDON_ARCH "" CACHE STRING "instruction set of everything (-march), for example native; empty: portable")
+
+set(POSEIDON_PORTABLE OFF)
+set(march "${POSEIDON_ARCH}")
+if(NOT POSEIDON_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(POSEIDON_PORTABLE ON)
+  set(march x86-64-v2)
+  target_compile_definitions(poseidon_settings INTERFACE POSEIDON_PORTABLE)
+endif()
+# A target's property POSEIDON_MARCH comes before that of the build.
+set(own "$<TARGET_PROPERTY:POSEIDON_MARCH>")
+target_compile_options(poseidon_settings INTERFACE "$<$<BOOL:${own}>:-march=${own}>")
+if(march)
+  target_compile_options(poseidon_settings INTERFACE "$<$<NOT:$<BOOL:${own}>>:-march=${march}>")
+endif()
+
+# The levels that a portable build has kernels for, and the best of them that this machine can run.
+set(POSEIDON_LEVELS v2 v3 v4)
+set(POSEIDON_LEVEL_HERE v2)
+set(mark_of_v3 avx2)
+set(mark_of_v4 avx512vl)
+foreach(level v3 v4)
+  execute_process(COMMAND grep -qw ${mark_of_${level}} /proc/cpuinfo RESULT_VARIABLE status)
+  if(status EQUAL 0)
+    set(POSEIDON_LEVEL_HERE ${level})
+  endif()
+endforeach()
+
+# poseidon_kernels(NAME LINKS SOURCE...): object libraries NAME_v2, NAME_v3, NAME_v4 of the sources, or
+# NAME_native where the build is not portable. Each is told its kind as POSEIDON_ISA, the namespace of its
+# entry.
+function(poseidon_kernels name links)
+  if(POSEIDON_PORTABLE)
+    set(kinds ${POSEIDON_LEVELS})
+  else()
+    set(kinds native)
+  endif()
+  foreach(kind ${kinds})
+    add_library(${name}_${kind} OBJECT ${ARGN})
+    target_link_libraries(${name}_${kind} PUBLIC ${links})
+    target_compile_definitions(${name}_${kind} PRIVATE POSEIDON_ISA=${kind})
+    # Vectors wider than the registers never cross a call that is not inlined.
+    target_compile_options(${name}_${kind} PRIVATE -Wno-psabi)
+    if(POSEIDON_PORTABLE)
+      set_property(TARGET ${name}_${kind} PROPERTY POSEIDON_MARCH x86-64-${kind})
+    endif()
+    # g++ makes vectors of 256 bits for most AVX-512 processors; the kernels are worth the full width.
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      target_compile_options(${name}_${kind} PRIVATE -mprefer-vector-width=512)
+    endif()
+  endforeach()
+endfunction()
+
+# poseidon_link_kernels(NAME ENTRY): makes all of these part of the library NAME.
+#
+# Code for another processor must not be met by chance: an inline function of a header, compiled for v4,
+# would serve the whole program if the linker happened to take that copy. So the objects of each
+# instruction set are made one, in which every symbol is local but POSEIDON_ISA::ENTRY.
+function(poseidon_link_kernels name entry)
+  if(NOT POSEIDON_PORTABLE)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_native>)
+    return()
+  endif()
+  foreach(level ${POSEIDON_LEVELS})
+    set(whole ${CMAKE_CURRENT_BINARY_DIR}/${name}_${level}.o)
+    add_custom_command(OUTPUT ${whole} VERBATIM COMMAND_EXPAND_LISTS
+      COMMENT "Making one object of ${name}_${level}"
+      COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:${name}_${level}> -o ${whole}
+      COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=*2${level}*${entry}* ${whole}
+      DEPENDS $<TARGET_OBJECTS:${name}_${level}>)
+    set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    target_sources(${name} PRIVATE ${whole})
+  endforeach()
+endfunction()
