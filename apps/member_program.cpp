@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/flag_checks.h"
+#include "apps/isa_option.h"
 #include "apps/run_program.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_options.h"
@@ -160,7 +161,7 @@ int run(const char* name, const char* description, bool computes, int count, cha
   app.footer(
       "docs/cluster.md: several machines, from the first daemon to losses. docs/security.md: whom "
       "nodes trust.");
-  app.set_version_flag("--version", std::string(name) + " " + POSEIDON_VERSION);
+  add_isa_and_version(app, name, "Options");
   Arguments arguments;
   add_options(app, arguments, computes);
   arguments.options.wanted_rank = rank_of_launcher();

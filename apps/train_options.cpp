@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "apps/flag_checks.h"
+#include "apps/isa_option.h"
 #include "apps/tls_options.h"
 #include "core/error.h"
 #include "trainer/report/run_directory.h"
@@ -172,7 +173,7 @@ std::filesystem::path config_of(const Arguments& arguments) {
 
 std::optional<TrainOptions> parse_train_options(int count, char** values) {
   CLI::App app("Trains a convolutional network from a JSON job file.", "poseidon-train");
-  app.set_version_flag("--version", std::string("poseidon-train ") + POSEIDON_VERSION);
+  add_isa_and_version(app, "poseidon-train", kTrainGroup);
   Arguments arguments;
   app.footer(kFooter);
   app.get_formatter()->column_width(28);

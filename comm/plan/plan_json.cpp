@@ -100,9 +100,10 @@ void read_top(Fields& fields, Plan& plan) {
   fields.objects(
       "chunks", 0, [&](size_t size) { plan.chunks.resize(size); },
       [&](Fields& f, size_t i) { read_chunk(f, plan.chunks[i]); }, "", required);
-  // A run's plan.json holds the choices of its device too, and may say why no layer is by factors.
-  skip(fields,
-       {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices", "reason"});
+  // A run's plan.json holds its devices and their choices too, and may say why no layer is by
+  // factors.
+  skip(fields, {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices",
+                "devices", "reason"});
 }
 
 /// Holds a plan that was read against the layers of this network, and takes over what it does not

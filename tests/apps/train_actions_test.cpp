@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "core/isa.h"
 #include "core/json.h"
 #include "tests/apps/train_program.h"
 
@@ -220,6 +221,29 @@ TEST_CASE("a run of several workers remembers its classes, too") {
   CHECK(names == std::set<std::string>{"cat", "dog", "emu"});
 }
 
+TEST_CASE("--isa: each that the processor has is taken, what is unknown is refused") {
+  const TinyJob job;
+  for (const Isa each : built_isas()) {
+    const std::string name(name_of(each));
+    CAPTURE(name);
+    if (each > isa()) continue;
+    const Finished told =
+        Program("poseidon-train", {"--isa", name, "--version"}, job.folder).wait();
+    CHECK(has(told.out, "own kernels for " + name));
+    const fs::path folder = job.folder / name;
+    const Finished trained =
+        run(job, {"--isa", name, "--set", "train.steps=2", "--output", folder.string()});
+    CHECK(trained.code == 0);
+    const Json plan = Json::parse(trainer::read_text(folder / "plan.json"));
+    CHECK(has(plan["devices"][0]["arithmetic"].get<std::string>(), "own kernels for " + name));
+  }
+  const Finished refused =
+      Program("poseidon-train", {"--isa", "sse2", "--version"}, job.folder).wait();
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "expected one of those that this build is for ("));
+  CHECK(has(refused.err, "), got \"sse2\""));
+}
+
 TEST_CASE("--schema prints what editors need, --version and --help answer") {
   const TinyJob job;
   const auto answer = [&](std::vector<std::string> words) {
@@ -229,6 +253,7 @@ TEST_CASE("--schema prints what editors need, --version and --help answer") {
   };
   CHECK(Json::parse(answer({"--schema", "job"}))["title"] == "Poseidon job");
   CHECK(has(answer({"--version"}), "poseidon-train "));
+  CHECK(has(answer({"--version"}), "own kernels for " + std::string(name_of(isa()))));
   const std::string help = answer({"--help"});
   for (const char* part : {"--resume", "Several workers:", "Examples:", "docs/config.md"})
     CHECK(has(help, part));

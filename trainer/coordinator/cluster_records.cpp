@@ -97,7 +97,7 @@ void ClusterRecords::make_first_values(const Json& list) {
     console_.info(text("going on after step ", decided_.published.first_step, " of ",
                        decided_.published.steps, " from ", checkpoints_.last().string()));
   resumed_.reset();
-  Json plan = plan_json(decided_.plan, choices_);
+  Json plan = plan_json(decided_.plan, choices_, decided_.devices);
   if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
   directory_.write("plan.json", plan);
 }

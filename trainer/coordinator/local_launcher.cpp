@@ -16,6 +16,7 @@
 #include "core/digest.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/isa.h"
 #include "core/secret.h"
 
 namespace poseidon::trainer {
@@ -132,6 +133,10 @@ std::vector<std::string> LocalLauncher::arguments(comm::NodeId node, const std::
       "--once",
       "--join-timeout",
       std::to_string(options_.join_timeout.count())};
+  if (!isa_is_best()) {
+    command.emplace_back("--isa");
+    command.emplace_back(name_of(isa()));
+  }
   if (worker) {
     // The job names files as this process, which has checked them, may read them.
     for (const std::string& argument :

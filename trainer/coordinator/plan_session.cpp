@@ -52,7 +52,8 @@ std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts) {
   setting_.inbox.post([this, decided = DecidedPlan{.plan = plan.plan(),
                                                    .published = plan.published(),
                                                    .facts = facts,
-                                                   .no_factors = plan.no_factors()}] {
+                                                   .no_factors = plan.no_factors(),
+                                                   .devices = plan.devices()}] {
     setting_.records.begin(decided);
   });
   return write_published_plan(plan.published());

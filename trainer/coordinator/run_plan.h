@@ -21,6 +21,7 @@ struct DecidedPlan {
   PublishedPlan published;
   std::vector<comm::Fact> facts;  ///< that all workers share
   std::string no_factors;         ///< why no layer goes by factors, where that is decided here
+  std::map<uint16_t, DeviceNote> devices;  ///< of workers
 };
 
 /// The plan of a run while it comes about: provisional at first; decided when all workers are
@@ -55,6 +56,7 @@ class RunPlan {
   const comm::Plan& plan() const { return plan_; }
   const PublishedPlan& published() const { return published_; }
   const std::string& no_factors() const { return no_factors_; }
+  const std::map<uint16_t, DeviceNote>& devices() const { return devices_; }
 
  private:
   void take(comm::Plan plan);

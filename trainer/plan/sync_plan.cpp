@@ -159,9 +159,14 @@ double bandwidth_share(const JobConfig& config, bool shares_process) {
   return config.comm.bandwidth_limit_mbps / (whole ? 1 : 2);
 }
 
-Json plan_json(const comm::Plan& plan, const net::Choices& choices) {
+Json plan_json(const comm::Plan& plan, const net::Choices& choices,
+               const std::map<uint16_t, DeviceNote>& devices) {
   Json json = comm::to_json(plan);
   json["choices"] = choices_json(choices);
+  json["devices"] = Json::array();
+  for (const auto& [worker, device] : devices)
+    json["devices"].push_back(
+        {{"worker", worker}, {"arithmetic", device.arithmetic}, {"threads", device.threads}});
   return json;
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <vector>
 
 #include "comm/plan/plan.h"
 #include "comm/plan/traffic.h"
 #include "net/net.h"
 #include "trainer/job/job.h"
+#include "trainer/messages/device_note.h"
 #include "trainer/state/checkpoint.h"
 
 /// From a job and its network to the numbers that comm makes a plan of.
@@ -40,8 +42,9 @@ std::vector<std::string> factored_layers(const comm::Plan& plan);
 /// limit.
 double bandwidth_share(const JobConfig& config, bool shares_process);
 
-/// plan.json: the plan with what was chosen for each layer.
-Json plan_json(const comm::Plan& plan, const net::Choices& choices);
+/// plan.json: the plan with what was chosen for each layer, and what each worker computes with.
+Json plan_json(const comm::Plan& plan, const net::Choices& choices,
+               const std::map<uint16_t, DeviceNote>& devices);
 
 /// traffic.json: bytes that each layer moved in `steps` steps, over all nodes, beside those
 /// planned.

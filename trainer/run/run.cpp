@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "trainer/measure/memory_estimate.h"
+#include "trainer/messages/device_note.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/report/checkpoint_files.h"
 #include "trainer/report/run_report.h"
@@ -112,7 +113,8 @@ void Run::open_directory() {
     report_match(options_.weights, load_weights(options_.weights, computation_->tensors), console_);
   directory_.write_config(job_);
   directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
-  directory_.write("plan.json", plan_json(plan_, computation_->engine.net().choices()));
+  directory_.write("plan.json", plan_json(plan_, computation_->engine.net().choices(),
+                                          {{0, device_note(job_.config.device.threads)}}));
   directory_.write("traffic.json", traffic_json(plan_, 0));
   report_from_here();
 }
