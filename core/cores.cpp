@@ -15,12 +15,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+constexpr double kNoQuota = std::numeric_limits<double>::infinity();
 
 /// Of two numbers of microseconds; a group without a quota says "max" or -1, which is no number or
 /// none above zero.
 double cores_of(double quota, double period) {
-  return quota > 0 && period > 0 ? quota / period : kUnlimited;
+  return quota > 0 && period > 0 ? quota / period : kNoQuota;
 }
 
 double quota_of(const ControlGroup& group) {
@@ -37,7 +37,7 @@ double quota_of(const ControlGroup& group) {
 }  // namespace
 
 double cpu_quota(const fs::path& root) {
-  double least = kUnlimited;
+  double least = kNoQuota;
   for (const ControlGroup& group : control_groups(root, "cpu"))
     least = std::min(least, quota_of(group));
   return least;

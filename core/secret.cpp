@@ -11,7 +11,7 @@ namespace poseidon {
 
 namespace {
 
-const unsigned char* octets(std::span<const std::byte> bytes) {
+const unsigned char* octets_of(std::span<const std::byte> bytes) {
   // OpenSSL takes a null pointer for "no key yet", also where the length is 0.
   static constexpr unsigned char kNothing = 0;
   return bytes.empty() ? &kNothing : reinterpret_cast<const unsigned char*>(bytes.data());
@@ -23,15 +23,15 @@ Hmac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> mess
   Hmac out{};
   unsigned length = 0;
   const unsigned char* made =
-      HMAC(EVP_sha256(), octets(key), static_cast<int>(key.size()), octets(message), message.size(),
-           reinterpret_cast<unsigned char*>(out.data()), &length);
+      HMAC(EVP_sha256(), octets_of(key), static_cast<int>(key.size()), octets_of(message),
+           message.size(), reinterpret_cast<unsigned char*>(out.data()), &length);
   if (made == nullptr || length != out.size())
     throw RunError("HMAC-SHA256 is not available in this OpenSSL");
   return out;
 }
 
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && CRYPTO_memcmp(octets(a), octets(b), a.size()) == 0;
+  return a.size() == b.size() && CRYPTO_memcmp(octets_of(a), octets_of(b), a.size()) == 0;
 }
 
 void fill_with_random_bytes(std::span<std::byte> out) {

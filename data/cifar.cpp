@@ -10,8 +10,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kSide = 32, kArea = kSide * kSide, kPixels = 3 * kArea;
-constexpr uint64_t kMostBytes = uint64_t{2} << 30;
+constexpr size_t kCifarSide = 32, kArea = kCifarSide * kCifarSide, kPixels = 3 * kArea;
+constexpr uint64_t kMostFileBytes = uint64_t{2} << 30;
 
 /// Planes to interleaved.
 void append_interleaved(std::span<const std::byte> planes, std::vector<std::byte>& out) {
@@ -34,12 +34,12 @@ std::unique_ptr<Dataset> open_files(const fs::path& folder, const std::vector<st
   std::vector<PixelFile> files;
   std::vector<std::byte> bytes;
   for (const std::string& name : names) {
-    read_file(folder / name, kMostBytes, bytes);
+    read_file(folder / name, kMostFileBytes, bytes);
     files.push_back(parse_cifar(bytes, form, (folder / name).string()));
     files.back().name = name;
   }
   return std::make_unique<MemoryDataset>(folder.string(), std::move(classes),
-                                         Shape{3, kSide, kSide}, std::move(files));
+                                         Shape{3, kCifarSide, kCifarSide}, std::move(files));
 }
 
 }  // namespace

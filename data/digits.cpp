@@ -11,7 +11,7 @@ namespace poseidon::data {
 
 namespace {
 
-constexpr int kSide = 28;
+constexpr int kDigitSide = 28;
 
 struct Point {
   float x = 0, y = 0;
@@ -97,8 +97,8 @@ Placement random_placement(RandomStream& random) {
   placement.xy = (c * slant - s) * height;
   placement.yx = s * width;
   placement.yy = (s * slant + c) * height;
-  placement.dx = 0.5f * kSide + random.next_uniform(-2.5f, 2.5f);
-  placement.dy = 0.5f * kSide + random.next_uniform(-2.5f, 2.5f);
+  placement.dx = 0.5f * kDigitSide + random.next_uniform(-2.5f, 2.5f);
+  placement.dy = 0.5f * kDigitSide + random.next_uniform(-2.5f, 2.5f);
   return placement;
 }
 
@@ -112,18 +112,18 @@ float squared_distance(Point p, Point a, Point b) {
 }
 
 /// Squared distances of the pixels' centres to the nearest stroke, where below `reach` squared.
-using Distances = std::array<float, kSide * kSide>;
+using Distances = std::array<float, kDigitSide * kDigitSide>;
 
 void draw_line(Point a, Point b, float reach, Distances& distances) {
   const auto bound = [](float value) {
-    return static_cast<int>(std::clamp(value, 0.0f, static_cast<float>(kSide)));
+    return static_cast<int>(std::clamp(value, 0.0f, static_cast<float>(kDigitSide)));
   };
   const int top = bound(std::min(a.y, b.y) - reach), bottom = bound(std::max(a.y, b.y) + reach + 1);
   const int left = bound(std::min(a.x, b.x) - reach), right = bound(std::max(a.x, b.x) + reach + 1);
   for (int y = top; y < bottom; ++y)
     for (int x = left; x < right; ++x) {
       const Point pixel{static_cast<float>(x) + 0.5f, static_cast<float>(y) + 0.5f};
-      float& nearest = distances[static_cast<size_t>(y * kSide + x)];
+      float& nearest = distances[static_cast<size_t>(y * kDigitSide + x)];
       nearest = std::min(nearest, squared_distance(pixel, a, b));
     }
 }
@@ -161,7 +161,7 @@ class Digits final : public Dataset {
       : glyphs_(make_glyphs()), seed_(seed), stream_(split == "test" ? 1 : 0) {
     description_.source = "digits (generated)";
     description_.samples = samples;
-    description_.shape = {1, kSide, kSide};
+    description_.shape = {1, kDigitSide, kDigitSide};
     for (int i = 0; i < 10; ++i) description_.classes.push_back(std::to_string(i));
     Fingerprint fingerprint;
     fingerprint.add("digits");
@@ -180,8 +180,8 @@ class Digits final : public Dataset {
     sample.label = static_cast<int32_t>(index % 10);
     sample.form = SampleForm::kPixels;
     sample.channels = 1;
-    sample.height = sample.width = kSide;
-    sample.storage.resize(kSide * kSide);
+    sample.height = sample.width = kDigitSide;
+    sample.storage.resize(kDigitSide * kDigitSide);
     sample.bytes = sample.storage;
 
     const auto& ways = glyphs_[static_cast<size_t>(sample.label)];

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/file.h"
+#include "data/big_endian.h"
 #include "data/gzip.h"
 #include "data/memory_dataset.h"
 
@@ -13,14 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{2} << 30;
+constexpr uint64_t kMostIdxBytes = uint64_t{2} << 30;
 constexpr int kClasses = 10;
-
-uint32_t big_endian(std::span<const std::byte> bytes, size_t at) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) value = (value << 8) | std::to_integer<uint32_t>(bytes[at + i]);
-  return value;
-}
 
 std::string hex(uint32_t value) {
   std::ostringstream out;
@@ -62,9 +57,9 @@ std::vector<int64_t> read_header(std::span<const std::byte> bytes, int dimension
   uint64_t count = 1;
   for (size_t i = 0; i < static_cast<size_t>(dimensions); ++i) {
     const uint32_t extent = big_endian(bytes, 4 + 4 * i);
-    if (extent == 0 || count * extent > kMostBytes)
+    if (extent == 0 || count * extent > kMostIdxBytes)
       throw RunError(text(name, ": byte ", 4 + 4 * i,
-                          ": expected an extent of at least 1 and at most ", kMostBytes,
+                          ": expected an extent of at least 1 and at most ", kMostIdxBytes,
                           " values in all, got ", extent));
     extents.push_back(extent);
     count *= extent;
@@ -83,7 +78,7 @@ std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimens
                                    const std::string& name) {
   std::vector<std::byte> out;
   std::optional<uint64_t> announced;
-  inflate(packed, kMostBytes, name, [&](std::span<const std::byte> piece) {
+  inflate(packed, kMostIdxBytes, name, [&](std::span<const std::byte> piece) {
     out.insert(out.end(), piece.begin(), piece.end());
     const size_t header = header_bytes(dimensions);
     if (!announced && out.size() >= header)
@@ -97,7 +92,7 @@ std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimens
 
 std::vector<std::byte> read_unpacked(const fs::path& path, int dimensions) {
   std::vector<std::byte> bytes;
-  read_file(path, kMostBytes, bytes);
+  read_file(path, kMostIdxBytes, bytes);
   return is_gzip(bytes) ? inflate_idx(bytes, dimensions, path.string()) : bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "data/big_endian.h"
 #include "data/sample.h"
 
 namespace poseidon::data {
@@ -54,12 +55,6 @@ const stbi_uc* stb_bytes(std::span<const std::byte> bytes) {
 constexpr std::string_view kPngBegin = "\x89PNG\r\n\x1a\n";
 constexpr size_t kPngHeader = 33;  ///< up to the end of its first chunk, IHDR
 
-uint32_t big_endian(std::span<const std::byte> bytes, size_t at) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) value = (value << 8) | std::to_integer<uint32_t>(bytes[at + i]);
-  return value;
-}
-
 std::string_view words_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -81,7 +76,7 @@ std::string png_fault(std::span<const std::byte> bytes) {
   return "";
 }
 
-[[noreturn]] void fail(std::span<const std::byte> bytes, const std::string& name) {
+[[noreturn]] void fail_to_decode(std::span<const std::byte> bytes, const std::string& name) {
   const std::string fault = png_fault(bytes);
   if (!fault.empty()) throw CorruptSample(text(name, ": ", fault));
   const char* reason = stbi_failure_reason();
@@ -95,7 +90,7 @@ std::array<int64_t, 3> stb_image_size(std::span<const std::byte> bytes, const st
   int width = 0, height = 0, channels = 0;
   if (stbi_info_from_memory(stb_bytes(bytes), static_cast<int>(bytes.size()), &width, &height,
                             &channels) == 0)
-    fail(bytes, name);
+    fail_to_decode(bytes, name);
   return {height, width, channels >= 3 ? 3 : 1};
 }
 
@@ -106,7 +101,7 @@ void stb_decode(std::span<const std::byte> bytes, const std::string& name, int c
       stbi_load_from_memory(stb_bytes(bytes), static_cast<int>(bytes.size()), &width, &height,
                             &own_channels, channels),
       &std::free);
-  if (pixels == nullptr) fail(bytes, name);
+  if (pixels == nullptr) fail_to_decode(bytes, name);
   out.reshape(height, width, channels);
   std::memcpy(out.pixels.data(), pixels.get(), out.pixels.size());
 }

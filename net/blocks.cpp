@@ -22,7 +22,7 @@ struct Block {
 };
 
 /// Values of a block's parameters in one use of it.
-using Values = std::map<std::string, Json>;
+using BlockValues = std::map<std::string, Json>;
 
 std::string name_of(const Json& layer, const JsonPlace& place) {
   if (!layer.is_object()) fail_at(place, "expected an object, got " + shown(layer));
@@ -39,7 +39,7 @@ std::string name_of(const Json& layer, const JsonPlace& place) {
 }
 
 /// A factor of "$planes * 4": a parameter's value or a number.
-Json factor_value(std::string factor, const Values& values, const JsonPlace& place) {
+Json factor_value(std::string factor, const BlockValues& values, const JsonPlace& place) {
   std::erase(factor, ' ');
   if (factor.starts_with("$")) {
     const auto found = values.find(factor.substr(1));
@@ -57,7 +57,7 @@ Json factor_value(std::string factor, const Values& values, const JsonPlace& pla
 }
 
 /// "$name" becomes the parameter's value, "$name * 4" a product of integers.
-Json evaluate(const std::string& expression, const Values& values, const JsonPlace& place) {
+Json evaluate(const std::string& expression, const BlockValues& values, const JsonPlace& place) {
   const size_t star = expression.find('*');
   if (star == std::string::npos) return factor_value(expression, values, place);
   int64_t product = 1;
@@ -73,7 +73,7 @@ Json evaluate(const std::string& expression, const Values& values, const JsonPla
   return product;
 }
 
-Json substituted(const Json& json, const Values& values, const JsonPlace& place) {
+Json substituted(const Json& json, const BlockValues& values, const JsonPlace& place) {
   if (json.is_string() && json.get<std::string>().starts_with("$"))
     return evaluate(json.get<std::string>(), values, place);
   if (!json.is_structured()) return json;
@@ -105,7 +105,7 @@ class Expander {
   struct Scope {
     std::string prefix;  ///< of the names of its layers
     std::string input;   ///< full name of what "input" means
-    Values values;
+    BlockValues values;
     size_t depth;
   };
 
@@ -247,9 +247,9 @@ class Expander {
     fail_at(place.at("block"), "no block is named \"" + name + "\"" + suggestion(name, names));
   }
 
-  static Values values_for(const Block& block, const Json& with, const JsonPlace& place) {
+  static BlockValues values_for(const Block& block, const Json& with, const JsonPlace& place) {
     if (!with.is_object()) fail_at(place.at("with"), "expected an object, got " + shown(with));
-    Values values;
+    BlockValues values;
     std::vector<std::string> names;
     for (const auto& [name, value] : block.parameters.items()) {
       values[name] = value;

@@ -4,14 +4,13 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "net/at.h"
 #include "net/network.h"
 #include "net/program.h"
 
 namespace poseidon::net {
 
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 /// Kinds of tensors, for TensorMemory; those of an optimizer come after them.
 constexpr size_t kValues = 0, kNextValues = 1, kGradients = 2;

@@ -4,15 +4,10 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "net/at.h"
 #include "net/batch_too_large.h"
 
 namespace poseidon::net {
-
-namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
-
-}  // namespace
 
 Program::Program(const Network& network, layers::LayerFactory& factory, const Options& options)
     : network_(network),

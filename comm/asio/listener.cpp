@@ -10,7 +10,7 @@ namespace {
 using asio::ip::tcp;
 
 /// When the system has no descriptor or memory for another connection.
-constexpr std::chrono::milliseconds kPause{100};
+constexpr std::chrono::milliseconds kPauseAfterError{100};
 
 tcp::endpoint endpoint_of(asio::io_context& io, const std::string& address) {
   const HostPort parsed = parse_address(address);
@@ -73,7 +73,7 @@ void Listener::accept() {
       return accept();
     }
     options_.log->warning(text("cannot accept a connection: ", error.message()));
-    pause_.expires_after(kPause);
+    pause_.expires_after(kPauseAfterError);
     pause_.async_wait([this](const std::error_code& stopped) {
       if (!stopped) accept();
     });

@@ -15,11 +15,11 @@ std::vector<ChunkSum> chunk_sums(ExchangeContext& context) {
   return chunks;
 }
 
-using Pieces = std::vector<SumByServers::PieceOf>;
+using PiecesOfLayer = std::vector<SumByServers::PieceOf>;
 
 /// By layer.
-std::vector<Pieces> pieces_in_chunks(const Plan& plan) {
-  std::vector<Pieces> pieces(plan.layers.size());
+std::vector<PiecesOfLayer> pieces_in_chunks(const Plan& plan) {
+  std::vector<PiecesOfLayer> pieces(plan.layers.size());
   for (uint32_t chunk = 0; chunk < plan.chunks.size(); ++chunk)
     for (uint32_t piece = 0; piece < plan.chunks[chunk].pieces.size(); ++piece)
       pieces[plan.chunks[chunk].pieces[piece].layer].push_back({chunk, piece});
@@ -30,7 +30,7 @@ std::vector<Pieces> pieces_in_chunks(const Plan& plan) {
 
 LayerSums::LayerSums(ExchangeContext& context)
     : chunks_(chunk_sums(context)), lanes_(context.plan) {
-  const std::vector<Pieces> pieces = pieces_in_chunks(context.plan);
+  const std::vector<PiecesOfLayer> pieces = pieces_in_chunks(context.plan);
   const auto make = [&](uint32_t layer) -> std::unique_ptr<LayerSum> {
     const Scheme scheme = context.plan.layers[layer].scheme;
     check(scheme == Scheme::kPs || pieces[layer].empty(), "only servers have chunks");

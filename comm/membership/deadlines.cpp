@@ -12,8 +12,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using State = CoordinatorState;
-
 constexpr Time kLeastBeforeWarning = 60s;
 /// With survivors: they have nothing to do but to come to an end.
 constexpr Time kMostForSurvivors = 5s;
@@ -26,20 +24,20 @@ constexpr Time kMeasurement = 60s;
 Time Deadlines::limit() const {
   if (mutated(Mutation::kNoDeadline)) return Time::max();
   switch (job_.state()) {
-    case State::kGathering:
+    case CoordinatorState::kGathering:
       return job_.options.gather_timeout.count() > 0 ? job_.options.gather_timeout : Time::max();
-    case State::kPreparing:
-    case State::kFetching:
-    case State::kConnecting:
-    case State::kRunning: return job_.options.stall_timeout;
-    case State::kMeasuring: return job_.options.timeout + kMeasurement;
-    case State::kConcluding: return job_.options.timeout;
-    case State::kSuspecting: return verdict_.grace();
-    case State::kFailing:
-    case State::kSaving:
+    case CoordinatorState::kPreparing:
+    case CoordinatorState::kFetching:
+    case CoordinatorState::kConnecting:
+    case CoordinatorState::kRunning: return job_.options.stall_timeout;
+    case CoordinatorState::kMeasuring: return job_.options.timeout + kMeasurement;
+    case CoordinatorState::kConcluding: return job_.options.timeout;
+    case CoordinatorState::kSuspecting: return verdict_.grace();
+    case CoordinatorState::kFailing:
+    case CoordinatorState::kSaving:
       return std::max(std::min(job_.options.timeout, kMostForSurvivors),
                       4 * job_.pace.median_step());
-    case State::kEnded: return Time::max();
+    case CoordinatorState::kEnded: return Time::max();
   }
   return Time::max();
 }
@@ -48,17 +46,17 @@ Time Deadlines::limit() const {
 bool Deadlines::is_awaited(const MemberRecord& member) const {
   const bool worker = member.node.role == Role::kWorker;
   switch (job_.state()) {
-    case State::kPreparing: return !member.prepared;
-    case State::kFetching: return job_.is_asked(member);
-    case State::kMeasuring: return worker && member.link.mbps <= 0;
-    case State::kConnecting: return !member.ready;
-    case State::kRunning: return worker && !member.finished;
-    case State::kConcluding: return !worker && !member.finished;
-    case State::kFailing: return !member.stopped;
-    case State::kSaving: return job_.is_asked(member);
-    case State::kGathering:
-    case State::kSuspecting:
-    case State::kEnded: return false;
+    case CoordinatorState::kPreparing: return !member.prepared;
+    case CoordinatorState::kFetching: return job_.is_asked(member);
+    case CoordinatorState::kMeasuring: return worker && member.link.mbps <= 0;
+    case CoordinatorState::kConnecting: return !member.ready;
+    case CoordinatorState::kRunning: return worker && !member.finished;
+    case CoordinatorState::kConcluding: return !worker && !member.finished;
+    case CoordinatorState::kFailing: return !member.stopped;
+    case CoordinatorState::kSaving: return job_.is_asked(member);
+    case CoordinatorState::kGathering:
+    case CoordinatorState::kSuspecting:
+    case CoordinatorState::kEnded: return false;
   }
   return false;
 }
@@ -81,7 +79,8 @@ const MemberRecord* Deadlines::slowest() const {
 /// Since when the state has been waiting. Survivors have no reason to be long about anything: of
 /// them, only tensors of the checkpoint that is asked for are a sign.
 Time Deadlines::quiet_since(const MemberRecord* member) const {
-  if (member == nullptr || job_.state() == State::kFailing || job_.state() == State::kMeasuring)
+  if (member == nullptr || job_.state() == CoordinatorState::kFailing ||
+      job_.state() == CoordinatorState::kMeasuring)
     return job_.entered_at();
   return std::max(job_.entered_at(), member->sign_at);
 }
@@ -89,8 +88,9 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
 /// Survivors that are overdue are given up together: one at a time, each would cost all others
 /// another wait.
 void Deadlines::watch() {
-  const State state = job_.state();
-  const bool gives_up_all = state == State::kFailing || state == State::kConcluding;
+  const CoordinatorState state = job_.state();
+  const bool gives_up_all =
+      state == CoordinatorState::kFailing || state == CoordinatorState::kConcluding;
   while (watch_slowest() && gives_up_all && job_.state() == state) {
   }
 }
@@ -103,8 +103,9 @@ bool Deadlines::watch_slowest() {
     expire(member);
     return true;
   }
-  const bool warns = job_.state() == State::kPreparing || job_.state() == State::kFetching ||
-                     job_.state() == State::kConnecting || job_.state() == State::kRunning;
+  const bool warns =
+      job_.state() == CoordinatorState::kPreparing || job_.state() == CoordinatorState::kFetching ||
+      job_.state() == CoordinatorState::kConnecting || job_.state() == CoordinatorState::kRunning;
   if (warns && member != nullptr) warn(*member, quiet);
   return false;
 }
@@ -126,7 +127,8 @@ std::string Deadlines::what_it_did(const MemberRecord& member) const {
   std::string out = "it was " + (doing.doing.empty() ? "silent about what it does" : doing.doing);
   if (doing.of > 0) out += text(", ", doing.done, " of ", doing.of);
   if (!doing.unit.empty()) out += " " + doing.unit;
-  if (job_.state() >= State::kRunning) out += text(", and has done ", member.step, " steps");
+  if (job_.state() >= CoordinatorState::kRunning)
+    out += text(", and has done ", member.step, " steps");
   return out;
 }
 
@@ -134,25 +136,25 @@ std::string Deadlines::what_it_did(const MemberRecord& member) const {
 void Deadlines::expire(const MemberRecord* member) {
   const std::string after = seconds_text(limit());
   switch (job_.state()) {
-    case State::kGathering: return give_up_gathering();
-    case State::kSuspecting: return verdict_.expire();
-    case State::kMeasuring:
+    case CoordinatorState::kGathering: return give_up_gathering();
+    case CoordinatorState::kSuspecting: return verdict_.expire();
+    case CoordinatorState::kMeasuring:
       return verdict_.accuse(
           job_.loss_of(*member, Loss::Kind::kStall, "its link was not measured within " + after));
-    case State::kPreparing:
-    case State::kFetching:
-    case State::kConnecting:
-    case State::kRunning:
+    case CoordinatorState::kPreparing:
+    case CoordinatorState::kFetching:
+    case CoordinatorState::kConnecting:
+    case CoordinatorState::kRunning:
       return verdict_.accuse(
           job_.loss_of(*member, Loss::Kind::kStall,
                        text("no sign of progress for ", after, "; ", what_it_did(*member))));
-    case State::kConcluding:
+    case CoordinatorState::kConcluding:
       return ending_.give_up(member->node, "did not tell its traffic within " + after);
-    case State::kFailing:
+    case CoordinatorState::kFailing:
       return ending_.give_up(member->node, "did not cease to compute within " + after);
-    case State::kSaving:
+    case CoordinatorState::kSaving:
       return ending_.give_up(member->node, "sent nothing of its checkpoint for " + after);
-    case State::kEnded: return;
+    case CoordinatorState::kEnded: return;
   }
 }
 

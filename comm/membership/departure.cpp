@@ -2,30 +2,28 @@
 
 namespace poseidon::comm {
 
-using State = MemberState;
-
 void Departure::finished(int64_t step) {
   // A server may suspect a worker that ended when all of them were done.
-  if (me_.state() != State::kRunning && me_.state() != State::kSuspecting) return;
-  me_.enter(State::kFinished);
+  if (me_.state() != MemberState::kRunning && me_.state() != MemberState::kSuspecting) return;
+  me_.enter(MemberState::kFinished);
   // Behind the last checkpoint: whoever is done may be let go.
   me_.coordinator.tell_after_bulk(Finished{step});
 }
 
 void Departure::suspect(NodeId peer, const std::string& why) {
-  if (me_.state() < State::kFinished) accuse(me_.loss_of(peer, why));
+  if (me_.state() < MemberState::kFinished) accuse(me_.loss_of(peer, why));
 }
 
 void Departure::report_error(const std::string& why) {
-  if (me_.state() < State::kSuspecting) accuse(me_.own_loss(Loss::Kind::kError, why));
+  if (me_.state() < MemberState::kSuspecting) accuse(me_.own_loss(Loss::Kind::kError, why));
 }
 
 void Departure::leave(const std::string& why) {
-  if (me_.state() >= State::kFinished) return;
+  if (me_.state() >= MemberState::kFinished) return;
   const Loss loss = me_.own_loss(Loss::Kind::kLeft, why);
   // As long as there is a job its state may be what is saved.
-  if (me_.state() >= State::kConnecting) return accuse(loss);
-  if (me_.state() == State::kPreparing) me_.coordinator.tell(Lost{loss});
+  if (me_.state() >= MemberState::kConnecting) return accuse(loss);
+  if (me_.state() == MemberState::kPreparing) me_.coordinator.tell(Lost{loss});
   dismissed();
 }
 
@@ -34,26 +32,26 @@ void Departure::leave(const std::string& why) {
 void Departure::accuse(const Loss& loss) {
   accusation_ = loss;
   if (!me_.coordinator.is_open()) return fail(loss);
-  me_.enter(State::kSuspecting);
+  me_.enter(MemberState::kSuspecting);
   me_.coordinator.tell(Lost{loss});
   verdict_until_ = me_.now() + me_.liveness.timeout();
   me_.transport.wake_at(verdict_until_);
 }
 
 void Departure::wake() {
-  if (me_.state() == State::kSuspecting && me_.now() >= verdict_until_) fail(accusation_);
+  if (me_.state() == MemberState::kSuspecting && me_.now() >= verdict_until_) fail(accusation_);
 }
 
 void Departure::coordinator_lost(const std::string& why) {
   me_.coordinator.lost();
-  if (me_.state() == State::kEnded) return;
-  if (me_.state() == State::kFailing) return dismissed();
+  if (me_.state() == MemberState::kEnded) return;
+  if (me_.state() == MemberState::kFailing) return dismissed();
   fail(me_.loss_of(NodeId{}, why));
 }
 
 void Departure::fail(const Loss& loss) {
-  if (me_.state() >= State::kFailing) return;
-  me_.enter(State::kFailing);
+  if (me_.state() >= MemberState::kFailing) return;
+  me_.enter(MemberState::kFailing);
   // A checkpoint that is still on its way: another one may be asked for, perhaps of a survivor.
   me_.coordinator.drop_bulk();
   me_.host.failed(loss, !me_.coordinator.is_open());

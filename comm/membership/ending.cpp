@@ -7,8 +7,6 @@ namespace poseidon::comm {
 
 namespace {
 
-using State = CoordinatorState;
-
 /// Whether the node in question can still do what the others do after a loss.
 bool takes_part_to_the_end(Loss::Kind kind) {
   return kind == Loss::Kind::kError || kind == Loss::Kind::kLeft;
@@ -26,11 +24,12 @@ void Ending::finished(MemberRecord& member, int64_t step) {
 
 /// Servers are asked when the workers are done: before, there may be one more step.
 void Ending::conclude_when_finished() {
-  if (job_.state() == State::kRunning && job_.members.all(Role::kWorker, &MemberRecord::finished)) {
-    job_.enter(State::kConcluding);
+  if (job_.state() == CoordinatorState::kRunning &&
+      job_.members.all(Role::kWorker, &MemberRecord::finished)) {
+    job_.enter(CoordinatorState::kConcluding);
     job_.members.tell_all(Role::kServer, Conclude{});
   }
-  if (job_.state() == State::kConcluding &&
+  if (job_.state() == CoordinatorState::kConcluding &&
       job_.members.all(Role::kServer, &MemberRecord::finished))
     dismiss({.finished = true, .loss = {}, .saved_step = {}});
 }
@@ -38,10 +37,10 @@ void Ending::conclude_when_finished() {
 // ---- after a loss
 
 void Ending::fail(const Loss& loss) {
-  if (job_.state() >= State::kFailing) return;
+  if (job_.state() >= CoordinatorState::kFailing) return;
   loss_ = loss;
-  const bool had_begun = job_.state() >= State::kRunning;
-  job_.enter(State::kFailing);
+  const bool had_begun = job_.state() >= CoordinatorState::kRunning;
+  job_.enter(CoordinatorState::kFailing);
   job_.host.observer.failed(loss_);
   job_.members.tell_all(Failed{loss_});
   if (const MemberRecord* lost = job_.members.find(loss_.who);
@@ -61,7 +60,7 @@ void Ending::stopped(MemberRecord& member, int64_t step) {
 /// All have told what they know. The survivor with the most complete steps has the state that
 /// counts, the lowest rank of equals.
 void Ending::save_when_all_stopped() {
-  if (job_.state() != State::kFailing) return;
+  if (job_.state() != CoordinatorState::kFailing) return;
   const MemberRecord* best = nullptr;
   for (const auto& [node, member] : job_.members) {
     if (!member.stopped) return;
@@ -70,25 +69,25 @@ void Ending::save_when_all_stopped() {
   }
   if (best == nullptr || !job_.host.checkpoints.wants_checkpoint(*best->stopped))
     return dismiss_without_checkpoint();
-  job_.ask(State::kSaving, best->node.rank);
+  job_.ask(CoordinatorState::kSaving, best->node.rank);
   job_.control.tell(best->connection, Save{*best->stopped});
 }
 
 void Ending::saved(const MemberRecord& member, int64_t step) {
-  if (job_.state() != State::kSaving || !job_.is_asked(member)) return;
+  if (job_.state() != CoordinatorState::kSaving || !job_.is_asked(member)) return;
   job_.host.checkpoints.saved(member.node.rank, step);
   dismiss({.finished = false, .loss = loss_, .saved_step = step});
 }
 
 void Ending::cannot_save(MemberRecord& member, const std::string& why) {
-  if (job_.state() != State::kSaving || !job_.is_asked(member)) return;
+  if (job_.state() != CoordinatorState::kSaving || !job_.is_asked(member)) return;
   job_.host.checkpoints.not_saved(member.node.rank, why);
   member.cannot_save = true;
   ask_next_best();
 }
 
 void Ending::ask_next_best() {
-  job_.enter(State::kFailing);
+  job_.enter(CoordinatorState::kFailing);
   save_when_all_stopped();
 }
 
@@ -96,7 +95,8 @@ void Ending::ask_next_best() {
 /// not be waited for.
 void Ending::lose(NodeId node) {
   const MemberRecord* lost = job_.members.find(node);
-  const bool was_asked = job_.state() == State::kSaving && lost != nullptr && job_.is_asked(*lost);
+  const bool was_asked =
+      job_.state() == CoordinatorState::kSaving && lost != nullptr && job_.is_asked(*lost);
   job_.members.remove(node);
   job_.host.observer.given_up(node);
   if (was_asked && mutated(Mutation::kNoNextBest)) return dismiss_without_checkpoint();
@@ -116,7 +116,7 @@ void Ending::dismiss_without_checkpoint() {
 }
 
 void Ending::dismiss(const Outcome& outcome) {
-  job_.enter(State::kEnded);
+  job_.enter(CoordinatorState::kEnded);
   job_.members.tell_all(Dismissed{});
   for (const auto& [node, member] : job_.members) job_.transport.close(member.connection);
   job_.members.clear();

@@ -4,8 +4,6 @@
 
 namespace poseidon::comm {
 
-using State = MemberState;
-
 void Meeting::prepared(const std::vector<Fact>& facts) {
   prepared_ = true;
   me_.coordinator.tell(Prepared{facts});
@@ -24,7 +22,7 @@ void Meeting::connected() {
 // ---- the measurement
 
 void Meeting::measure(const Measure& order) {
-  if (me_.state() != State::kPreparing || probe_) return;
+  if (me_.state() != MemberState::kPreparing || probe_) return;
   learn(order.view, order.roster);
   const NodeId to{Role::kWorker, static_cast<uint16_t>(order.to)};
   const NodeId from{Role::kWorker, static_cast<uint16_t>(order.from)};
@@ -53,16 +51,16 @@ void Meeting::probe() {
 // ---- the plan
 
 void Meeting::take_plan(const Planned& planned) {
-  if (me_.state() != State::kPreparing) return;
+  if (me_.state() != MemberState::kPreparing) return;
   if (!prepared_)
     return departure_.coordinator_lost("it published a plan before this node was prepared");
-  me_.enter(State::kConnecting);
+  me_.enter(MemberState::kConnecting);
   learn(planned.view, planned.roster);
   me_.host.planned(planned);
 }
 
 void Meeting::ready(const std::vector<int64_t>& digest, bool meets_workers) {
-  if (me_.state() != State::kConnecting) return;
+  if (me_.state() != MemberState::kConnecting) return;
   digest_ = digest;
   meets_workers_ = meets_workers;
   me_.peers.expect_until(me_.now() + me_.liveness.timeout());
@@ -88,10 +86,10 @@ void Meeting::connect_to_peers() {
 }
 
 void Meeting::say_ready_when_complete() {
-  if (me_.state() != State::kConnecting || !digest_) return;
+  if (me_.state() != MemberState::kConnecting || !digest_) return;
   if (!me_.peers.are_connected(me_.peers.members([this](NodeId peer) { return expects(peer); })))
     return;
-  me_.enter(State::kReady);
+  me_.enter(MemberState::kReady);
   me_.coordinator.tell(Ready{*digest_});
 }
 

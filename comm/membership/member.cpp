@@ -7,8 +7,6 @@ namespace poseidon::comm {
 
 namespace {
 
-using State = MemberState;
-
 NodeId node_of(const PeerIdentity& peer) { return {peer.role, static_cast<uint16_t>(peer.rank)}; }
 
 /// In a planning run bodies have lengths only: a place that is there, and is never written to.
@@ -35,7 +33,7 @@ void Member::join() {
 
 std::string Member::refusal(const PeerIdentity& caller) const {
   const NodeId node = node_of(caller);
-  if (me_.state() == State::kEnded) return "the job is over";
+  if (me_.state() == MemberState::kEnded) return "the job is over";
   if (me_.peers.know_members() && !me_.peers.is_member(node))
     return name_of(node) + " is no member of this job";
   if (me_.peers.is_connected(node)) return name_of(node) + " is connected already";
@@ -43,7 +41,7 @@ std::string Member::refusal(const PeerIdentity& caller) const {
 }
 
 void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
-  if (me_.state() == State::kEnded) return me_.transport.close(connection);
+  if (me_.state() == MemberState::kEnded) return me_.transport.close(connection);
   me_.liveness.add(connection, me_.now());
   if (me_.coordinator.is(connection)) return joining_.found(peer);
   me_.peers.answered(connection);
@@ -54,14 +52,14 @@ void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
 
 void Member::closed(ConnectionId connection, const std::string& why) {
   me_.liveness.remove(connection);
-  if (me_.state() == State::kEnded) return;
+  if (me_.state() == MemberState::kEnded) return;
   if (!me_.coordinator.is(connection)) return lose_peer(connection, why);
   me_.coordinator.lost();
   lose_coordinator(why);
 }
 
 void Member::lose_coordinator(const std::string& why) {
-  if (me_.state() <= State::kJoining)
+  if (me_.state() <= MemberState::kJoining)
     joining_.missed(why);
   else
     departure_.coordinator_lost(why);
@@ -77,11 +75,11 @@ void Member::lose_peer(ConnectionId connection, const std::string& why) {
 }
 
 void Member::wake() {
-  if (me_.state() == State::kEnded) return;
+  if (me_.state() == MemberState::kEnded) return;
   for (const ConnectionId connection : me_.liveness.wake(me_.transport))
     hear_nothing_of(connection);
   joining_.wake();
-  if (me_.state() < State::kSuspecting) me_.peers.call_again(me_.self());
+  if (me_.state() < MemberState::kSuspecting) me_.peers.call_again(me_.self());
   departure_.wake();
 }
 
@@ -102,9 +100,9 @@ void Member::hear_nothing_of(ConnectionId connection) {
 
 std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header) {
   const std::optional<NodeId> node = me_.node_of(from);
-  if (!node || me_.state() >= State::kSuspecting) return {};
+  if (!node || me_.state() >= MemberState::kSuspecting) return {};
   const bool is_probe = meeting_.is_probe(header);
-  const bool is_early = node->role != Role::kCoordinator && me_.state() < State::kConnecting;
+  const bool is_early = node->role != Role::kCoordinator && me_.state() < MemberState::kConnecting;
   if (is_early && !is_probe) return {};
   const Placement placement =
       is_probe ? meeting_.place_probe(*node, header) : me_.payload.place(*node, header);
@@ -116,14 +114,14 @@ std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header)
 void Member::received(ConnectionId from, const FrameHeader& header,
                       std::span<const std::byte> body) {
   heard(from);
-  if (header.kind == FrameKind::kHeartbeat || me_.state() == State::kEnded) return;
+  if (header.kind == FrameKind::kHeartbeat || me_.state() == MemberState::kEnded) return;
   const std::optional<NodeId> node = me_.node_of(from);
   if (!node) return;
   if (header.kind == FrameKind::kControl) {
     if (node->role == Role::kCoordinator) control(body);
   } else if (header.kind == FrameKind::kProbe) {
     meeting_.take_probe(header);
-  } else if (me_.state() >= State::kSuspecting) {
+  } else if (me_.state() >= MemberState::kSuspecting) {
     me_.payload.forgotten(*node);
   } else {
     me_.payload.received(*node, header);
@@ -149,8 +147,8 @@ void Member::control(const ControlMessage& message) {
     meeting_.probe();
   } else if (message.is<Planned>()) {
     meeting_.take_plan(message.as<Planned>());
-  } else if (message.is<Start>() && me_.state() == State::kReady) {
-    me_.enter(State::kRunning);
+  } else if (message.is<Start>() && me_.state() == MemberState::kReady) {
+    me_.enter(MemberState::kRunning);
     me_.host.started(static_cast<uint64_t>(message.as<Start>().first_step));
   } else if (message.is<Note>()) {
     me_.host.noted(message.as<Note>());
@@ -162,7 +160,7 @@ void Member::control(const ControlMessage& message) {
     me_.host.concluded();
   } else if (message.is<Failed>()) {
     departure_.fail(message.as<Failed>().loss);
-  } else if (message.is<Save>() && me_.state() == State::kFailing) {
+  } else if (message.is<Save>() && me_.state() == MemberState::kFailing) {
     me_.host.save(message.as<Save>().step);
   } else if (message.is<Dismissed>()) {
     departure_.dismissed();

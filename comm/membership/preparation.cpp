@@ -8,8 +8,6 @@
 
 namespace poseidon::comm {
 
-using State = CoordinatorState;
-
 // ---- all are prepared
 
 void Preparation::prepared(MemberRecord& member, const std::vector<Fact>& facts) {
@@ -19,10 +17,11 @@ void Preparation::prepared(MemberRecord& member, const std::vector<Fact>& facts)
 }
 
 void Preparation::publish_when_prepared() {
-  if (job_.state() != State::kPreparing || !job_.members.all(&MemberRecord::prepared)) return;
+  if (job_.state() != CoordinatorState::kPreparing || !job_.members.all(&MemberRecord::prepared))
+    return;
   if (!same_facts()) return;
   if (const auto keeper = job_.host.planner.fetch_kept_step())
-    return job_.ask(State::kFetching, *keeper);
+    return job_.ask(CoordinatorState::kFetching, *keeper);
   if (job_.options.workers > 1 && job_.host.planner.wants_link())
     measure_link();
   else
@@ -45,15 +44,15 @@ bool Preparation::same_facts() {
 
 /// Where the worker that was asked is lost meanwhile, another may have to be.
 void Preparation::fetched() {
-  if (job_.state() != State::kFetching) return;
-  job_.enter(State::kPreparing);
+  if (job_.state() != CoordinatorState::kFetching) return;
+  job_.enter(CoordinatorState::kPreparing);
   publish_when_prepared();
 }
 
 // ---- the link
 
 void Preparation::measure_link() {
-  job_.enter(State::kMeasuring);
+  job_.enter(CoordinatorState::kMeasuring);
   const std::vector<uint16_t> to = probe_ring(job_.members.worker_hosts());
   for (uint16_t rank = 0; rank < to.size(); ++rank) {
     const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
@@ -68,7 +67,8 @@ void Preparation::measure_link() {
 /// Nobody sends before everybody listens.
 void Preparation::met(MemberRecord& member) {
   member.met = true;
-  if (job_.state() == State::kMeasuring && job_.members.all(Role::kWorker, &MemberRecord::met))
+  if (job_.state() == CoordinatorState::kMeasuring &&
+      job_.members.all(Role::kWorker, &MemberRecord::met))
     job_.members.tell_all(Role::kWorker, Probe{});
 }
 
@@ -78,7 +78,7 @@ void Preparation::measured(MemberRecord& member, const LinkRate& rate) {
 }
 
 void Preparation::publish_when_measured() {
-  if (job_.state() != State::kMeasuring) return;
+  if (job_.state() != CoordinatorState::kMeasuring) return;
   LinkRate slowest{.mbps = std::numeric_limits<double>::infinity()};
   for (const auto& [node, member] : job_.members) {
     if (!member.is_worker()) continue;
@@ -97,7 +97,7 @@ void Preparation::publish_when_measured() {
 // ---- the plan and the first values
 
 void Preparation::publish() {
-  job_.enter(State::kConnecting);
+  job_.enter(CoordinatorState::kConnecting);
   std::optional<Json> plan = job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts);
   if (!plan) return;
   job_.members.tell_all(Planned{
@@ -111,10 +111,11 @@ void Preparation::ready(MemberRecord& member, const std::vector<int64_t>& digest
 }
 
 void Preparation::start_when_ready() {
-  if (job_.state() != State::kConnecting || !job_.members.all(&MemberRecord::ready)) return;
+  if (job_.state() != CoordinatorState::kConnecting || !job_.members.all(&MemberRecord::ready))
+    return;
   const int64_t first_step = job_.host.planner.first_step();
   if (!replicas_.have_equal_first_values(first_step)) return;
-  job_.enter(State::kRunning);
+  job_.enter(CoordinatorState::kRunning);
   job_.pace.begin(first_step, job_.now());
   for (auto& [node, member] : job_.members) member.step = first_step;
   job_.host.observer.started();

@@ -4,8 +4,6 @@ namespace poseidon::comm {
 
 namespace {
 
-using State = CoordinatorState;
-
 /// Whether an accusation says more than that a connection has ended.
 bool says_more(const Loss& accusation) {
   return accusation.kind != Loss::Kind::kPeer || !accusation.awaited.empty();
@@ -16,29 +14,29 @@ bool says_more(const Loss& accusation) {
 void Verdict::lose(const MemberRecord& member, const std::string& why, Time grace) {
   const Loss loss = job_.loss_of(member, Loss::Kind::kPeer, why);
   job_.liveness.remove(member.connection);
-  if (job_.state() >= State::kFailing || job_.state() == State::kConcluding)
+  if (job_.state() >= CoordinatorState::kFailing || job_.state() == CoordinatorState::kConcluding)
     return ending_.lose(loss.who);
   job_.members.remove(loss.who);
-  if (job_.state() > State::kFetching || !job_.options.replaces_members)
+  if (job_.state() > CoordinatorState::kFetching || !job_.options.replaces_members)
     return suspect(loss, grace);
-  job_.enter(State::kGathering);
+  job_.enter(CoordinatorState::kGathering);
   job_.host.observer.refused(loss.address, "it left before the job began: " + why);
 }
 
 /// A node is gone. Those who waited for it notice at about the same time: for a moment they are
 /// listened to, so that the message can say what they waited for.
 void Verdict::suspect(const Loss& loss, Time grace) {
-  if (job_.state() >= State::kSuspecting) return;
-  if (job_.state() < State::kRunning) return accuse(loss);
-  job_.enter(State::kSuspecting);
+  if (job_.state() >= CoordinatorState::kSuspecting) return;
+  if (job_.state() < CoordinatorState::kRunning) return accuse(loss);
+  job_.enter(CoordinatorState::kSuspecting);
   suspected_ = loss;
   grace_ = grace;
   job_.transport.wake_at(job_.now() + grace_);
 }
 
 void Verdict::hear(const Loss& accusation) {
-  if (job_.state() == State::kConcluding) return;
-  if (job_.state() == State::kSuspecting) return hear_of_suspected(accusation);
+  if (job_.state() == CoordinatorState::kConcluding) return;
+  if (job_.state() == CoordinatorState::kSuspecting) return hear_of_suspected(accusation);
   if (says_more(accusation)) return accuse(accusation);
   suspect(accusation, job_.options.timeout / 10);
 }

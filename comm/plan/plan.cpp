@@ -14,7 +14,7 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr auto kFloatBytes = static_cast<double>(sizeof(float));
+constexpr auto kBytesPerFloat = static_cast<double>(sizeof(float));
 /// Of the fullest server over the mean.
 constexpr double kEvenEnough = 1.1;
 /// Steps that differ by less, as a part of them, take the same time.
@@ -33,14 +33,14 @@ void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
   if (traffic.linear) {
     const WeightShape weight{static_cast<double>(traffic.rows),
                              static_cast<double>(traffic.columns)};
-    layer.ps_bytes = kFloatBytes * ps_floats(weight.rows * weight.columns, cluster).both;
-    layer.sfb_bytes = kFloatBytes * sfb_floats(weight, batch, cluster);
+    layer.ps_bytes = kBytesPerFloat * ps_floats(weight.rows * weight.columns, cluster).both;
+    layer.sfb_bytes = kBytesPerFloat * sfb_floats(weight, batch, cluster);
     return;
   }
   int64_t elements = 0;
   for (const TensorTraffic& tensor : traffic.tensors)
     if (!tensor.statistic) elements += tensor.elements;
-  layer.ps_bytes = kFloatBytes * ps_floats(static_cast<double>(elements), cluster).both;
+  layer.ps_bytes = kBytesPerFloat * ps_floats(static_cast<double>(elements), cluster).both;
   layer.sfb_bytes = -1;
 }
 

@@ -8,22 +8,21 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr Range kMeasured{.minimum = 0, .maximum = 1e12};
-constexpr auto kRequired = Presence::kRequired;
+constexpr Range kTimed{.minimum = 0, .maximum = 1e12};
 
 }  // namespace
 
 void LayerTimes::Layer::describe(Fields& fields) {
-  fields.text("name", name, "of the layer", kRequired);
-  fields.text("type", type, "of it", kRequired);
-  fields.number("forward_ms", forward_ms, kMeasured, "one batch", kRequired);
-  fields.number("backward_ms", backward_ms, kMeasured, "one batch", kRequired);
-  fields.number("backward_gflops", backward_gflops, kMeasured, "speed of the latter");
+  fields.text("name", name, "of the layer", Presence::kRequired);
+  fields.text("type", type, "of it", Presence::kRequired);
+  fields.number("forward_ms", forward_ms, kTimed, "one batch", Presence::kRequired);
+  fields.number("backward_ms", backward_ms, kTimed, "one batch", Presence::kRequired);
+  fields.number("backward_gflops", backward_gflops, kTimed, "speed of the latter");
 }
 
 void LayerTimes::describe_totals(Fields& fields) {
-  fields.number("batch", batch, between(1, 1e12), "samples that were timed", kRequired);
-  fields.number("update_ms", update_ms, kMeasured, "of all parameters");
+  fields.number("batch", batch, between(1, 1e12), "samples that were timed", Presence::kRequired);
+  fields.number("update_ms", update_ms, kTimed, "of all parameters");
   fields.number("threads", threads, between(1, 1e6), "that computed");
 }
 
@@ -31,7 +30,7 @@ void LayerTimes::describe(Fields& fields) {
   describe_totals(fields);
   fields.objects(
       "layers", layers.size(), [&](size_t size) { layers.resize(size); },
-      [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", kRequired);
+      [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", Presence::kRequired);
 }
 
 /// A rebuild is a weight gradient, only larger. A convolution's may come from fewer multiply-adds
@@ -52,7 +51,7 @@ LayerTimes read_layer_times(const Json& json, const std::string& file) {
   // There are keys beside those that are wanted here, so these readers do not finish().
   FieldReader reader(json, top);
   times.describe_totals(reader);
-  reader.raw("layers", layers, "", kRequired);
+  reader.raw("layers", layers, "", Presence::kRequired);
   if (!layers.is_array()) fail_at(top.at("layers"), "expected a list, got " + shown(layers));
   for (size_t i = 0; i < layers.size(); ++i) {
     FieldReader layer(layers[i], top.at("layers").at(i));

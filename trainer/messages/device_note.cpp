@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-std::string shown(const DeviceNote& device) {
+std::string words_of(const DeviceNote& device) {
   return text(device.arithmetic, ", ", counted(device.threads, "thread"));
 }
 
@@ -28,9 +28,9 @@ DeviceNote device_note(int64_t threads) {
 std::string difference_of(const std::map<uint16_t, DeviceNote>& devices) {
   const auto& [first_rank, first] = *devices.begin();
   for (const auto& [rank, device] : devices)
-    if (shown(device) != shown(first))
-      return text("worker ", rank, " computes with ", shown(device), ", worker ", first_rank,
-                  " with ", shown(first));
+    if (words_of(device) != words_of(first))
+      return text("worker ", rank, " computes with ", words_of(device), ", worker ", first_rank,
+                  " with ", words_of(first));
   return "";
 }
 

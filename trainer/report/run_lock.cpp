@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kName = "run.lock";
-constexpr uint64_t kMostBytes = 4096;
+constexpr uint64_t kMostLockBytes = 4096;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -45,7 +45,7 @@ std::string RunLock::text_in(const fs::path& run) {
   std::error_code failure;
   if (!fs::is_regular_file(run / kName, failure)) return "";
   std::vector<std::byte> bytes;
-  read_file(run / kName, kMostBytes, bytes);
+  read_file(run / kName, kMostLockBytes, bytes);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(20);
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
 /// A lock on the folder, which ends with the returned descriptor or its process. The wait for it
 /// has an end: who holds it may be stopped.
@@ -28,7 +28,7 @@ Descriptor take_turn(const fs::path& folder, std::chrono::milliseconds period) {
   while (::flock(place.number(), LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() >= deadline)
       throw RunError(folder.string() + ": another survivor has been writing for too long");
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kBetweenLooks);
   }
   return place;
 }

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace poseidon::data {
+
+/// The number of four bytes from `at` on, the highest first.
+inline uint32_t big_endian(std::span<const std::byte> bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value = (value << 8) | std::to_integer<uint32_t>(bytes[at + i]);
+  return value;
+}
+
+}  // namespace poseidon::data
