@@ -42,6 +42,7 @@ function(poseidon_kernels name links)
   endif()
   foreach(kind ${kinds})
     add_library(${name}_${kind} OBJECT ${ARGN})
+    poseidon_unite(${name}_${kind})
     target_link_libraries(${name}_${kind} PUBLIC ${links})
     target_compile_definitions(${name}_${kind} PRIVATE POSEIDON_ISA=${kind})
     # Vectors wider than the registers never cross a call that is not inlined.
