@@ -27,6 +27,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # g++ 12 sees overlapping copies in "words" + string where there are none (GCC bug 105651).
   target_compile_options(poseidon_settings INTERFACE -Wno-restrict)
 endif()
+# Programs and libraries of an archive find each other (scripts/package); in a build there is no such folder.
+# RPATH, not RUNPATH, since that counts for the libraries of libraries too.
+set(CMAKE_BUILD_RPATH "\$ORIGIN/../lib")
+target_link_options(poseidon_settings INTERFACE -Wl,--disable-new-dtags)
 if(POSEIDON_SANITIZE)
   target_compile_options(poseidon_settings INTERFACE
     -fsanitize=${POSEIDON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,0 +1,140 @@
+"""Tries the archive where nothing is installed: a Debian 12 of debootstrap's, in which not even libstdc++ is left.
+
+    sudo python3 tests/package/bare_root.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz [--root FOLDER]
+
+FOLDER, where it is given, is made once and used again. Each job runs in a mount namespace of its own, so nothing stays
+mounted. Exit code 77: this machine cannot do it, for the reason that is printed.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+MIRROR = re.compile(r"^(?:deb\s+(?:\[[^]]*\]\s*)?|URIs:\s*)(\S+debian/?)(?:\s|$)", re.MULTILINE)
+LEVELS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIPPED)
+
+
+def mirror():
+    """Where this system's packages come from: the new root's come from there too."""
+    sources = pathlib.Path("/etc/apt")
+    for file in [sources / "sources.list", *sorted((sources / "sources.list.d").glob("*"))]:
+        found = MIRROR.search(file.read_text(encoding="utf-8")) if file.is_file() else None
+        if found:
+            return found.group(1)
+    return "http://deb.debian.org/debian"
+
+
+def make_root(root):
+    if not (root / "bin" / "sh").exists():
+        subprocess.run(["debootstrap", "--variant=minbase", "bookworm", root, mirror()], check=True,
+                       stdout=subprocess.DEVNULL)
+    for library in ("libstdc++.so.6", "libgcc_s.so.1", "libz.so.1"):
+        for file in root.glob(f"usr/lib/x86_64-linux-gnu/{library}*"):
+            file.unlink()
+    shutil.rmtree(root / "opt", ignore_errors=True)
+    (root / "opt").mkdir()
+
+
+class Bare:
+    """The unpacked archive in the root."""
+
+    def __init__(self, root, archive):
+        self.root = root
+        subprocess.run(["tar", "-C", root / "opt", "-xf", archive], check=True)
+        self.folder = "/" + str(next((root / "opt").iterdir()).relative_to(root))
+
+    def run(self, script, expected=0):
+        """Runs a script of the shell in the archive's folder; returns what it prints."""
+        inside = f"cd {self.folder}/share; PATH={self.folder}/bin:$PATH; {script}"
+        mounted = ("mount -t proc proc \"$0/proc\" && mount --rbind /dev \"$0/dev\" && mount -t tmpfs tmpfs \"$0/tmp\" && "
+                   "exec chroot \"$0\" /bin/sh -c \"$1\"")
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "/bin/sh", "-c", mounted, self.root, inside],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=300, env={"PATH": os.environ["PATH"]})
+        if done.returncode != expected:
+            sys.exit(f"{script}\nexpected exit code {expected}, got {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+
+def expect(what, holds, seen=""):
+    print(f"{'passed' if holds else 'FAILED'}: {what}")
+    if not holds:
+        sys.exit(seen)
+
+
+def try_levels(bare):
+    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    here = [level for level, mark in LEVELS.items() if mark in flags]
+    told = bare.run("poseidon-train --version")
+    expect(f"the best level, {here[-1]}, is picked", f"own kernels for {here[-1]}" in told, told)
+    for level in here:
+        told = bare.run(f"poseidon-train configs/lenet-digits.json --isa {level} --max-steps 5 --output /tmp/run >&2 && "
+                        "cat /tmp/run/plan.json")
+        expect(f"{level} trains when it is forced", f"own kernels for {level}" in told, told)
+    told = bare.run("poseidon-train configs/lenet-digits.json --isa x86-64-v9", expected=2)
+    expect("an unknown level is refused", "x86-64-v9" in told, told)
+
+
+def summary(printed):
+    return json.loads(printed[printed.index("{"):printed.rindex("}") + 1])
+
+
+def try_jobs(bare):
+    job = "poseidon-train configs/lenet-digits.json --set train.steps=300 --threads 1 --json --output /tmp/run 2>/tmp/log"
+    accuracy = summary(bare.run(job))["test_top1"]
+    expect(f"the quick start's job comes to {accuracy:.3f} in 300 steps", accuracy > 0.9)
+    told = bare.run("poseidon-train configs/lenet-digits.json --workers 4 --max-steps 20 --output /tmp/run")
+    expect("four workers train", "results in /tmp/run" in told, told)
+    told = bare.run("poseidon-train nowhere.json", expected=2)
+    expect("a missing file is told, with exit code 2", "nowhere.json" in told, told)
+
+
+def try_tls(bare):
+    """Daemons and poseidon-train over TLS, with certificates made here."""
+    made = bare.root / "opt" / "tls"
+    made.mkdir()
+    make = f"""cd {made} && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+      -keyout ca.key -out ca.pem -subj /CN=authority && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+      -keyout node.key -out node.csr -subj /CN=node && openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key \
+      -CAcreateserial -days 2 -out node.pem && chmod 600 *.key"""
+    subprocess.run(make, shell=True, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    tls = "--tls-certificate /opt/tls/node.pem --tls-key /opt/tls/node.key --tls-authority /opt/tls/ca.pem"
+    port = 40000 + os.getpid() % 20000
+    members = "".join(f"poseidon-{kind} --coordinator 127.0.0.1:{port} --once {tls} >/tmp/{kind}{i} 2>&1 & "
+                      for kind in ("worker", "server") for i in range(2))
+    told = bare.run(f"{members} poseidon-train configs/lenet-digits.json --workers 2 --servers 2 --external --listen "
+                    f"127.0.0.1:{port} {tls} --max-steps 20 --output /tmp/run && wait && cat /tmp/worker0")
+    expect("two daemons train over TLS", "results in /tmp/run" in told and "the job is done" in told, told)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--archive", type=pathlib.Path, required=True)
+    parser.add_argument("--root", type=pathlib.Path)
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        skip("a root to change to takes root")
+    if shutil.which("debootstrap") is None:
+        skip("debootstrap is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        root = (options.root or pathlib.Path(folder) / "root").resolve()
+        make_root(root)
+        bare = Bare(root, options.archive.resolve())
+        try_levels(bare)
+        try_jobs(bare)
+        try_tls(bare)
+
+
+if __name__ == "__main__":
+    main()
