@@ -18,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Options that say where things are on this machine, and what a reader of the command sees instead of their values.
 PLACES = {"--record": None, "--claim": None, "--build": None, "--program": None, "--state": None, "--python": "PYTHON_WITH_TORCH",
+          "--beside": "OTHER_BUILD",
           "--photographs": "PHOTOGRAPHS.tar"}
 # The first of (vendor, family, least model, greatest model) that fits names a generation of processors.
 GENERATIONS = [("AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"), ("AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"),

@@ -2,7 +2,10 @@
 """Training speed and memory beside PyTorch, on the same cores, in the same run.
 
     python3 bench/training.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
-         [--record bench/results]
+         [--isa x86-64-v3] [--record bench/results]
+
+With --isa both programs are held to that level of instructions: poseidon-train by its flag, PyTorch by
+ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA.
 
 Every round runs each program for a few steps, one after another, so that a slow spell of the machine meets all of
 them; a cell is the median over the steps of all rounds (the first of each is left out). PyTorch runs in both memory
@@ -24,6 +27,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # network, job, batch, steps in a round
 CASES = [("cifar10_quick", "cifar10_quick-random", 100, 40), ("alexnet", "alexnet-random", 32, 4),
          ("vgg11", "vgg11-random", 8, 3), ("resnet50", "resnet50-random", 8, 3)]
+# The names of a level for PyTorch's own kernels and for its oneDNN.
+LEVELS = {"x86-64-v2": ("default", "SSE41"), "x86-64-v3": ("avx2", "AVX2"), "x86-64-v4": ("avx512", "AVX512_CORE_AMX")}
 PEERS = {"PyTorch NCHW": [], "PyTorch channels_last": ["--channels-last"]}
 COLUMNS = [record.column("network", "network"), record.column("batch", "batch", 0),
            record.column("threads", "threads", 0), record.column("nchw_ms", "PyTorch NCHW ms", 1),
@@ -47,7 +52,8 @@ def poseidon(options, job, batch, threads, steps):
         command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / f"{job}.json",
                    "--threads", threads, "--max-steps", steps + 1, "--json", "--output", pathlib.Path(folder) / "run",
                    "--set", f"data.batch_per_worker={batch}", "--set", "train.log_every=1",
-                   "--set", "train.checkpoint_every=0", "--set", "data.test=null"]
+                   "--set", "train.checkpoint_every=0", "--set", "data.test=null",
+                   *(["--isa", options.isa] if options.isa else [])]
         script = ("import json,resource,subprocess,sys; r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL); "
                   "print(json.dumps([r.returncode,resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024]))")
         code, memory = json.loads(run([sys.executable, "-c", script, *map(str, command)]))
@@ -62,6 +68,8 @@ def poseidon(options, job, batch, threads, steps):
 def pytorch(options, network, batch, threads, steps, flags):
     keep = str(1 << 36)
     environment = dict(os.environ, MALLOC_TRIM_THRESHOLD_=keep, MALLOC_MMAP_THRESHOLD_=keep)
+    if options.isa:
+        environment["ATEN_CPU_CAPABILITY"], environment["ONEDNN_MAX_CPU_ISA"] = LEVELS[options.isa]
     out = json.loads(run([options.python, HERE / "pytorch_step.py", network, "--batch", str(batch), "--threads",
                           str(threads), "--steps", str(steps), *flags], env=environment).splitlines()[-1])
     return out["step_ms"], out["peak_rss_mib"], out["version"]
@@ -103,6 +111,7 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--networks", default=",".join(case[0] for case in CASES))
+    parser.add_argument("--isa", choices=LEVELS)
     record.add_options(parser, "training")
     options = parser.parse_args()
     rows, version = [], ""
