@@ -1,11 +1,9 @@
 #pragma once
 
-#include <sys/types.h>
-
-#include <map>
 #include <string>
 #include <vector>
 
+#include "trainer/coordinator/child_processes.h"
 #include "trainer/coordinator/launcher.h"
 
 namespace poseidon::trainer {
@@ -16,29 +14,19 @@ namespace poseidon::trainer {
 class LocalLauncher final : public Launcher {
  public:
   explicit LocalLauncher(LaunchOptions options);
-  ~LocalLauncher() override;
 
   void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) override;
-  std::vector<Ended> ended() override;
-  std::string end_of(comm::NodeId node) const override;
-  void kill(comm::NodeId node) override;
-  void wait(std::chrono::milliseconds grace) override;
+  std::vector<Ended> ended() override { return children_.ended(); }
+  std::string end_of(comm::NodeId node) const override { return children_.end_of(node); }
+  void kill(comm::NodeId node) override { children_.kill(node); }
+  void wait(std::chrono::milliseconds grace) override { children_.wait(grace); }
 
  private:
-  struct Child {
-    comm::NodeId node;
-    pid_t process = 0;
-    std::filesystem::path log;
-    bool killed = false;  ///< by this process
-  };
-  void start(comm::NodeId node, const std::string& coordinator);
   std::vector<std::string> arguments(comm::NodeId node, const std::string& coordinator,
                                      int secret) const;
 
   const LaunchOptions options_;
-  const std::filesystem::path logs_;
-  std::vector<Child> running_;
-  std::map<comm::NodeId, std::string> ends_;  ///< of those that nobody here has ended
+  ChildProcesses children_;
 };
 
 }  // namespace poseidon::trainer

@@ -1,0 +1,201 @@
+#include "trainer/coordinator/child_processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(10);
+constexpr auto kGrace = std::chrono::milliseconds(200);
+constexpr auto kGraceAtEnd = std::chrono::seconds(2);
+constexpr auto kAfterKilling = std::chrono::seconds(2);
+constexpr int kCannotRun = 127;  // as a shell's
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status)) return text("was ended by signal ", WTERMSIG(status));
+  return text("ended with exit code ", WEXITSTATUS(status));
+}
+
+/// This process's environment, and passive waiting: a team that waits must not take the cores of
+/// another process.
+std::vector<std::string> environment() {
+  std::vector<std::string> variables{"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0"};
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!std::string_view(*variable).starts_with("OMP_WAIT_POLICY="))
+      variables.emplace_back(*variable);
+  return variables;
+}
+
+/// A list as exec wants it. `arguments` must outlive it.
+std::vector<char*> pointers(const std::vector<std::string>& arguments) {
+  std::vector<char*> out;
+  for (const std::string& argument : arguments) out.push_back(const_cast<char*>(argument.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+/// A pipe that closes by itself where a program has taken a process over.
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      throw RunError(text("a process cannot be started: ", std::strerror(errno)));
+    out = Descriptor(ends[0]);
+    in = Descriptor(ends[1]);
+  }
+  Descriptor out, in;
+};
+
+/// What a new process keeps of this one.
+struct Kept {
+  int log;
+  int input;      ///< -1: none
+  int inherited;  ///< -1: none
+  int failure;    ///< tells this process why the program cannot be run
+};
+
+/// Closes all files of a new process but its three standard ones and two others, -1 for none. Above
+/// all the coordinator's listening socket, which would outlive it there.
+void close_all_but(int one, int other) {
+  const int less = std::min(one, other), more = std::max(one, other);
+  int from = STDERR_FILENO + 1;
+  for (const int kept : {less, more})
+    if (kept >= from) {
+      if (kept > from)
+        ::close_range(static_cast<unsigned>(from), static_cast<unsigned>(kept) - 1, 0);
+      from = kept + 1;
+    }
+  ::close_range(static_cast<unsigned>(from), ~0U, 0);
+}
+
+/// In the child, between fork and exec: only what is safe there.
+[[noreturn]] void become(char* const* arguments, char* const* variables, const Kept& kept) {
+  // To a whole group they are for the coordinator, which ends the job in good order.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(kept.log, STDOUT_FILENO);
+  ::dup2(kept.log, STDERR_FILENO);
+  ::dup2(kept.input >= 0 ? kept.input : ::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  close_all_but(kept.inherited, kept.failure);
+  ::execvpe(arguments[0], arguments, variables);
+  const int why = errno;
+  [[maybe_unused]] const ssize_t written = ::write(kept.failure, &why, sizeof why);
+  ::_exit(kCannotRun);
+}
+
+/// Why the program of a new process cannot be run; 0 when it runs.
+int failure_to_run(Pipe& failure) {
+  failure.in = {};
+  int why = 0;
+  while (::read(failure.out.number(), &why, sizeof why) < 0 && errno == EINTR) continue;
+  return why;
+}
+
+}  // namespace
+
+ChildProcesses::~ChildProcesses() { wait(kGraceAtEnd); }
+
+Descriptor ChildProcesses::open_log(comm::NodeId node, fs::path& path) const {
+  std::error_code failure;
+  fs::create_directories(logs_, failure);
+  if (failure) throw RunError(logs_.string() + ": cannot be made: " + failure.message());
+  const char* kind = node.role == comm::Role::kWorker ? "worker" : "server";
+  path = logs_ / text(kind, "-", node.rank, ".log");
+  Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (log.number() < 0)
+    throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
+  return log;
+}
+
+void ChildProcesses::start(comm::NodeId node, const ChildCommand& command) {
+  Child child{.node = node, .log = {}};
+  const Descriptor log = open_log(node, child.log);
+  const std::vector<std::string> variables = environment();
+  const std::vector<char*> argument_pointers = pointers(command.arguments),
+                           variable_pointers = pointers(variables);
+  Pipe failure;
+  child.process = ::fork();
+  if (child.process < 0)
+    throw RunError(text(name_of(node), " cannot be started: ", std::strerror(errno)));
+  if (child.process == 0)
+    become(argument_pointers.data(), variable_pointers.data(),
+           {.log = log.number(),
+            .input = command.input.number(),
+            .inherited = command.inherited.number(),
+            .failure = failure.in.number()});
+  if (const int why = failure_to_run(failure); why != 0) {
+    ::waitpid(child.process, nullptr, 0);
+    throw RunError(text(command.arguments[0], ": cannot be run: ", std::strerror(why)));
+  }
+  running_.push_back(std::move(child));
+}
+
+std::vector<Launcher::Ended> ChildProcesses::ended() {
+  std::vector<Launcher::Ended> told;
+  std::erase_if(running_, [&](const Child& child) {
+    int status = 0;
+    if (::waitpid(child.process, &status, WNOHANG) != child.process) return false;
+    told.push_back({.node = child.node,
+                    .how = text("it ", how_it_ended(status), " (see ", child.log.string(), ")")});
+    if (!child.killed) ends_[child.node] = told.back().how;
+    return true;
+  });
+  return told;
+}
+
+std::string ChildProcesses::end_of(comm::NodeId node) const {
+  const auto found = ends_.find(node);
+  return found == ends_.end() ? "" : found->second;
+}
+
+void ChildProcesses::kill(comm::NodeId node) {
+  // Who has lost its connections because it ends may not be gone yet.
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  const auto is_it = [&](const Child& child) { return child.node == node; };
+  while (ended(), std::ranges::any_of(running_, is_it)) {
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  for (Child& child : running_)
+    if (is_it(child)) {
+      child.killed = true;
+      ::kill(child.process, SIGKILL);
+    }
+}
+
+void ChildProcesses::wait(std::chrono::milliseconds grace) {
+  const auto deadline = std::chrono::steady_clock::now() + grace;
+  while (!running_.empty() && std::chrono::steady_clock::now() < deadline) {
+    ended();
+    std::this_thread::sleep_for(kPoll);
+  }
+  for (Child& child : running_) {
+    child.killed = true;
+    ::kill(child.process, SIGKILL);
+  }
+  // A process that waits for a disk or a file server in the kernel does not end before it has its
+  // answer: it is left behind, and takes no further part.
+  const auto given_up = std::chrono::steady_clock::now() + kAfterKilling;
+  while (!running_.empty() && std::chrono::steady_clock::now() < given_up) {
+    ended();
+    std::this_thread::sleep_for(kPoll);
+  }
+  running_.clear();
+}
+
+}  // namespace poseidon::trainer

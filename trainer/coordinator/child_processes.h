@@ -1,0 +1,55 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/file.h"
+#include "trainer/coordinator/launcher.h"
+
+namespace poseidon::trainer {
+
+/// How a child is started, beyond its environment, which is this process's with passive waiting.
+struct ChildCommand {
+  std::vector<std::string> arguments;  ///< first the program: a path, or a name to seek in PATH
+  Descriptor input = {};               ///< becomes its standard input; without one that is empty
+  Descriptor inherited =
+      {};  ///< stays open in the child under its number; without one nothing does
+};
+
+/// The processes that this one has started for members of a job. They ignore signals to the whole
+/// group, write to log files in a folder, and the destructor ends those that have not ended.
+class ChildProcesses {
+ public:
+  explicit ChildProcesses(std::filesystem::path logs) : logs_(std::move(logs)) {}
+  ~ChildProcesses();
+  ChildProcesses(const ChildProcesses&) = delete;
+  ChildProcesses& operator=(const ChildProcesses&) = delete;
+
+  /// Starts the process of a member. Throws RunError where its log file cannot be written or the
+  /// program cannot be run.
+  void start(comm::NodeId node, const ChildCommand& command);
+  /// As Launcher's functions of these names.
+  std::vector<Launcher::Ended> ended();
+  std::string end_of(comm::NodeId node) const;
+  void kill(comm::NodeId node);
+  void wait(std::chrono::milliseconds grace);
+
+ private:
+  struct Child {
+    comm::NodeId node;
+    pid_t process = 0;
+    std::filesystem::path log;
+    bool killed = false;  ///< by this process
+  };
+  Descriptor open_log(comm::NodeId node, std::filesystem::path& path) const;
+
+  const std::filesystem::path logs_;
+  std::vector<Child> running_;
+  std::map<comm::NodeId, std::string> ends_;  ///< of those that nobody here has ended
+};
+
+}  // namespace poseidon::trainer
