@@ -1,17 +1,22 @@
 #include "apps/member_program.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <future>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "apps/flag_checks.h"
+#include "apps/input_end.h"
 #include "apps/isa_option.h"
 #include "apps/run_program.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/mutex.h"
 
@@ -23,6 +28,8 @@ using trainer::MemberOptions;
 namespace {
 
 constexpr auto kBetweenJobs = std::chrono::seconds(1);
+/// For leaving, when standard input has ended.
+constexpr auto kLeaving = std::chrono::seconds(30);
 
 struct Arguments {
   MemberOptions options;
@@ -30,7 +37,9 @@ struct Arguments {
   std::string server_listen, server_advertise;
   std::string data_root, run_directory;
   int64_t join_timeout = 0;
+  int64_t workers_on_host = 1;
   bool once = false;
+  bool end_with_stdin = false;
 };
 
 /// Says once what is said over and over: a daemon that is not let in now tries again and again.
@@ -76,7 +85,8 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_option("--advertise", options.advertise,
                  "HOST:PORT where peers reach this one; port 0: as --listen")
       ->check(address());
-  app.add_option("--secret-file", arguments.secret_file, "file with the cluster's secret");
+  app.add_option("--secret-file", arguments.secret_file,
+                 "file with the cluster's secret; -: the first line of standard input");
   add_tls_options(app, options.tls, "Options");
   app.add_flag("--insecure", options.insecure,
                "allow to listen beyond loopback without a secret or TLS");
@@ -87,10 +97,16 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
                  "seconds to look for the coordinator; 0: for ever")
       ->check(whole_number(0, 1000000000));
   app.add_flag("--once", arguments.once, "end after one job");
+  app.add_flag("--end-with-stdin", arguments.end_with_stdin,
+               "leave when standard input ends, as with the connection that this was started by");
   if (!computes) return;
   app.add_option("--device", arguments.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
   app.add_option("--threads", options.threads, "computing threads; 0: all cores")
       ->check(whole_number(0, 1024));
+  app.add_option("--workers-on-host", arguments.workers_on_host,
+                 "set by poseidon-train: how many workers share the cores with --threads 0")
+      ->check(whole_number(1))
+      ->group("");
   app.add_option("--data-root", arguments.data_root,
                  "folder that holds the data of jobs; no file outside of it is read")
       ->envname("POSEIDON_DATA");
@@ -155,6 +171,29 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
   return server_counts ? server_code : worker_code;
 }
 
+comm::Secret secret_of(const std::string& file, Log& log) {
+  if (file.empty()) return {};
+  return file == "-" ? comm::read_secret_line(STDIN_FILENO, "standard input")
+                     : comm::read_secret(file, log);
+}
+
+/// What the options come to beyond what the parser has filled.
+void complete(Arguments& arguments, const char* name, bool computes) {
+  MemberOptions& options = arguments.options;
+  StandardErrorLog log;
+  options.join_timeout = std::chrono::seconds(arguments.join_timeout);
+  options.abandon = [name](const std::string& why) {
+    std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());
+    std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
+  };
+  options.secret = secret_of(arguments.secret_file, log);
+  if (options.threads == 0 && arguments.workers_on_host > 1)
+    options.threads = std::max<int64_t>(1, available_cores() / arguments.workers_on_host);
+  options.run_directory = arguments.run_directory;
+  if (!arguments.once && computes) options.keeper = std::make_shared<trainer::StepKeeper>();
+  if (!arguments.data_root.empty()) options.data_root = trainer::DataRoot(arguments.data_root);
+}
+
 int run(const char* name, const char* description, bool computes, int count, char** values,
         OneJob one_job) {
   CLI::App app(description, name);
@@ -178,23 +217,21 @@ int run(const char* name, const char* description, bool computes, int count, cha
     StandardErrorLog().info(signal + ": leaving; once more ends at once");
     stop.request_stop();
   });
-  arguments.options.join_timeout = std::chrono::seconds(arguments.join_timeout);
-  arguments.options.abandon = [name](const std::string& why) {
-    std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());
-    std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
-  };
-  StandardErrorLog standard_error;
-  if (!arguments.secret_file.empty())
-    arguments.options.secret = comm::read_secret(arguments.secret_file, standard_error);
-  arguments.options.run_directory = arguments.run_directory;
-  if (!arguments.once && computes)
-    arguments.options.keeper = std::make_shared<trainer::StepKeeper>();
-  if (!arguments.data_root.empty())
-    arguments.options.data_root = trainer::DataRoot(arguments.data_root);
+  complete(arguments, name, computes);
+  std::optional<InputEnd> input_end;
+  if (arguments.end_with_stdin)
+    input_end.emplace(
+        [&stop] {
+          StandardErrorLog().info("standard input has ended: leaving");
+          stop.request_stop();
+        },
+        kLeaving,
+        [&] { arguments.options.abandon("it has not left since its standard input has ended"); });
   if (!arguments.server_listen.empty()) {
     arguments.options.neighbours = comm::make_neighbours();
     return run_node(name, arguments, one_job);
   }
+  StandardErrorLog standard_error;
   OnceLog log(standard_error, "");
   return take_part_in_jobs(arguments, arguments.options, one_job, log);
 }

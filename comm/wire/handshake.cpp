@@ -1,6 +1,9 @@
 #include "comm/wire/handshake.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -122,20 +125,37 @@ void warn_of_readers(const std::string& path, Log& log) {
                      path));
 }
 
+/// Without the white space at its end. `name` is what errors call where it comes from.
+Secret checked_secret(Secret secret, const std::string& name) {
+  const auto blank = [](std::byte byte) {
+    return byte == std::byte{' '} || (byte >= std::byte{'\t'} && byte <= std::byte{'\r'});
+  };
+  while (!secret.empty() && blank(secret.back())) secret.pop_back();
+  if (secret.size() < kLeastSecretBytes)
+    throw ConfigError(text(name, ": expected a secret of at least ", kLeastSecretBytes,
+                           " bytes, got ", secret.size(), "; make one: openssl rand -hex 32"));
+  return secret;
+}
+
 }  // namespace
 
 Secret read_secret(const std::string& path, Log& log) {
   warn_of_readers(path, log);
   Secret secret;
   read_file(path, kMostSecretBytes, secret);
-  const auto blank = [](std::byte byte) {
-    return byte == std::byte{' '} || (byte >= std::byte{'\t'} && byte <= std::byte{'\r'});
-  };
-  while (!secret.empty() && blank(secret.back())) secret.pop_back();
-  if (secret.size() < kLeastSecretBytes)
-    throw ConfigError(text(path, ": expected a secret of at least ", kLeastSecretBytes,
-                           " bytes, got ", secret.size(), "; make one: openssl rand -hex 32"));
-  return secret;
+  return checked_secret(std::move(secret), path);
+}
+
+Secret read_secret_line(int file, const std::string& name) {
+  Secret secret;
+  std::byte next{};
+  while (secret.size() < kMostSecretBytes) {
+    const ssize_t count = ::read(file, &next, 1);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0 || next == std::byte{'\n'}) break;
+    secret.push_back(next);
+  }
+  return checked_secret(std::move(secret), name);
 }
 
 Nonce make_nonce() {

@@ -23,6 +23,9 @@ inline constexpr size_t kLeastSecretBytes = 16;
 /// A secret from a file: its bytes without the white space at its end. Warns of a file that others
 /// may read. Throws ConfigError when it cannot be read or holds fewer than kLeastSecretBytes.
 Secret read_secret(const std::string& path, Log& log);
+/// The same of the first line of an open file, of which nothing further is read. `name` is what
+/// errors call it.
+Secret read_secret_line(int file, const std::string& name);
 
 inline constexpr size_t kNonceBytes = 32;
 using Nonce = std::array<std::byte, kNonceBytes>;

@@ -1,6 +1,7 @@
 #include "comm/wire/handshake.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -211,6 +212,25 @@ TEST_CASE("a secret file without its last line's end, and none that can be guess
                        ConfigError);
   std::filesystem::remove(path);
   CHECK_THROWS_AS(read_secret(path, log), ConfigError);
+}
+
+TEST_CASE("a secret in the first line of a pipe, which is read no further and stays open") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const std::string lines = "0123456789abcdef \nmore", word = "password\n";
+  REQUIRE(write(ends[1], lines.data(), lines.size()) == std::ssize(lines));
+  CHECK(read_secret_line(ends[0], "standard input") == kSecret);
+  char more[8] = {};
+  CHECK(read(ends[0], more, sizeof more) == 4);
+  CHECK(std::string(more) == "more");
+  REQUIRE(write(ends[1], word.data(), word.size()) == std::ssize(word));
+  CHECK_THROWS_WITH_AS(read_secret_line(ends[0], "standard input"),
+                       "standard input: expected a secret of at least 16 bytes, got 8; make one: "
+                       "openssl rand -hex 32",
+                       ConfigError);
+  close(ends[1]);
+  CHECK_THROWS_AS(read_secret_line(ends[0], "standard input"), ConfigError);
+  close(ends[0]);
 }
 
 TEST_CASE("security: a secret that others may read is warned of") {
