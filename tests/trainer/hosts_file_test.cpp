@@ -1,0 +1,112 @@
+#include "trainer/coordinator/hosts_file.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+std::string refusal(const std::string& lines) {
+  return error_of<ConfigError>([&] { parse_hosts(lines, "hosts"); });
+}
+
+Host only_host(const std::string& line) {
+  const std::vector<Host> hosts = parse_hosts(line, "hosts");
+  REQUIRE(hosts.size() == 1);
+  return hosts[0];
+}
+
+comm::NodeId worker(uint16_t rank) { return {comm::Role::kWorker, rank}; }
+comm::NodeId server(uint16_t rank) { return {comm::Role::kServer, rank}; }
+
+}  // namespace
+
+TEST_CASE("a hosts file has a line for each host, with comments and blank lines between") {
+  const std::vector<Host> hosts = parse_hosts(
+      "# the cluster\n\nnode1\n\t node2:2222  slots=4\t# four of them\r\nann@node3 slots=2 "
+      "address=10.0.0.3",
+      "hosts");
+  REQUIRE(hosts.size() == 3);
+  CHECK(hosts[0].user == "");
+  CHECK(hosts[0].name == "node1");
+  CHECK(hosts[0].port == 0);
+  CHECK(hosts[0].slots == 1);
+  CHECK(hosts[0].address == "node1");
+  CHECK(hosts[1].name == "node2");
+  CHECK(hosts[1].port == 2222);
+  CHECK(hosts[1].slots == 4);
+  CHECK(hosts[2].user == "ann");
+  CHECK(hosts[2].name == "node3");
+  CHECK(hosts[2].slots == 2);
+  CHECK(hosts[2].address == "10.0.0.3");
+  CHECK(slots_of(hosts) == 7);
+}
+
+TEST_CASE("an IPv6 address of a hosts file stands in brackets") {
+  const Host host = only_host("ann@[fd00::7]:22 address=[fd01::7]");
+  CHECK(host.user == "ann");
+  CHECK(host.name == "fd00::7");
+  CHECK(host.port == 22);
+  CHECK(host.address == "fd01::7");
+  CHECK(only_host("[::1]").port == 0);
+  CHECK(refusal("::1").starts_with("hosts:1: expected [user@]host[:port], an IPv6 address in "));
+}
+
+TEST_CASE("an error of a hosts file names file and line, what was expected and what was found") {
+  CHECK(refusal("node1\nnode2 slots=two\n") ==
+        "hosts:2: expected slots=N with N of 1 to 4096, got \"slots=two\"");
+  CHECK(refusal("node1 slots=0") ==
+        "hosts:1: expected slots=N with N of 1 to 4096, got \"slots=0\"");
+  CHECK(refusal("\n# x\nnode1 max_slots=2") ==
+        "hosts:3: expected [user@]host[:port] [slots=N] [address=A], got \"max_slots=2\"");
+  CHECK(refusal("node1:ssh") ==
+        "hosts:1: expected a port of 1 to 65535 behind the host, got \"node1:ssh\"");
+  CHECK(refusal("node1:0").ends_with("got \"node1:0\""));
+  CHECK(refusal("node1 address=") ==
+        "hosts:1: expected address=A, a name or an address, got \"address=\"");
+  CHECK(refusal("# nobody\n") ==
+        "hosts: expected a line [user@]host[:port] [slots=N] for each host, got none");
+}
+
+TEST_CASE("security: what ssh or a shell would take for something else is no host and no user") {
+  for (const std::string line :
+       {"-oProxyCommand=x", "-l@node1", "ann@-node1", "@node1", "ann@", "[-node1]", "[node1", "[]",
+        "node1;true", "$(true)", "`true`", "a@b@c", "node\x1b[1m", "[node1]x"}) {
+    CAPTURE(line);
+    CHECK(refusal(line).starts_with("hosts:1: expected [user@]host[:port], an IPv6 address in "));
+  }
+}
+
+TEST_CASE("workers fill the slots of the hosts in order, a server beside each") {
+  const std::vector<Host> hosts = parse_hosts("a slots=2\nb\nc slots=3\n", "hosts");
+  const HostDeal deal(hosts, 4, 4);
+  for (const auto& [rank, name] : {std::pair{0, "a"}, {1, "a"}, {2, "b"}, {3, "c"}}) {
+    CAPTURE(rank);
+    CHECK(deal.host_of(worker(static_cast<uint16_t>(rank))).name == name);
+    CHECK(deal.host_of(server(static_cast<uint16_t>(rank))).name == name);
+  }
+  CHECK(deal.workers_beside(worker(0)) == 2);
+  CHECK(deal.workers_beside(server(1)) == 2);
+  CHECK(deal.workers_beside(worker(3)) == 1);
+}
+
+TEST_CASE("servers that are fewer or more than the workers are spread over them") {
+  const std::vector<Host> hosts = parse_hosts("a slots=2\nb slots=2\n", "hosts");
+  const HostDeal fewer(hosts, 4, 2);
+  CHECK(fewer.host_of(server(0)).name == "a");
+  CHECK(fewer.host_of(server(1)).name == "b");
+  const HostDeal more(hosts, 3, 6);
+  CHECK(more.host_of(server(3)).name == "a");
+  CHECK(more.host_of(server(4)).name == "b");
+}
+
+TEST_CASE("a host that is named twice has the slots of both lines") {
+  const HostDeal deal(parse_hosts("a\nb\na\n", "hosts"), 3, 0);
+  CHECK(deal.host_of(worker(0)).name == "a");
+  CHECK(deal.host_of(worker(1)).name == "b");
+  CHECK(deal.host_of(worker(2)).name == "a");
+}

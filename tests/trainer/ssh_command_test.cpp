@@ -1,0 +1,57 @@
+#include "trainer/coordinator/ssh_command.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace poseidon::trainer;
+
+namespace {
+
+/// The arguments behind the options that all hosts have.
+std::vector<std::string> own_arguments(const std::vector<std::string>& arguments) {
+  std::vector<std::string> own;
+  for (size_t i = 2; i < arguments.size(); ++i)
+    if (arguments[i] == "-o")
+      ++i;
+    else
+      own.push_back(arguments[i]);
+  return own;
+}
+
+bool has_option(const std::vector<std::string>& arguments, const std::string& option) {
+  for (size_t i = 1; i < arguments.size(); ++i)
+    if (arguments[i] == option && arguments[i - 1] == "-o") return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("ssh is started without a terminal and without questions, and ends with a silent host") {
+  const std::vector<std::string> arguments = ssh_command({.name = "node1"}, {"/bin/worker"});
+  CHECK(arguments[0] == "ssh");
+  CHECK(arguments[1] == "-T");
+  for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5",
+                             "ServerAliveCountMax=3", "ControlPath=none"}) {
+    CAPTURE(option);
+    CHECK(has_option(arguments, option));
+  }
+}
+
+TEST_CASE("user, port and host stand before the command, which is one argument") {
+  const std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 ";
+  CHECK(own_arguments(ssh_command({.name = "node1"}, {"/bin/worker", "--once"})) ==
+        std::vector<std::string>{"--", "node1", line + "/bin/worker --once"});
+  CHECK(
+      own_arguments(ssh_command({.user = "ann", .name = "fd00::7", .port = 2222}, {"w", "a b"})) ==
+      std::vector<std::string>{"-l", "ann", "-p", "2222", "--", "fd00::7", line + "w 'a b'"});
+}
+
+TEST_CASE("a shell takes a quoted word for that word") {
+  CHECK(quoted_for_shell("/data/mnist-1.0_x:a=b,c@d%e+f") == "/data/mnist-1.0_x:a=b,c@d%e+f");
+  CHECK(quoted_for_shell("") == "''");
+  CHECK(quoted_for_shell("my data") == "'my data'");
+  CHECK(quoted_for_shell("it's") == "'it'\\''s'");
+  CHECK(quoted_for_shell("$HOME;`x`\n") == "'$HOME;`x`\n'");
+  CHECK(quoted_for_shell("[::]:0") == "'[::]:0'");
+}

@@ -1,0 +1,45 @@
+#include "trainer/coordinator/ssh_command.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Members of one host have connections of their own, so that each ends with its own. What a user
+/// has set for working by hand, forwarded ports above all, would be in the way.
+constexpr const char* kOptions[] = {
+    "BatchMode=yes",    "ConnectTimeout=10",     "ServerAliveInterval=5",   "ServerAliveCountMax=3",
+    "ControlMaster=no", "ControlPath=none",      "ClearAllForwardings=yes", "ForwardAgent=no",
+    "ForwardX11=no",    "PermitLocalCommand=no", "RemoteCommand=none"};
+
+bool stands_for_itself(unsigned char c) {
+  return std::isalnum(c) != 0 ||
+         std::string_view("-_./:=,@%+").find(static_cast<char>(c)) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string quoted_for_shell(const std::string& word) {
+  if (!word.empty() && std::ranges::all_of(word, stands_for_itself)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<std::string> ssh_command(const Host& host, const std::vector<std::string>& command) {
+  std::vector<std::string> arguments{"ssh", "-T"};
+  for (const char* option : kOptions) arguments.insert(arguments.end(), {"-o", option});
+  if (!host.user.empty()) arguments.insert(arguments.end(), {"-l", host.user});
+  if (host.port != 0) arguments.insert(arguments.end(), {"-p", std::to_string(host.port)});
+  // The shell gives its place to the program, whose end is then that of the connection. A team of
+  // threads that waits must not take the cores of another process.
+  std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0";
+  for (const std::string& word : command) line += " " + quoted_for_shell(word);
+  arguments.insert(arguments.end(), {"--", host.name, line});
+  return arguments;
+}
+
+}  // namespace poseidon::trainer
