@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace poseidon::trainer {
 
@@ -22,11 +24,22 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 constexpr auto kGrace = std::chrono::milliseconds(200);
 constexpr auto kGraceAtEnd = std::chrono::seconds(2);
 constexpr auto kAfterKilling = std::chrono::seconds(2);
+constexpr uint64_t kMostOfLastLine = 500;
 constexpr int kCannotRun = 127;  // as a shell's
 
-std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) return text("was ended by signal ", WTERMSIG(status));
-  return text("ended with exit code ", WEXITSTATUS(status));
+/// The last line of a file behind so many bytes, "" where nothing is. No part of a run depends on
+/// it: what cannot be read is left out.
+std::string last_line(const fs::path& file, uint64_t begin) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  const auto end = static_cast<uint64_t>(std::max<std::streamoff>(0, in.tellg()));
+  if (end <= begin) return "";
+  std::string tail(std::min(end - begin, kMostOfLastLine), '\0');
+  in.seekg(static_cast<std::streamoff>(end - tail.size()));
+  if (!in.read(tail.data(), static_cast<std::streamsize>(tail.size()))) return "";
+  const size_t last = tail.find_last_not_of(" \r\n");
+  if (last == std::string::npos) return "";
+  tail.resize(last + 1);
+  return printable(tail.substr(tail.rfind('\n') + 1));
 }
 
 /// This process's environment, and passive waiting: a team that waits must not take the cores of
@@ -110,21 +123,31 @@ int failure_to_run(Pipe& failure) {
 
 ChildProcesses::~ChildProcesses() { wait(kGraceAtEnd); }
 
-Descriptor ChildProcesses::open_log(comm::NodeId node, fs::path& path) const {
+Descriptor ChildProcesses::open_log(Child& child) const {
   std::error_code failure;
   fs::create_directories(logs_, failure);
   if (failure) throw RunError(logs_.string() + ": cannot be made: " + failure.message());
-  const char* kind = node.role == comm::Role::kWorker ? "worker" : "server";
-  path = logs_ / text(kind, "-", node.rank, ".log");
-  Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const char* kind = child.node.role == comm::Role::kWorker ? "worker" : "server";
+  child.log = logs_ / text(kind, "-", child.node.rank, ".log");
+  Descriptor log(::open(child.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (log.number() < 0)
-    throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
+    throw RunError(text(child.log.string(), ": cannot be written: ", std::strerror(errno)));
+  child.said_before = file_bytes(log, child.log);
   return log;
+}
+
+/// A run that did not begin leaves no log: so what is in it of why is said here.
+std::string ChildProcesses::how_it_ended(const Child& child, int status) {
+  if (WIFSIGNALED(status))
+    return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");
+  const std::string words = status == 0 ? "" : last_line(child.log, child.said_before);
+  return text("it ended with exit code ", WEXITSTATUS(status), " (see ", child.log.string(), ")",
+              words.empty() ? "" : ": ", words);
 }
 
 void ChildProcesses::start(comm::NodeId node, const ChildCommand& command) {
   Child child{.node = node, .log = {}};
-  const Descriptor log = open_log(node, child.log);
+  const Descriptor log = open_log(child);
   const std::vector<std::string> variables = environment();
   const std::vector<char*> argument_pointers = pointers(command.arguments),
                            variable_pointers = pointers(variables);
@@ -150,8 +173,7 @@ std::vector<Launcher::Ended> ChildProcesses::ended() {
   std::erase_if(running_, [&](const Child& child) {
     int status = 0;
     if (::waitpid(child.process, &status, WNOHANG) != child.process) return false;
-    told.push_back({.node = child.node,
-                    .how = text("it ", how_it_ended(status), " (see ", child.log.string(), ")")});
+    told.push_back({.node = child.node, .how = how_it_ended(child, status)});
     if (!child.killed) ends_[child.node] = told.back().how;
     return true;
   });

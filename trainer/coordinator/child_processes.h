@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -43,9 +44,11 @@ class ChildProcesses {
     comm::NodeId node;
     pid_t process = 0;
     std::filesystem::path log;
-    bool killed = false;  ///< by this process
+    uint64_t said_before = 0;  ///< bytes of the log that are an earlier process's
+    bool killed = false;       ///< by this process
   };
-  Descriptor open_log(comm::NodeId node, std::filesystem::path& path) const;
+  Descriptor open_log(Child& child) const;
+  static std::string how_it_ended(const Child& child, int status);
 
   const std::filesystem::path logs_;
   std::vector<Child> running_;
