@@ -45,7 +45,7 @@ trainer::JobSource source_of(const TrainOptions& options) {
       .data_may_be_missing = options.action == Action::kCheck || options.action == Action::kPlan ||
                              options.action == Action::kTime || options.action == Action::kTune ||
                              options.action == Action::kClassify,
-      .data_is_elsewhere = options.external,
+      .data_is_elsewhere = options.external || !options.ssh.hosts.empty(),
       .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
@@ -81,7 +81,17 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
 
 /// One worker trains in this process, several in processes of their own.
 bool trains_here(const Job& job, const TrainOptions& options) {
-  return job.config.cluster.workers == 1 && !options.external;
+  return job.config.cluster.workers == 1 && !options.external && options.ssh.hosts.empty();
+}
+
+void check_slots(const Job& job, const TrainOptions& options) {
+  if (options.ssh.hosts.empty()) return;
+  const int64_t workers = job.config.cluster.workers, slots = trainer::slots_of(options.ssh.hosts);
+  if (workers > slots)
+    throw ConfigError(text(options.hosts_file.string(), ": expected a slot for each of ", workers,
+                           " workers, got ", slots,
+                           "; add hosts or slots=N, or ask for fewer "
+                           "workers with --workers"));
 }
 
 Json train(const Job& job, const TrainOptions& options, Console& console) {
@@ -90,7 +100,9 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
   });
   const trainer::RunOptions run = run_options(options, &signals.come());
   if (trains_here(job, options)) return trainer::train(job, run, console);
+  check_slots(job, options);
   trainer::ClusterOptions cluster{.external = options.external,
+                                  .ssh = options.ssh,
                                   .listen = options.listen,
                                   .secret = {},
                                   .tls = options.tls,

@@ -2,11 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cstdlib>
 #include <iostream>
 
 #include "apps/flag_checks.h"
 #include "apps/isa_option.h"
 #include "apps/tls_options.h"
+#include "comm/wire/address.h"
 #include "core/error.h"
 #include "trainer/report/run_directory.h"
 
@@ -19,6 +21,7 @@ struct Arguments {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
   std::string config, output, resume, weights, device, listen, times, secret_file;
+  std::string hosts, remote_folder, data_root;
   bool external = false;
   std::array<bool, 6> actions{};  ///< check, plan, time, test, tune, reference
 };
@@ -90,8 +93,16 @@ void add_cluster_options(CLI::App& app, Arguments& arguments) {
   option("--servers", arguments.servers, "processes that add gradients")->check(whole_number(0));
   flag("--replan", arguments.options.replan, "with --resume: choose anew (may change bits)");
   flag("--external", arguments.external, "wait for daemons on this and other machines");
-  option("--listen", arguments.listen, "with --external: ADDR:PORT for daemons to join")
+  option("--hosts", arguments.hosts,
+         "FILE with a line [user@]host[:port] [slots=N] for each host: start workers and servers "
+         "there, by ssh");
+  option("--listen", arguments.listen,
+         "with --external, --hosts: ADDR:PORT where others join; port 0: any")
       ->check(address());
+  option("--remote-folder", arguments.remote_folder,
+         "with --hosts: folder of the programs there; default: as here");
+  option("--data-root", arguments.data_root,
+         "with --hosts: folder of the data there; default: $POSEIDON_DATA of here, else of there");
   option("--secret-file", arguments.secret_file, "with --external: the cluster's secret");
   add_tls_options(app, arguments.options.tls, kClusterGroup);
   flag("--insecure", arguments.options.insecure,
@@ -130,6 +141,25 @@ std::string device_kind(const std::string& device) {
   return kind;
 }
 
+/// The folder of data that this machine's environment names, for hosts that have it as well.
+std::string data_folder() {
+  const char* folder = std::getenv("POSEIDON_DATA");
+  return folder == nullptr || *folder == '\0' ? "" : std::filesystem::absolute(folder).string();
+}
+
+/// Where the processes are started; and as many workers as slots, unless another number is given.
+void read_ssh_options(Arguments& arguments) {
+  if (arguments.hosts.empty()) return;
+  TrainOptions& options = arguments.options;
+  options.hosts_file = arguments.hosts;
+  options.ssh = {.hosts = trainer::read_hosts(arguments.hosts),
+                 .programs = arguments.remote_folder,
+                 .data_root = arguments.data_root.empty() ? data_folder() : arguments.data_root};
+  options.overrides.insert(
+      options.overrides.begin(),
+      "cluster.workers=" + std::to_string(trainer::slots_of(options.ssh.hosts)));
+}
+
 void add_overrides(Arguments& arguments) {
   const auto set = [&](const std::string& path, const std::optional<int64_t>& value) {
     if (value) arguments.options.overrides.push_back(path + "=" + std::to_string(*value));
@@ -143,24 +173,49 @@ void add_overrides(Arguments& arguments) {
     arguments.options.overrides.push_back("device.times=" + arguments.times);
 }
 
+void check_hosts_arguments(const Arguments& arguments) {
+  if (arguments.hosts.empty()) {
+    for (const auto& [flag, value] : {std::pair{"--remote-folder ", arguments.remote_folder},
+                                      {"--data-root ", arguments.data_root}})
+      if (!value.empty()) throw ConfigError(flag + value + ": expected --hosts FILE beside it");
+    return;
+  }
+  const std::string given = "--hosts " + arguments.hosts;
+  if (arguments.external)
+    throw ConfigError(given +
+                      ": starts the processes, --external waits for them; expected one of "
+                      "the two");
+  if (arguments.listen.empty())
+    throw ConfigError(given +
+                      ": expected --listen ADDR:PORT beside it, an address of this machine "
+                      "that the hosts reach; port 0: any that is free");
+  const std::string host = comm::parse_address(arguments.listen).host;
+  if (host == "0.0.0.0" || host == "::")
+    throw ConfigError(
+        "--listen " + arguments.listen +
+        ": expected one address of this machine, which the hosts reach, with --hosts");
+}
+
 void check_cluster_arguments(const Arguments& arguments) {
+  check_hosts_arguments(arguments);
   if (arguments.external && arguments.listen.empty())
     throw ConfigError("--external: expected --listen ADDR:PORT beside it, where daemons join");
-  if (!arguments.external && !arguments.listen.empty())
-    throw ConfigError("--listen " + arguments.listen +
-                      ": expected --external beside it; local processes need no address");
+  if (!arguments.external && arguments.hosts.empty() && !arguments.listen.empty())
+    throw ConfigError(
+        "--listen " + arguments.listen +
+        ": expected --external or --hosts beside it; local processes need no address");
   if (!arguments.external && !arguments.secret_file.empty())
     throw ConfigError("--secret-file " + arguments.secret_file +
-                      ": expected --external beside it; local processes have a secret of their "
-                      "own");
+                      ": expected --external beside it; processes that are started from here have "
+                      "a secret of their own");
   if (!arguments.external && arguments.options.insecure)
     throw ConfigError(
-        "--insecure: expected --external beside it; local processes talk over "
-        "loopback");
+        "--insecure: expected --external beside it; processes that are started from here have a "
+        "secret");
   if (!arguments.external && arguments.options.tls.given())
     throw ConfigError(
-        "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; local "
-        "processes talk over loopback, with a secret of their own");
+        "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; processes "
+        "that are started from here have a secret of their own, and no certificates");
 }
 
 std::filesystem::path config_of(const Arguments& arguments) {
@@ -200,6 +255,7 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
   arguments.options.listen = arguments.listen;
   arguments.options.external = arguments.external;
   arguments.options.secret_file = arguments.secret_file;
+  read_ssh_options(arguments);
   if (!arguments.resume.empty() && !arguments.weights.empty())
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
   if (!arguments.times.empty() && arguments.options.action != Action::kPlan &&

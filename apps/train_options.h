@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/asio/driver.h"
+#include "trainer/coordinator/ssh_options.h"
 
 namespace poseidon::apps {
 
@@ -35,8 +36,10 @@ struct TrainOptions {
   bool simulates = false;           ///< of --plan: simulates it, too
   std::filesystem::path times;      ///< of --plan: what --time --json gave; may be empty
   std::vector<std::string> images;  ///< of --classify
-  std::string listen;               ///< with external: where daemons join
+  std::string listen;               ///< with external and with hosts: where members join
   bool external = false;
+  std::filesystem::path hosts_file;  ///< what `ssh` was read from; may be empty
+  trainer::SshOptions ssh;
   std::filesystem::path secret_file;  ///< with external
   comm::TlsFiles tls;                 ///< with external
   bool insecure = false;

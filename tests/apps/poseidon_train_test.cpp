@@ -83,7 +83,7 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(has(refused({"--no-such-flag"}), "--no-such-flag"));
   CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan or --device replay"));
   CHECK(has(refused({"--external"}), "--external: expected --listen ADDR:PORT beside it"));
-  CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external beside it"));
+  CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external or --hosts beside it"));
   CHECK(has(refused({"--secret-file", "s"}), "--secret-file s: expected --external beside it"));
   CHECK(has(refused({"--insecure"}), "--insecure: expected --external beside it"));
   CHECK(has(refused({"--external", "--listen", "nonsense"}), "\"nonsense\" is no address"));

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/cores.h"
 #include "core/counted.h"
 #include "core/failure.h"
 #include "trainer/coordinator/coordinator_io.h"
@@ -30,17 +29,10 @@ comm::Time duration_of(double seconds) {
   return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(seconds));
 }
 
-/// Of a local child.
+/// Of a process that is started from here.
 std::chrono::seconds join_timeout(const Job& job) {
   return std::chrono::seconds(
       static_cast<int64_t>(std::ceil(std::max(kLeastJoinSeconds, job.config.cluster.timeout_s))));
-}
-
-/// Of local workers, which share the host's cores.
-int64_t threads_of_worker(const Job& job) {
-  const int64_t threads = job.config.device.threads;
-  return threads > 0 ? threads
-                     : std::max<int64_t>(1, available_cores() / job.config.cluster.workers);
 }
 
 /// Servers first: they have less to do before they can be reached.
@@ -125,7 +117,7 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
       console_(console),
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
       launcher_(make_launcher(cluster, {.run = std::filesystem::absolute(directory_.path()),
-                                        .threads = threads_of_worker(job),
+                                        .threads = job.config.device.threads,
                                         .join_timeout = join_timeout(job)})),
       records_(job, options, directory_, io_, console,
                first_checkpoint(job, options, goes_on(options, cluster), console)),

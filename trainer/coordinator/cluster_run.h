@@ -5,6 +5,7 @@
 
 #include "comm/asio/driver.h"
 #include "core/json.h"
+#include "trainer/coordinator/ssh_options.h"
 #include "trainer/job/job.h"
 #include "trainer/job/run_options.h"
 #include "trainer/report/console.h"
@@ -13,8 +14,9 @@ namespace poseidon::trainer {
 
 /// Where the members of a job come from.
 struct ClusterOptions {
-  bool external = false;  ///< daemons join; else this process starts local ones
-  std::string listen;     ///< "HOST:PORT" with `external`
+  bool external = false;  ///< daemons join; else this process starts the members
+  SshOptions ssh = {};    ///< where it starts them; without hosts, here
+  std::string listen;     ///< "HOST:PORT" with `external` and with hosts
   comm::Secret secret;
   comm::TlsFiles tls = {};  ///< with `external`
   bool insecure = false;

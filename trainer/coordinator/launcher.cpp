@@ -2,6 +2,7 @@
 
 #include "trainer/coordinator/cluster_run.h"
 #include "trainer/coordinator/local_launcher.h"
+#include "trainer/coordinator/ssh_launcher.h"
 
 namespace poseidon::trainer {
 
@@ -21,6 +22,8 @@ class NoLauncher final : public Launcher {
 }  // namespace
 
 std::unique_ptr<Launcher> make_launcher(const ClusterOptions& cluster, LaunchOptions options) {
+  if (!cluster.ssh.hosts.empty())
+    return std::make_unique<SshLauncher>(cluster.ssh, cluster.listen, std::move(options));
   if (!cluster.external) return std::make_unique<LocalLauncher>(std::move(options));
   return std::make_unique<NoLauncher>(Gathering{.listen = cluster.listen,
                                                 .secret = cluster.secret,

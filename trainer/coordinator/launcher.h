@@ -33,7 +33,7 @@ class Launcher {
  public:
   struct Ended {
     comm::NodeId node;
-    std::string how;  ///< "it ended with exit code 2 (see LOG)"
+    std::string how;  ///< "it ended with exit code 2 (see LOG): its last words"
   };
 
   explicit Launcher(Gathering gathering) : gathering_(std::move(gathering)) {}
@@ -61,12 +61,13 @@ class Launcher {
 };
 
 struct LaunchOptions {
-  std::filesystem::path run;              ///< the run's directory; logs are in a folder of it
-  int64_t threads = 1;                    ///< of a worker
+  std::filesystem::path run;  ///< the run's directory; logs are in a folder of it
+  int64_t threads = 0;        ///< of a worker; 0: its host's cores, shared by the workers there
   std::chrono::seconds join_timeout{60};  ///< how long a member looks for the coordinator
 };
 
-/// For members that come by themselves, none that starts any; else local processes.
+/// For members that come by themselves, none that starts any; for hosts, one that starts processes
+/// there; else local processes.
 std::unique_ptr<Launcher> make_launcher(const ClusterOptions& cluster, LaunchOptions options);
 
 }  // namespace poseidon::trainer

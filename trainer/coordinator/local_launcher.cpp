@@ -42,24 +42,22 @@ LocalLauncher::LocalLauncher(LaunchOptions options)
 
 void LocalLauncher::start(const std::vector<comm::NodeId>& members,
                           const std::string& coordinator) {
+  const int64_t workers = count_of(comm::Role::kWorker, members);
   for (const comm::NodeId member : members) {
     Descriptor secret = secret_file(gathering().secret);
-    std::vector<std::string> command = arguments(member, coordinator, secret.number());
+    std::vector<std::string> command = member_command({.node = member,
+                                                       .folder = program_folder(),
+                                                       .coordinator = coordinator,
+                                                       .join_timeout = options_.join_timeout,
+                                                       .threads = options_.threads,
+                                                       .workers_on_host = workers});
+    command.insert(command.end(), {"--secret-file", text("/dev/fd/", secret.number())});
+    // The job names files as this process, which has checked them, may read them.
+    if (member.role == comm::Role::kWorker)
+      command.insert(command.end(), {"--data-root", "/", "--run-directory", options_.run.string()});
     children_.start(member,
                     {.arguments = std::move(command), .input = {}, .inherited = std::move(secret)});
   }
-}
-
-std::vector<std::string> LocalLauncher::arguments(comm::NodeId node, const std::string& coordinator,
-                                                  int secret) const {
-  std::vector<std::string> command =
-      member_command(program_folder(), node, coordinator, options_.join_timeout);
-  command.insert(command.end(), {"--secret-file", text("/dev/fd/", secret)});
-  // The job names files as this process, which has checked them, may read them.
-  if (node.role == comm::Role::kWorker)
-    command.insert(command.end(), {"--threads", std::to_string(options_.threads), "--data-root",
-                                   "/", "--run-directory", options_.run.string()});
-  return command;
 }
 
 }  // namespace poseidon::trainer

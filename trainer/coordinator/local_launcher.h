@@ -22,9 +22,6 @@ class LocalLauncher final : public Launcher {
   void wait(std::chrono::milliseconds grace) override { children_.wait(grace); }
 
  private:
-  std::vector<std::string> arguments(comm::NodeId node, const std::string& coordinator,
-                                     int secret) const;
-
   const LaunchOptions options_;
   ChildProcesses children_;
 };

@@ -1,5 +1,6 @@
 #include "trainer/coordinator/member_command.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -15,24 +16,29 @@ constexpr size_t kSecretBytes = 32;
 
 }  // namespace
 
-std::vector<std::string> member_command(const std::filesystem::path& folder, comm::NodeId node,
-                                        const std::string& coordinator,
-                                        std::chrono::seconds join_timeout) {
-  const bool worker = node.role == comm::Role::kWorker;
+std::vector<std::string> member_command(const MemberStart& start) {
+  const bool worker = start.node.role == comm::Role::kWorker;
   std::vector<std::string> command{
-      (folder / (worker ? "poseidon-worker" : "poseidon-server")).string(),
+      (start.folder / (worker ? "poseidon-worker" : "poseidon-server")).string(),
       "--coordinator",
-      coordinator,
+      start.coordinator,
       "--rank",
-      std::to_string(node.rank),
+      std::to_string(start.node.rank),
       "--once",
       "--join-timeout",
-      std::to_string(join_timeout.count())};
+      std::to_string(start.join_timeout.count())};
+  if (worker)
+    command.insert(command.end(), {"--threads", std::to_string(start.threads), "--workers-on-host",
+                                   std::to_string(start.workers_on_host)});
   if (!isa_is_best()) {
     command.emplace_back("--isa");
     command.emplace_back(name_of(isa()));
   }
   return command;
+}
+
+int64_t count_of(comm::Role role, const std::vector<comm::NodeId>& members) {
+  return std::ranges::count_if(members, [role](comm::NodeId node) { return node.role == role; });
 }
 
 std::filesystem::path program_folder() {

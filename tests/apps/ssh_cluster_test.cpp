@@ -1,0 +1,243 @@
+// Workers and servers that poseidon-train starts over ssh: by a program of this name that runs the
+// command here, as ssh runs it on its host.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/json.h"
+#include "tests/apps/processes.h"
+#include "tests/apps/train_program.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+using trainer::read_text;
+using trainer::TinyJob;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The command has nothing but its standard input to see by that the connection is gone. At port 9
+/// nobody answers.
+constexpr const char* kSsh = R"(#!/bin/sh
+port=22
+while [ "$1" != -- ]; do
+  [ "$1" != -p ] || port=$2
+  shift
+done
+if [ "$port" = 9 ]; then
+  echo "ssh: connect to host $2 port 9: Connection refused" >&2
+  exit 255
+fi
+exec sh -c "$3"
+)";
+
+/// A job, hosts, and a PATH in which that program comes first, for the time of this.
+class SshHosts {
+ public:
+  explicit SshHosts(const std::string& hosts = "127.0.0.1\n127.0.0.2:2222 # another\n")
+      : path_(std::getenv("PATH")) {
+    fs::create_directories(job.folder / "bin");
+    trainer::write_text(job.folder / "bin" / "ssh", kSsh);
+    fs::permissions(job.folder / "bin" / "ssh", fs::perms::owner_all);
+    trainer::write_text(job.folder / "hosts", hosts);
+    setenv("PATH", ((job.folder / "bin").string() + ":" + path_).c_str(), 1);
+  }
+  ~SshHosts() { setenv("PATH", path_.c_str(), 1); }
+
+  Program start(std::vector<std::string> more) const {
+    more.insert(more.begin(), {(job.folder / "job.json").string(), "--hosts",
+                               (job.folder / "hosts").string(), "--listen", "127.0.0.1:0",
+                               "--threads", "1", "--output", (job.folder / "run").string()});
+    return Program("poseidon-train", more, job.folder);
+  }
+
+  /// Workers and servers of this job, which are known by that PATH.
+  std::vector<pid_t> members() const {
+    std::vector<pid_t> found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string number = entry.path().filename();
+      if (!std::ranges::all_of(number, [](unsigned char c) { return isdigit(c); })) continue;
+      const pid_t pid = std::stoi(number);
+      const std::vector<std::string> words = command_of(pid);
+      const bool is_member = !words.empty() && (words[0].ends_with("/poseidon-worker") ||
+                                                words[0].ends_with("/poseidon-server"));
+      const std::string path = "PATH=" + (job.folder / "bin").string() + ":";
+      if (is_member && has(read_text("/proc/" + number + "/environ"), path)) found.push_back(pid);
+    }
+    return found;
+  }
+
+  std::string log(const std::string& member) const {
+    return read_text(job.folder / "run" / "logs" / (member + ".log"));
+  }
+
+  const TinyJob job;
+
+ private:
+  const std::string path_;
+};
+
+bool says(const Program& program, const std::string& words) {
+  return within(30, [&] { return program.err().find(words) != std::string::npos; });
+}
+
+/// Begins a run that takes long.
+Program begin(const SshHosts& hosts) {
+  Program train = hosts.start({"--set", "train.steps=1000000", "--set", "cluster.timeout_s=3"});
+  REQUIRE(says(train, "begin with step"));
+  return train;
+}
+
+bool has_secret(const std::string& text) {
+  size_t digits = 0;
+  for (const unsigned char c : text) {
+    digits = isxdigit(c) != 0 ? digits + 1 : 0;
+    if (digits == 64) return true;
+  }
+  return false;
+}
+
+/// Whether arguments or environment of a process, but for variables of this one, hold a secret.
+bool shows_secret(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::istringstream variables(read_text(folder + "/environ"));
+  for (std::string variable; std::getline(variables, variable, '\0');) {
+    const size_t name = variable.find('=');
+    const char* own = std::getenv(variable.substr(0, name).c_str());
+    if (own != nullptr && variable.substr(name + 1) == own) continue;
+    if (has_secret(variable)) return true;
+  }
+  return has_secret(read_text(folder + "/cmdline"));
+}
+
+}  // namespace
+
+TEST_CASE("over ssh: as many workers as slots, the same bits as with local processes") {
+  const SshHosts hosts;
+  const Finished remote = hosts.start({"--json"}).wait();
+  CAPTURE(remote.err);
+  REQUIRE(remote.code == 0);
+  const Json summary = Json::parse(remote.out);
+  CHECK(summary["workers"] == 2);
+  CHECK(summary["servers"] == 2);
+  const Finished local = run(hosts.job, {"--workers", "2", "--threads", "1", "--json", "--output",
+                                         (hosts.job.folder / "local").string()});
+  REQUIRE(local.code == 0);
+  CHECK(summary["weights_sha256"] == Json::parse(local.out)["weights_sha256"]);
+  for (const char* member : {"worker-0", "worker-1", "server-0", "server-1"}) {
+    CAPTURE(member);
+    CHECK(has(hosts.log(member), "joined the job \"tiny\""));
+  }
+  CHECK(hosts.members().empty());
+}
+
+TEST_CASE("over ssh: threads that are not given are the host's cores, shared by its workers") {
+  const SshHosts hosts("127.0.0.1 slots=3\n");
+  Program train = hosts.start({"--set", "train.steps=1000000", "--workers", "2", "--servers", "1"});
+  REQUIRE(says(train, "begin with step"));
+  size_t workers = 0;
+  for (const pid_t member : hosts.members()) {
+    const std::vector<std::string> words = command_of(member);
+    if (!words[0].ends_with("worker")) continue;
+    ++workers;
+    CHECK(word_after(words, "--workers-on-host") == "2");
+    CHECK(word_after(words, "--advertise") == "127.0.0.1:0");
+  }
+  CHECK(workers == 2);
+  CHECK(hosts.members().size() == 3);
+  train.send(SIGTERM);
+  CHECK(train.wait().code == 0);
+  CHECK(hosts.members().empty());
+}
+
+TEST_CASE("over ssh: a host that cannot be reached ends the job, and is named with its log") {
+  const SshHosts hosts("127.0.0.1\n127.0.0.2:9\n");
+  const Finished finished = hosts.start({}).wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(has(finished.err, " 1 was lost before the first step: it ended with exit code 255 (see " +
+                              (hosts.job.folder / "run" / "logs").string() + "/"));
+  CHECK(has(finished.err, "-1.log): ssh: connect to host 127.0.0.2 port 9: Connection refused"));
+  CHECK(within(10, [&] { return hosts.members().empty(); }));
+}
+
+TEST_CASE("over ssh: a host without the programs ends the job") {
+  const SshHosts hosts;
+  const Finished finished =
+      hosts.start({"--remote-folder", (hosts.job.folder / "nothing").string()}).wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(has(finished.err, "it ended with exit code 127 (see "));
+  CHECK(has(finished.err, "No such file or directory"));
+}
+
+TEST_CASE("over ssh: a member that ends is a loss, told with how it ended") {
+  const SshHosts hosts;
+  Program train = begin(hosts);
+  for (const pid_t member : hosts.members()) {
+    const std::vector<std::string> words = command_of(member);
+    if (words[0].ends_with("worker") && word_after(words, "--rank") == "1") kill(member, SIGKILL);
+  }
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(has(finished.err, "poseidon-train: worker 1 (127.0.0.2:"));
+  CHECK(has(finished.err, "it was ended by signal 9 (see "));
+  CHECK(has(finished.err, "; the last checkpoint is "));
+  CHECK(within(10, [&] { return hosts.members().empty(); }));
+}
+
+TEST_CASE("security: over ssh, no process shows the secret, and none outlives poseidon-train") {
+  const SshHosts hosts;
+  Program train = begin(hosts);
+  const std::vector<pid_t> members = hosts.members();
+  CHECK(members.size() == 4);
+  for (const pid_t member : members) CHECK_FALSE(shows_secret(member));
+  CHECK_FALSE(shows_secret(train.process()));
+  train.send(SIGKILL);
+  train.wait();
+  CHECK(within(10, [&] { return hosts.members().empty(); }));
+}
+
+TEST_CASE("over ssh: a member that still looks for its coordinator leaves with the connection") {
+  const SshHosts hosts;
+  Program member("/bin/sh",
+                 {"-c", "(echo 0123456789abcdef; sleep 0.3) | " POSEIDON_BINARY_DIR
+                        "/poseidon-worker --coordinator 127.0.0.1:9 --secret-file - "
+                        "--end-with-stdin"},
+                 hosts.job.folder);
+  const Finished finished = member.wait();
+  CHECK(finished.code == 0);
+  CHECK(has(finished.err, "standard input has ended: leaving"));
+}
+
+TEST_CASE("over ssh: what cannot be is refused before anything runs") {
+  const SshHosts hosts;
+  const std::string file = (hosts.job.folder / "hosts").string();
+  const auto refused = [&](const std::vector<std::string>& words) {
+    const Finished finished = run(hosts.job, words);
+    CHECK(finished.code == 2);
+    return finished.err;
+  };
+  CHECK(has(refused({"--hosts", file}),
+            "--hosts " + file +
+                ": expected --listen ADDR:PORT beside it, an address of this "
+                "machine that the hosts reach"));
+  CHECK(has(refused({"--hosts", file, "--listen", "0.0.0.0:7000"}),
+            "--listen 0.0.0.0:7000: expected one address of this machine, which the hosts reach"));
+  CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0", "--external"}),
+            "expected one of the two"));
+  CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0", "--secret-file", "s"}),
+            "--secret-file s: expected --external beside it"));
+  CHECK(
+      has(refused({"--data-root", "/data"}), "--data-root /data: expected --hosts FILE beside it"));
+  CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0", "--workers", "3"}),
+            file + ": expected a slot for each of 3 workers, got 2; add hosts or slots=N, or ask "
+                   "for fewer workers with --workers"));
+  CHECK(has(refused({"--hosts", file + "x", "--listen", "127.0.0.1:0"}), file + "x: "));
+  trainer::write_text(file, "node1 slots\n");
+  CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0"}),
+            file + ":1: expected [user@]host[:port] [slots=N] [address=A], got \"slots\""));
+}

@@ -1,0 +1,80 @@
+#include "trainer/coordinator/ssh_launcher.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "comm/wire/address.h"
+#include "core/error.h"
+#include "trainer/coordinator/member_command.h"
+#include "trainer/coordinator/ssh_command.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// The end to read of a pipe that holds the secret as a line, and the other, by which it stays
+/// open.
+struct SecretInput {
+  Descriptor out, in;
+};
+
+SecretInput secret_input(const comm::Secret& secret) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+  SecretInput input{.out = Descriptor(ends[0]), .in = Descriptor(ends[1])};
+  comm::Secret line = secret;
+  line.push_back(std::byte{'\n'});
+  // It has room for so little.
+  if (::write(input.in.number(), line.data(), line.size()) != std::ssize(line))
+    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+  return input;
+}
+
+/// All addresses of a host, of the kind that its own one has.
+const char* anywhere(const Host& host) {
+  return host.address.find(':') == std::string::npos ? "0.0.0.0:0" : "[::]:0";
+}
+
+}  // namespace
+
+SshLauncher::SshLauncher(SshOptions ssh, const std::string& listen, LaunchOptions options)
+    : Launcher({.listen = listen, .secret = random_secret()}),
+      ssh_(std::move(ssh)),
+      options_(std::move(options)),
+      children_(options_.run / "logs") {}
+
+void SshLauncher::start(const std::vector<comm::NodeId>& members, const std::string& coordinator) {
+  const HostDeal deal(ssh_.hosts, count_of(comm::Role::kWorker, members),
+                      count_of(comm::Role::kServer, members));
+  for (const comm::NodeId member : members) {
+    SecretInput input = secret_input(gathering().secret);
+    children_.start(member, {.arguments = ssh_command(deal.host_of(member),
+                                                      command_of(member, coordinator, deal)),
+                             .input = std::move(input.out)});
+    inputs_.push_back(std::move(input.in));
+  }
+}
+
+std::vector<std::string> SshLauncher::command_of(comm::NodeId node, const std::string& coordinator,
+                                                 const HostDeal& deal) const {
+  const Host& host = deal.host_of(node);
+  std::vector<std::string> command =
+      member_command({.node = node,
+                      .folder = ssh_.programs.empty() ? program_folder() : ssh_.programs,
+                      .coordinator = coordinator,
+                      .join_timeout = options_.join_timeout,
+                      .threads = options_.threads,
+                      .workers_on_host = deal.workers_beside(node)});
+  command.insert(command.end(), {"--listen", anywhere(host), "--advertise",
+                                 comm::to_string({.host = host.address, .port = 0}),
+                                 "--secret-file", "-", "--end-with-stdin"});
+  if (node.role == comm::Role::kWorker && !ssh_.data_root.empty())
+    command.insert(command.end(), {"--data-root", ssh_.data_root.string()});
+  return command;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "trainer/coordinator/hosts_file.h"
+
+namespace poseidon::trainer {
+
+/// Members that are started on other hosts.
+struct SshOptions {
+  std::vector<Host> hosts = {};
+  std::filesystem::path programs = {};   ///< their folder on the hosts; "": as here
+  std::filesystem::path data_root = {};  ///< of workers there; "": as their environment says
+};
+
+}  // namespace poseidon::trainer
