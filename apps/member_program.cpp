@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdlib>
 #include <future>
 #include <iostream>
@@ -218,11 +219,16 @@ int run(const char* name, const char* description, bool computes, int count, cha
     stop.request_stop();
   });
   complete(arguments, name, computes);
+  std::atomic<bool> input_has_ended = false;
+  arguments.options.why_stopped = [&input_has_ended] {
+    return input_has_ended ? "its standard input has ended" : "it was asked to end by a signal";
+  };
   std::optional<InputEnd> input_end;
   if (arguments.end_with_stdin)
     input_end.emplace(
-        [&stop] {
+        [&] {
           StandardErrorLog().info("standard input has ended: leaving");
+          input_has_ended = true;
           stop.request_stop();
         },
         kLeaving,

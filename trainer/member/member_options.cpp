@@ -61,7 +61,7 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
     transport.start(member);
     transport.post([&member] { member.join(); });
     const std::stop_callback leaving(options.stop, [&] {
-      transport.post([&member] { member.leave("it was asked to end by a signal"); });
+      transport.post([&member, why = options.why_stopped()] { member.leave(why); });
     });
     while (!end) {
       inbox.run_one(Inbox::Clock::now() + kLook);

@@ -33,6 +33,8 @@ struct MemberOptions {
   std::chrono::seconds join_timeout{0};  ///< 0: tries for ever
   std::chrono::seconds pause{0};         ///< listens for so long before it looks for a coordinator
   std::stop_token stop = {};             ///< asks it to leave: the job ends, in good order
+  /// What the others are told when it leaves. Called in the thread that asks it to.
+  std::function<std::string()> why_stopped = [] { return "it was asked to end by a signal"; };
   /// Ends the process, from any thread: its part in a job is over, but the thread that computes
   /// hangs. Null: that thread is waited for.
   std::function<void(const std::string& why)> abandon = nullptr;
