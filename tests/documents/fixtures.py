@@ -110,9 +110,10 @@ EXCLUDED = [
     (r"^sudo\b", "it asks for a password"),
 ]
 
-# Programs in shims/ that stand in for others, first in PATH, and why.
+# What is run with programs of shims/, which stand in for others, first in PATH: which one, and why.
 STAND_INS = [
-    ("mpirun", "starts processes with their ranks; Open MPI is not installed for the checks"),
+    ("mpirun", "mpirun: starts processes with their ranks; Open MPI is not installed for the checks"),
+    ("--hosts", "ssh: runs the command on the machine itself; the machines have no sshd"),
 ]
 
 

@@ -6,6 +6,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "net
 import lab  # noqa: E402
 
 NAMES = ["node1", "node2", "node3", "node4", "head"]  # the lab's last host is the one that a person works at
+PREFIX = "psdd"  # of their namespaces, beside a netlab that may be running
 LINK_MBIT = 1000
 
 # A host's name, and the file by which it knows the others, are its own; what it runs sees the same folders.
@@ -15,7 +16,7 @@ AS_HOST = ["unshare", "--uts", "--mount", "sh", "-c",
 
 class Machines(lab.Lab):
     def __init__(self, folder):
-        lab.PREFIX = "psdd"  # beside a netlab that may be running
+        lab.PREFIX = PREFIX
         super().__init__(len(NAMES) - 1, LINK_MBIT)
         self.addresses = pathlib.Path(folder) / "hosts"
         known = ["127.0.0.1 localhost", *(f"{self.address(i)} {name}" for i, name in enumerate(NAMES))]
