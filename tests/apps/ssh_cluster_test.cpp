@@ -152,6 +152,41 @@ TEST_CASE("over ssh: threads that are not given are the host's cores, shared by 
   CHECK(hosts.members().empty());
 }
 
+namespace {
+
+/// The data root that the only worker of a run is given.
+std::string data_root_of_worker(const std::vector<std::string>& more) {
+  const SshHosts hosts("127.0.0.1\n");
+  std::vector<std::string> words{"--set", "train.steps=1000000"};
+  words.insert(words.end(), more.begin(), more.end());
+  Program train = hosts.start(words);
+  REQUIRE(says(train, "begin with step"));
+  std::string root;
+  for (const pid_t member : hosts.members()) root += word_after(command_of(member), "--data-root");
+  train.send(SIGTERM);
+  CHECK(train.wait().code == 0);
+  return root;
+}
+
+}  // namespace
+
+TEST_CASE("over ssh: data lie under the folder that is named, or under this machine's own") {
+  CHECK(data_root_of_worker({"--data-root", "/usr"}) == "/usr");
+  setenv("POSEIDON_DATA", "/tmp", 1);
+  CHECK(data_root_of_worker({"--data-root", "/usr"}) == "/usr");
+  CHECK(data_root_of_worker({}) == "/tmp");
+  unsetenv("POSEIDON_DATA");
+}
+
+TEST_CASE("over ssh: where there is no ssh, that is said") {
+  const SshHosts hosts;
+  std::filesystem::remove(hosts.job.folder / "bin" / "ssh");
+  setenv("PATH", (hosts.job.folder / "bin").c_str(), 1);
+  const Finished finished = hosts.start({}).wait();
+  CHECK(finished.code == 1);
+  CHECK(has(finished.err, "poseidon-train: ssh: cannot be run: No such file or directory"));
+}
+
 TEST_CASE("over ssh: a host that cannot be reached ends the job, and is named with its log") {
   const SshHosts hosts("127.0.0.1\n127.0.0.2:9\n");
   const Finished finished = hosts.start({}).wait();
