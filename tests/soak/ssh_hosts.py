@@ -155,7 +155,8 @@ class Runs:
                  "--listen", f"{self.lab.address(self.lab.head)}:0", "--output", self.run, "--json",
                  "--set", f"train.steps={steps}", "--set", f"cluster.timeout_s={TIMEOUT_S}"]
         with open(self.said, "wb") as said, open(self.folder / "summary", "wb") as summary:
-            return self.lab.start(self.lab.head, words, env=self.environment, stdout=summary, stderr=said)
+            return self.lab.start(self.lab.head, words, env=self.environment, stdout=summary, stderr=said,
+                                  start_new_session=True)
 
     def begin(self):
         """A run that takes long, and has begun."""
@@ -197,10 +198,11 @@ class Runs:
         logs = {path.name for path in (self.run / "logs").iterdir()}
         self.expect(logs == {"worker-0.log", "worker-1.log", "server-0.log", "server-1.log"}, f"logs: {logs}")
 
-    def a_signal_ends_a_run_with_a_checkpoint(self):
+    def a_signal_to_the_group_ends_a_run_with_a_checkpoint(self):
         train = self.begin()
-        train.send_signal(signal.SIGTERM)
+        os.killpg(train.pid, signal.SIGINT)  # as a terminal's Ctrl-C: to each ssh, too
         self.ends(train, 20, 0)
+        self.expect((self.run / "checkpoints").is_dir(), "there is no checkpoint")
         self.nobody_is_left(5)
 
     def nobody_shows_the_secret(self):
@@ -223,6 +225,17 @@ class Runs:
         train.kill()
         train.wait()
         self.nobody_is_left(TIMEOUT_S + LEAVING_S)
+
+    def nobody_outlives_one_that_is_killed_while_it_starts_them(self):
+        for delay in (0.02, 0.1, 0.2, 0.3, 0.5):
+            train = self.start()
+            time.sleep(delay)
+            train.kill()
+            train.wait()
+            # An ssh that has just begun still starts its member, which then has no input.
+            self.expect(process_rounds.wait_until(20, lambda: not self.lab.processes_on(self.lab.head)),
+                        f"killed after {delay} s: an ssh is left")
+            self.nobody_is_left(TIMEOUT_S + LEAVING_S)
 
     def a_killed_connection_ends_its_member(self):
         train = self.begin()
@@ -253,8 +266,9 @@ class Runs:
         self.lab.cut(False)
 
     def go(self):
-        for case in (self.a_run_has_the_bits_of_a_local_one, self.a_signal_ends_a_run_with_a_checkpoint,
+        for case in (self.a_run_has_the_bits_of_a_local_one, self.a_signal_to_the_group_ends_a_run_with_a_checkpoint,
                      self.nobody_shows_the_secret, self.nobody_outlives_a_killed_poseidon_train,
+                     self.nobody_outlives_one_that_is_killed_while_it_starts_them,
                      self.a_killed_connection_ends_its_member, self.a_cut_link_ends_both_sides,
                      self.a_host_that_cannot_be_reached_is_named):
             print(case.__name__.replace("_", " "), flush=True)
