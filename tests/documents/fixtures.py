@@ -108,6 +108,8 @@ EXCLUDED = [
     (r"^python3 bench/(training|busy)\.py", "it needs PyTorch, which the checks do not install"),
     (r"^python3 bench/loader\.py", "it needs Pillow, which the checks do not install"),
     (r"^sudo\b", "it asks for a password"),
+    (r"^sbatch\b", "it needs Slurm; the test \"jobs by slurm\" runs it"),
+    (r"\bopenmpi\.sh\b", "it needs Open MPI; the test \"jobs by mpirun\" runs it"),
 ]
 
 # Programs in shims/ that stand in for others, first in PATH, and why.
