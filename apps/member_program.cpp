@@ -14,6 +14,7 @@
 #include "apps/input_end.h"
 #include "apps/isa_option.h"
 #include "apps/run_program.h"
+#include "apps/service_manager.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
@@ -37,6 +38,8 @@ struct Arguments {
   std::string secret_file, device;
   std::string server_listen, server_advertise;
   std::string data_root, run_directory;
+  /// Of the server beside a worker; null where there is none.
+  std::shared_ptr<trainer::LifeSigns> server_life;
   int64_t join_timeout = 0;
   int64_t workers_on_host = 1;
   bool once = false;
@@ -146,11 +149,13 @@ std::string with_any_port(const std::string& address) {
 
 /// A worker, and in a thread of its own the server that it was told to have.
 int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
-  const auto part = [&](MemberOptions options, OneJob job, const std::string& who) {
+  const auto part = [&](const MemberOptions& options, OneJob job, const std::string& who) {
     try {
       StandardErrorLog standard_error;
       OnceLog log(standard_error, who);
-      return take_part_in_jobs(arguments, options, job, log);
+      const int code = take_part_in_jobs(arguments, options, job, log);
+      options.life->over();
+      return code;
     } catch (...) {
       // The other half of the node would wait for ever.
       std::_Exit(report(name, std::current_exception()));
@@ -158,6 +163,7 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
   };
   MemberOptions server = arguments.options;
   server.keeper = nullptr;
+  server.life = arguments.server_life;
   server.listen = arguments.server_listen;
   server.advertise = arguments.server_advertise;
   if (server.advertise.empty() && !arguments.options.advertise.empty())
@@ -233,11 +239,15 @@ int run(const char* name, const char* description, bool computes, int count, cha
         },
         kLeaving,
         [&] { arguments.options.abandon("it has not left since its standard input has ended"); });
+  StandardErrorLog standard_error;
+  trainer::ServiceWatch::Parts parts{arguments.options.life};
   if (!arguments.server_listen.empty()) {
     arguments.options.neighbours = comm::make_neighbours();
-    return run_node(name, arguments, one_job);
+    arguments.server_life = std::make_shared<trainer::LifeSigns>("server: ");
+    parts.push_back(arguments.server_life);
   }
-  StandardErrorLog standard_error;
+  const auto watch = watched_by_manager(parts, arguments.options.stop, standard_error);
+  if (!arguments.server_listen.empty()) return run_node(name, arguments, one_job);
   OnceLog log(standard_error, "");
   return take_part_in_jobs(arguments, arguments.options, one_job, log);
 }

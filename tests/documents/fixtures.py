@@ -108,6 +108,9 @@ EXCLUDED = [
     (r"^python3 bench/(training|busy)\.py", "it needs PyTorch, which the checks do not install"),
     (r"^python3 bench/loader\.py", "it needs Pillow, which the checks do not install"),
     (r"^sudo\b", "it asks for a password"),
+    (r"^podman\b", "it needs a container engine"),
+    (r"^sbatch\b", "it needs Slurm; the test \"jobs by slurm\" runs it"),
+    (r"\bopenmpi\.sh\b", "it needs Open MPI; the test \"jobs by mpirun\" runs it"),
 ]
 
 # What is run with programs of shims/, which stand in for others, first in PATH: which one, and why.

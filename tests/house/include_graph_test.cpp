@@ -44,6 +44,8 @@ const std::map<std::string, std::set<std::string>> kPackages{
     {"turbojpeg.h", {"data"}},
     {"zlib.h", {"data"}},
     {"CLI/", {"apps"}},
+    {"sys/socket.h", {"core"}},
+    {"sys/un.h", {"core"}},
 };
 
 /// The operating system and the instruction set.

@@ -59,6 +59,10 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
   const Stopping stopping(transport);
   try {
     transport.start(member);
+    LifeSigns& life = *options.life;
+    const LifeSigns::Reach reach(
+        life, [&](std::function<void()> task) { transport.post(std::move(task)); });
+    life.seeks();
     transport.post([&member] { member.join(); });
     const std::stop_callback leaving(options.stop, [&] {
       transport.post([&member, why = options.why_stopped()] { member.leave(why); });
@@ -66,6 +70,7 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
     while (!end) {
       inbox.run_one(Inbox::Clock::now() + kLook);
       give_up_kept_step(options, log);
+      transport.post([&life] { life.signs(); });  // both threads have come so far
     }
     return *end;
   } catch (...) {

@@ -14,6 +14,7 @@
 #include "core/inbox.h"
 #include "core/log.h"
 #include "trainer/job/data_root.h"
+#include "trainer/member/life_signs.h"
 #include "trainer/messages/member_end.h"
 #include "trainer/state/kept_step.h"
 
@@ -38,6 +39,8 @@ struct MemberOptions {
   /// Ends the process, from any thread: its part in a job is over, but the thread that computes
   /// hangs. Null: that thread is waited for.
   std::function<void(const std::string& why)> abandon = nullptr;
+  /// Takes this part's signs of life. Never null.
+  std::shared_ptr<LifeSigns> life = std::make_shared<LifeSigns>();
   // Of a worker.
   int64_t threads = 0;
   DataRoot data_root = {};

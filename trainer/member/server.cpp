@@ -81,6 +81,8 @@ void ServerRun::welcomed(uint16_t rank, const Json& job) {
     job_.network = std::make_unique<net::Network>(message.network, message.network_file,
                                                   job_.config.shard_batch());
     log_.info(text("joined the job \"", job_.config.name, "\" as server ", rank));
+    options_.life->joined(text("server ", rank, " of the job \"", job_.config.name, "\""));
+    options_.life->does({.doing = "waiting for the job to begin", .unit = {}, .waits = true});
     member_->prepared({});
   });
 }
@@ -105,6 +107,7 @@ void ServerRun::planned(const comm::Planned& planned) {
 void ServerRun::started(uint64_t first_step) {
   began_ = true;
   log_.info(text("begins with step ", first_step + 1));
+  options_.life->does({.doing = "adding gradients", .unit = {}, .waits = true});
 }
 
 void ServerRun::noted(const comm::Note& note) {

@@ -22,7 +22,8 @@ WorkerTask::WorkerTask(const MemberOptions& options, WorkerSession& session, Log
       session_(session),
       log_(log),
       end_watch_(options.abandon),
-      progress_([&session](const comm::Progress& progress) {
+      progress_([&session, &options](const comm::Progress& progress) {
+        options.life->does(progress);
         session.post(
             [progress](WorkerSession& self) { self.member().coordinator().progress(progress); });
       }),
@@ -55,6 +56,7 @@ void WorkerTask::prepare(uint16_t rank, const Json& job) {
     job_.message = read_job_message(job);
     job_.job = open_job_message(job_.message, options_);
     log_.info(text("joined the job \"", job_.job.config.name, "\" as worker ", rank));
+    options_.life->joined(text("worker ", rank, " of the job \"", job_.job.config.name, "\""));
     open_data_sets();
     offer_kept_step();
     report_prepared();

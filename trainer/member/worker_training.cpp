@@ -46,7 +46,8 @@ std::unique_ptr<GradientExchange> WorkerTraining::make_exchange(net::Net& net,
         reports_.progress.sign("training");
         reports_.session.transport().post(std::move(task));
       });
-  made->on_long_wait([this] { reports_.progress.waits("sums"); });
+  made->on_long_wait([this] { reports_.progress.waits("sums"); },
+                     [this] { reports_.progress.sign("training"); });
   exchange_ = made.get();
   return made;
 }

@@ -27,18 +27,26 @@ std::optional<uint32_t> Arrivals::take() {
   return layer;
 }
 
-/// A long wait is noticed once, or once a day.
-void Arrivals::wait_for_change(Clock::time_point& notice) {
-  if (changed_.wait_until(mutex_, notice)) return;
-  notice += std::chrono::hours(24);
-  on_long_wait_();
+/// Whether the wait was still going on at `notice`.
+bool Arrivals::wait_for_layer(Clock::time_point notice) {
+  bool is_long = false;
+  while (!lost_ && layers_.empty()) {
+    if (is_long) {
+      changed_.wait(mutex_);
+    } else if (!changed_.wait_until(mutex_, notice)) {
+      is_long = true;
+      long_wait_begins_();
+    }
+  }
+  return is_long;
 }
 
 void Arrivals::wait() {
-  Clock::time_point notice = Clock::now() + kLongWait;
+  const Clock::time_point notice = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
-  while (!lost_ && layers_.empty()) wait_for_change(notice);
+  const bool was_long = wait_for_layer(notice);
   if (lost_) throw JobLost(*lost_);
+  if (was_long) long_wait_ends_();
 }
 
 void Arrivals::check_alive() {

@@ -25,14 +25,18 @@ class Arrivals {
   /// Says that the job is lost. Any thread may call it, and whoever waits learns of it.
   void lose(const std::string& why);
 
-  /// What wait() calls when it has waited for a second. Set it before the first wait.
-  void on_long_wait(std::function<void()> call) { on_long_wait_ = std::move(call); }
+  /// What wait() calls when it has waited for a second, and when such a wait has ended with a
+  /// layer. Set it before the first wait.
+  void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
+    long_wait_begins_ = std::move(begins);
+    long_wait_ends_ = std::move(ends);
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
-  void wait_for_change(Clock::time_point& notice) REQUIRES(mutex_);
+  bool wait_for_layer(Clock::time_point notice) REQUIRES(mutex_);
 
-  std::function<void()> on_long_wait_ = [] {};
+  std::function<void()> long_wait_begins_ = [] {}, long_wait_ends_ = [] {};
   Mutex mutex_;
   Condition changed_;
   std::deque<uint32_t> layers_ GUARDED_BY(mutex_);

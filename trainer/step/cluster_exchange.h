@@ -41,8 +41,10 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void wait() override { arrivals_.wait(); }
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
-  /// Called in the compute thread when it has waited for sums for a second.
-  void on_long_wait(std::function<void()> told) { arrivals_.on_long_wait(std::move(told)); }
+  /// Called in the compute thread when it has waited for sums for a second, and when it goes on.
+  void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
+    arrivals_.on_long_wait(std::move(begins), std::move(ends));
+  }
 
   /// Values by index in Parameters::summed_layers(), by layer of the plan.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;

@@ -1,0 +1,157 @@
+// Daemons under a service manager, as systemd runs them: what it hears of one that lives, and of
+// one whose computing thread hangs while its I/O thread goes on.
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+
+#include "tests/apps/cluster.h"
+#include "tests/support/service_manager.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kPeriodMs = 4000;
+
+/// The environment that a service manager gives to what it starts, for the time of a scope.
+class ManagersEnvironment {
+ public:
+  explicit ManagersEnvironment(const std::string& address) {
+    setenv("NOTIFY_SOCKET", address.c_str(), 1);
+    setenv("WATCHDOG_USEC", std::to_string(1000 * kPeriodMs).c_str(), 1);
+  }
+  ~ManagersEnvironment() {
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+  }
+  ManagersEnvironment(const ManagersEnvironment&) = delete;
+  ManagersEnvironment& operator=(const ManagersEnvironment&) = delete;
+};
+
+/// A daemon of a cluster, started by a service manager that has it alone.
+struct Service {
+  Service(Cluster& cluster, const std::string& program, const std::string& name,
+          const std::vector<std::string>& more = {})
+      : address("@poseidon-" + name + "-" + std::to_string(getpid())),
+        manager(address),
+        daemon([&]() -> Program& {
+          const ManagersEnvironment environment(address);
+          return cluster.start(program, name, more);
+        }()) {}
+
+  const std::string address;
+  ServiceManager manager;
+  Program& daemon;
+};
+
+constexpr const char* kColourNetwork = R"({
+  "name": "tiny", "input": {"channels": 3, "height": 6, "width": 6},
+  "layers": [
+    {"name": "ip", "type": "linear", "outputs": 2, "weight_filler": {"type": "xavier"}},
+    {"name": "loss", "type": "softmax_loss"}]})";
+
+/// Two classes of images of one colour each, as a dataset.
+std::string images(const fs::path& folder) {
+  for (const char* kind : {"a", "b"}) {
+    fs::create_directories(folder / kind);
+    for (char number = '0'; number < '8'; ++number)
+      trainer::write_text(folder / kind / (std::string(1, number) + ".ppm"),
+                          "P6\n6 6\n255\n" + std::string(108, *kind));
+  }
+  return R"({"type": "images", "path": ")" + folder.string() + R"("})";
+}
+
+/// From now on whoever opens one of the files waits for ever, as on a file server that is gone.
+/// There is no moment at which nothing has its name.
+void make_endless_below(const fs::path& folder) {
+  const fs::path beside = folder.string() + ".endless";
+  for (const fs::directory_entry& each : fs::recursive_directory_iterator(folder)) {
+    if (!each.is_regular_file()) continue;
+    mkfifo(beside.c_str(), 0600);
+    fs::rename(beside, each.path());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a daemon reports that it is ready, what it does, that it lives, and that it leaves") {
+  Cluster cluster;
+  Service worker(cluster, "poseidon-worker", "worker");
+  CHECK(worker.manager.next(30000) == "READY=1");
+  CHECK(worker.manager.next(kPeriodMs) == "STATUS=looking for a coordinator");
+  for (int i = 0; i < 3; ++i) CHECK(worker.manager.next(kPeriodMs) == "WATCHDOG=1");
+  worker.daemon.send(SIGTERM);
+  CHECK(worker.manager.hears("STOPPING=1", kPeriodMs));
+  CHECK(worker.daemon.wait().code == 0);
+}
+
+TEST_CASE("a worker and its server report from the first job to the next") {
+  Cluster cluster;
+  Service node(cluster, "poseidon-worker", "node", {"--server-listen", "127.0.0.1:0"});
+  Program train = cluster.train("run", {"--set", "train.steps=1000000"}, "1", "1");
+  CHECK(node.manager.hears(
+      "STATUS=training (worker 0 of the job \"tiny\"); server: adding gradients (server 0 of the "
+      "job \"tiny\")"));
+  for (int i = 0; i < 3; ++i) CHECK(node.manager.hears("WATCHDOG=1", kPeriodMs));
+  train.send(SIGTERM);
+  CHECK(train.wait().code == 0);
+  CHECK(node.manager.hears("STATUS=looking for a coordinator; server: looking for a coordinator"));
+  for (int i = 0; i < 3; ++i) CHECK(node.manager.hears("WATCHDOG=1", kPeriodMs));
+}
+
+TEST_CASE("a worker whose computing hangs gives no sign of life, though its I/O thread goes on") {
+  Cluster cluster;
+  trainer::write_text(cluster.job.folder / "tiny_network.json", kColourNetwork);
+  const std::string data = images(cluster.job.folder / "train");
+  Service worker(cluster, "poseidon-worker", "worker",
+                 {"--data-root", cluster.job.folder.string()});
+  cluster.start("poseidon-server", "server");
+  Program train = cluster.train("run",
+                                {"--set", "data.train=" + data, "--set", "data.test=null", "--set",
+                                 "data.batch_per_worker=1", "--set", "train.steps=100000000"},
+                                "1", "1");
+  CHECK(worker.manager.hears("STATUS=training"));
+  for (int i = 0; i < 3; ++i) CHECK(worker.manager.hears("WATCHDOG=1", kPeriodMs));
+  make_endless_below(cluster.job.folder / "train");
+  std::this_thread::sleep_for(std::chrono::milliseconds(kPeriodMs));
+  worker.manager.all();
+  CHECK(worker.manager.next(kPeriodMs) == "");
+  // Its connections live all the same: the coordinator has lost nobody.
+  CHECK_FALSE(has_ended(train.process()));
+  CHECK(worker.daemon.err().find("lost") == std::string::npos);
+  cluster.end(worker.daemon);
+  CHECK(train.wait().code == 3);
+}
+
+TEST_CASE("systemd reads the units without a complaint") {
+  const std::string analyze = "/usr/bin/systemd-analyze";
+  if (!fs::exists(analyze)) {
+    MESSAGE("skipped: there is no systemd-analyze here");
+    return;
+  }
+  const trainer::TinyJob job;  // for its folder
+  for (const char* folder : {"etc/systemd/system", "usr/local/bin", "usr/lib/systemd/system"})
+    fs::create_directories(job.folder / folder);
+  for (const char* program : {"poseidon-worker", "poseidon-server"}) {
+    fs::copy(fs::path(POSEIDON_BINARY_DIR) / program, job.folder / "usr/local/bin");
+    fs::copy(
+        fs::path(POSEIDON_SOURCE_DIR) / "scripts/systemd" / (program + std::string(".service")),
+        job.folder / "etc/systemd/system");
+  }
+  // What units name without saying so, in place of the system's own, which may have faults.
+  for (const char* name : {"sysinit", "basic", "shutdown", "network-online", "remote-fs"})
+    trainer::write_text(job.folder / "usr/lib/systemd/system" / (name + std::string(".target")),
+                        "[Unit]\nDefaultDependencies=no\n");
+  const Finished finished = Program(analyze,
+                                    {"verify", "--root=" + job.folder.string(),
+                                     "poseidon-worker.service", "poseidon-server.service"},
+                                    job.folder)
+                                .wait();
+  CHECK(finished.code == 0);
+  CHECK(finished.err == "");
+}

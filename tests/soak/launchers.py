@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Jobs that are started as configs/cluster says, by the real launchers on this machine.
+
+  launchers.py --binaries build/release/bin slurm     munged, slurmctld and slurmd of its own, and sbatch
+  launchers.py --binaries build/release/bin mpirun    Open MPI's mpirun
+
+Each job runs to its end, with exit code 0 and its last checkpoint; another one is asked to end, and leaves a
+checkpoint as well. What the launchers need is in a temporary folder, and nothing is left running. Exit code 77 where
+a launcher is not installed, or this is not root.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from process_rounds import JOB, NETWORK
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+STEPS = 200
+LONG = ["--set", "train.steps=10000000"]
+PATIENCE_S = 120
+SLURM_PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "sinfo"]
+SLURM_CONF = """
+ClusterName=poseidon
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmdPort={node_port}
+SlurmUser=root
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+KillWait=60
+MinJobAge=3600
+NodeName=localhost NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+PartitionName=all Nodes=localhost Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def require(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"waited {PATIENCE_S} s for {what}")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def write_job(folder):
+    (folder / "tiny_network.json").write_text(json.dumps(NETWORK), encoding="utf-8")
+    job = {**JOB, "train": {**JOB["train"], "steps": STEPS, "log_every": 50}}
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+
+
+def check_run(run, log, steps=None):
+    """A run of two workers that has come to its end, or has stopped in good order."""
+    said = log.read_text(encoding="utf-8") if log.exists() else ""
+    require((run / "summary.json").exists(), f"{run} has no summary:\n{said}")
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    require(summary["workers"] == 2 and "failure" not in summary, f"{summary}\n{said}")
+    require(summary["finished"] == (steps is not None), f"{summary}\n{said}")
+    checkpoints = sorted((run / "checkpoints").glob("step-*.safetensors"), key=lambda file: file.stat().st_mtime)
+    require(checkpoints, f"{run} has no checkpoint:\n{said}")
+    require(steps is None or checkpoints[-1].name == f"step-{steps}.safetensors", checkpoints[-1].name)
+    return checkpoints[-1].name
+
+
+def left_behind(folder):
+    """Processes whose arguments name the folder of this test."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and str(folder) in words:
+                found.append(f"{entry.name}: {words}")
+    return found
+
+
+def check_nothing_left(folder):
+    secrets = list(folder.glob(".poseidon-secret-*"))
+    require(not secrets, f"left behind: {secrets}")
+    wait_for("the processes to be gone", lambda: not left_behind(folder))
+
+
+class Slurm:
+    """A cluster of one node, which is this machine."""
+
+    def __init__(self, folder, environment):
+        self.folder, self.daemons = folder, []
+        self.configuration = folder / "slurm.conf"
+        self.environment = {**environment, "SLURM_CONF": str(self.configuration)}
+
+    def __enter__(self):
+        for name in ("state", "spool"):
+            (self.folder / name).mkdir()
+        self.configuration.write_text(SLURM_CONF.format(
+            folder=self.folder, cores=os.cpu_count(), controller_port=free_port(), node_port=free_port()),
+            encoding="ascii")
+        try:
+            self.start_munge()
+            self.start("slurmctld", "-D", "-f", self.configuration)
+            self.start("slurmd", "-D", "-f", self.configuration, "-N", "localhost")
+            wait_for("the node to be idle", lambda: self.says("sinfo", "-h", "-o", "%T") == "idle")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start_munge(self):
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(64))
+        endpoint = self.folder / "munge.socket"
+        self.start("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={endpoint}",
+                   f"--pid-file={self.folder}/munged.pid", f"--seed-file={self.folder}/munged.seed",
+                   f"--log-file={self.folder}/munged.log")
+        wait_for("munged to listen", endpoint.exists)
+
+    def start(self, program, *words):
+        log = (self.folder / f"{program}.out").open("wb")
+        self.daemons.append(subprocess.Popen([shutil.which(program), *map(str, words)], env=self.environment,
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT))
+
+    def says(self, *words):
+        done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    def submit(self, name, *more):
+        number = self.says("sbatch", "--parsable", "--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1",
+                           "--overcommit", f"--output={name}.log", ROOT / "configs" / "cluster" / "slurm.sbatch",
+                           "job.json", "--output", name, *more)
+        require(number.isdigit(), f"sbatch did not take the job: {number!r}")
+        return number
+
+    def job(self, number):
+        """What Slurm knows of a job, by its keys."""
+        words = self.says("scontrol", "--oneliner", "show", "job", number).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def ended(self, number):
+        job = self.job(number)
+        return job if job.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", None) else None
+
+    def __exit__(self, *_):
+        """slurmd last but one: the controller would find it missing; munged when nobody needs it any more."""
+        for daemon in sorted(self.daemons, key=lambda one: "munged" in one.args[0]):
+            daemon.terminate()
+            try:
+                daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def last_words(self):
+        return "\n".join(f"{log.name}:\n{log.read_text(errors='replace')[-2000:]}" for log in self.folder.glob("*.out"))
+
+
+def play_slurm(folder, environment):
+    with Slurm(folder, environment) as slurm:
+        try:
+            number = slurm.submit("whole")
+            job = wait_for("the job's end", lambda: slurm.ended(number))
+            log = folder / "whole.log"
+            require((job["JobState"], job["ExitCode"]) == ("COMPLETED", "0:0"),
+                    f"{job['JobState']}, {job['ExitCode']}\n{log.read_text()}")
+            say(f"sbatch: {job['JobState']}, exit code {job['ExitCode']}, {check_run(folder / 'whole', log, STEPS)}")
+
+            number = slurm.submit("refused", "--set", "train.steps=-1")
+            job = wait_for("the job's end", lambda: slurm.ended(number))
+            require((job["JobState"], job["ExitCode"]) == ("FAILED", "2:0"), f"{job['JobState']}, {job['ExitCode']}")
+            say(f"a wrong job: {job['JobState']}, exit code {job['ExitCode']}")
+
+            # The second is what Slurm sends before the time is over, by --signal=B:TERM@120.
+            for name, words, state in (("cancelled", ["scancel"], "CANCELLED"),
+                                       ("late", ["scancel", "--batch", "--signal=TERM"], "COMPLETED")):
+                number, log = slurm.submit(name, *LONG), folder / f"{name}.log"
+                wait_for("the first steps", lambda: log.exists() and "step 2" in log.read_text())
+                slurm.says(*words, number)
+                job = wait_for("the job's end", lambda: slurm.ended(number))
+                wait_for("the batch script's end", lambda: slurm.says("sinfo", "-h", "-o", "%T") == "idle")
+                said = log.read_text()
+                require(job["JobState"] == state and " lost " not in said, f"{job['JobState']}\n{said}")
+                say(f"{' '.join(words)}: {state}, {check_run(folder / name, log)}")
+        except AssertionError:
+            say(slurm.last_words())
+            raise
+
+
+def play_mpirun(folder, environment):
+    environment = {**environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "HEAD": "localhost", "WORKERS": "2"}
+
+    def start(name, *more):
+        log = (folder / f"{name}.log").open("wb")
+        return subprocess.Popen([ROOT / "configs" / "cluster" / "openmpi.sh", "job.json", "--output", name, *more],
+                                cwd=folder, env={**environment, "PORT": str(free_port())}, start_new_session=True,
+                                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+    log = folder / "whole.log"
+    code = start("whole").wait(PATIENCE_S)
+    require(code == 0, f"exit code {code}\n{log.read_text()}")
+    say(f"mpirun: exit code 0, {check_run(folder / 'whole', log, STEPS)}")
+
+    code = start("refused", "--set", "train.steps=-1").wait(PATIENCE_S)
+    require(code == 2, f"exit code {code}\n{(folder / 'refused.log').read_text()}")
+    say("a wrong job: exit code 2")
+
+    stopped, log = start("stopped", *LONG), folder / "stopped.log"
+    wait_for("the first steps", lambda: "step 2" in log.read_text())
+    os.killpg(stopped.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+    code = stopped.wait(PATIENCE_S)
+    require(code == 0 and " lost " not in log.read_text(), f"exit code {code}\n{log.read_text()}")
+    say(f"Ctrl-C: exit code 0, {check_run(folder / 'stopped', log)}")
+
+
+def why_not(launcher):
+    programs = SLURM_PROGRAMS if launcher == "slurm" else ["mpirun"]
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        return f"there is no {', '.join(missing)} here"
+    if launcher == "slurm" and os.geteuid() != 0:
+        return "slurmd needs root"
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binaries", type=pathlib.Path, required=True)
+    parser.add_argument("launcher", choices=["slurm", "mpirun"])
+    given = parser.parse_args()
+    os.environ["PATH"] += ":/usr/sbin:/sbin"  # where daemons are, also for a user who has them not in PATH
+    if reason := why_not(given.launcher):
+        say(f"skipped: {reason}")
+        sys.exit(SKIPPED)
+    environment = {**os.environ, "PATH": f"{given.binaries.resolve()}:{os.environ['PATH']}"}
+    with tempfile.TemporaryDirectory(prefix="poseidon-launch-") as name:
+        folder = pathlib.Path(name)
+        write_job(folder)
+        (play_slurm if given.launcher == "slurm" else play_mpirun)(folder, environment)
+        check_nothing_left(folder)
+    say("passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+// Who computes says when it has waited for long, and when it goes on.
+
+#include "trainer/step/arrivals.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "trainer/step/job_lost.h"
+
+using poseidon::trainer::Arrivals;
+using poseidon::trainer::JobLost;
+using namespace std::chrono_literals;
+
+TEST_CASE("a long wait is told when it is one, and when it ends with a layer") {
+  std::string told;
+  Arrivals arrivals;
+  arrivals.on_long_wait([&] { told += "begins "; }, [&] { told += "ends "; });
+  arrivals.push(3);
+  arrivals.wait();
+  CHECK(told == "");
+  CHECK(arrivals.take() == 3);
+  std::jthread later([&] {
+    std::this_thread::sleep_for(1500ms);
+    arrivals.push(4);
+  });
+  arrivals.wait();
+  CHECK(told == "begins ends ");
+}
+
+TEST_CASE("a long wait that ends with the job has no end to tell") {
+  std::string told;
+  Arrivals arrivals;
+  arrivals.on_long_wait([&] { told += "begins "; }, [&] { told += "ends "; });
+  std::jthread later([&] {
+    std::this_thread::sleep_for(1500ms);
+    arrivals.lose("gone");
+  });
+  CHECK_THROWS_AS(arrivals.wait(), JobLost);
+  CHECK(told == "begins ");
+}

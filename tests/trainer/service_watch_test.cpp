@@ -1,0 +1,116 @@
+// What a service manager hears of a process, and that it hears nothing of one that hangs.
+
+#include "trainer/member/service_watch.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+
+#include "core/inbox.h"
+#include "tests/support/service_manager.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kPeriod = 200ms;
+
+std::string address() { return "@poseidon-watch-" + std::to_string(getpid()); }
+
+/// A thread that runs what is posted to it, as an I/O thread does.
+class IoThread {
+ public:
+  LifeSigns::Post post() {
+    return [this](std::function<void()> task) { inbox_.post(std::move(task)); };
+  }
+
+ private:
+  Inbox inbox_;
+  std::jthread thread_{[this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) inbox_.run_one(Inbox::Clock::now() + 10ms);
+  }};
+};
+
+/// Whether nothing more comes after at most a few datagrams: those for signs that were given
+/// before.
+bool falls_silent(ServiceManager& manager) {
+  for (int i = 0; i < 5; ++i)
+    if (manager.next(400) == "") return true;
+  return false;
+}
+
+comm::Progress at_work(const std::string& doing) { return {.doing = doing, .unit = {}}; }
+
+}  // namespace
+
+TEST_CASE("a service is ready when all of its parts look for a coordinator") {
+  ServiceManager manager(address());
+  const auto worker = std::make_shared<LifeSigns>();
+  const auto server = std::make_shared<LifeSigns>("server: ");
+  const ServiceWatch watch(address(), 0us, {worker, server}, {});
+  worker->seeks();
+  CHECK(manager.next(250) == "");
+  server->seeks();
+  CHECK(manager.next(10000) == "READY=1");
+  CHECK(manager.next(10000) ==
+        "STATUS=looking for a coordinator; server: looking for a coordinator");
+  CHECK(manager.next(250) == "");
+}
+
+TEST_CASE("the status says what each part does, and in which job") {
+  ServiceManager manager(address());
+  const auto part = std::make_shared<LifeSigns>();
+  std::stop_source stop;
+  const ServiceWatch watch(address(), 0us, {part}, stop.get_token());
+  part->joined("worker 0 of the job \"tiny\"");
+  part->does({.doing = "testing", .done = 2, .of = 8, .unit = "batches"});
+  CHECK(manager.hears("STATUS=testing, 2 of 8 batches (worker 0 of the job \"tiny\")"));
+  part->seeks();
+  CHECK(manager.hears("STATUS=looking for a coordinator"));
+  stop.request_stop();
+  CHECK(manager.next(0) == "STOPPING=1");
+}
+
+TEST_CASE("signs of life go on while a part works or waits, and end when it hangs at work") {
+  ServiceManager manager(address());
+  const auto part = std::make_shared<LifeSigns>();
+  IoThread io;
+  const LifeSigns::Reach reach(*part, io.post());
+  const ServiceWatch watch(address(), kPeriod, {part}, {});
+  part->seeks();
+  for (int i = 0; i < 3; ++i) CHECK(manager.hears("WATCHDOG=1"));
+  part->does(at_work("training"));
+  CHECK(manager.hears("STATUS=training"));
+  CHECK(falls_silent(manager));
+  part->signs();
+  CHECK(manager.next(10000) == "WATCHDOG=1");
+}
+
+TEST_CASE("a part whose I/O thread hangs gives no sign while its main thread waits") {
+  ServiceManager manager(address());
+  const auto part = std::make_shared<LifeSigns>();
+  std::atomic<int> asked = 0;
+  const LifeSigns::Reach reach(*part, [&](const std::function<void()>&) { ++asked; });
+  const ServiceWatch watch(address(), kPeriod, {part}, {});
+  part->seeks();
+  CHECK(manager.hears("WATCHDOG=1"));
+  CHECK(falls_silent(manager));
+  CHECK(asked > 2);
+}
+
+TEST_CASE("one part that hangs silences both, one that is over does not") {
+  ServiceManager manager(address());
+  const auto hangs = std::make_shared<LifeSigns>(), lives = std::make_shared<LifeSigns>();
+  IoThread io;
+  const LifeSigns::Reach reach(*lives, io.post());
+  const ServiceWatch watch(address(), kPeriod, {hangs, lives}, {});
+  lives->seeks();
+  hangs->does(at_work("training"));
+  CHECK(manager.hears("WATCHDOG=1"));
+  CHECK(falls_silent(manager));
+  hangs->over();
+  CHECK(manager.hears("STATUS=done; looking for a coordinator"));
+  CHECK(manager.hears("WATCHDOG=1"));
+}

@@ -1,0 +1,69 @@
+#include "trainer/member/service_watch.h"
+
+#include <algorithm>
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Between two looks at the parts.
+constexpr std::chrono::milliseconds kPause{200};
+
+}  // namespace
+
+ServiceWatch::ServiceWatch(const std::string& address, std::chrono::microseconds period,
+                           Parts parts, std::stop_token stop)
+    : notifier_(address),
+      period_(period),
+      parts_(std::move(parts)),
+      stopping_(std::move(stop), [this] { notifier_.stopping(); }),
+      thread_([this] { watch(); }) {}
+
+ServiceWatch::~ServiceWatch() {
+  {
+    MutexLock lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+ServiceWatch::Clock::duration ServiceWatch::pause() const {
+  return period_.count() == 0 ? Clock::duration(kPause)
+                              : std::min<Clock::duration>(kPause, period_ / 4);
+}
+
+void ServiceWatch::watch() {
+  MutexLock lock(mutex_);
+  while (!over_) {
+    report(Clock::now());
+    changed_.wait_until(mutex_, Clock::now() + pause());
+  }
+}
+
+/// What the manager did not take is sent again the next time.
+void ServiceWatch::report(Clock::time_point now) {
+  for (const auto& part : parts_) part->ask();
+  const auto has_begun = [](const auto& part) { return part->has_begun(); };
+  if (!said_ready_) said_ready_ = std::ranges::all_of(parts_, has_begun) && notifier_.ready();
+  if (!said_ready_) return;
+  if (const std::string line = status(); line != said_status_ && notifier_.status(line))
+    said_status_ = line;
+  report_alive(now);
+}
+
+/// A sign that came after the last report is good for one more. A part that gives none for as long
+/// as the period is found a quarter of it later at most.
+void ServiceWatch::report_alive(Clock::time_point now) {
+  if (period_.count() == 0 || now - said_alive_ < period_ / 4) return;
+  const auto lives = [&](const auto& part) { return part->signed_after(said_alive_); };
+  if (std::ranges::all_of(parts_, lives) && notifier_.alive()) said_alive_ = now;
+}
+
+std::string ServiceWatch::status() const {
+  std::string line;
+  for (const auto& part : parts_) line += (line.empty() ? "" : "; ") + part->status();
+  return line;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/mutex.h"
+#include "core/service_notifier.h"
+#include "trainer/member/life_signs.h"
+
+namespace poseidon::trainer {
+
+/// Reports the parts of this process to the service manager that has started it: that they look for
+/// a coordinator, what they do, and, as long as each of them gives signs of life, that the process
+/// is alive. It has a thread of its own.
+class ServiceWatch {
+ public:
+  using Parts = std::vector<std::shared_ptr<LifeSigns>>;
+
+  /// `period` is how long the manager waits for a sign of life before it ends the process; 0: it
+  /// does not expect any. A request to `stop` is reported at once.
+  ServiceWatch(const std::string& address, std::chrono::microseconds period, Parts parts,
+               std::stop_token stop);
+  ~ServiceWatch();
+  ServiceWatch(const ServiceWatch&) = delete;
+  ServiceWatch& operator=(const ServiceWatch&) = delete;
+
+ private:
+  using Clock = LifeSigns::Clock;
+
+  void watch();
+  void report(Clock::time_point now);
+  void report_alive(Clock::time_point now);
+  std::string status() const;
+  Clock::duration pause() const;
+
+  const ServiceNotifier notifier_;
+  const std::chrono::microseconds period_;
+  const Parts parts_;
+  bool said_ready_ = false;
+  std::string said_status_;
+  Clock::time_point said_alive_{};
+  Mutex mutex_;
+  Condition changed_;
+  bool over_ GUARDED_BY(mutex_) = false;
+  std::stop_callback<std::function<void()>> stopping_;
+  std::thread thread_;
+};
+
+}  // namespace poseidon::trainer
