@@ -2,8 +2,6 @@
 
 namespace poseidon::comm {
 
-using Clock = std::chrono::steady_clock;
-
 EgressPort::EgressPort(std::shared_ptr<asio::io_context> io, std::shared_ptr<EgressLink> link)
     : io_(std::move(io)), link_(std::move(link)), timer_(*io_) {}
 
@@ -13,7 +11,8 @@ void EgressPort::watch() {
   const std::optional<Time> next = link_->serve();
   if (stopped_ || !next || (next_look_ && *next_look_ <= *next)) return;
   next_look_ = next;
-  timer_.expires_at(Clock::time_point(std::chrono::duration_cast<Clock::duration>(*next)));
+  timer_.expires_at(std::chrono::steady_clock::time_point(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(*next)));
   timer_.async_wait([this](const std::error_code& error) {
     if (error) return;  // stopped, or set again
     next_look_.reset();
