@@ -67,9 +67,6 @@ uint32_t advance_words(uint32_t crc, const unsigned char* bytes, size_t count) {
   return crc;
 }
 
-/// For code that only runs where has_wide_carryless() says so.
-#define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,vpclmulqdq")]]
-
 /// x^n modulo the polynomial, its lowest power in the highest bit as in a checksum.
 constexpr uint32_t power_of_x(int n) {
   uint32_t value = 0x80000000u;

@@ -93,9 +93,6 @@ class PlainGmac final : public Gmac::State {
 
 #if defined(__x86_64__)
 
-/// For code that only runs where has_wide_carryless() says so.
-#define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,avx512bw,vpclmulqdq")]]
-
 // OpenSSL 3.0 multiplies one block at a time, which takes six times as long as a checksum. Here
 // 32 blocks are multiplied by 32 powers of the hash key, four to a vector, and reduced once.
 

@@ -33,5 +33,7 @@ bool isa_is_best();
 /// Whether carry-less products of 512 bits may be used (AVX-512 with VPCLMULQDQ, which no level
 /// has).
 bool has_wide_carryless();
+/// For functions that only run where it says so.
+#define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,avx512bw,vpclmulqdq")]]
 
 }  // namespace poseidon

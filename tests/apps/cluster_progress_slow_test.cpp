@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "tests/apps/cluster.h"
+#include "tests/apps/colour_images.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -15,23 +16,6 @@ using trainer::write_text;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr const char* kColourNetwork = R"({
-  "name": "tiny", "input": {"channels": 3, "height": 6, "width": 6},
-  "layers": [
-    {"name": "ip", "type": "linear", "outputs": 2, "weight_filler": {"type": "xavier"}},
-    {"name": "loss", "type": "softmax_loss"}]})";
-
-/// Two classes of images of one colour each.
-std::string images(const fs::path& folder) {
-  for (const char* kind : {"a", "b"}) {
-    fs::create_directories(folder / kind);
-    for (char number = '0'; number < '8'; ++number)
-      write_text(folder / kind / (std::string(1, number) + ".ppm"),
-                 "P6\n6 6\n255\n" + std::string(108, *kind));
-  }
-  return R"({"type": "images", "path": ")" + folder.string() + "\"}";
-}
 
 std::vector<std::string> words_of(const TinyJob& job, std::vector<std::string> more) {
   std::vector<std::string> words{(job.folder / "job.json").string(),
@@ -74,8 +58,8 @@ TEST_CASE("a test may take longer than the stall timeout") {
 
 TEST_CASE("a worker that hangs in a test is named with what it did, and ended") {
   const TinyJob job(kColourNetwork);
-  const std::string train_images = images(job.folder / "train");
-  const std::string test_images = images(job.folder / "test");
+  const std::string train_images = colour_images(job.folder / "train");
+  const std::string test_images = colour_images(job.folder / "test");
   Program train("poseidon-train",
                 words_of(job, {"--workers", "2", "--servers", "1", "--set",
                                "data.train=" + train_images, "--set", "data.test=" + test_images,
@@ -101,7 +85,7 @@ TEST_CASE("a daemon whose computing hangs when its job is over ends") {
   const TinyJob job(kColourNetwork);
   const std::string address = free_address();
   write_text(job.folder / "secret", std::string(32, 's'));
-  const std::string data = images(job.folder / "train");
+  const std::string data = colour_images(job.folder / "train");
   std::vector<Program> daemons;
   // One worker alone: a second one might wait for its sums, and hang nowhere.
   for (const char* program : {"poseidon-worker", "poseidon-server"}) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "tests/apps/cluster.h"
+#include "tests/apps/colour_images.h"
 #include "tests/support/service_manager.h"
 
 using namespace poseidon;
@@ -48,23 +49,6 @@ struct Service {
   ServiceManager manager;
   Program& daemon;
 };
-
-constexpr const char* kColourNetwork = R"({
-  "name": "tiny", "input": {"channels": 3, "height": 6, "width": 6},
-  "layers": [
-    {"name": "ip", "type": "linear", "outputs": 2, "weight_filler": {"type": "xavier"}},
-    {"name": "loss", "type": "softmax_loss"}]})";
-
-/// Two classes of images of one colour each, as a dataset.
-std::string images(const fs::path& folder) {
-  for (const char* kind : {"a", "b"}) {
-    fs::create_directories(folder / kind);
-    for (char number = '0'; number < '8'; ++number)
-      trainer::write_text(folder / kind / (std::string(1, number) + ".ppm"),
-                          "P6\n6 6\n255\n" + std::string(108, *kind));
-  }
-  return R"({"type": "images", "path": ")" + folder.string() + R"("})";
-}
 
 /// From now on whoever opens one of the files waits for ever, as on a file server that is gone.
 /// There is no moment at which nothing has its name.
@@ -107,7 +91,7 @@ TEST_CASE("a worker and its server report from the first job to the next") {
 TEST_CASE("a worker whose computing hangs gives no sign of life, though its I/O thread goes on") {
   Cluster cluster;
   trainer::write_text(cluster.job.folder / "tiny_network.json", kColourNetwork);
-  const std::string data = images(cluster.job.folder / "train");
+  const std::string data = colour_images(cluster.job.folder / "train");
   Service worker(cluster, "poseidon-worker", "worker",
                  {"--data-root", cluster.job.folder.string()});
   cluster.start("poseidon-server", "server");
