@@ -55,4 +55,20 @@ class ChildProcesses {
   std::map<comm::NodeId, std::string> ends_;  ///< of those that nobody here has ended
 };
 
+/// A launcher whose members are children of this process, or have one here that stands for them.
+class ChildLauncher : public Launcher {
+ public:
+  /// `logs`: the folder of the log files.
+  ChildLauncher(Gathering gathering, std::filesystem::path logs)
+      : Launcher(std::move(gathering)), children_(std::move(logs)) {}
+
+  std::vector<Ended> ended() override { return children_.ended(); }
+  std::string end_of(comm::NodeId node) const override { return children_.end_of(node); }
+  void kill(comm::NodeId node) override { children_.kill(node); }
+  void wait(std::chrono::milliseconds grace) override { children_.wait(grace); }
+
+ protected:
+  ChildProcesses children_;
+};
+
 }  // namespace poseidon::trainer

@@ -36,9 +36,9 @@ Descriptor secret_file(const comm::Secret& secret) {
 }  // namespace
 
 LocalLauncher::LocalLauncher(LaunchOptions options)
-    : Launcher({.listen = "127.0.0.1:0", .secret = random_secret(), .on_this_host = true}),
-      options_(std::move(options)),
-      children_(options_.run / "logs") {}
+    : ChildLauncher({.listen = "127.0.0.1:0", .secret = random_secret(), .on_this_host = true},
+                    options.run / "logs"),
+      options_(std::move(options)) {}
 
 void LocalLauncher::start(const std::vector<comm::NodeId>& members,
                           const std::string& coordinator) {

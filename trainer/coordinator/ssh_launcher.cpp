@@ -42,10 +42,9 @@ const char* anywhere(const Host& host) {
 }  // namespace
 
 SshLauncher::SshLauncher(SshOptions ssh, const std::string& listen, LaunchOptions options)
-    : Launcher({.listen = listen, .secret = random_secret()}),
+    : ChildLauncher({.listen = listen, .secret = random_secret()}, options.run / "logs"),
       ssh_(std::move(ssh)),
-      options_(std::move(options)),
-      children_(options_.run / "logs") {}
+      options_(std::move(options)) {}
 
 void SshLauncher::start(const std::vector<comm::NodeId>& members, const std::string& coordinator) {
   const HostDeal deal(ssh_.hosts, count_of(comm::Role::kWorker, members),

@@ -12,16 +12,12 @@ namespace poseidon::trainer {
 /// The members of a job on other hosts: for each an ssh process of this host, which gives it the
 /// secret by its standard input and whose end it takes for the coordinator's. Log files are in the
 /// run's directory here.
-class SshLauncher final : public Launcher {
+class SshLauncher final : public ChildLauncher {
  public:
   /// `listen` is an address of this host that the others reach.
   SshLauncher(SshOptions ssh, const std::string& listen, LaunchOptions options);
 
   void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) override;
-  std::vector<Ended> ended() override { return children_.ended(); }
-  std::string end_of(comm::NodeId node) const override { return children_.end_of(node); }
-  void kill(comm::NodeId node) override { children_.kill(node); }
-  void wait(std::chrono::milliseconds grace) override { children_.wait(grace); }
 
  private:
   std::vector<std::string> command_of(comm::NodeId node, const std::string& coordinator,
@@ -29,7 +25,6 @@ class SshLauncher final : public Launcher {
 
   const SshOptions ssh_;
   const LaunchOptions options_;
-  ChildProcesses children_;
   /// Of the children. They are closed before those are waited for, so that the members leave.
   std::vector<Descriptor> inputs_;
 };
