@@ -146,8 +146,8 @@ using GradientSink = std::function<void(int index, int64_t first, std::span<cons
 
 /// What a layer asks of the net; fixed when it is made.
 struct Needs {
-  std::vector<Layout> input_layouts;  ///< the net reorders where a producer gives another
-  Layout output_layout = Layout::kPlain;
+  std::vector<Format> input_formats;  ///< the net reorders where a producer gives another
+  Format output_format;
   bool backward_reads_inputs = false;  ///< all of them but a fused residual
   bool backward_reads_output = false;
   /// The output may take the memory of this input, and the gradient of this input the memory of
@@ -210,7 +210,7 @@ struct LayerRequest {
   const Definition& definition;
   std::vector<Shape> input_shapes;
   Shape output_shape;
-  std::vector<Layout> input_layouts;  ///< as their producers give them
+  std::vector<Format> input_formats;  ///< as their producers give them
   std::vector<bool> input_needs_gradient;
   bool training = true;       ///< backward will be called
   std::optional<float> relu;  ///< apply leaky relu with this negative slope to the output
@@ -230,8 +230,8 @@ class LayerFactory {
   /// itself.
   virtual bool fuses_relu(const Definition& definition) const = 0;
   virtual bool fuses_residual(const Definition& definition) const = 0;
-  /// A layer that copies its input into another layout; its gradient back.
-  virtual std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to) = 0;
+  /// A layer that copies its input into another format; its gradient back.
+  virtual std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) = 0;
 };
 
 }  // namespace poseidon::layers

@@ -56,7 +56,7 @@ Diagnosis& Net::diagnosis() { return state_->diagnosis; }
 
 void Net::set_input(std::span<const float> values) {
   const Tensor input = state_->program.input();
-  const std::span<float> memory(input.data, static_cast<size_t>(input.shape.count()));
+  const std::span<float> memory(input.as<float>(), static_cast<size_t>(input.shape.count()));
   check(values.size() == memory.size(), "a batch is set whole");
   state_->device.write(std::as_bytes(values), std::as_writable_bytes(memory));
 }

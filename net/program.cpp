@@ -16,7 +16,7 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
       value_of_node_(network.nodes().size(), -1),
       call_of_node_(network.nodes().size(), -1) {
   check_factored();
-  add_value({.shape = network.input(), .layout = Layout::kPlain, .producer = -1, .consumers = {}});
+  add_value({.shape = network.input(), .format = kPlainFp32, .producer = -1, .consumers = {}});
   for (const Operation& operation : fuse(network, factory)) add_operation(operation);
   mark_backward();
   place_activations();
@@ -60,7 +60,7 @@ void Program::add_operation(const Operation& operation) {
   layers::LayerRequest request{.definition = definition,
                                .input_shapes = {},
                                .output_shape = network_.nodes()[at(operation.output)].output,
-                               .input_layouts = {},
+                               .input_formats = {},
                                .input_needs_gradient = {},
                                .training = options_.training,
                                .relu = operation.relu,
@@ -74,7 +74,7 @@ void Program::add_operation(const Operation& operation) {
     inputs.push_back(node == kNetworkInput ? 0 : value_of_node_[at(node)]);
     const Value& value = values_[at(inputs.back())];
     request.input_shapes.push_back(value.shape);
-    request.input_layouts.push_back(value.layout);
+    request.input_formats.push_back(value.format);
     request.input_needs_gradient.push_back(value.needs_gradient);
     needs_gradient = needs_gradient || value.needs_gradient;
   }
@@ -86,7 +86,7 @@ void Program::add_operation(const Operation& operation) {
   call.definition = &definition;
   const layers::Needs& needs = call.layer->needs();
   for (size_t i = 0; i < inputs.size(); ++i)
-    call.inputs.push_back(in_layout(inputs[i], needs.input_layouts[i]));
+    call.inputs.push_back(in_format(inputs[i], needs.input_formats[i]));
   if (needs.backward_reads_inputs)
     call.inputs_read_back = static_cast<int>(call.inputs.size()) - (operation.residual ? 1 : 0);
   const int index = static_cast<int>(calls_.size());
@@ -97,7 +97,7 @@ void Program::add_operation(const Operation& operation) {
       std::find(options_.keep.begin(), options_.keep.end(),
                 network_.nodes()[at(operation.output)].definition->name) != options_.keep.end();
   call.output = add_value({.shape = request.output_shape,
-                           .layout = needs.output_layout,
+                           .format = needs.output_format,
                            .producer = index,
                            .consumers = {},
                            .needs_gradient = needs_gradient,
@@ -106,25 +106,25 @@ void Program::add_operation(const Operation& operation) {
   calls_.push_back(std::move(call));
 }
 
-/// The value itself, or a copy of it in another layout, made once for all who want it so.
-int Program::in_layout(int value, Layout layout) {
-  if (values_[at(value)].layout == layout) return value;
-  if (const auto found = reordered_.find({value, layout}); found != reordered_.end())
+/// The value itself, or a copy of it in another format, made once for all who want it so.
+int Program::in_format(int value, Format format) {
+  if (values_[at(value)].format == format) return value;
+  if (const auto found = reordered_.find({value, format}); found != reordered_.end())
     return found->second;
   const Shape shape = values_[at(value)].shape;
   Call call;
-  call.layer = factory_.make_reorder(shape, values_[at(value)].layout, layout);
+  call.layer = factory_.make_reorder(shape, values_[at(value)].format, format);
   call.inputs = {value};
   const int index = static_cast<int>(calls_.size());
   values_[at(value)].consumers.push_back(index);
   call.output = add_value({.shape = shape,
-                           .layout = layout,
+                           .format = format,
                            .producer = index,
                            .consumers = {},
                            .needs_gradient = values_[at(value)].needs_gradient});
   const int output = call.output;
   calls_.push_back(std::move(call));
-  reordered_[{value, layout}] = output;
+  reordered_[{value, format}] = output;
   return output;
 }
 
@@ -149,7 +149,7 @@ bool Program::may_overwrite(const Call& call, int input) const {
   const int self = values_[at(call.output)].producer;
   const Value& value = values_[at(call.inputs[at(input)])];
   const Value& output = values_[at(call.output)];
-  if (value.producer < 0 || value.kept || value.layout != output.layout ||
+  if (value.producer < 0 || value.kept || value.format != output.format ||
       !(value.shape == output.shape))
     return false;
   const Call& producer = calls_[at(value.producer)];
@@ -163,14 +163,6 @@ bool Program::may_overwrite(const Call& call, int input) const {
   }
   return true;
 }
-
-namespace {
-
-size_t stored_bytes(const Value& value) {
-  return static_cast<size_t>(stored_count(value.shape, value.layout)) * sizeof(float);
-}
-
-}  // namespace
 
 /// Activations live from their producer to their last reader.
 void Program::place_activations() {
@@ -198,7 +190,8 @@ void Program::place_activations() {
         continue;
       }
     }
-    places_.values[v] = arena_.add(stored_bytes(value), first, last, {value.producer, "output"});
+    places_.values[v] = arena_.add(stored_bytes(value.shape, value.format), first, last,
+                                   {value.producer, "output"});
   }
 }
 
@@ -216,11 +209,11 @@ void Program::place_gradients() {
       const Value& value = values_[at(call.inputs[k])];
       if (!value.needs_gradient) continue;
       const bool in_place = needs.backward_in_place == static_cast<int>(k) && !own.empty() &&
-                            value.layout == values_[at(call.output)].layout;
+                            value.format == values_[at(call.output)].format;
       const int moment = backward_moment(c);
       const int piece = in_place ? own[0]
-                                 : arena_.add(stored_bytes(value), moment, moment,
-                                              {value.producer, "gradient of its output"});
+                                 : arena_.add(stored_bytes(value.shape, value.format), moment,
+                                              moment, {value.producer, "gradient of its output"});
       places_.input_gradients[at(c)][k] = piece;
       places_.contributions[at(call.inputs[k])].push_back(piece);
       arena_.extend(piece, moment, backward_moment(value.producer));
@@ -268,19 +261,18 @@ void Program::fail_to_take() const {
 }
 
 void Program::bind(size_t c) {
-  const auto floats = [&](int piece) { return reinterpret_cast<float*>(arena_.memory(piece)); };
   Call& call = calls_[c];
   layers::Bindings& memory = call.memory;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     Tensor input = tensor(call.inputs[k]);
     memory.inputs.push_back(input);
-    input.data = floats(places_.input_gradients[c][k]);
+    input.data = arena_.memory(places_.input_gradients[c][k]);
     memory.input_gradients.push_back(input);
   }
   memory.output = tensor(call.output);
   for (int piece : places_.contributions[at(call.output)]) {
     Tensor gradient = memory.output;
-    gradient.data = floats(piece);
+    gradient.data = arena_.memory(piece);
     memory.output_gradients.push_back(gradient);
   }
   memory.workspace = arena_.memory(places_.workspaces[c]);
@@ -301,7 +293,7 @@ std::string Program::name_of(const Call& call) const {
 
 Tensor Program::tensor(int value) const {
   const Value& v = values_[at(value)];
-  return {reinterpret_cast<float*>(arena_.memory(places_.values[at(value)])), v.shape, v.layout};
+  return {arena_.memory(places_.values[at(value)]), v.shape, v.format};
 }
 
 Tensor Program::kept_output(int node) const {
@@ -317,7 +309,7 @@ std::vector<float> read_values(Device& device, std::span<const float> memory) {
 
 std::vector<float> read_values(Device& device, const Tensor& tensor) {
   if (!tensor) return {};
-  return read_values(device, {tensor.data, static_cast<size_t>(tensor.blocking().count())});
+  return read_values(device, {tensor.as<float>(), static_cast<size_t>(tensor.blocking().count())});
 }
 
 }  // namespace poseidon::net

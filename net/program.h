@@ -15,14 +15,14 @@ namespace poseidon::net {
 /// One activation: what a call writes and later calls read.
 struct Value {
   Shape shape;
-  Layout layout = Layout::kPlain;
+  Format format;
   int producer = -1;           ///< call; -1: the network's input
   std::vector<int> consumers;  ///< calls, in order
   bool needs_gradient = false;
   bool kept = false;  ///< its memory is not reused
 };
 
-/// One layer (or reorder between layouts) in its place in the program.
+/// One layer (or reorder between formats) in its place in the program.
 struct Call {
   std::unique_ptr<layers::Layer> layer;
   int node = -1;                                   ///< whose parameters it has; -1: a reorder
@@ -39,7 +39,7 @@ struct Call {
   } labels = {};  ///< while there is a trace
 };
 
-/// The operations of a network with their layers made, the reorders between layouts put in, and the
+/// The operations of a network with their layers made, the reorders between formats put in, and the
 /// memory of every activation, gradient and workspace laid out. Calls run forward in order, and
 /// backward in reverse, once the memory is taken.
 class Program {
@@ -78,7 +78,7 @@ class Program {
   void check_factored() const;
   bool is_factored(const std::string& layer) const;
   void add_operation(const Operation& operation);
-  int in_layout(int value, Layout layout);
+  int in_format(int value, Format format);
   int add_value(Value value);
   void mark_backward();
   void place_activations();
@@ -97,7 +97,7 @@ class Program {
   std::vector<Value> values_;
   std::vector<int> value_of_node_;
   std::vector<int> call_of_node_;  ///< -1: it was fused into another
-  std::map<std::pair<int, Layout>, int> reordered_;
+  std::map<std::pair<int, Format>, int> reordered_;
   /// Pieces of the arena; -1: none.
   struct Places {
     std::vector<int> values;                        ///< by value

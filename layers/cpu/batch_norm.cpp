@@ -95,9 +95,9 @@ class CpuBatchNorm final : public CpuLayer {
         definition_(static_cast<const BatchNorm&>(request.definition)),
         relu_(request.relu),
         residual_(request.residual),
-        blocking_(definition_.input, needs_.output_layout),
+        blocking_(definition_.input, needs_.output_format.layout),
         groups_(groups_of(blocking_)) {
-    for (Layout& layout : needs_.input_layouts) layout = needs_.output_layout;
+    for (Format& format : needs_.input_formats) format = needs_.output_format;
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = relu_.has_value();
     needs_.backward_in_place = residual_ ? 1 : 0;
@@ -153,7 +153,7 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
   void measure(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
-    const float* source = memory.inputs[0].data;
+    const float* source = memory.inputs[0].as<float>();
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
       Moments moments;
@@ -211,9 +211,9 @@ class CpuBatchNorm final : public CpuLayer {
       factor[i] = memory.parameters[0].value[group.first + lane] * saved.inverse_deviation[i];
       term[i] = memory.parameters[1].value[group.first + lane] - saved.mean_rest[i] * factor[i];
     }
-    const float* source = memory.inputs[0].data;
-    const float* residual = residual_ ? memory.inputs[1].data : nullptr;
-    float* target = memory.output.data;
+    const float* source = memory.inputs[0].as<float>();
+    const float* residual = residual_ ? memory.inputs[1].as<float>() : nullptr;
+    float* target = memory.output.as<float>();
     // Without a relu the slope is 1: the same loop serves.
     const float slope = relu_.value_or(1);
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
@@ -234,13 +234,14 @@ class CpuBatchNorm final : public CpuLayer {
   /// Where the masked sum of the output's gradients goes; null when it is output_gradients[0] as it
   /// stands.
   float* masked_target(const Bindings& memory) const {
-    if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].data;
-    return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].data : nullptr;
+    if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<float>();
+    return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].as<float>()
+                                                       : nullptr;
   }
 
   const float* masked_gradient(const Bindings& memory) const {
     const float* written = masked_target(memory);
-    return written != nullptr ? written : memory.output_gradients[0].data;
+    return written != nullptr ? written : memory.output_gradients[0].as<float>();
   }
 
   GradientSums sum_gradients(const ChannelGroup& group, const Bindings& memory,
@@ -248,12 +249,13 @@ class CpuBatchNorm final : public CpuLayer {
     GradientSums sums;
     // A third contribution and more are rare: they are added to the first beforehand.
     for (size_t i = 2; i < memory.output_gradients.size(); ++i)
-      add_contribution(group, memory.output_gradients[i].data, memory.output_gradients[0].data);
-    const float* gradient = memory.output_gradients[0].data;
+      add_contribution(group, memory.output_gradients[i].as<float>(),
+                       memory.output_gradients[0].as<float>());
+    const float* gradient = memory.output_gradients[0].as<float>();
     const float* other =
-        memory.output_gradients.size() > 1 ? memory.output_gradients[1].data : nullptr;
-    const float* output = relu_ ? memory.output.data : nullptr;
-    const float* source = memory.inputs[0].data;
+        memory.output_gradients.size() > 1 ? memory.output_gradients[1].as<float>() : nullptr;
+    const float* output = relu_ ? memory.output.as<float>() : nullptr;
+    const float* source = memory.inputs[0].as<float>();
     float* masked = masked_target(memory);
     const float slope = relu_.value_or(1);
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
@@ -319,8 +321,8 @@ class CpuBatchNorm final : public CpuLayer {
                                 slope * static_cast<double>(saved.mean_rest[i]));
     }
     const float* gradient = masked_gradient(memory);
-    const float* source = memory.inputs[0].data;
-    float* target = memory.input_gradients[0].data;
+    const float* source = memory.inputs[0].as<float>();
+    float* target = memory.input_gradients[0].as<float>();
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
       const auto as = load<Float>(&a[lane]), bs = load<Float>(&b[lane]), cs = load<Float>(&c[lane]);

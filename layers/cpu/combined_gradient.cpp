@@ -22,15 +22,15 @@ void sum_and_mask(float* sum, const float* const* others, const float* output, f
 
 const float* combined_gradient(const Bindings& memory, std::optional<float> relu) {
   const auto& contributions = memory.output_gradients;
-  float* sum = contributions[0].data;
+  float* sum = contributions[0].as<float>();
   const int64_t count = contributions[0].blocking().count();
   std::vector<const float*> others;
-  for (size_t i = 1; i < contributions.size(); ++i) others.push_back(contributions[i].data);
+  for (size_t i = 1; i < contributions.size(); ++i) others.push_back(contributions[i].as<float>());
   // All but the last pair are summed two at a time, in order; the last pass applies the relu too.
   size_t done = 0;
   for (; others.size() - done > 2; done += 2)
     sum_and_mask<2>(sum, others.data() + done, nullptr, 1, count);
-  const float* output = relu ? memory.output.data : nullptr;
+  const float* output = relu ? memory.output.as<float>() : nullptr;
   const float slope = relu.value_or(1);
   switch (others.size() - done) {
     case 0:

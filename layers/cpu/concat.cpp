@@ -25,7 +25,7 @@ struct Piece {
 
 Piece piece_of(const Tensor& part, const Tensor& whole, int64_t first_channel) {
   const Blocking p = part.blocking(), w = whole.blocking();
-  if (whole.layout == Layout::kChannelsLast)
+  if (whole.format.layout == Layout::kChannelsLast)
     return {p.samples * p.area, p.channels, w.channels, first_channel};
   return {p.samples, p.blocks * p.block * p.area, w.blocks * w.block * w.area,
           w.offset(0, first_channel, 0)};
@@ -34,17 +34,19 @@ Piece piece_of(const Tensor& part, const Tensor& whole, int64_t first_channel) {
 class CpuConcat final : public CpuLayer {
  public:
   CpuConcat(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
-    Layout layout = common_layout(request);
-    if (layout != Layout::kChannelsLast && !fills_blocks(request, layout)) layout = Layout::kPlain;
-    needs_.output_layout = layout;
-    needs_.input_layouts.assign(request.input_shapes.size(), layout);
+    Format format = common_format(request);
+    if (format.layout != Layout::kChannelsLast && !fills_blocks(request, format.layout))
+      format.layout = Layout::kPlain;
+    needs_.output_format = format;
+    needs_.input_formats.assign(request.input_shapes.size(), format);
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
     int64_t channel = 0;
     for (const Tensor& input : memory.inputs) {
       const Piece piece = piece_of(input, memory.output, channel);
-      copy_runs(input.data, piece.length, memory.output.data + piece.start, piece.stride, piece);
+      copy_runs(input.as<float>(), piece.length, memory.output.as<float>() + piece.start,
+                piece.stride, piece);
       channel += input.shape.channels();
     }
   }
@@ -55,7 +57,8 @@ class CpuConcat final : public CpuLayer {
     int64_t channel = 0;
     for (const Tensor& part : memory.input_gradients) {
       const Piece piece = piece_of(part, whole, channel);
-      if (part) copy_runs(gradient + piece.start, piece.stride, part.data, piece.length, piece);
+      if (part)
+        copy_runs(gradient + piece.start, piece.stride, part.as<float>(), piece.length, piece);
       channel += part.shape.channels();
     }
   }

@@ -176,16 +176,16 @@ class CpuConvolution final : public PackedWeightLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     const float* bias = convolution_.bias ? memory.parameters[1].value : nullptr;
     if (forward_winograd_)
-      return forward_winograd_->forward(memory.inputs[0].data, memory.parameters[0].value,
-                                        {.bias = bias, .relu = relu_}, memory.output.data,
+      return forward_winograd_->forward(memory.inputs[0].as<float>(), memory.parameters[0].value,
+                                        {.bias = bias, .relu = relu_}, memory.output.as<float>(),
                                         memory.scratch);
     Scratch scratch(memory.scratch);
     Arguments arguments(device_);
-    arguments.add(DNNL_ARG_SRC, forward_desc_->src_desc(), memory.inputs[0].data);
+    arguments.add(DNNL_ARG_SRC, forward_desc_->src_desc(), memory.inputs[0].as<float>());
     arguments.add(DNNL_ARG_WEIGHTS, weight_, memory.parameters[0].value);
     if (convolution_.bias)
       arguments.add(DNNL_ARG_BIAS, forward_desc_->bias_desc(), memory.parameters[1].value);
-    arguments.add(DNNL_ARG_DST, forward_desc_->dst_desc(), memory.output.data);
+    arguments.add(DNNL_ARG_DST, forward_desc_->dst_desc(), memory.output.as<float>());
     arguments.run(forward_, forward_desc_->scratchpad_desc(), scratch);
   }
 
@@ -309,8 +309,8 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   void set_needs(const LayerRequest& request) {
-    needs_.input_layouts = {in_};
-    needs_.output_layout = out_;
+    needs_.input_formats = {{in_}};
+    needs_.output_format = {out_};
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = relu_.has_value();
     needs_.scratch_bytes = forward_scratch_bytes();
@@ -344,7 +344,7 @@ class CpuConvolution final : public PackedWeightLayer {
   void run_backward_weights(const Bindings& memory, float* gradient) {
     if (weights_winograd_)
       return weights_winograd_->backward_weights(
-          memory.inputs[0].data, gradient, memory.parameters[0].gradient,
+          memory.inputs[0].as<float>(), gradient, memory.parameters[0].gradient,
           convolution_.bias ? memory.parameters[1].gradient : nullptr, memory.scratch);
     const auto& description = *backward_weights_desc_;
     Scratch scratch(memory.scratch);
@@ -352,7 +352,7 @@ class CpuConvolution final : public PackedWeightLayer {
     const bool other_order = description.diff_weights_desc() != weight_;
     if (other_order) weight_gradient = scratch.take(description.diff_weights_desc().get_size());
     Arguments arguments(device_);
-    arguments.add(DNNL_ARG_SRC, description.src_desc(), memory.inputs[0].data);
+    arguments.add(DNNL_ARG_SRC, description.src_desc(), memory.inputs[0].as<float>());
     arguments.add(DNNL_ARG_DIFF_DST, description.diff_dst_desc(), gradient);
     arguments.add(DNNL_ARG_DIFF_WEIGHTS, description.diff_weights_desc(), weight_gradient);
     if (convolution_.bias)
@@ -370,7 +370,7 @@ class CpuConvolution final : public PackedWeightLayer {
       weight = scratch.take(backward_weight_.get_size());
       to_backward_order_.run(device_, memory.parameters[0].value, weight);
     }
-    float* target = memory.input_gradients[0].data;
+    float* target = memory.input_gradients[0].as<float>();
     if (data_winograd_)
       return data_winograd_->forward(gradient, weight, {.turned = true}, target, scratch.rest());
     const auto& description = *backward_data_desc_;

@@ -19,8 +19,8 @@ class CpuLayer : public Layer {
       : device_(device),
         name_(request.definition.name),
         parameters_(request.definition.parameters()) {
-    needs_.input_layouts = request.input_layouts;
-    if (!request.input_layouts.empty()) needs_.output_layout = request.input_layouts[0];
+    needs_.input_formats = request.input_formats;
+    if (!request.input_formats.empty()) needs_.output_format = request.input_formats[0];
   }
 
   int64_t packed_count(int index) const override { return spec(index).shape.count(); }

@@ -34,7 +34,7 @@ class CpuDropout final : public CpuLayer {
   CpuDropout(const LayerRequest& request, CpuDevice& device)
       : CpuLayer(request, device), dropout_(static_cast<const Dropout&>(request.definition)) {
     needs_.forward_in_place = needs_.backward_in_place = 0;
-    const int64_t count = stored_count(request.output_shape, needs_.output_layout);
+    const int64_t count = stored_count(request.output_shape, needs_.output_format.layout);
     if (request.training) needs_.workspace_bytes = static_cast<size_t>(count);
   }
 
@@ -100,8 +100,8 @@ class CpuDropout final : public CpuLayer {
 
   void apply(const Bindings& memory, int64_t first, const uint8_t* keep, int64_t count) const {
     const float scale = dropout_.scale();
-    const float* in = memory.inputs[0].data + first;
-    float* out = memory.output.data + first;
+    const float* in = memory.inputs[0].as<float>() + first;
+    float* out = memory.output.as<float>() + first;
     auto* kept = reinterpret_cast<uint8_t*>(memory.workspace) + first;
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {

@@ -4,13 +4,13 @@
 
 namespace poseidon::layers::cpu {
 
-Layout common_layout(const LayerRequest& request) {
-  std::map<Layout, int64_t> elements;
+Format common_format(const LayerRequest& request) {
+  std::map<Format, int64_t> elements;
   for (size_t i = 0; i < request.input_shapes.size(); ++i)
-    elements[request.input_layouts[i]] += request.input_shapes[i].count();
-  Layout best = request.input_layouts[0];
-  for (const auto& [layout, count] : elements)
-    if (count > elements[best]) best = layout;
+    elements[request.input_formats[i]] += request.input_shapes[i].count();
+  Format best = request.input_formats[0];
+  for (const auto& [format, count] : elements)
+    if (count > elements[best]) best = format;
   return best;
 }
 
@@ -20,7 +20,7 @@ void clear_padding(const Tensor& tensor) {
   if (used == b.block) return;
 #pragma omp parallel for schedule(static)
   for (int64_t sample = 0; sample < b.samples; ++sample) {
-    float* last_block = tensor.data + b.offset(sample, (b.blocks - 1) * b.block, 0);
+    float* last_block = tensor.as<float>() + b.offset(sample, (b.blocks - 1) * b.block, 0);
     for (int64_t position = 0; position < b.area; ++position)
       std::fill(last_block + position * b.block + used, last_block + (position + 1) * b.block,
                 0.0F);

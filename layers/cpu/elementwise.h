@@ -9,8 +9,8 @@
 /// the layout, padding lanes included, on all threads.
 namespace poseidon::layers::cpu {
 
-/// The layout most of the input elements are in; of equals, that of the first input.
-Layout common_layout(const LayerRequest& request);
+/// The format most of the input elements are in; of equals, that of the first input.
+Format common_format(const LayerRequest& request);
 
 /// Sets the padding lanes of a blocked tensor to zero.
 void clear_padding(const Tensor& tensor);
@@ -21,8 +21,8 @@ void copy(const Tensor& source, const Tensor& target);
 /// output[i] = function(input[i]); the two may be one memory.
 template <class Function>
 void map(const Tensor& input, const Tensor& output, const Function& function) {
-  const float* in = input.data;
-  float* out = output.data;
+  const float* in = input.as<float>();
+  float* out = output.as<float>();
   const int64_t count = input.blocking().count();
 #pragma omp parallel
   {
@@ -38,12 +38,12 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
 /// contributions; the target may be the memory of the first of them.
 template <class Function>
 void map_gradient(const Bindings& memory, const Function& function) {
-  float* target = memory.input_gradients[0].data;
+  float* target = memory.input_gradients[0].as<float>();
   if (target == nullptr) return;
   const bool pair = memory.output_gradients.size() == 2;
   const float* first =
-      pair ? memory.output_gradients[0].data : combined_gradient(memory, std::nullopt);
-  const float* second = pair ? memory.output_gradients[1].data : nullptr;
+      pair ? memory.output_gradients[0].as<float>() : combined_gradient(memory, std::nullopt);
+  const float* second = pair ? memory.output_gradients[1].as<float>() : nullptr;
   const int64_t count = memory.output_gradients[0].blocking().count();
 #pragma omp parallel
   {

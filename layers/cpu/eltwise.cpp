@@ -30,11 +30,11 @@ template <class Operation>
 void join_all(const Bindings& memory, float slope) {
   const int64_t count = memory.output.blocking().count();
   const size_t last = memory.inputs.size() - 1;
-  const float* so_far = memory.inputs[0].data;
+  const float* so_far = memory.inputs[0].as<float>();
   for (size_t k = 1; k <= last; ++k) {
-    join<Operation>(so_far, memory.inputs[k].data, memory.output.data, count,
+    join<Operation>(so_far, memory.inputs[k].as<float>(), memory.output.as<float>(), count,
                     k == last ? slope : 1);
-    so_far = memory.output.data;
+    so_far = memory.output.as<float>();
   }
 }
 
@@ -44,8 +44,8 @@ class CpuEltwise final : public CpuLayer {
       : CpuLayer(request, device),
         operation_(static_cast<const Eltwise&>(request.definition).operation),
         relu_(request.relu) {
-    needs_.output_layout = common_layout(request);
-    needs_.input_layouts.assign(request.input_shapes.size(), needs_.output_layout);
+    needs_.output_format = common_format(request);
+    needs_.input_formats.assign(request.input_shapes.size(), needs_.output_format);
     needs_.backward_reads_output = relu_.has_value();
     if (operation_ == EltwiseOperation::kSum)
       needs_.forward_in_place = needs_.backward_in_place = 0;
@@ -67,7 +67,7 @@ class CpuEltwise final : public CpuLayer {
     const float* gradient = combined_gradient(memory, relu_);
     const int64_t count = memory.output.blocking().count();
     for (size_t k = 0; k < memory.inputs.size(); ++k) {
-      float* target = memory.input_gradients[k].data;
+      float* target = memory.input_gradients[k].as<float>();
       if (target == nullptr) continue;
       if (operation_ == EltwiseOperation::kProduct)
         multiply_others(memory, k, gradient, target, count);
@@ -90,7 +90,7 @@ class CpuEltwise final : public CpuLayer {
     const float* so_far = gradient;
     for (size_t other = 0; other < memory.inputs.size(); ++other) {
       if (other == k) continue;
-      join<Product>(so_far, memory.inputs[other].data, target, count, 1);
+      join<Product>(so_far, memory.inputs[other].as<float>(), target, count, 1);
       so_far = target;
     }
   }
@@ -98,12 +98,12 @@ class CpuEltwise final : public CpuLayer {
   /// Of equal maxima the first input gets the gradient.
   static void pass_to_maximum(const Bindings& memory, size_t k, const float* gradient,
                               float* target, int64_t count) {
-    const float* input = memory.inputs[k].data;
-    copy({const_cast<float*>(gradient), memory.output.shape, memory.output.layout},
+    const float* input = memory.inputs[k].as<float>();
+    copy({const_cast<float*>(gradient), memory.output.shape, memory.output.format},
          memory.input_gradients[k]);
     for (size_t other = 0; other < memory.inputs.size(); ++other) {
       if (other == k) continue;
-      const float* rival = memory.inputs[other].data;
+      const float* rival = memory.inputs[other].as<float>();
       const bool earlier = other < k;
 #pragma omp parallel for simd schedule(static)
       for (int64_t i = 0; i < count; ++i) {

@@ -56,7 +56,7 @@ class CpuFactory final : public LayerFactory {
     return definition.type() == "batch_norm";
   }
 
-  std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to) override {
+  std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
     return cpu::make_reorder(shape, from, to);
   }
 

@@ -10,8 +10,8 @@ namespace {
 class CpuFlatten final : public CpuLayer {
  public:
   CpuFlatten(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
-    needs_.input_layouts = {Layout::kPlain};
-    needs_.output_layout = Layout::kPlain;
+    needs_.input_formats = {kPlainFp32};
+    needs_.output_format = kPlainFp32;
     needs_.forward_in_place = needs_.backward_in_place = 0;
   }
 

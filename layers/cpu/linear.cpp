@@ -33,8 +33,8 @@ class CpuLinear final : public PackedWeightLayer {
     if (request.factor_rows > 0) make_rebuild(request);
     order_ = WeightOrder(device_, {linear_.outputs, linear_.inputs}, FormatTag::oi, weight_);
     if (request.training) make_backward(request.input_needs_gradient[0]);
-    needs_.input_layouts = {Layout::kPlain};
-    needs_.output_layout = Layout::kPlain;
+    needs_.input_formats = {kPlainFp32};
+    needs_.output_format = kPlainFp32;
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = relu_.has_value();
   }
@@ -42,10 +42,10 @@ class CpuLinear final : public PackedWeightLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
     Arguments arguments(device_);
-    arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].data);
+    arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].as<float>());
     arguments.add(DNNL_ARG_WEIGHTS, weight_, memory.parameters[0].value);
     if (linear_.bias) arguments.add(DNNL_ARG_BIAS, bias_, memory.parameters[1].value);
-    arguments.add(DNNL_ARG_DST, target_, memory.output.data);
+    arguments.add(DNNL_ARG_DST, target_, memory.output.as<float>());
     arguments.run(forward_, forward_desc_.scratchpad_desc(), scratch);
   }
 
@@ -53,14 +53,16 @@ class CpuLinear final : public PackedWeightLayer {
     if (!rebuild_)
       run_backward_weights(memory, const_cast<float*>(combined_gradient(memory, relu_)));
     // By now they are all in one, be it by this pass or by write_factors.
-    if (memory.input_gradients[0]) run_backward_data(memory, memory.output_gradients[0].data);
+    if (memory.input_gradients[0])
+      run_backward_data(memory, memory.output_gradients[0].as<float>());
   }
 
   void write_factors(const Bindings& memory, const FactorMemory& factors) override {
     const float* deltas = combined_gradient(memory, relu_);
     if (factors.deltas == nullptr) return;
     std::copy_n(deltas, linear_.samples * linear_.outputs, factors.deltas);
-    std::copy_n(memory.inputs[0].data, linear_.samples * linear_.inputs, factors.activations);
+    std::copy_n(memory.inputs[0].as<float>(), linear_.samples * linear_.inputs,
+                factors.activations);
   }
 
   void rebuild(const FactorMemory& factors, const Bindings& memory,
@@ -148,7 +150,7 @@ class CpuLinear final : public PackedWeightLayer {
     float* weight_gradient =
         order == weight_ ? memory.parameters[0].gradient : scratch.take(order.get_size());
     Arguments arguments(device_);
-    arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].data);
+    arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].as<float>());
     arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);
     arguments.add(DNNL_ARG_DIFF_WEIGHTS, order, weight_gradient);
     if (linear_.bias) arguments.add(DNNL_ARG_DIFF_BIAS, bias_, memory.parameters[1].gradient);
@@ -168,7 +170,7 @@ class CpuLinear final : public PackedWeightLayer {
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);
     arguments.add(DNNL_ARG_WEIGHTS, order, weight);
-    arguments.add(DNNL_ARG_DIFF_SRC, source_, memory.input_gradients[0].data);
+    arguments.add(DNNL_ARG_DIFF_SRC, source_, memory.input_gradients[0].as<float>());
     arguments.run(backward_data_, backward_data_desc_.scratchpad_desc(), scratch);
   }
 

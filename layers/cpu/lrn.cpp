@@ -340,13 +340,13 @@ class CpuLrn final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    region_.forward(memory.inputs[0].data, memory.output.data, memory.scratch);
+    region_.forward(memory.inputs[0].as<float>(), memory.output.as<float>(), memory.scratch);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const float* gradient = combined_gradient(memory, std::nullopt);
-    region_.backward(memory.inputs[0].data, gradient, memory.input_gradients[0].data,
+    region_.backward(memory.inputs[0].as<float>(), gradient, memory.input_gradients[0].as<float>(),
                      memory.scratch);
   }
 
@@ -362,7 +362,7 @@ std::unique_ptr<Layer> make_with(const LayerRequest& request, CpuDevice& device,
                             .gradient = static_cast<float>(2 * lrn.scaled_alpha() * lrn.beta),
                             .size = lrn.size,
                             .half = lrn.size / 2};
-  const Blocking blocking(lrn.input, request.input_layouts[0]);
+  const Blocking blocking(lrn.input, request.input_formats[0].layout);
   if (lrn.region == LrnRegion::kAcrossChannels)
     return std::make_unique<CpuLrn<AcrossChannels<Beta>>>(
         request, device, AcrossChannels<Beta>(blocking, constants, beta));

@@ -108,20 +108,20 @@ class CpuPooling final : public CpuLayer {
         pooling_(static_cast<const Pooling&>(request.definition)),
         rows_(windows(pooling_, 0)),
         columns_(windows(pooling_, 1)) {
-    needs_.input_layouts = {needs_.output_layout};
+    needs_.input_formats = {needs_.output_format};
     if (is_max() && request.training) {
       if (pooling_.kernel[0] * pooling_.kernel[1] > UINT16_MAX)
         throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
                                " cells cannot be trained"));
       // The place of each maximum within its window.
-      const Blocking out(pooling_.output, needs_.output_layout);
+      const Blocking out(pooling_.output, needs_.output_format.layout);
       needs_.workspace_bytes = static_cast<size_t>(out.count()) * sizeof(uint16_t);
     }
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    const float* input = memory.inputs[0].data;
-    float* output = memory.output.data;
+    const float* input = memory.inputs[0].as<float>();
+    float* output = memory.output.as<float>();
     auto* places = reinterpret_cast<uint16_t*>(memory.workspace);
     for_each_plane(
         memory.inputs[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
@@ -141,7 +141,7 @@ class CpuPooling final : public CpuLayer {
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const float* gradient = combined_gradient(memory, std::nullopt);
-    float* target = memory.input_gradients[0].data;
+    float* target = memory.input_gradients[0].as<float>();
     const auto* places = reinterpret_cast<const uint16_t*>(memory.workspace);
     for_each_plane(
         memory.input_gradients[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {

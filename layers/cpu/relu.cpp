@@ -22,7 +22,7 @@ class CpuRelu final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     const float slope = slope_;
-    const float* output = memory.output.data;
+    const float* output = memory.output.as<float>();
     map_gradient(memory, [=](float g, int64_t i) { return g * (output[i] > 0 ? 1 : slope); });
   }
 

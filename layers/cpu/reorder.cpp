@@ -24,9 +24,9 @@ void copy_run(const Blocking& from, const float* source, const Blocking& to, flo
 
 class Reorder final : public Layer {
  public:
-  Reorder(const Shape& shape, Layout from, Layout to) : shape_(shape), from_(from), to_(to) {
-    needs_.input_layouts = {from};
-    needs_.output_layout = to;
+  Reorder(const Shape& shape, Format from, Format to) : shape_(shape), from_(from), to_(to) {
+    needs_.input_formats = {from};
+    needs_.output_format = to;
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
@@ -45,7 +45,7 @@ class Reorder final : public Layer {
 
  private:
   Shape shape_;
-  Layout from_, to_;
+  Format from_, to_;
 };
 
 }  // namespace
@@ -56,11 +56,11 @@ void reorder(const Tensor& source, const Tensor& target) {
 #pragma omp parallel for collapse(2) schedule(static)
   for (int64_t sample = 0; sample < from.samples; ++sample)
     for (int64_t run = 0; run < runs; ++run)
-      copy_run(from, source.data, to, target.data, sample, run * kRun,
+      copy_run(from, source.as<float>(), to, target.as<float>(), sample, run * kRun,
                std::min(from.area, (run + 1) * kRun));
 }
 
-std::unique_ptr<Layer> make_reorder(const Shape& shape, Layout from, Layout to) {
+std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) {
   return std::make_unique<Reorder>(shape, from, to);
 }
 

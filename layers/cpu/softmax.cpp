@@ -52,14 +52,14 @@ void run_gradient(const float* output, const float* gradient, float* target, int
 class CpuSoftmax final : public CpuLayer {
  public:
   CpuSoftmax(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
-    needs_.input_layouts = {Layout::kPlain};
-    needs_.output_layout = Layout::kPlain;
+    needs_.input_formats = {kPlainFp32};
+    needs_.output_format = kPlainFp32;
     needs_.backward_reads_output = true;
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    const float* input = memory.inputs[0].data;
-    float* output = memory.output.data;
+    const float* input = memory.inputs[0].as<float>();
+    float* output = memory.output.as<float>();
     for_runs(memory.output.blocking(), [=](const Blocking& b, int64_t first, int64_t count) {
       if (b.area == 1)
         normalize_row(input + first, output + first, b.channels);
@@ -69,10 +69,10 @@ class CpuSoftmax final : public CpuLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    float* target = memory.input_gradients[0].data;
+    float* target = memory.input_gradients[0].as<float>();
     if (target == nullptr) return;
     const float* gradient = combined_gradient(memory, std::nullopt);
-    const float* output = memory.output.data;
+    const float* output = memory.output.as<float>();
     for_runs(memory.output.blocking(), [=](const Blocking& b, int64_t first, int64_t count) {
       if (b.area == 1)
         row_gradient(output + first, gradient + first, target + first, b.channels);

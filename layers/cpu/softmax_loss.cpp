@@ -30,8 +30,8 @@ class CpuSoftmaxLoss final : public CpuLayer {
  public:
   CpuSoftmaxLoss(const LayerRequest& request, CpuDevice& device)
       : CpuLayer(request, device), loss_(static_cast<const SoftmaxLoss&>(request.definition)) {
-    needs_.input_layouts = {Layout::kPlain};
-    needs_.output_layout = Layout::kPlain;
+    needs_.input_formats = {kPlainFp32};
+    needs_.output_format = kPlainFp32;
     needs_.workspace_bytes = static_cast<size_t>(loss_.samples * loss_.classes) * sizeof(float);
   }
 
@@ -40,14 +40,15 @@ class CpuSoftmaxLoss final : public CpuLayer {
     check(labelled == loss_.samples || (step.phase == Phase::kTest && labelled < loss_.samples),
           "softmax_loss: one label for each sample");
     loss_.check_labels(step);
-    std::fill(memory.output.data + 2 * labelled, memory.output.data + 2 * loss_.samples, 0.0F);
-    const float* scores = memory.inputs[0].data;
+    std::fill(memory.output.as<float>() + 2 * labelled,
+              memory.output.as<float>() + 2 * loss_.samples, 0.0F);
+    const float* scores = memory.inputs[0].as<float>();
     auto* probabilities = reinterpret_cast<float*>(memory.workspace);
     const int64_t classes = loss_.classes;
 #pragma omp parallel for schedule(static)
     for (int64_t n = 0; n < labelled; ++n)
       forward_sample(scores + n * classes, step.labels[static_cast<size_t>(n)],
-                     probabilities + n * classes, memory.output.data + 2 * n);
+                     probabilities + n * classes, memory.output.as<float>() + 2 * n);
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
@@ -58,7 +59,7 @@ class CpuSoftmaxLoss final : public CpuLayer {
 #pragma omp parallel for schedule(static)
     for (int64_t n = 0; n < loss_.samples; ++n)
       backward_sample(probabilities + n * classes, step.labels[static_cast<size_t>(n)], scale,
-                      memory.input_gradients[0].data + n * classes);
+                      memory.input_gradients[0].as<float>() + n * classes);
   }
 
  private:

@@ -32,8 +32,8 @@ class ReplayFactory final : public LayerFactory {
   // What was fused where the times were measured is not among them, and takes none.
   bool fuses_relu(const Definition&) const override { return false; }
   bool fuses_residual(const Definition&) const override { return false; }
-  std::unique_ptr<Layer> make_reorder(const Shape&, Layout, Layout) override {
-    throw LogicError("replayed layers have one layout");
+  std::unique_ptr<Layer> make_reorder(const Shape&, Format, Format) override {
+    throw LogicError("replayed layers have one format");
   }
 
  private:

@@ -21,7 +21,7 @@ ReplayLayer::ReplayLayer(const LayerRequest& request, const LayerTime& time, Rep
       is_loss_(request.definition.is_loss()),
       gives_factors_(request.factor_rows > 0),
       factors_(request.definition.factors()) {
-  needs_.input_layouts.assign(request.input_layouts.size(), Layout::kPlain);
+  needs_.input_formats.assign(request.input_formats.size(), kPlainFp32);
   for (const ParameterSpec& spec : request.definition.parameters())
     counts_.push_back(spec.shape.count());
   for (const StatisticSpec& spec : request.definition.statistics())
@@ -39,9 +39,10 @@ void ReplayLayer::forward(const StepContext& step, const Bindings& memory) {
 
 /// A loss of 1, and the label ranks first.
 void ReplayLayer::write_losses(const Tensor& output) const {
+  auto* values = output.as<float>();
   for (int64_t i = 0; i < output.shape.count(); i += 2) {
-    output.data[i] = 1;
-    output.data[i + 1] = 0;
+    values[i] = 1;
+    values[i + 1] = 0;
   }
 }
 

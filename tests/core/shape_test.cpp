@@ -76,5 +76,5 @@ TEST_CASE("padding counts in what a layout stores") {
 TEST_CASE("a tensor without memory is not wanted") {
   float value = 0;
   CHECK_FALSE(Tensor{});
-  CHECK(Tensor{&value, {1}, Layout::kPlain});
+  CHECK(Tensor{&value, {1}, kPlainFp32});
 }

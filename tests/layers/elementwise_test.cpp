@@ -105,7 +105,7 @@ TEST_CASE("eltwise: the inputs' layouts are brought to the one most of them have
   const LayerRunner runner({.json = {{"type", "eltwise"}},
                             .inputs = {{1, 16, 2, 2}, {1, 16, 2, 2}},
                             .layout = Layout::kBlocked16});
-  CHECK(runner.needs().output_layout == Layout::kBlocked16);
+  CHECK(runner.needs().output_format.layout == Layout::kBlocked16);
 }
 
 TEST_CASE("eltwise: bad inputs") {
@@ -133,7 +133,7 @@ TEST_CASE("concat: stays blocked where the pieces fill their blocks, else goes p
                         .inputs = {{1, channels, 2, 2}, {1, 5, 2, 2}},
                         .layout = Layout::kBlocked16})
         .needs()
-        .output_layout;
+        .output_format.layout;
   };
   CHECK(layout_for(32) == Layout::kBlocked16);
   CHECK(layout_for(24) == Layout::kPlain);

@@ -29,15 +29,18 @@ Buffer poisoned_floats(int64_t count) {
   return poisoned(static_cast<size_t>(count) * sizeof(float));
 }
 
+Buffer poisoned_tensor(const Tensor& tensor) {
+  return poisoned(stored_bytes(tensor.shape, tensor.format));
+}
+
 void store(const Values& canonical, const Tensor& target) {
   REQUIRE(static_cast<int64_t>(canonical.size()) == target.shape.count());
-  layers::cpu::reorder({const_cast<float*>(canonical.data()), target.shape, Layout::kPlain},
-                       target);
+  layers::cpu::reorder({const_cast<float*>(canonical.data()), target.shape, kPlainFp32}, target);
 }
 
 Values load(const Tensor& source) {
   Values canonical(static_cast<size_t>(source.shape.count()));
-  layers::cpu::reorder(source, {canonical.data(), source.shape, Layout::kPlain});
+  layers::cpu::reorder(source, {canonical.data(), source.shape, kPlainFp32});
   return canonical;
 }
 
@@ -46,7 +49,7 @@ void check_padding_is_zero(const Tensor& tensor) {
   for (int64_t n = 0; n < b.samples; ++n)
     for (int64_t c = b.channels; c < b.blocks * b.block; ++c)
       for (int64_t p = 0; p < b.area; ++p)
-        if (tensor.data[b.offset(n, c, p)] != 0) {
+        if (tensor.as<float>()[b.offset(n, c, p)] != 0) {
           FAIL_CHECK("padding lane is not zero: sample " << n << ", lane " << c);
           return;
         }
@@ -91,21 +94,21 @@ LayerRunner::LayerRunner(const LayerCase& layer_case)
   std::vector<Shape> inputs = case_.inputs;
   if (case_.residual) inputs.pop_back();
   definition_ = define(case_.json, inputs, &output_shape_);
-  std::vector<Layout> layouts;
+  std::vector<Format> formats;
   for (const Shape& shape : case_.inputs)
-    layouts.push_back(shape.rank() == 4 ? case_.layout : Layout::kPlain);
+    formats.push_back({shape.rank() == 4 ? case_.layout : Layout::kPlain});
   std::vector<bool> wanted;
   for (size_t i = 0; i < case_.inputs.size(); ++i) wanted.push_back(wants_gradient(i));
   layer_ = factory_->make({.definition = *definition_,
                            .input_shapes = case_.inputs,
                            .output_shape = output_shape_,
-                           .input_layouts = layouts,
+                           .input_formats = formats,
                            .input_needs_gradient = wanted,
                            .training = case_.training,
                            .relu = case_.relu,
                            .residual = case_.residual,
                            .choice = case_.choice});
-  REQUIRE(needs().input_layouts.size() == case_.inputs.size());
+  REQUIRE(needs().input_formats.size() == case_.inputs.size());
 }
 
 bool LayerRunner::wants_gradient(size_t input) const {
@@ -127,16 +130,15 @@ std::vector<Shape> LayerRunner::statistic_shapes() const {
 void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
   auto& bound = memory.bindings;
   for (size_t i = 0; i < case_.inputs.size(); ++i) {
-    const Shape& shape = case_.inputs[i];
-    const Layout layout = needs().input_layouts[i];
-    float* data = memory.keep(poisoned_floats(stored_count(shape, layout)));
-    bound.inputs.push_back({data, shape, layout});
+    Tensor input{nullptr, case_.inputs[i], needs().input_formats[i]};
+    input.data = memory.keep(poisoned_tensor(input));
+    bound.inputs.push_back(input);
     store(values.inputs[i], bound.inputs.back());
   }
-  bound.output = {nullptr, output_shape_, needs().output_layout};
+  bound.output = {nullptr, output_shape_, needs().output_format};
   const int shared = case_.in_place ? needs().forward_in_place : -1;
   bound.output.data = shared >= 0 ? bound.inputs[static_cast<size_t>(shared)].data
-                                  : memory.keep(poisoned_floats(bound.output.blocking().count()));
+                                  : memory.keep(poisoned_tensor(bound.output));
   for (size_t i = 0; i < values.parameters.size(); ++i) {
     const int index = static_cast<int>(i);
     float* value = memory.keep(poisoned_floats(layer_->packed_count(index)));
@@ -156,8 +158,8 @@ void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
 void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const {
   auto& bound = memory.bindings;
   for (const Values& gradient : values.output_gradients) {
-    Tensor tensor{memory.keep(poisoned_floats(bound.output.blocking().count())), output_shape_,
-                  needs().output_layout};
+    Tensor tensor = bound.output;
+    tensor.data = memory.keep(poisoned_tensor(tensor));
     store(gradient, tensor);
     bound.output_gradients.push_back(tensor);
   }
@@ -166,8 +168,7 @@ void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const
     tensor.data = nullptr;
     const bool shared = case_.in_place && needs().backward_in_place == static_cast<int>(i);
     if (wants_gradient(i))
-      tensor.data = shared ? bound.output_gradients[0].data
-                           : memory.keep(poisoned_floats(tensor.blocking().count()));
+      tensor.data = shared ? bound.output_gradients[0].data : memory.keep(poisoned_tensor(tensor));
     bound.input_gradients.push_back(tensor);
   }
 }

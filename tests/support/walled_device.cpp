@@ -158,7 +158,7 @@ class WalledFactory final : public layers::LayerFactory {
   bool fuses_residual(const layers::Definition& definition) const override {
     return cpu_->fuses_residual(definition);
   }
-  std::unique_ptr<layers::Layer> make_reorder(const Shape& shape, Layout from, Layout to) override {
+  std::unique_ptr<layers::Layer> make_reorder(const Shape& shape, Format from, Format to) override {
     return std::make_unique<WalledLayer>(cpu_->make_reorder(shape, from, to), device_.wall());
   }
 
