@@ -1,5 +1,8 @@
 #include "comm/wire/number_format.h"
 
+#include <algorithm>
+
+#include "core/bf16.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -9,8 +12,7 @@ void to_wire(WireNumber number, std::span<const float> values, std::byte* wire) 
     std::memcpy(wire, values.data(), values.size_bytes());
     return;
   }
-  auto* out = reinterpret_cast<uint16_t*>(wire);
-  for (size_t i = 0; i < values.size(); ++i) out[i] = to_bf16(values[i]);
+  std::ranges::copy(values, reinterpret_cast<Bf16*>(wire));
 }
 
 void from_wire(WireNumber number, const std::byte* wire, std::span<float> values) {
@@ -18,8 +20,7 @@ void from_wire(WireNumber number, const std::byte* wire, std::span<float> values
     std::memcpy(values.data(), wire, values.size_bytes());
     return;
   }
-  const auto* in = reinterpret_cast<const uint16_t*>(wire);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(in[i]);
+  std::copy_n(reinterpret_cast<const Bf16*>(wire), values.size(), values.begin());
 }
 
 void add_into(std::span<float> sum, std::span<const float> values) {
