@@ -102,6 +102,8 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="autocast")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
@@ -111,12 +113,16 @@ def main():
     if options.channels_last:
         net = net.to(memory_format=torch.channels_last)
         batch = batch.contiguous(memory_format=torch.channels_last)
+    if options.compile:
+        net = torch.compile(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4, fused=True)
     times = []
     for _ in range(options.steps + 1):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(net(batch), labels).backward()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.bf16):
+            loss = F.cross_entropy(net(batch), labels)
+        loss.backward()
         optimizer.step()
         times.append(1e3 * (time.perf_counter() - start))
     print(json.dumps({"version": torch.__version__, "step_ms": times[1:],

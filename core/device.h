@@ -63,7 +63,7 @@ class Device {
   /// Issues a copy between memory of any two places.
   virtual void copy(std::span<const float> from, std::span<float> to) = 0;
   /// Copies from a place to any memory of the host; blocks until it is there.
-  virtual void read(std::span<const float> from, std::span<float> host) = 0;
+  virtual void read(std::span<const std::byte> from, std::span<std::byte> host) = 0;
   /// Copies from any memory of the host to a place; `host` may be reused at once.
   virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
   /// The end of all work issued so far.

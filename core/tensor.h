@@ -8,10 +8,13 @@
 namespace poseidon {
 
 /// What the elements of an activation are stored as.
-enum class DataType : uint8_t { kFp32 };
+enum class DataType : uint8_t {
+  kFp32,
+  kBf16,  ///< core/bf16.h
+};
 
 /// Of one element.
-constexpr size_t bytes_of(DataType) { return sizeof(float); }
+constexpr size_t bytes_of(DataType type) { return type == DataType::kBf16 ? 2 : 4; }
 
 /// How an activation lies in memory.
 struct Format {

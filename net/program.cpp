@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/bf16.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "net/at.h"
@@ -303,13 +304,19 @@ Tensor Program::kept_output(int node) const {
 
 std::vector<float> read_values(Device& device, std::span<const float> memory) {
   std::vector<float> out(memory.size());
-  device.read(memory, out);
+  device.read(std::as_bytes(memory), std::as_writable_bytes(std::span(out)));
   return out;
 }
 
 std::vector<float> read_values(Device& device, const Tensor& tensor) {
   if (!tensor) return {};
-  return read_values(device, {tensor.as<float>(), static_cast<size_t>(tensor.blocking().count())});
+  const auto count = static_cast<size_t>(tensor.blocking().count());
+  if (tensor.format.type == DataType::kFp32)
+    return read_values(device, {tensor.as<float>(), count});
+  std::vector<Bf16> values(count);
+  device.read({tensor.as<std::byte>(), count * sizeof(Bf16)},
+              std::as_writable_bytes(std::span(values)));
+  return {values.begin(), values.end()};
 }
 
 }  // namespace poseidon::net

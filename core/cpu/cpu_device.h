@@ -3,7 +3,7 @@
 #include <dnnl.hpp>
 
 #include "core/device.h"
-#include "core/shape.h"
+#include "core/tensor.h"
 
 namespace poseidon::cpu {
 
@@ -13,8 +13,8 @@ namespace poseidon::cpu {
 class CpuDevice : public Device {
  public:
   /// `threads` 0: all cores that the system allows (core/cores.h). Sets the calling thread's OpenMP
-  /// team.
-  explicit CpuDevice(int threads);
+  /// team. `activations`: what layers that can choose keep activations as.
+  explicit CpuDevice(int threads, DataType activations = DataType::kFp32);
 
   dnnl::engine& engine() { return engine_; }
   dnnl::stream& stream() { return stream_; }
@@ -25,18 +25,22 @@ class CpuDevice : public Device {
   }
   bool shares_memory() const override { return true; }
   void copy(std::span<const float> from, std::span<float> to) override;
-  void read(std::span<const float> from, std::span<float> host) override { copy(from, host); }
+  void read(std::span<const std::byte> from, std::span<std::byte> host) override {
+    write(from, host);
+  }
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;
   Event record() override { return {}; }
 
   /// The blocked layout of this instruction set: 16 channels with AVX-512, else 8.
   Layout blocked_layout() const { return blocked_; }
+  DataType activations() const { return activations_; }
 
  private:
   int threads_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   Layout blocked_;
+  DataType activations_;
 };
 
 }  // namespace poseidon::cpu

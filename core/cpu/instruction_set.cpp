@@ -35,6 +35,12 @@ void limit_onednn() {
   if (isa() == Isa::kX86V2) dnnl::set_max_cpu_isa(cpu_isa::sse41);
 }
 
+bool has_bf16_products() {
+  limit_onednn();
+  const cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == cpu_isa::avx512_core_bf16 || isa == cpu_isa::avx512_core_amx;
+}
+
 std::string instruction_set() {
   limit_onednn();
   const dnnl_version_t& version = *dnnl::version();

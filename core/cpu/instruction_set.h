@@ -9,6 +9,9 @@ namespace poseidon::cpu {
 /// than the processor has, as isa() and its variable ONEDNN_MAX_CPU_ISA say.
 std::string instruction_set();
 
+/// Whether oneDNN may multiply bf16 by instructions for it (AVX512-BF16, AMX).
+bool has_bf16_products();
+
 /// Has oneDNN use no more than isa(). Counts when it is called before any other call of oneDNN.
 void limit_onednn();
 

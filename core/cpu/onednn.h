@@ -14,6 +14,10 @@ using MemoryDesc = dnnl::memory::desc;
 using FormatTag = dnnl::memory::format_tag;
 inline constexpr auto kFloat = dnnl::memory::data_type::f32;
 
+inline dnnl::memory::data_type onednn_type(DataType type) {
+  return type == DataType::kBf16 ? dnnl::memory::data_type::bf16 : kFloat;
+}
+
 /// 3.x made the operation descriptor part of the primitive descriptor.
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc describe_forward(const dnnl::engine& engine,
@@ -50,14 +54,15 @@ using PoolingBackward = dnnl::pooling_v2_backward;
 #endif
 
 /// The memory of an activation of rank 2 or 4.
-inline MemoryDesc activation_desc(const Shape& shape, Layout layout) {
+inline MemoryDesc activation_desc(const Shape& shape, const Format& format) {
   const Dims dims(shape.extents().begin(), shape.extents().end());
-  if (shape.rank() == 2) return {dims, kFloat, FormatTag::nc};
-  switch (layout) {
-    case Layout::kPlain: return {dims, kFloat, FormatTag::nchw};
-    case Layout::kChannelsLast: return {dims, kFloat, FormatTag::nhwc};
-    case Layout::kBlocked8: return {dims, kFloat, FormatTag::nChw8c};
-    case Layout::kBlocked16: return {dims, kFloat, FormatTag::nChw16c};
+  const auto type = onednn_type(format.type);
+  if (shape.rank() == 2) return {dims, type, FormatTag::nc};
+  switch (format.layout) {
+    case Layout::kPlain: return {dims, type, FormatTag::nchw};
+    case Layout::kChannelsLast: return {dims, type, FormatTag::nhwc};
+    case Layout::kBlocked8: return {dims, type, FormatTag::nChw8c};
+    case Layout::kBlocked16: return {dims, type, FormatTag::nChw16c};
   }
   return {};
 }

@@ -5,15 +5,15 @@
 
 namespace poseidon::layers::cpu {
 
-Backend make_cpu_backend(int threads) {
+Backend make_cpu_backend(int threads, DataType activations) {
 #ifdef POSEIDON_PORTABLE
   switch (isa()) {
-    case Isa::kX86V4: return v4::make_backend(threads);
-    case Isa::kX86V3: return v3::make_backend(threads);
-    default: return v2::make_backend(threads);
+    case Isa::kX86V4: return v4::make_backend(threads, activations);
+    case Isa::kX86V3: return v3::make_backend(threads, activations);
+    default: return v2::make_backend(threads, activations);
   }
 #else
-  return native::make_backend(threads);
+  return native::make_backend(threads, activations);
 #endif
 }
 

@@ -5,6 +5,6 @@
 namespace poseidon::layers::cpu {
 
 /// The CPU with `threads` threads; 0: all cores that the system allows.
-Backend make_cpu_backend(int threads);
+Backend make_cpu_backend(int threads, DataType activations);
 
 }  // namespace poseidon::layers::cpu

@@ -88,6 +88,7 @@ void for_each_vector(int64_t lanes, int64_t stride, const Body& body) {
 /// twice backward, and it cannot take the addition of a residual into itself. Here forward reads it
 /// twice, and the sum of the consumers' gradients, the relu's mask and the residual's gradient are
 /// one pass with the backward sums.
+template <class Element>
 class CpuBatchNorm final : public CpuLayer {
  public:
   CpuBatchNorm(const LayerRequest& request, CpuDevice& device)
@@ -153,7 +154,7 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
   void measure(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
-    const float* source = memory.inputs[0].as<float>();
+    const Element* source = memory.inputs[0].as<Element>();
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
       Moments moments;
@@ -166,7 +167,7 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
   template <class Float, class Stride>
-  static void merge_tile(const float* tile, int64_t positions, Stride stride, Moments& moments) {
+  static void merge_tile(const Element* tile, int64_t positions, Stride stride, Moments& moments) {
     Float center{}, distances{}, squares{};
     for (int64_t p = 0; p < positions; ++p) center += load<Float>(tile + p * stride);
     center *= 1 / static_cast<float>(positions);
@@ -211,9 +212,9 @@ class CpuBatchNorm final : public CpuLayer {
       factor[i] = memory.parameters[0].value[group.first + lane] * saved.inverse_deviation[i];
       term[i] = memory.parameters[1].value[group.first + lane] - saved.mean_rest[i] * factor[i];
     }
-    const float* source = memory.inputs[0].as<float>();
-    const float* residual = residual_ ? memory.inputs[1].as<float>() : nullptr;
-    float* target = memory.output.as<float>();
+    const Element* source = memory.inputs[0].as<Element>();
+    const Element* residual = residual_ ? memory.inputs[1].as<Element>() : nullptr;
+    Element* target = memory.output.as<Element>();
     // Without a relu the slope is 1: the same loop serves.
     const float slope = relu_.value_or(1);
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
@@ -233,15 +234,15 @@ class CpuBatchNorm final : public CpuLayer {
 
   /// Where the masked sum of the output's gradients goes; null when it is output_gradients[0] as it
   /// stands.
-  float* masked_target(const Bindings& memory) const {
-    if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<float>();
-    return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].as<float>()
+  Element* masked_target(const Bindings& memory) const {
+    if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<Element>();
+    return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].as<Element>()
                                                        : nullptr;
   }
 
-  const float* masked_gradient(const Bindings& memory) const {
-    const float* written = masked_target(memory);
-    return written != nullptr ? written : memory.output_gradients[0].as<float>();
+  const Element* masked_gradient(const Bindings& memory) const {
+    const Element* written = masked_target(memory);
+    return written != nullptr ? written : memory.output_gradients[0].as<Element>();
   }
 
   GradientSums sum_gradients(const ChannelGroup& group, const Bindings& memory,
@@ -249,14 +250,14 @@ class CpuBatchNorm final : public CpuLayer {
     GradientSums sums;
     // A third contribution and more are rare: they are added to the first beforehand.
     for (size_t i = 2; i < memory.output_gradients.size(); ++i)
-      add_contribution(group, memory.output_gradients[i].as<float>(),
-                       memory.output_gradients[0].as<float>());
-    const float* gradient = memory.output_gradients[0].as<float>();
-    const float* other =
-        memory.output_gradients.size() > 1 ? memory.output_gradients[1].as<float>() : nullptr;
-    const float* output = relu_ ? memory.output.as<float>() : nullptr;
-    const float* source = memory.inputs[0].as<float>();
-    float* masked = masked_target(memory);
+      add_contribution(group, memory.output_gradients[i].as<Element>(),
+                       memory.output_gradients[0].as<Element>());
+    const Element* gradient = memory.output_gradients[0].as<Element>();
+    const Element* other =
+        memory.output_gradients.size() > 1 ? memory.output_gradients[1].as<Element>() : nullptr;
+    const Element* output = relu_ ? memory.output.as<Element>() : nullptr;
+    const Element* source = memory.inputs[0].as<Element>();
+    Element* masked = masked_target(memory);
     const float slope = relu_.value_or(1);
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
@@ -283,12 +284,12 @@ class CpuBatchNorm final : public CpuLayer {
     return sums;
   }
 
-  void add_contribution(const ChannelGroup& group, const float* from, float* to) const {
+  void add_contribution(const ChannelGroup& group, const Element* from, Element* to) const {
     for_each_tile(group, [&](int64_t offset, int64_t positions) {
       for (int64_t p = 0; p < positions; ++p)
         for (int64_t lane = 0; lane < group.lanes; ++lane) {
           const int64_t at = offset + p * blocking_.block + lane;
-          to[at] += from[at];
+          to[at] = to[at] + from[at];
         }
     });
   }
@@ -320,9 +321,9 @@ class CpuBatchNorm final : public CpuLayer {
       c[i] = static_cast<float>(-factor * sums.gradient[i] / population() -
                                 slope * static_cast<double>(saved.mean_rest[i]));
     }
-    const float* gradient = masked_gradient(memory);
-    const float* source = memory.inputs[0].as<float>();
-    float* target = memory.input_gradients[0].as<float>();
+    const Element* gradient = masked_gradient(memory);
+    const Element* source = memory.inputs[0].as<Element>();
+    Element* target = memory.input_gradients[0].as<Element>();
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
       const auto as = load<Float>(&a[lane]), bs = load<Float>(&b[lane]), cs = load<Float>(&c[lane]);
@@ -347,7 +348,7 @@ class CpuBatchNorm final : public CpuLayer {
 }  // namespace
 
 std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, CpuDevice& device) {
-  return std::make_unique<CpuBatchNorm>(request, device);
+  return make_for_element_of<CpuBatchNorm>(request.input_formats[0], request, device);
 }
 
 }  // namespace poseidon::layers::cpu

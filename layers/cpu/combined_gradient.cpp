@@ -1,4 +1,5 @@
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
 
@@ -6,8 +7,8 @@ namespace {
 
 /// One instance for each number of contributions that occurs often, so that the loop holds no inner
 /// loop.
-template <int kOthers>
-void sum_and_mask(float* sum, const float* const* others, const float* output, float slope,
+template <int kOthers, class Element>
+void sum_and_mask(Element* sum, const Element* const* others, const Element* output, float slope,
                   int64_t count) {
 #pragma omp parallel for simd schedule(static)
   for (int64_t i = 0; i < count; ++i) {
@@ -18,28 +19,35 @@ void sum_and_mask(float* sum, const float* const* others, const float* output, f
   }
 }
 
-}  // namespace
-
-const float* combined_gradient(const Bindings& memory, std::optional<float> relu) {
+template <class Element>
+void combine(const Bindings& memory, std::optional<float> relu) {
   const auto& contributions = memory.output_gradients;
-  float* sum = contributions[0].as<float>();
+  auto* sum = contributions[0].as<Element>();
   const int64_t count = contributions[0].blocking().count();
-  std::vector<const float*> others;
-  for (size_t i = 1; i < contributions.size(); ++i) others.push_back(contributions[i].as<float>());
+  std::vector<const Element*> others;
+  for (size_t i = 1; i < contributions.size(); ++i)
+    others.push_back(contributions[i].as<Element>());
   // All but the last pair are summed two at a time, in order; the last pass applies the relu too.
   size_t done = 0;
   for (; others.size() - done > 2; done += 2)
-    sum_and_mask<2>(sum, others.data() + done, nullptr, 1, count);
-  const float* output = relu ? memory.output.as<float>() : nullptr;
+    sum_and_mask<2>(sum, others.data() + done, {}, 1, count);
+  const Element* output = relu ? memory.output.as<Element>() : nullptr;
   const float slope = relu.value_or(1);
   switch (others.size() - done) {
     case 0:
-      if (relu) sum_and_mask<0>(sum, nullptr, output, slope, count);
+      if (relu) sum_and_mask<0>(sum, {}, output, slope, count);
       break;
     case 1: sum_and_mask<1>(sum, others.data() + done, output, slope, count); break;
     default: sum_and_mask<2>(sum, others.data() + done, output, slope, count); break;
   }
-  return sum;
+}
+
+}  // namespace
+
+const Tensor& combined_gradient(const Bindings& memory, std::optional<float> relu) {
+  with_element_of(memory.output.format.type,
+                  [&](auto element) { combine<decltype(element)>(memory, relu); });
+  return memory.output_gradients[0];
 }
 
 }  // namespace poseidon::layers::cpu

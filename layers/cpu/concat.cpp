@@ -17,18 +17,19 @@ bool fills_blocks(const LayerRequest& request, Layout layout) {
   return true;
 }
 
-/// Where one input lies in the output: `runs` runs of `length` elements, `stride` apart in the
-/// output and dense in the input.
+/// Where one input lies in the output: `runs` runs of `length` bytes, `stride` apart in the output
+/// and dense in the input.
 struct Piece {
   int64_t runs, length, stride, start;
 };
 
 Piece piece_of(const Tensor& part, const Tensor& whole, int64_t first_channel) {
   const Blocking p = part.blocking(), w = whole.blocking();
+  const auto bytes = static_cast<int64_t>(bytes_of(whole.format.type));
   if (whole.format.layout == Layout::kChannelsLast)
-    return {p.samples * p.area, p.channels, w.channels, first_channel};
-  return {p.samples, p.blocks * p.block * p.area, w.blocks * w.block * w.area,
-          w.offset(0, first_channel, 0)};
+    return {p.samples * p.area, p.channels * bytes, w.channels * bytes, first_channel * bytes};
+  return {p.samples, p.blocks * p.block * p.area * bytes, w.blocks * w.block * w.area * bytes,
+          w.offset(0, first_channel, 0) * bytes};
 }
 
 class CpuConcat final : public CpuLayer {
@@ -45,7 +46,7 @@ class CpuConcat final : public CpuLayer {
     int64_t channel = 0;
     for (const Tensor& input : memory.inputs) {
       const Piece piece = piece_of(input, memory.output, channel);
-      copy_runs(input.as<float>(), piece.length, memory.output.as<float>() + piece.start,
+      copy_runs(input.as<std::byte>(), piece.length, memory.output.as<std::byte>() + piece.start,
                 piece.stride, piece);
       channel += input.shape.channels();
     }
@@ -53,23 +54,23 @@ class CpuConcat final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     const Tensor& whole = memory.output_gradients[0];
-    const float* gradient = combined_gradient(memory, std::nullopt);
+    const auto* gradient = combined_gradient(memory, std::nullopt).as<std::byte>();
     int64_t channel = 0;
     for (const Tensor& part : memory.input_gradients) {
       const Piece piece = piece_of(part, whole, channel);
       if (part)
-        copy_runs(gradient + piece.start, piece.stride, part.as<float>(), piece.length, piece);
+        copy_runs(gradient + piece.start, piece.stride, part.as<std::byte>(), piece.length, piece);
       channel += part.shape.channels();
     }
   }
 
  private:
-  static void copy_runs(const float* source, int64_t source_stride, float* target,
+  static void copy_runs(const std::byte* source, int64_t source_stride, std::byte* target,
                         int64_t target_stride, const Piece& piece) {
 #pragma omp parallel for schedule(static)
     for (int64_t run = 0; run < piece.runs; ++run)
       std::memcpy(target + run * target_stride, source + run * source_stride,
-                  static_cast<size_t>(piece.length) * sizeof(float));
+                  static_cast<size_t>(piece.length));
   }
 };
 

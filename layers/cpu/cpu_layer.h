@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/cpu/cpu_device.h"
+#include "layers/cpu/vectors.h"
 #include "layers/layer.h"
 
 namespace poseidon::layers::cpu {
@@ -59,9 +60,18 @@ std::unique_ptr<Layer> make_softmax(const LayerRequest& request, CpuDevice& devi
 std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, CpuDevice& device);
 std::unique_ptr<Layer> make_tanh(const LayerRequest& request, CpuDevice& device);
 
+/// The layer of this class that works on a format's elements.
+template <template <class Element> class LayerOf>
+std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequest& request,
+                                           CpuDevice& device) {
+  return with_element_of(format.type, [&](auto element) -> std::unique_ptr<Layer> {
+    return std::make_unique<LayerOf<decltype(element)>>(request, device);
+  });
+}
+
 /// output_gradients[0], after the other contributions are added to it and, where the layer has a
 /// fused relu, after it is multiplied by the relu's derivative at `output`. One pass over memory;
 /// none when there is nothing to do.
-const float* combined_gradient(const Bindings& memory, std::optional<float> relu);
+const Tensor& combined_gradient(const Bindings& memory, std::optional<float> relu);
 
 }  // namespace poseidon::layers::cpu

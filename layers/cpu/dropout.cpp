@@ -50,7 +50,7 @@ class CpuDropout final : public CpuLayer {
   void backward(const StepContext&, const Bindings& memory) override {
     const auto* kept = reinterpret_cast<const uint8_t*>(memory.workspace);
     const float scale = dropout_.scale();
-    map_gradient(memory, [=](float g, int64_t i) { return kept[i] != 0 ? g * scale : 0; });
+    map_gradient(memory, [=](float g, float, int64_t i) { return kept[i] != 0 ? g * scale : 0; });
   }
 
  private:
@@ -100,14 +100,17 @@ class CpuDropout final : public CpuLayer {
 
   void apply(const Bindings& memory, int64_t first, const uint8_t* keep, int64_t count) const {
     const float scale = dropout_.scale();
-    const float* in = memory.inputs[0].as<float>() + first;
-    float* out = memory.output.as<float>() + first;
     auto* kept = reinterpret_cast<uint8_t*>(memory.workspace) + first;
+    with_element_of(memory.output.format.type, [&](auto element) {
+      using Element = decltype(element);
+      const auto* in = memory.inputs[0].as<Element>() + first;
+      auto* out = memory.output.as<Element>() + first;
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] = keep[i] != 0 ? in[i] * scale : 0;
-      kept[i] = keep[i];
-    }
+      for (int64_t i = 0; i < count; ++i) {
+        out[i] = keep[i] != 0 ? in[i] * scale : 0;
+        kept[i] = keep[i];
+      }
+    });
   }
 
   const Dropout& dropout_;

@@ -18,13 +18,16 @@ void clear_padding(const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   const int64_t used = b.channels - (b.blocks - 1) * b.block;
   if (used == b.block) return;
+  with_element_of(tensor.format.type, [&](auto element) {
+    auto* data = tensor.as<decltype(element)>();
 #pragma omp parallel for schedule(static)
-  for (int64_t sample = 0; sample < b.samples; ++sample) {
-    float* last_block = tensor.as<float>() + b.offset(sample, (b.blocks - 1) * b.block, 0);
-    for (int64_t position = 0; position < b.area; ++position)
-      std::fill(last_block + position * b.block + used, last_block + (position + 1) * b.block,
-                0.0F);
-  }
+    for (int64_t sample = 0; sample < b.samples; ++sample) {
+      auto* last_block = data + b.offset(sample, (b.blocks - 1) * b.block, 0);
+      for (int64_t position = 0; position < b.area; ++position)
+        std::fill(last_block + position * b.block + used, last_block + (position + 1) * b.block,
+                  0.0F);
+    }
+  });
 }
 
 void copy(const Tensor& source, const Tensor& target) {

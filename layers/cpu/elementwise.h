@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/vectors.h"
 
 /// Loops over memory that the element-by-element layers share. They run in stored order, whatever
 /// the layout, padding lanes included, on all threads.
@@ -19,11 +20,8 @@ void clear_padding(const Tensor& tensor);
 void copy(const Tensor& source, const Tensor& target);
 
 /// output[i] = function(input[i]); the two may be one memory.
-template <class Function>
-void map(const Tensor& input, const Tensor& output, const Function& function) {
-  const float* in = input.as<float>();
-  float* out = output.as<float>();
-  const int64_t count = input.blocking().count();
+template <class Element, class Function>
+void map_elements(const Element* in, Element* out, int64_t count, const Function& function) {
 #pragma omp parallel
   {
     // Each thread has a copy: what the function holds could else be changed by a write to `out`,
@@ -33,29 +31,44 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
     for (int64_t i = 0; i < count; ++i) out[i] = f(in[i]);
   }
 }
-
-/// The first input's gradient[i] = function(gradient of output[i], i), in one pass for one or two
-/// contributions; the target may be the memory of the first of them.
 template <class Function>
-void map_gradient(const Bindings& memory, const Function& function) {
-  float* target = memory.input_gradients[0].as<float>();
-  if (target == nullptr) return;
-  const bool pair = memory.output_gradients.size() == 2;
-  const float* first =
-      pair ? memory.output_gradients[0].as<float>() : combined_gradient(memory, std::nullopt);
-  const float* second = pair ? memory.output_gradients[1].as<float>() : nullptr;
-  const int64_t count = memory.output_gradients[0].blocking().count();
+void map(const Tensor& input, const Tensor& output, const Function& function) {
+  with_element_of(input.format.type, [&](auto element) {
+    using Element = decltype(element);
+    map_elements(input.as<Element>(), output.as<Element>(), input.blocking().count(), function);
+  });
+}
+
+/// The first input's gradient[i] = function(gradient of output[i], output[i], i), in one pass for
+/// one or two contributions; the target may be the memory of the first of them. The function may
+/// use the output where the layer has asked for it (Needs::backward_reads_output).
+template <class Element, class Function>
+void map_gradient_elements(const Element* first, const Element* second, const Element* output,
+                           Element* target, int64_t count, const Function& function) {
 #pragma omp parallel
   {
-    const Function f = function;  // as in map()
-    if (pair) {
+    const Function f = function;  // as in map_elements()
+    if (second != nullptr) {
 #pragma omp for simd schedule(static)
-      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i] + second[i], i);
+      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i] + second[i], output[i], i);
     } else {
 #pragma omp for simd schedule(static)
-      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i], i);
+      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i], output[i], i);
     }
   }
+}
+template <class Function>
+void map_gradient(const Bindings& memory, const Function& function) {
+  if (!memory.input_gradients[0]) return;
+  const bool pair = memory.output_gradients.size() == 2;
+  const Tensor& first = pair ? memory.output_gradients[0] : combined_gradient(memory, std::nullopt);
+  with_element_of(first.format.type, [&](auto element) {
+    using Element = decltype(element);
+    map_gradient_elements(first.as<Element>(),
+                          pair ? memory.output_gradients[1].as<Element>() : nullptr,
+                          memory.output.as<Element>(), memory.input_gradients[0].as<Element>(),
+                          first.blocking().count(), function);
+  });
 }
 
 }  // namespace poseidon::layers::cpu

@@ -17,8 +17,8 @@ struct Maximum {
 };
 
 /// output = a (op) b, and leaky relu where `slope` is not 1.
-template <class Operation>
-void join(const float* a, const float* b, float* output, int64_t count, float slope) {
+template <class Operation, class Element>
+void join(const Element* a, const Element* b, Element* output, int64_t count, float slope) {
 #pragma omp parallel for simd schedule(static)
   for (int64_t i = 0; i < count; ++i) {
     const float joined = Operation::join(a[i], b[i]);
@@ -26,18 +26,19 @@ void join(const float* a, const float* b, float* output, int64_t count, float sl
   }
 }
 
-template <class Operation>
+template <class Operation, class Element>
 void join_all(const Bindings& memory, float slope) {
   const int64_t count = memory.output.blocking().count();
   const size_t last = memory.inputs.size() - 1;
-  const float* so_far = memory.inputs[0].as<float>();
+  const auto* so_far = memory.inputs[0].as<Element>();
   for (size_t k = 1; k <= last; ++k) {
-    join<Operation>(so_far, memory.inputs[k].as<float>(), memory.output.as<float>(), count,
+    join<Operation>(so_far, memory.inputs[k].as<Element>(), memory.output.as<Element>(), count,
                     k == last ? slope : 1);
-    so_far = memory.output.as<float>();
+    so_far = memory.output.as<Element>();
   }
 }
 
+template <class Element>
 class CpuEltwise final : public CpuLayer {
  public:
   CpuEltwise(const LayerRequest& request, CpuDevice& device)
@@ -56,18 +57,18 @@ class CpuEltwise final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     const float slope = relu_.value_or(1);
     switch (operation_) {
-      case EltwiseOperation::kSum: return join_all<Sum>(memory, slope);
-      case EltwiseOperation::kProduct: return join_all<Product>(memory, slope);
-      case EltwiseOperation::kMaximum: return join_all<Maximum>(memory, slope);
+      case EltwiseOperation::kSum: return join_all<Sum, Element>(memory, slope);
+      case EltwiseOperation::kProduct: return join_all<Product, Element>(memory, slope);
+      case EltwiseOperation::kMaximum: return join_all<Maximum, Element>(memory, slope);
     }
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (operation_ == EltwiseOperation::kSum) return backward_sum(memory);
-    const float* gradient = combined_gradient(memory, relu_);
+    const auto* gradient = combined_gradient(memory, relu_).as<Element>();
     const int64_t count = memory.output.blocking().count();
     for (size_t k = 0; k < memory.inputs.size(); ++k) {
-      float* target = memory.input_gradients[k].as<float>();
+      auto* target = memory.input_gradients[k].as<Element>();
       if (target == nullptr) continue;
       if (operation_ == EltwiseOperation::kProduct)
         multiply_others(memory, k, gradient, target, count);
@@ -85,30 +86,30 @@ class CpuEltwise final : public CpuLayer {
       if (memory.input_gradients[k]) copy(gradient, memory.input_gradients[k]);
   }
 
-  static void multiply_others(const Bindings& memory, size_t k, const float* gradient,
-                              float* target, int64_t count) {
-    const float* so_far = gradient;
+  static void multiply_others(const Bindings& memory, size_t k, const Element* gradient,
+                              Element* target, int64_t count) {
+    const Element* so_far = gradient;
     for (size_t other = 0; other < memory.inputs.size(); ++other) {
       if (other == k) continue;
-      join<Product>(so_far, memory.inputs[other].as<float>(), target, count, 1);
+      join<Product>(so_far, memory.inputs[other].as<Element>(), target, count, 1);
       so_far = target;
     }
   }
 
   /// Of equal maxima the first input gets the gradient.
-  static void pass_to_maximum(const Bindings& memory, size_t k, const float* gradient,
-                              float* target, int64_t count) {
-    const float* input = memory.inputs[k].as<float>();
-    copy({const_cast<float*>(gradient), memory.output.shape, memory.output.format},
+  static void pass_to_maximum(const Bindings& memory, size_t k, const Element* gradient,
+                              Element* target, int64_t count) {
+    const auto* input = memory.inputs[k].as<Element>();
+    copy({const_cast<Element*>(gradient), memory.output.shape, memory.output.format},
          memory.input_gradients[k]);
     for (size_t other = 0; other < memory.inputs.size(); ++other) {
       if (other == k) continue;
-      const float* rival = memory.inputs[other].as<float>();
+      const auto* rival = memory.inputs[other].as<Element>();
       const bool earlier = other < k;
 #pragma omp parallel for simd schedule(static)
       for (int64_t i = 0; i < count; ++i) {
         const bool beaten = earlier ? rival[i] >= input[i] : rival[i] > input[i];
-        target[i] = beaten ? 0 : target[i];
+        target[i] = beaten ? 0.0F : static_cast<float>(target[i]);
       }
     }
   }
@@ -120,7 +121,7 @@ class CpuEltwise final : public CpuLayer {
 }  // namespace
 
 std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, CpuDevice& device) {
-  return std::make_unique<CpuEltwise>(request, device);
+  return make_for_element_of<CpuEltwise>(common_format(request), request, device);
 }
 
 }  // namespace poseidon::layers::cpu

@@ -24,7 +24,7 @@ class CpuFlatten final : public CpuLayer {
     if (memory.output_gradients.size() == 1)
       copy(memory.output_gradients[0], memory.input_gradients[0]);
     else
-      map_gradient(memory, [](float g, int64_t) { return g; });
+      map_gradient(memory, [](float g, float, int64_t) { return g; });
   }
 };
 

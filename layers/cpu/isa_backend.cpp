@@ -6,8 +6,8 @@
 
 namespace poseidon::layers::cpu::POSEIDON_ISA {
 
-Backend make_backend(int threads) {
-  auto device = std::make_unique<CpuDevice>(threads);
+Backend make_backend(int threads, DataType activations) {
+  auto device = std::make_unique<CpuDevice>(threads, activations);
   auto factory = make_cpu_factory(*device);
   return {std::move(device), std::move(factory), make_cpu_updater()};
 }

@@ -7,16 +7,16 @@
 namespace poseidon::layers::cpu {
 
 namespace native {
-Backend make_backend(int threads);
+Backend make_backend(int threads, DataType activations);
 }
 namespace v2 {
-Backend make_backend(int threads);
+Backend make_backend(int threads, DataType activations);
 }
 namespace v3 {
-Backend make_backend(int threads);
+Backend make_backend(int threads, DataType activations);
 }
 namespace v4 {
-Backend make_backend(int threads);
+Backend make_backend(int threads, DataType activations);
 }
 
 }  // namespace poseidon::layers::cpu

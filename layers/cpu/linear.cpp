@@ -50,15 +50,14 @@ class CpuLinear final : public PackedWeightLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    if (!rebuild_)
-      run_backward_weights(memory, const_cast<float*>(combined_gradient(memory, relu_)));
+    if (!rebuild_) run_backward_weights(memory, combined_gradient(memory, relu_).as<float>());
     // By now they are all in one, be it by this pass or by write_factors.
     if (memory.input_gradients[0])
       run_backward_data(memory, memory.output_gradients[0].as<float>());
   }
 
   void write_factors(const Bindings& memory, const FactorMemory& factors) override {
-    const float* deltas = combined_gradient(memory, relu_);
+    const auto* deltas = combined_gradient(memory, relu_).as<float>();
     if (factors.deltas == nullptr) return;
     std::copy_n(deltas, linear_.samples * linear_.outputs, factors.deltas);
     std::copy_n(memory.inputs[0].as<float>(), linear_.samples * linear_.inputs,
@@ -125,10 +124,9 @@ class CpuLinear final : public PackedWeightLayer {
     backward_data_desc_ = ask_backward_data(weight_);
     if (is_reference(backward_data_desc_)) backward_data_desc_ = ask_backward_data(any_weight());
     backward_data_ = dnnl::inner_product_backward_data(backward_data_desc_);
-    const MemoryDesc weight = backward_data_desc_.weights_desc();
-    to_backward_order_ = PreparedReorder(device_, weight_, weight);
+    backward_weight_ = PassWeight(device_, weight_, backward_data_desc_.weights_desc());
     need_scratch(backward_data_desc_.scratchpad_desc().get_size(),
-                 weight == weight_ ? 0 : weight.get_size());
+                 backward_weight_.scratch_bytes());
   }
 
   BackwardDataDesc ask_backward_data(const MemoryDesc& weight) {
@@ -160,16 +158,11 @@ class CpuLinear final : public PackedWeightLayer {
   }
 
   void run_backward_data(const Bindings& memory, float* gradient) {
-    const MemoryDesc order = backward_data_desc_.weights_desc();
     Scratch scratch(memory.scratch);
-    float* weight = memory.parameters[0].value;
-    if (order != weight_) {
-      weight = scratch.take(order.get_size());
-      to_backward_order_.run(device_, memory.parameters[0].value, weight);
-    }
+    void* weight = backward_weight_.get(device_, memory.parameters[0].value, scratch);
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);
-    arguments.add(DNNL_ARG_WEIGHTS, order, weight);
+    arguments.add(DNNL_ARG_WEIGHTS, backward_weight_.order(), weight);
     arguments.add(DNNL_ARG_DIFF_SRC, source_, memory.input_gradients[0].as<float>());
     arguments.run(backward_data_, backward_data_desc_.scratchpad_desc(), scratch);
   }
@@ -185,7 +178,8 @@ class CpuLinear final : public PackedWeightLayer {
   dnnl::inner_product_forward forward_;
   dnnl::inner_product_backward_data backward_data_;
   dnnl::inner_product_backward_weights backward_weights_;
-  PreparedReorder to_backward_order_, from_gradient_order_;
+  PassWeight backward_weight_;
+  PreparedReorder from_gradient_order_;
   std::optional<FactorRebuild> rebuild_;  ///< of a layer that gives factors
 };
 

@@ -154,7 +154,7 @@ class ThreadRows {
   int64_t length_;
 };
 
-template <class Beta>
+template <class Element, class Beta>
 class AcrossChannels {
  public:
   AcrossChannels(const Blocking& blocking, const Constants& constants, const Beta& beta)
@@ -164,7 +164,7 @@ class AcrossChannels {
     return ThreadRows::bytes(tile_.length(), training ? 4 : 2, threads);
   }
 
-  void forward(const float* x, float* y, std::byte* scratch) const {
+  void forward(const Element* x, Element* y, std::byte* scratch) const {
     for_tiles(scratch, 2, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
       float *squares = rows[0], *roots = rows[1];
       square(x, sample, run, squares);
@@ -177,7 +177,7 @@ class AcrossChannels {
     });
   }
 
-  void backward(const float* x, const float* g, float* dx, std::byte* scratch) const {
+  void backward(const Element* x, const Element* g, Element* dx, std::byte* scratch) const {
     for_tiles(scratch, 4, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
       float *squares = rows[0], *roots = rows[1], *steps = rows[2], *products = rows[3];
       square(x, sample, run, squares);
@@ -203,7 +203,7 @@ class AcrossChannels {
   /// Elements from the first channel of the first position to the last of the last.
   int64_t inner() const { return tile_.length() - 2 * tile_.start(); }
 
-  void square(const float* x, int64_t sample, int64_t run, float* squares) const {
+  void square(const Element* x, int64_t sample, int64_t run, float* squares) const {
     tile_.for_pieces(sample, run, [&](int64_t m, int64_t t, int64_t length) {
 #pragma omp simd
       for (int64_t i = 0; i < length; ++i) squares[t + i] = x[m + i] * x[m + i];
@@ -230,7 +230,7 @@ class AcrossChannels {
 /// An image is one block of channels of one sample: rows of width * block elements, in which
 /// neighbours to the left and right are `block` apart. The window's sum is taken down the columns
 /// first.
-template <class Beta>
+template <class Element, class Beta>
 class WithinChannel {
  public:
   WithinChannel(const Blocking& blocking, const Shape& shape, const Constants& constants,
@@ -246,7 +246,7 @@ class WithinChannel {
     return ThreadRows::bytes(padded_row(), 3, threads) + products;
   }
 
-  void forward(const float* x, float* y, std::byte* scratch) const {
+  void forward(const Element* x, Element* y, std::byte* scratch) const {
 #pragma omp parallel
     {
       const ThreadRows rows(scratch, padded_row(), 3);
@@ -256,7 +256,7 @@ class WithinChannel {
     }
   }
 
-  void backward(const float* x, const float* g, float* dx, std::byte* scratch) const {
+  void backward(const Element* x, const Element* g, Element* dx, std::byte* scratch) const {
     std::byte* behind = scratch + ThreadRows::bytes(padded_row(), 3, omp_get_max_threads());
 #pragma omp parallel
     {
@@ -286,20 +286,20 @@ class WithinChannel {
     window_sum(columns, b_.block, constants_.size, sums, row_);
   }
 
-  void forward_image(const float* x, float* y, const ThreadRows& rows) const {
+  void forward_image(const Element* x, Element* y, const ThreadRows& rows) const {
     float* roots = rows[1];
     for (int64_t row = 0; row < height_; ++row) {
       sum_windows(
           row, [=](int64_t i) { return x[i] * x[i]; }, rows[0], roots);
       take_powers(beta_, constants_, roots, nullptr, row_);
-      const float* in = x + row * row_;
-      float* out = y + row * row_;
+      const Element* in = x + row * row_;
+      Element* out = y + row * row_;
 #pragma omp simd
       for (int64_t i = 0; i < row_; ++i) out[i] = in[i] * roots[i];
     }
   }
 
-  void backward_image(const float* x, const float* g, float* dx, const ThreadRows& rows,
+  void backward_image(const Element* x, const Element* g, Element* dx, const ThreadRows& rows,
                       float* products) const {
     float *roots = rows[1], *steps = rows[2];
     for (int64_t row = 0; row < height_; ++row) {
@@ -320,7 +320,7 @@ class WithinChannel {
           row, [=](int64_t i) { return products[i]; }, rows[0], sums);
       const int64_t at = row * row_;
 #pragma omp simd
-      for (int64_t i = 0; i < row_; ++i) dx[at + i] -= factor * x[at + i] * sums[i];
+      for (int64_t i = 0; i < row_; ++i) dx[at + i] = dx[at + i] - factor * x[at + i] * sums[i];
     }
   }
 
@@ -330,7 +330,7 @@ class WithinChannel {
   Beta beta_;
 };
 
-template <class Region>
+template <class Element, class Region>
 class CpuLrn final : public CpuLayer {
  public:
   CpuLrn(const LayerRequest& request, CpuDevice& device, const Region& region)
@@ -340,21 +340,21 @@ class CpuLrn final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    region_.forward(memory.inputs[0].as<float>(), memory.output.as<float>(), memory.scratch);
+    region_.forward(memory.inputs[0].as<Element>(), memory.output.as<Element>(), memory.scratch);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const float* gradient = combined_gradient(memory, std::nullopt);
-    region_.backward(memory.inputs[0].as<float>(), gradient, memory.input_gradients[0].as<float>(),
-                     memory.scratch);
+    const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
+    region_.backward(memory.inputs[0].as<Element>(), gradient,
+                     memory.input_gradients[0].as<Element>(), memory.scratch);
   }
 
  private:
   Region region_;
 };
 
-template <class Beta>
+template <class Element, class Beta>
 std::unique_ptr<Layer> make_with(const LayerRequest& request, CpuDevice& device, const Lrn& lrn,
                                  const Beta& beta) {
   const Constants constants{.k = static_cast<float>(lrn.k),
@@ -364,18 +364,21 @@ std::unique_ptr<Layer> make_with(const LayerRequest& request, CpuDevice& device,
                             .half = lrn.size / 2};
   const Blocking blocking(lrn.input, request.input_formats[0].layout);
   if (lrn.region == LrnRegion::kAcrossChannels)
-    return std::make_unique<CpuLrn<AcrossChannels<Beta>>>(
-        request, device, AcrossChannels<Beta>(blocking, constants, beta));
-  return std::make_unique<CpuLrn<WithinChannel<Beta>>>(
-      request, device, WithinChannel<Beta>(blocking, lrn.input, constants, beta));
+    return std::make_unique<CpuLrn<Element, AcrossChannels<Element, Beta>>>(
+        request, device, AcrossChannels<Element, Beta>(blocking, constants, beta));
+  return std::make_unique<CpuLrn<Element, WithinChannel<Element, Beta>>>(
+      request, device, WithinChannel<Element, Beta>(blocking, lrn.input, constants, beta));
 }
 
 }  // namespace
 
 std::unique_ptr<Layer> make_lrn(const LayerRequest& request, CpuDevice& device) {
   const auto& lrn = static_cast<const Lrn&>(request.definition);
-  if (lrn.beta == 0.75) return make_with(request, device, lrn, BetaThreeQuarters{});
-  return make_with(request, device, lrn, AnyBeta{static_cast<float>(lrn.beta)});
+  return with_element_of(request.input_formats[0].type, [&](auto element) {
+    using Element = decltype(element);
+    if (lrn.beta == 0.75) return make_with<Element>(request, device, lrn, BetaThreeQuarters{});
+    return make_with<Element>(request, device, lrn, AnyBeta{static_cast<float>(lrn.beta)});
+  });
 }
 
 }  // namespace poseidon::layers::cpu

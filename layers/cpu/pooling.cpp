@@ -26,8 +26,8 @@ std::vector<Window> windows(const Pooling& pooling, int axis) {
   return out;
 }
 
-template <class Vector>
-void add(float* memory, const Vector& vector) {
+template <class Element, class Vector>
+void add(Element* memory, const Vector& vector) {
   store(memory, load<Vector>(memory) + vector);
 }
 
@@ -37,9 +37,9 @@ struct Plane {
   int64_t offset(int64_t y, int64_t x) const { return (y * width + x) * lanes; }
 };
 
-template <int kLanes>
-void max_window(const float* from, const Plane& plane, const Window& row, const Window& column,
-                float* to, uint16_t* places) {
+template <int kLanes, class Element>
+void max_window(const Element* from, const Plane& plane, const Window& row, const Window& column,
+                Element* to, uint16_t* places) {
   using Float = typename Vectors<kLanes>::Float;
   using Int = typename Vectors<kLanes>::Int;
   Float best = load<Float>(from + plane.offset(row.begin, column.begin));
@@ -57,9 +57,9 @@ void max_window(const float* from, const Plane& plane, const Window& row, const 
   if (places != nullptr) store(places, __builtin_convertvector(where, Place));
 }
 
-template <int kLanes>
-void spread_max(const float* gradient, const uint16_t* places, const Plane& plane,
-                const Window& row, const Window& column, float* to) {
+template <int kLanes, class Element>
+void spread_max(const Element* gradient, const uint16_t* places, const Plane& plane,
+                const Window& row, const Window& column, Element* to) {
   using Float = typename Vectors<kLanes>::Float;
   using Int = typename Vectors<kLanes>::Int;
   const Float value = load<Float>(gradient);
@@ -70,9 +70,9 @@ void spread_max(const float* gradient, const uint16_t* places, const Plane& plan
       add(to + plane.offset(y, x), where == here ? value : Float{});
 }
 
-template <int kLanes>
-void average_window(const float* from, const Plane& plane, const Window& row, const Window& column,
-                    float* to) {
+template <int kLanes, class Element>
+void average_window(const Element* from, const Plane& plane, const Window& row,
+                    const Window& column, Element* to) {
   using Float = typename Vectors<kLanes>::Float;
   Float sum{};
   for (int64_t y = row.begin; y < row.end; ++y)
@@ -81,9 +81,9 @@ void average_window(const float* from, const Plane& plane, const Window& row, co
   store<Float>(to, sum * (1 / static_cast<float>(row.whole * column.whole)));
 }
 
-template <int kLanes>
-void spread_average(const float* gradient, const Plane& plane, const Window& row,
-                    const Window& column, float* to) {
+template <int kLanes, class Element>
+void spread_average(const Element* gradient, const Plane& plane, const Window& row,
+                    const Window& column, Element* to) {
   using Float = typename Vectors<kLanes>::Float;
   const Float value = load<Float>(gradient) * (1 / static_cast<float>(row.whole * column.whole));
   for (int64_t y = row.begin; y < row.end; ++y)
@@ -101,6 +101,7 @@ void for_each_lane_group(int64_t lanes, const Body& body) {
 
 /// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and maxima that
 /// keep the place of the winner in two bytes.
+template <class Element>
 class CpuPooling final : public CpuLayer {
  public:
   CpuPooling(const LayerRequest& request, CpuDevice& device)
@@ -120,8 +121,8 @@ class CpuPooling final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    const float* input = memory.inputs[0].as<float>();
-    float* output = memory.output.as<float>();
+    const auto* input = memory.inputs[0].as<Element>();
+    auto* output = memory.output.as<Element>();
     auto* places = reinterpret_cast<uint16_t*>(memory.workspace);
     for_each_plane(
         memory.inputs[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
@@ -140,12 +141,12 @@ class CpuPooling final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const float* gradient = combined_gradient(memory, std::nullopt);
-    float* target = memory.input_gradients[0].as<float>();
+    const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
+    auto* target = memory.input_gradients[0].as<Element>();
     const auto* places = reinterpret_cast<const uint16_t*>(memory.workspace);
     for_each_plane(
         memory.input_gradients[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
-          std::fill_n(target + in, pooling_.input.area() * plane.lanes, 0.0f);
+          std::fill_n(target + in, pooling_.input.area() * plane.lanes, Element(0.0F));
           for_each_window([&](int64_t cell, const Window& row, const Window& column) {
             for_each_lane_group(plane.lanes, [&](auto lanes, int64_t lane) {
               const int64_t at = out + cell * plane.lanes + lane;
@@ -189,7 +190,7 @@ class CpuPooling final : public CpuLayer {
 }  // namespace
 
 std::unique_ptr<Layer> make_pooling(const LayerRequest& request, CpuDevice& device) {
-  return std::make_unique<CpuPooling>(request, device);
+  return make_for_element_of<CpuPooling>(request.input_formats[0], request, device);
 }
 
 }  // namespace poseidon::layers::cpu

@@ -22,8 +22,7 @@ class CpuRelu final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     const float slope = slope_;
-    const float* output = memory.output.as<float>();
-    map_gradient(memory, [=](float g, int64_t i) { return g * (output[i] > 0 ? 1 : slope); });
+    map_gradient(memory, [=](float g, float y, int64_t) { return g * (y > 0 ? 1 : slope); });
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "layers/cpu/reorder.h"
 
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
 
@@ -8,18 +9,29 @@ namespace {
 
 /// Positions are taken in runs, so that both the strided and the dense side stay in the first-level
 /// cache.
-constexpr int64_t kRun = 64;
+constexpr int64_t kCopied = 64;
 
-void copy_run(const Blocking& from, const float* source, const Blocking& to, float* target,
+template <class From, class To>
+void copy_run(const Blocking& from, const From* source, const Blocking& to, To* target,
               int64_t sample, int64_t first, int64_t last) {
   for (int64_t channel = 0; channel < from.channels; ++channel) {
-    const float* in = source + from.offset(sample, channel, first);
-    float* out = target + to.offset(sample, channel, first);
+    const From* in = source + from.offset(sample, channel, first);
+    To* out = target + to.offset(sample, channel, first);
     for (int64_t i = 0; i < last - first; ++i) out[i * to.block] = in[i * from.block];
   }
   for (int64_t channel = to.channels; channel < to.blocks * to.block; ++channel)
     for (int64_t position = first; position < last; ++position)
-      target[to.offset(sample, channel, position)] = 0;
+      target[to.offset(sample, channel, position)] = 0.0F;
+}
+
+template <class From, class To>
+void copy_runs(const Blocking& from, const From* source, const Blocking& to, To* target) {
+  const int64_t runs = (from.area + kCopied - 1) / kCopied;
+#pragma omp parallel for collapse(2) schedule(static)
+  for (int64_t sample = 0; sample < from.samples; ++sample)
+    for (int64_t run = 0; run < runs; ++run)
+      copy_run(from, source, to, target, sample, run * kCopied,
+               std::min(from.area, (run + 1) * kCopied));
 }
 
 class Reorder final : public Layer {
@@ -34,8 +46,7 @@ class Reorder final : public Layer {
   }
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const float* gradient = combined_gradient(memory, std::nullopt);
-    reorder({const_cast<float*>(gradient), shape_, to_},
+    reorder(combined_gradient(memory, std::nullopt),
             {memory.input_gradients[0].data, shape_, from_});
   }
   int64_t packed_count(int) const override { return 0; }
@@ -51,15 +62,13 @@ class Reorder final : public Layer {
 }  // namespace
 
 void reorder(const Tensor& source, const Tensor& target) {
-  const Blocking from = source.blocking(), to = target.blocking();
-  const int64_t runs = (from.area + kRun - 1) / kRun;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t sample = 0; sample < from.samples; ++sample)
-    for (int64_t run = 0; run < runs; ++run)
-      copy_run(from, source.as<float>(), to, target.as<float>(), sample, run * kRun,
-               std::min(from.area, (run + 1) * kRun));
+  with_element_of(source.format.type, [&](auto from) {
+    with_element_of(target.format.type, [&](auto to) {
+      copy_runs(source.blocking(), source.as<decltype(from)>(), target.blocking(),
+                target.as<decltype(to)>());
+    });
+  });
 }
-
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) {
   return std::make_unique<Reorder>(shape, from, to);
 }

@@ -65,7 +65,7 @@ class PreparedReorder {
   PreparedReorder(CpuDevice& device, const MemoryDesc& from, const MemoryDesc& to)
       : from_(from), to_(to), reorder_({device.engine(), from, device.engine(), to}) {}
 
-  void run(CpuDevice& device, float* source, float* target) const {
+  void run(CpuDevice& device, void* source, void* target) const {
     dnnl::memory in(from_, device.engine(), source), out(to_, device.engine(), target);
     reorder_.execute(device.stream(), in, out);
     device.stream().wait();

@@ -20,8 +20,7 @@ class CpuSigmoid final : public CpuLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const float* output = memory.output.as<float>();
-    map_gradient(memory, [=](float g, int64_t i) { return g * output[i] * (1 - output[i]); });
+    map_gradient(memory, [](float g, float y, int64_t) { return g * y * (1 - y); });
   }
 };
 

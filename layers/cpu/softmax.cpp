@@ -71,7 +71,7 @@ class CpuSoftmax final : public CpuLayer {
   void backward(const StepContext&, const Bindings& memory) override {
     float* target = memory.input_gradients[0].as<float>();
     if (target == nullptr) return;
-    const float* gradient = combined_gradient(memory, std::nullopt);
+    const auto* gradient = combined_gradient(memory, std::nullopt).as<float>();
     const float* output = memory.output.as<float>();
     for_runs(memory.output.blocking(), [=](const Blocking& b, int64_t first, int64_t count) {
       if (b.area == 1)

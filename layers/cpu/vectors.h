@@ -1,7 +1,11 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
+
+#include "core/bf16.h"
+#include "core/tensor.h"
 
 namespace poseidon::layers::cpu {
 
@@ -10,6 +14,7 @@ template <int kLanes>
 struct Vectors {
   typedef float Float __attribute__((vector_size(4 * kLanes)));
   typedef int32_t Int __attribute__((vector_size(4 * kLanes)));
+  typedef uint32_t Bits __attribute__((vector_size(4 * kLanes)));
   typedef uint16_t Place __attribute__((vector_size(2 * kLanes)));
 };
 
@@ -23,6 +28,33 @@ Vector load(const Element* memory) {
 template <class Vector, class Element>
 void store(Element* memory, const Vector& vector) {
   std::memcpy(memory, &vector, sizeof vector);
+}
+
+/// The same where memory holds bf16: as floats.
+template <class Float>
+[[gnu::always_inline]] inline Float load(const Bf16* memory) {
+  constexpr int kLanes = sizeof(Float) / sizeof(float);
+  using Bits = typename Vectors<kLanes>::Bits;
+  const auto halves =
+      load<typename Vectors<kLanes>::Place>(reinterpret_cast<const uint16_t*>(memory));
+  return std::bit_cast<Float>(__builtin_convertvector(halves, Bits) << 16);
+}
+template <class Float>
+[[gnu::always_inline]] inline void store(Bf16* memory, const Float& vector) {
+  constexpr int kLanes = sizeof(Float) / sizeof(float);
+  using Bits = typename Vectors<kLanes>::Bits;
+  const auto bits = std::bit_cast<Bits>(vector);
+  const Bits nearest = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+  const Bits rounded = vector == vector ? nearest : bits >> 16 | 0x40U;
+  store(reinterpret_cast<uint16_t*>(memory),
+        __builtin_convertvector(rounded, typename Vectors<kLanes>::Place));
+}
+
+/// Calls body with a value of the C++ type that a tensor's elements have.
+template <class Body>
+auto with_element_of(DataType type, const Body& body) {
+  if (type == DataType::kBf16) return body(Bf16{});
+  return body(float{});
 }
 
 }  // namespace poseidon::layers::cpu

@@ -181,6 +181,16 @@ void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* 
   });
 }
 
+PassWeight::PassWeight(CpuDevice& device, const MemoryDesc& kept, const MemoryDesc& read)
+    : read_(read), is_kept_(kept == read), copy_(device, kept, read) {}
+
+void* PassWeight::get(CpuDevice& device, float* kept, Scratch& scratch) const {
+  if (is_kept_) return kept;
+  void* copy = scratch.take(read_.get_size());
+  copy_.run(device, kept, copy);
+  return copy;
+}
+
 void PackedWeightLayer::pack(int index, const float* canonical, float* packed) const {
   if (index != 0) return CpuLayer::pack(index, canonical, packed);
   order_.pack(device_, canonical, packed);

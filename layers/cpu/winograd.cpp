@@ -11,13 +11,13 @@ namespace {
 
 using namespace winograd;
 
-alignas(64) constexpr std::array<float, kLanes> kZeros{};
+alignas(64) constexpr std::array<float, kLanes> kZeros{};  ///< of either type
 
 /// n x n cells of a plane, zero where it has none.
-template <int n>
+template <int n, class Element>
 class Cells {
  public:
-  Cells(const float* plane, const Shape& shape, int64_t y, int64_t x)
+  Cells(const Element* plane, const Shape& shape, int64_t y, int64_t x)
       : plane_(plane), height_(shape.height()), width_(shape.width()), y_(y), x_(x) {}
 
   bool inside() const { return y_ >= 0 && x_ >= 0 && y_ + n <= height_ && x_ + n <= width_; }
@@ -30,30 +30,31 @@ class Cells {
   Row<n> row(size_t i) const {
     const int64_t y = y_ + static_cast<int64_t>(i);
     const bool has_row = y >= 0 && y < height_;
+    const auto* zeros = reinterpret_cast<const Element*>(kZeros.data());
     Row<n> row;
     for (size_t k = 0; k < n; ++k) {
       const int64_t x = x_ + static_cast<int64_t>(k);
       // A choice of addresses, which needs no branch.
       const bool has_cell = has_row & (x >= 0) & (x < width_);
-      row[k] = load<Float>(has_cell ? at(i, k) : kZeros.data());
+      row[k] = load<Float>(has_cell ? at(i, k) : zeros);
     }
     return row;
   }
 
  private:
-  const float* at(size_t i, size_t k) const {
+  const Element* at(size_t i, size_t k) const {
     return plane_ +
            ((y_ + static_cast<int64_t>(i)) * width_ + x_ + static_cast<int64_t>(k)) * kLanes;
   }
 
-  const float* plane_;
+  const Element* plane_;
   int64_t height_, width_, y_, x_;
 };
 
 /// Brings cells into the basis.
-template <int n, class Change>
-void store_points(const Cells<n>& cells, const Change& change, const Matrices& room, int64_t tile,
-                  int64_t channel) {
+template <int n, class Element, class Change>
+void store_points(const Cells<n, Element>& cells, const Change& change, const Matrices& room,
+                  int64_t tile, int64_t channel) {
   const auto put = [&](size_t x, const Row<kSide>& column) {
     for (size_t y = 0; y < kSide; ++y) store(room.at(y * kSide + x, tile, channel), column[y]);
   };
@@ -63,7 +64,7 @@ void store_points(const Cells<n>& cells, const Change& change, const Matrices& r
     both_ways<kSide, n>([&](size_t y) { return cells.row(y); }, change, put);
 }
 
-template <int kTaps>
+template <int kTaps, class Element>
 class WinogradOf final : public Winograd {
  public:
   WinogradOf(const WinogradGeometry& geometry, int threads)
@@ -83,22 +84,25 @@ class WinogradOf final : public Winograd {
     return sizeof(float) * static_cast<size_t>(shares_.tile_parts() * sums_room() + shares_.room());
   }
 
-  void forward(const float* input, const float* weight, const Extras& extras, float* output,
+  void forward(const void* input, const float* weight, const Extras& extras, void* output,
                std::byte* scratch) const override {
+    const auto* in = static_cast<const Element*>(input);
+    auto* out = static_cast<Element*>(output);
     for (int64_t group = 0; group < g_.groups; ++group) {
       Extras own = extras;
       if (own.bias != nullptr) own.bias += group * outputs_;
-      forward_group(input + group * inputs_ * g_.input.area(), weight + group * weights(), own,
-                    output + group * outputs_ * g_.output.area(), scratch);
+      forward_group(in + group * inputs_ * g_.input.area(), weight + group * weights(), own,
+                    out + group * outputs_ * g_.output.area(), scratch);
     }
   }
 
-  void backward_weights(const float* input, const float* output_gradient, float* weight,
-                        float* bias, std::byte* scratch) const override {
+  void backward_weights(const void* input, const void* output_gradient, float* weight, float* bias,
+                        std::byte* scratch) const override {
+    const auto* in = static_cast<const Element*>(input);
+    const auto* gradient = static_cast<const Element*>(output_gradient);
     for (int64_t group = 0; group < g_.groups; ++group)
-      weights_of_group(input + group * inputs_ * g_.input.area(),
-                       output_gradient + group * outputs_ * g_.output.area(),
-                       weight + group * weights(),
+      weights_of_group(in + group * inputs_ * g_.input.area(),
+                       gradient + group * outputs_ * g_.output.area(), weight + group * weights(),
                        bias == nullptr ? nullptr : bias + group * outputs_, scratch);
   }
 
@@ -107,8 +111,8 @@ class WinogradOf final : public Winograd {
 
   int64_t weights() const { return kTaps * kTaps * inputs_ * outputs_; }  ///< of a group
 
-  void forward_group(const float* input, const float* weight, const Extras& extras, float* output,
-                     std::byte* scratch) const {
+  void forward_group(const Element* input, const float* weight, const Extras& extras,
+                     Element* output, std::byte* scratch) const {
     auto* memory = reinterpret_cast<float*>(scratch);
     const Matrices points = weight_at(memory);
     transform_weight(weight, extras.turned, points);
@@ -124,7 +128,7 @@ class WinogradOf final : public Winograd {
     });
   }
 
-  void weights_of_group(const float* input, const float* output_gradient, float* weight,
+  void weights_of_group(const Element* input, const Element* output_gradient, float* weight,
                         float* bias, std::byte* scratch) const {
     auto* sums = reinterpret_cast<float*>(scratch);
     shares_.for_each(sums + shares_.tile_parts() * sums_room(),
@@ -157,14 +161,14 @@ class WinogradOf final : public Winograd {
   /// Calls body(place in the range, channel, the channel's plane, y and x of the tile's first
   /// output) for tiles and channels of a group: channels outermost, so that planes are read in one
   /// piece.
-  template <class Element, class Body>
-  void for_tiles(const Range& tiles, const Range& channels, Element* data, const Shape& shape,
+  template <class Data, class Body>
+  void for_tiles(const Range& tiles, const Range& channels, Data* data, const Shape& shape,
                  const Body& body) const {
     for (int64_t channel = channels.first; channel < channels.end; channel += kLanes) {
       const int64_t row = tiles.first / tile_columns_;
       int64_t sample = row / tile_rows_, y = row % tile_rows_, x = tiles.first % tile_columns_;
       for (int64_t i = 0; i < tiles.count(); ++i) {
-        Element* plane = data + (sample * shape.channels() + channel) * shape.area();
+        Data* plane = data + (sample * shape.channels() + channel) * shape.area();
         body(i, channel, plane, y * kOut, x * kOut);
         if (++x < tile_columns_) continue;
         x = 0;
@@ -175,28 +179,29 @@ class WinogradOf final : public Winograd {
     }
   }
 
-  void take_input(const Range& tiles, const float* input, const Matrices& room) const {
+  void take_input(const Range& tiles, const Element* input, const Matrices& room) const {
     for_tiles(tiles, {0, inputs_}, input, g_.input,
-              [&](int64_t i, int64_t channel, const float* plane, int64_t y, int64_t x) {
-                const Cells<kSide> cells(plane, g_.input, y - g_.padding[0], x - g_.padding[1]);
+              [&](int64_t i, int64_t channel, const Element* plane, int64_t y, int64_t x) {
+                const Cells<kSide, Element> cells(plane, g_.input, y - g_.padding[0],
+                                                  x - g_.padding[1]);
                 store_points(cells, Expand{}, room, i, channel);
               });
   }
 
-  void take_gradient(const Range& tiles, const Range& outputs, const float* gradient,
+  void take_gradient(const Range& tiles, const Range& outputs, const Element* gradient,
                      const Matrices& room) const {
     for_tiles(tiles, outputs, gradient, g_.output,
-              [&](int64_t i, int64_t channel, const float* plane, int64_t y, int64_t x) {
-                const Cells<kOut> cells(plane, g_.output, y, x);
+              [&](int64_t i, int64_t channel, const Element* plane, int64_t y, int64_t x) {
+                const Cells<kOut, Element> cells(plane, g_.output, y, x);
                 store_points(cells, Evaluate{}, room, i, channel);
               });
   }
 
-  void add_to_bias(const Range& tiles, const Range& outputs, const float* gradient,
+  void add_to_bias(const Range& tiles, const Range& outputs, const Element* gradient,
                    float* bias) const {
     for_tiles(tiles, outputs, gradient, g_.output,
-              [&](int64_t, int64_t channel, const float* plane, int64_t y, int64_t x) {
-                const Cells<kOut> cells(plane, g_.output, y, x);
+              [&](int64_t, int64_t channel, const Element* plane, int64_t y, int64_t x) {
+                const Cells<kOut, Element> cells(plane, g_.output, y, x);
                 auto sum = load<Float>(bias + channel);
                 for (size_t row = 0; row < kOut; ++row)
                   for (const Float& cell : cells.row(row)) sum += cell;
@@ -205,9 +210,9 @@ class WinogradOf final : public Winograd {
   }
 
   void give_output(const Range& tiles, const Range& outputs, const Matrices& room,
-                   const Extras& extras, float* output) const {
+                   const Extras& extras, Element* output) const {
     for_tiles(tiles, outputs, output, g_.output,
-              [&](int64_t i, int64_t channel, float* plane, int64_t y, int64_t x) {
+              [&](int64_t i, int64_t channel, Element* plane, int64_t y, int64_t x) {
                 const Float bias =
                     extras.bias != nullptr ? load<Float>(extras.bias + channel) : Float{};
                 give_tile(room, i, channel, bias, extras.relu, plane, y, x);
@@ -215,10 +220,10 @@ class WinogradOf final : public Winograd {
   }
 
   void give_tile(const Matrices& room, int64_t tile, int64_t channel, const Float& bias,
-                 const std::optional<float>& relu, float* plane, int64_t y, int64_t x) const {
+                 const std::optional<float>& relu, Element* plane, int64_t y, int64_t x) const {
     const auto height = static_cast<size_t>(std::min<int64_t>(kOut, g_.output.height() - y));
     const auto width = static_cast<size_t>(std::min<int64_t>(kOut, g_.output.width() - x));
-    float* corner = plane + (y * g_.output.width() + x) * kLanes;
+    Element* corner = plane + (y * g_.output.width() + x) * kLanes;
     const auto row_of = [&](size_t row) {
       Row<kSide> points;
       for (size_t k = 0; k < kSide; ++k)
@@ -240,8 +245,8 @@ class WinogradOf final : public Winograd {
 
   /// Calls body(block of inputs, of outputs, the kernels of both) for the whole weight. `turned`:
   /// its blocks of inputs come first, since they are outputs of the forward pass.
-  template <class Element, class Body>
-  void for_kernels(Element* weight, bool turned, const Body& body) const {
+  template <class Weight, class Body>
+  void for_kernels(Weight* weight, bool turned, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;
 #pragma omp parallel for collapse(2) schedule(static) num_threads(threads_)
     for (int64_t o = 0; o < to; ++o)
@@ -313,10 +318,14 @@ WinogradGeometry WinogradGeometry::of_backward_data() const {
   return {kernel, {kernel - 1 - padding[0], kernel - 1 - padding[1]}, groups, output, input};
 }
 
-std::unique_ptr<Winograd> Winograd::make(const WinogradGeometry& geometry, int threads) {
-  if (geometry.kernel == 3) return std::make_unique<WinogradOf<3>>(geometry, threads);
-  check(geometry.kernel == 5, "Winograd's method is made for kernels of 3 and of 5");
-  return std::make_unique<WinogradOf<5>>(geometry, threads);
+std::unique_ptr<Winograd> Winograd::make(const WinogradGeometry& geometry, DataType activations,
+                                         int threads) {
+  return with_element_of(activations, [&](auto element) -> std::unique_ptr<Winograd> {
+    using Element = decltype(element);
+    if (geometry.kernel == 3) return std::make_unique<WinogradOf<3, Element>>(geometry, threads);
+    check(geometry.kernel == 5, "Winograd's method is made for kernels of 3 and of 5");
+    return std::make_unique<WinogradOf<5, Element>>(geometry, threads);
+  });
 }
 
 }  // namespace poseidon::layers::cpu

@@ -53,7 +53,9 @@ struct WinogradGeometry {
 /// forward() do not depend on the number of threads, those of backward_weights() do.
 class Winograd {
  public:
-  static std::unique_ptr<Winograd> make(const WinogradGeometry& geometry, int threads);
+  /// `activations`: the type of input and output; all arithmetic is fp32.
+  static std::unique_ptr<Winograd> make(const WinogradGeometry& geometry, DataType activations,
+                                        int threads);
   virtual ~Winograd() = default;
 
   virtual size_t forward_scratch_bytes() const = 0;
@@ -67,10 +69,10 @@ class Winograd {
     /// the forward pass's weight as OIhw16o16i or OIhw8o8i (in groups gOIhw16o16i).
     bool turned = false;
   };
-  virtual void forward(const float* input, const float* weight, const Extras& extras, float* output,
+  virtual void forward(const void* input, const float* weight, const Extras& extras, void* output,
                        std::byte* scratch) const = 0;
   /// Gradients of weight and, where `bias` is not null, of bias.
-  virtual void backward_weights(const float* input, const float* output_gradient, float* weight,
+  virtual void backward_weights(const void* input, const void* output_gradient, float* weight,
                                 float* bias, std::byte* scratch) const = 0;
 };
 

@@ -70,7 +70,9 @@ TEST_CASE("convolution: gradients by Winograd's method and by the direct one") {
                                  .backward_data = method,
                                  .backward_weights = method}};
       LayerRunner runner(layer);
-      check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
+      const LayerInputs values = random_inputs(runner, layer, 1);
+      check_gradients(layer, values, {.step = 3e-2F, .most_elements = 20});
+      check_bf16(layer, values);
     }
 }
 

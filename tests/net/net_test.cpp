@@ -8,14 +8,17 @@
 #include "core/cpu/cpu_device.h"
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
+#include "tests/support/gradient_check.h"
 
 namespace poseidon::net {
 namespace {
 
 /// Everything a network needs to run, with made-up data.
 struct Bench {
-  explicit Bench(const std::string& json, int64_t batch = 3, Net::Options options = {})
-      : network(parse_json(json, "n.json"), "n.json", batch),
+  explicit Bench(const std::string& json, int64_t batch = 3, Net::Options options = {},
+                 DataType activations = DataType::kFp32)
+      : device(1, activations),
+        network(parse_json(json, "n.json"), "n.json", batch),
         factory(layers::cpu::make_cpu_factory(device)),
         net(network, *factory, options) {
     net.values().initialize(11);
@@ -46,7 +49,7 @@ struct Bench {
   }
 
   std::vector<float> input;
-  cpu::CpuDevice device{1};
+  cpu::CpuDevice device;
   Network network;
   std::unique_ptr<layers::LayerFactory> factory;
   Net net;
@@ -73,6 +76,29 @@ const char* const kBranches =
   {"name": "loss", "type": "softmax_loss"},
   {"name": "aux_f", "type": "linear", "input": "side", "outputs": 6, "weight_filler": {"type": "xavier"}},
   {"name": "aux", "type": "softmax_loss", "weight": 0.3}]})";
+
+TEST_CASE("a network that keeps its activations as bf16 computes nearly what fp32 does") {
+  Bench fp32(kBranches, 8, {.keep = {"cat"}});
+  Bench bf16(kBranches, 8, {.keep = {"cat"}}, DataType::kBf16);
+  CHECK(bf16.loss() == doctest::Approx(fp32.loss()).epsilon(1e-2));
+  test::check_close(bf16.net.output("cat"), fp32.net.output("cat"), 1e-2, "cat");
+  CHECK(bf16.net.output("cat") != fp32.net.output("cat"));
+  CHECK(bf16.net.memory().activations < 0.7 * static_cast<double>(fp32.net.memory().activations));
+  fp32.net.backward(fp32.step);
+  bf16.net.backward(bf16.step);
+  for (size_t i = 0; i < fp32.net.parameters().size(); ++i) {
+    const std::vector<float> exact = fp32.gradient(fp32.net.parameters()[i]);
+    std::vector<float> got = bf16.gradient(bf16.net.parameters()[i]);
+    double norm = 0, distance = 0;
+    for (size_t k = 0; k < exact.size(); ++k) {
+      norm += std::pow(static_cast<double>(exact[k]), 2);
+      distance += std::pow(static_cast<double>(got[k] - exact[k]), 2);
+    }
+    CAPTURE(fp32.net.parameters()[i].name);
+    // That of c1.bias is zero but for rounding: a batch norm follows.
+    CHECK(std::sqrt(distance) <= 0.1 * std::sqrt(norm) + 1e-3);
+  }
+}
 
 TEST_CASE("the gradients of a network with branches agree with finite differences") {
   Bench bench(kBranches);

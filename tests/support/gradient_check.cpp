@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/bf16.h"
 #include "core/philox.h"
 
 namespace poseidon::test {
@@ -96,17 +97,27 @@ void check_gradients(const LayerCase& layer_case, const LayerInputs& values,
 
 namespace {
 
-void check_same(const LayerResults& got, const LayerResults& expected) {
-  constexpr double kRelative = 1e-5;
-  check_close(got.output, expected.output, kRelative, "output");
+void check_same(const LayerResults& got, const LayerResults& expected, double relative = 1e-5) {
+  check_close(got.output, expected.output, relative, "output");
   for (size_t i = 0; i < expected.input_gradients.size(); ++i)
-    check_close(got.input_gradients[i], expected.input_gradients[i], kRelative, "input gradient");
+    check_close(got.input_gradients[i], expected.input_gradients[i], relative, "input gradient");
   for (size_t i = 0; i < expected.parameter_gradients.size(); ++i)
-    check_close(got.parameter_gradients[i], expected.parameter_gradients[i], kRelative,
+    check_close(got.parameter_gradients[i], expected.parameter_gradients[i], relative,
                 "parameter gradient");
 }
 
 }  // namespace
+
+void check_bf16(LayerCase layer_case, LayerInputs values) {
+  for (std::vector<Values>* tensors :
+       {&values.inputs, &values.parameters, &values.output_gradients})
+    for (Values& tensor : *tensors)
+      for (float& value : tensor) value = Bf16(value);
+  layer_case.type = DataType::kFp32;
+  const LayerResults expected = LayerRunner(layer_case).run(values);
+  layer_case.type = DataType::kBf16;
+  check_same(LayerRunner(layer_case).run(values), expected, 1e-2);
+}
 
 void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& tolerance) {
   size_t contributions = 0;
@@ -126,6 +137,7 @@ void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& t
     check_same(LayerRunner(layer_case).run(values), results);
     layer_case.threads = 2;
     check_same(LayerRunner(layer_case).run(values), results);
+    check_bf16(layer_case, values);
   }
 }
 

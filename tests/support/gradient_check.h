@@ -19,8 +19,13 @@ void check_gradients(const LayerCase& layer_case, const LayerInputs& values,
                      const GradientTolerance& tolerance = {});
 
 /// The same with random values, for every layout of the inputs and one to three contributions to
-/// the output's gradient; and the results in place and with two threads must be the same.
+/// the output's gradient; and the results in place and with two threads must be the same,
+/// those of bf16 alike (check_bf16).
 void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& tolerance = {});
+
+/// The layer that keeps its activations as bf16 agrees within 1e-2 with the one for fp32 that is
+/// given the same, which are made numbers that bf16 has.
+void check_bf16(LayerCase layer_case, LayerInputs values);
 
 /// Fails unless the two agree within `relative` of the largest element (at least of 1), and names
 /// `what`.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/bf16.h"
 #include "core/philox.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/reorder.h"
@@ -44,12 +45,17 @@ Values load(const Tensor& source) {
   return canonical;
 }
 
+float element(const Tensor& tensor, int64_t place) {
+  if (tensor.format.type == DataType::kBf16) return tensor.as<Bf16>()[place];
+  return tensor.as<float>()[place];
+}
+
 void check_padding_is_zero(const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   for (int64_t n = 0; n < b.samples; ++n)
     for (int64_t c = b.channels; c < b.blocks * b.block; ++c)
       for (int64_t p = 0; p < b.area; ++p)
-        if (tensor.as<float>()[b.offset(n, c, p)] != 0) {
+        if (element(tensor, b.offset(n, c, p)) != 0) {
           FAIL_CHECK("padding lane is not zero: sample " << n << ", lane " << c);
           return;
         }
@@ -89,14 +95,16 @@ std::unique_ptr<layers::Definition> define(const Json& json, const std::vector<S
 }
 
 LayerRunner::LayerRunner(const LayerCase& layer_case)
-    : case_(layer_case), device_(case_.threads), factory_(layers::cpu::make_cpu_factory(device_)) {
+    : case_(layer_case),
+      device_(case_.threads, case_.type),
+      factory_(layers::cpu::make_cpu_factory(device_)) {
   // A fused residual is no input of the definition.
   std::vector<Shape> inputs = case_.inputs;
   if (case_.residual) inputs.pop_back();
   definition_ = define(case_.json, inputs, &output_shape_);
   std::vector<Format> formats;
   for (const Shape& shape : case_.inputs)
-    formats.push_back({shape.rank() == 4 ? case_.layout : Layout::kPlain});
+    formats.push_back({shape.rank() == 4 ? case_.layout : Layout::kPlain, case_.type});
   std::vector<bool> wanted;
   for (size_t i = 0; i < case_.inputs.size(); ++i) wanted.push_back(wants_gradient(i));
   layer_ = factory_->make({.definition = *definition_,

@@ -20,7 +20,8 @@ layers::StepContext usual_step();
 struct LayerCase {
   Json json;  ///< as in a network file, "type" included
   std::vector<Shape> inputs;
-  Layout layout = Layout::kPlain;  ///< in which the producers of its inputs give them
+  Layout layout = Layout::kPlain;   ///< in which the producers of its inputs give them
+  DataType type = DataType::kFp32;  ///< of its device's activations, and so of what they give
   int threads = 1;
   std::optional<float> relu = std::nullopt;  ///< fused
   bool residual = false;                     ///< fused: the last of `inputs`

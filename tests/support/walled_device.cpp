@@ -80,7 +80,7 @@ class WalledDevice final : public Device {
     const Inside inside(wall_);
     cpu_.copy(from, to);
   }
-  void read(std::span<const float> from, std::span<float> host) override {
+  void read(std::span<const std::byte> from, std::span<std::byte> host) override {
     const Inside inside(wall_);
     cpu_.read(from, host);
   }

@@ -7,17 +7,17 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too") {
+TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too, and with bf16") {
   const TinyJob folder;
-  for (const char* shards : {"1", "2"}) {
+  for (const std::string change :
+       {"cluster.logical_shards=1", "cluster.logical_shards=2", "device.precision=bf16"}) {
+    CAPTURE(change);
     SilentLog log;
-    const Job job = load_job(
-        {.file = fs::path(POSEIDON_SOURCE_DIR) / "configs/lenet-digits.json",
-         .overrides = {"train.steps=300", std::string("cluster.logical_shards=") + shards}},
-        log);
+    const Job job = load_job({.file = fs::path(POSEIDON_SOURCE_DIR) / "configs/lenet-digits.json",
+                              .overrides = {"train.steps=300", change}},
+                             log);
     Console console(Console::Mode::kSilent);
-    const Json summary =
-        train(job, {.output = folder.folder / (std::string("run-") + shards)}, console);
+    const Json summary = train(job, {.output = folder.folder / change}, console);
     CHECK(summary["test_top1"].get<double>() > 0.98);
   }
 }

@@ -37,10 +37,10 @@ TEST_CASE("who reaches behind the wall does not live to tell") {
   const std::vector<float> there{3, 4}, none{0, 0};
   std::vector<float> here(2);
   const std::span<float> two = memory.as<float>().first(2);
-  backend.device->read(two, here);
+  backend.device->read(std::as_bytes(two), std::as_writable_bytes(std::span(here)));
   CHECK(here == none);
   backend.device->write(std::as_bytes(std::span(there)), std::as_writable_bytes(two));
-  backend.device->read(two, here);
+  backend.device->read(std::as_bytes(two), std::as_writable_bytes(std::span(here)));
   CHECK(here == there);
 }
 

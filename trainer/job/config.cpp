@@ -72,7 +72,8 @@ void DeviceConfig::describe(Fields& fields) {
   named(fields, "type", type, {"cpu", "cuda", kReplayDevice},
         "what computes; replay: nothing, its layers only take the time that \"times\" tells");
   fields.integer("threads", threads, between(0, 1024), "computing threads; 0: all cores");
-  named(fields, "precision", precision, {"fp32"}, "of the arithmetic");
+  named(fields, "precision", precision, {"fp32", kBf16Precision},
+        "of activations, and of the products of convolutions; weights, sums and updates are fp32");
   fields.text("choices", choices,
               "file of choices by layer, made by --tune, or a plan.json; \"\": a fixed rule");
   fields.text("times", times, "of replay: the output of --time --json");

@@ -46,6 +46,7 @@ struct DeviceConfig {
   void describe(Fields& fields);
 };
 inline constexpr const char* kReplayDevice = "replay";
+inline constexpr const char* kBf16Precision = "bf16";
 
 /// "comm" of a job.
 struct CommConfig {

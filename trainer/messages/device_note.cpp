@@ -20,9 +20,12 @@ void DeviceNote::describe(Fields& fields) {
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", Presence::kRequired);
 }
 
-DeviceNote device_note(int64_t threads) {
-  return {.arithmetic = cpu::instruction_set(),
-          .threads = threads > 0 ? threads : available_cores()};
+DeviceNote device_note(const DeviceConfig& device) {
+  std::string arithmetic = cpu::instruction_set();
+  if (device.precision == kBf16Precision)
+    arithmetic += cpu::has_bf16_products() ? ", bf16 by instructions" : ", bf16 emulated";
+  return {.arithmetic = std::move(arithmetic),
+          .threads = device.threads > 0 ? device.threads : available_cores()};
 }
 
 std::string difference_of(const std::map<uint16_t, DeviceNote>& devices) {

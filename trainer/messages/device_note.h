@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/fields.h"
+#include "trainer/job/config.h"
 
 namespace poseidon::trainer {
 
@@ -17,8 +18,8 @@ struct DeviceNote {
   void describe(Fields& fields);
 };
 
-/// Of this process, with so many threads; 0: all cores.
-DeviceNote device_note(int64_t threads);
+/// Of this process, for a job's device.
+DeviceNote device_note(const DeviceConfig& device);
 
 /// The first difference between workers, by rank: "worker 1 computes with ..., worker 0 with ...";
 /// "" where all are alike.

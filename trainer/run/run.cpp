@@ -114,7 +114,7 @@ void Run::open_directory() {
   directory_.write_config(job_);
   directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
   directory_.write("plan.json", plan_json(plan_, computation_->engine.net().choices(),
-                                          {{0, device_note(job_.config.device.threads)}}));
+                                          {{0, device_note(job_.config.device)}}));
   directory_.write("traffic.json", traffic_json(plan_, 0));
   report_from_here();
 }

@@ -28,8 +28,10 @@ NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
 NamedTensor tensor_of(net::Net& net, const net::Statistic& statistic) {
   return {.name = statistic.name,
           .shape = statistic.spec.shape,
-          .get = [&net,
-                  &statistic](std::span<float> out) { net.device().read(statistic.value(), out); },
+          .get =
+              [&net, &statistic](std::span<float> out) {
+                net.device().read(std::as_bytes(statistic.value()), std::as_writable_bytes(out));
+              },
           .set =
               [&net, &statistic](std::span<const float> values) {
                 net.device().write(std::as_bytes(values),

@@ -50,7 +50,9 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
 layers::Backend make_backend(const Job& job) {
   if (job.config.device.type == kReplayDevice)
     return layers::replay::make_replay_backend(replay_times(job));
-  return layers::cpu::make_cpu_backend(static_cast<int>(job.config.device.threads));
+  return layers::cpu::make_cpu_backend(
+      static_cast<int>(job.config.device.threads),
+      job.config.device.precision == kBf16Precision ? DataType::kBf16 : DataType::kFp32);
 }
 
 }  // namespace poseidon::trainer

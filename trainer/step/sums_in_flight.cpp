@@ -52,7 +52,8 @@ void SumsInFlight::keep(int64_t step, int layer) {
     if (tensor.parameter != nullptr)
       net_.values().read_packed(*tensor.parameter, tensor.parameter->gradient, sums[i]);
     else
-      net_.device().read(tensor.statistic->contribution, sums[i]);
+      net_.device().read(std::as_bytes(tensor.statistic->contribution),
+                         std::as_writable_bytes(std::span(sums[i])));
   }
 }
 

@@ -1,0 +1,128 @@
+#include "layers/cpu/bf16_emulation.h"
+
+#include <algorithm>
+
+#include "core/bf16.h"
+#include "layers/cpu/reorder.h"
+#include "layers/cpu/scratch.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+Format as_fp32(Format format) {
+  format.type = DataType::kFp32;
+  return format;
+}
+
+Format as_bf16(Format format) {
+  format.type = DataType::kBf16;
+  return format;
+}
+
+class Bf16Emulation final : public Layer {
+ public:
+  Bf16Emulation(const LayerRequest& request, std::unique_ptr<Layer> fp32)
+      : fp32_(std::move(fp32)),
+        input_shapes_(request.input_shapes),
+        output_shape_(request.output_shape) {
+    choice_ = fp32_->choice();
+    warning_ = fp32_->warning();
+    needs_ = fp32_->needs();
+    for (Format& format : needs_.input_formats) format = as_bf16(format);
+    needs_.output_format = as_bf16(needs_.output_format);
+    needs_.forward_in_place = needs_.backward_in_place = -1;
+    const auto parameters = request.definition.parameters();
+    for (size_t i = 0; i < parameters.size(); ++i)
+      counts_.push_back(fp32_->packed_count(static_cast<int>(i)));
+    needs_.scratch_bytes += copies_bytes(request.training);
+  }
+
+  std::vector<Choice> alternatives() const override { return fp32_->alternatives(); }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    Scratch scratch(memory.scratch);
+    Bindings copy = copied(memory, scratch);
+    copy.output = room_for(memory.output, scratch);
+    copy.scratch = scratch.rest();
+    fp32_->forward(step, copy);
+    reorder(copy.output, memory.output);
+  }
+
+  void backward(const StepContext& step, const Bindings& memory) override {
+    Scratch scratch(memory.scratch);
+    Bindings copy = copied(memory, scratch);
+    if (needs_.backward_reads_output) copy.output = copy_of(memory.output, scratch);
+    copy.output_gradients = {copy_of(combined_gradient(memory, std::nullopt), scratch)};
+    for (Tensor& gradient : copy.input_gradients)
+      if (gradient) gradient = room_for(gradient, scratch);
+    copy.scratch = scratch.rest();
+    fp32_->backward(step, copy);
+    for (size_t i = 0; i < memory.input_gradients.size(); ++i)
+      if (memory.input_gradients[i]) reorder(copy.input_gradients[i], memory.input_gradients[i]);
+  }
+
+  int64_t packed_count(int index) const override { return fp32_->packed_count(index); }
+  void pack(int index, const float* canonical, float* packed) const override {
+    fp32_->pack(index, canonical, packed);
+  }
+  void unpack(int index, const float* packed, float* canonical) const override {
+    fp32_->unpack(index, packed, canonical);
+  }
+  void give_gradient(int index, const float* canonical, const Bindings& memory,
+                     const GradientSink& sink) const override {
+    fp32_->give_gradient(index, canonical, memory, sink);
+  }
+  bool packed_is_canonical(int index) const override { return fp32_->packed_is_canonical(index); }
+
+ private:
+  size_t copies_bytes(bool training) const {
+    const size_t output = bytes(output_shape_, needs_.output_format);
+    size_t inputs = 0;
+    for (size_t i = 0; i < input_shapes_.size(); ++i)
+      inputs += bytes(input_shapes_[i], needs_.input_formats[i]);
+    const size_t weight = Scratch::rounded(static_cast<size_t>(counts_[0]) * sizeof(float));
+    return training ? weight + 2 * (inputs + output) : weight + inputs + output;
+  }
+  static size_t bytes(const Shape& shape, const Format& format) {
+    return Scratch::rounded(stored_bytes(shape, as_fp32(format)));
+  }
+
+  /// Inputs as fp32, and the weight, which is the first parameter, rounded.
+  Bindings copied(const Bindings& memory, Scratch& scratch) const {
+    Bindings copy = memory;
+    for (Tensor& input : copy.inputs) input = copy_of(input, scratch);
+    const auto count = static_cast<size_t>(counts_[0]);
+    float* rounded = scratch.take(count * sizeof(float));
+    const float* weight = memory.parameters[0].value;
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < count; ++i) rounded[i] = Bf16(weight[i]);
+    copy.parameters[0].value = rounded;
+    return copy;
+  }
+
+  static Tensor room_for(Tensor tensor, Scratch& scratch) {
+    tensor.format = as_fp32(tensor.format);
+    tensor.data = scratch.take(stored_bytes(tensor.shape, tensor.format));
+    return tensor;
+  }
+  static Tensor copy_of(const Tensor& tensor, Scratch& scratch) {
+    const Tensor copy = room_for(tensor, scratch);
+    reorder(tensor, copy);
+    return copy;
+  }
+
+  std::unique_ptr<Layer> fp32_;
+  std::vector<Shape> input_shapes_;
+  Shape output_shape_;
+  std::vector<int64_t> counts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_bf16_emulation(const LayerRequest& request,
+                                           std::unique_ptr<Layer> fp32) {
+  return std::make_unique<Bf16Emulation>(request, std::move(fp32));
+}
+
+}  // namespace poseidon::layers::cpu
