@@ -8,6 +8,7 @@
 #include "core/cpu/onednn.h"
 #include "core/error.h"
 #include "layers/cpu/bf16_emulation.h"
+#include "layers/cpu/pass_weight.h"
 #include "layers/cpu/weight_order.h"
 #include "layers/cpu/winograd.h"
 
@@ -259,7 +260,7 @@ class CpuConvolution final : public PackedWeightLayer {
       const Asker fp32(convolution_, geometry_, relu_, DataType::kFp32, device_.engine());
       weight_ = fp32.forward(in_, out_, fp32.any_weight(), request.training)->weights_desc();
     }
-    forward_weight_ = PassWeight(device_, weight_, forward_desc_->weights_desc());
+    forward_weight_ = PassWeight(device_, geometry_.weight, weight_, forward_desc_->weights_desc());
   }
 
   void choose_forward(const LayerRequest& request) {
@@ -296,13 +297,14 @@ class CpuConvolution final : public PackedWeightLayer {
       data_winograd_ =
           Winograd::make(winograd_geometry().of_backward_data(), type_, device_.threads());
       choice_.backward_data = "winograd";
-      backward_weight_ =
-          PassWeight(device_, weight_, {geometry_.weight, kFloat, winograd_orders().backward});
+      backward_weight_ = PassWeight(device_, geometry_.weight, weight_,
+                                    {geometry_.weight, kFloat, winograd_orders().backward});
     } else {
       backward_data_desc_ = asker.backward_data(in_, out_, asker.any_weight(), *forward_desc_);
       check(backward_data_desc_.has_value(), "oneDNN gives every convolution a backward-data pass");
       backward_data_ = dnnl::convolution_backward_data(*backward_data_desc_);
-      backward_weight_ = PassWeight(device_, weight_, backward_data_desc_->weights_desc());
+      backward_weight_ =
+          PassWeight(device_, geometry_.weight, weight_, backward_data_desc_->weights_desc());
     }
   }
 

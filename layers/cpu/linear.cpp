@@ -5,6 +5,7 @@
 #include "core/cpu/onednn.h"
 #include "core/error.h"
 #include "layers/cpu/factors.h"
+#include "layers/cpu/pass_weight.h"
 #include "layers/cpu/weight_order.h"
 
 namespace poseidon::layers::cpu {
@@ -124,7 +125,8 @@ class CpuLinear final : public PackedWeightLayer {
     backward_data_desc_ = ask_backward_data(weight_);
     if (is_reference(backward_data_desc_)) backward_data_desc_ = ask_backward_data(any_weight());
     backward_data_ = dnnl::inner_product_backward_data(backward_data_desc_);
-    backward_weight_ = PassWeight(device_, weight_, backward_data_desc_.weights_desc());
+    backward_weight_ = PassWeight(device_, {linear_.outputs, linear_.inputs}, weight_,
+                                  backward_data_desc_.weights_desc());
     need_scratch(backward_data_desc_.scratchpad_desc().get_size(),
                  backward_weight_.scratch_bytes());
   }

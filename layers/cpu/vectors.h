@@ -30,6 +30,15 @@ void store(Element* memory, const Vector& vector) {
   std::memcpy(memory, &vector, sizeof vector);
 }
 
+/// The bits of bf16, in the lower halves (core/bf16.h).
+template <class Float>
+[[gnu::always_inline]] inline auto rounded_to_bf16(const Float& vector) {
+  using Bits = typename Vectors<sizeof(Float) / sizeof(float)>::Bits;
+  const auto bits = std::bit_cast<Bits>(vector);
+  const Bits nearest = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+  return vector == vector ? nearest : bits >> 16 | 0x40U;
+}
+
 /// The same where memory holds bf16: as floats.
 template <class Float>
 [[gnu::always_inline]] inline Float load(const Bf16* memory) {
@@ -42,12 +51,8 @@ template <class Float>
 template <class Float>
 [[gnu::always_inline]] inline void store(Bf16* memory, const Float& vector) {
   constexpr int kLanes = sizeof(Float) / sizeof(float);
-  using Bits = typename Vectors<kLanes>::Bits;
-  const auto bits = std::bit_cast<Bits>(vector);
-  const Bits nearest = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
-  const Bits rounded = vector == vector ? nearest : bits >> 16 | 0x40U;
   store(reinterpret_cast<uint16_t*>(memory),
-        __builtin_convertvector(rounded, typename Vectors<kLanes>::Place));
+        __builtin_convertvector(rounded_to_bf16(vector), typename Vectors<kLanes>::Place));
 }
 
 /// Calls body with a value of the C++ type that a tensor's elements have.

@@ -2,10 +2,8 @@
 
 #include <omp.h>
 
-#include <utility>
-
 #include "layers/cpu/streaming.h"
-#include "layers/cpu/vectors.h"
+#include "layers/cpu/transpose.h"
 
 namespace poseidon::layers::cpu {
 
@@ -19,27 +17,6 @@ constexpr size_t kWorthATeam = 1 << 14;
 /// before it is read: by the transport, or into a file.
 constexpr size_t kLeavesTheCache = 1 << 18;
 
-/// Swaps the lanes of `b` whose number lacks the bit kLane with those of `a` that have it.
-template <size_t kLane, class V, size_t... kLanes>
-[[gnu::always_inline]] inline void exchange(V& a, V& b, std::index_sequence<kLanes...>) {
-  constexpr size_t kOther = sizeof...(kLanes);
-  const V low = __builtin_shufflevector(
-      a, b, ((kLanes & kLane) != 0 ? kOther + (kLanes ^ kLane) : kLanes)...);
-  const V high =
-      __builtin_shufflevector(a, b, ((kLanes & kLane) != 0 ? kOther + kLanes : kLanes ^ kLane)...);
-  a = low;
-  b = high;
-}
-
-/// Transposes the 2 x 2 blocks of kLane rows and lanes.
-template <size_t kLane, size_t kBlock, class V>
-[[gnu::always_inline]] inline void exchange_rows(V (&rows)[kBlock]) {
-#pragma GCC unroll 16
-  for (size_t row = 0; row < kBlock; ++row)
-    if ((row & kLane) == 0)
-      exchange<kLane>(rows[row], rows[row | kLane], std::make_index_sequence<kBlock>());
-}
-
 /// kBlock rows of kBlock floats, at from(row), to as many columns, which `write` puts at
 /// to(column). In registers; oneDNN 2.6's reorders take 1.4 times as long and more.
 template <int kBlock, class From, class To, class Write>
@@ -48,10 +25,7 @@ template <int kBlock, class From, class To, class Write>
   V rows[kBlock];
 #pragma GCC unroll 16
   for (int row = 0; row < kBlock; ++row) rows[row] = load<V>(from(row));
-  exchange_rows<1>(rows);
-  exchange_rows<2>(rows);
-  exchange_rows<4>(rows);
-  if constexpr (kBlock > 8) exchange_rows<8>(rows);
+  transpose_square(rows);
 #pragma GCC unroll 16
   for (int row = 0; row < kBlock; ++row) write(to(row), rows[row]);
 }
@@ -179,16 +153,6 @@ void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* 
     blocked_->pack(canonical + first, piece);
     take(first, {piece, elements});
   });
-}
-
-PassWeight::PassWeight(CpuDevice& device, const MemoryDesc& kept, const MemoryDesc& read)
-    : read_(read), is_kept_(kept == read), copy_(device, kept, read) {}
-
-void* PassWeight::get(CpuDevice& device, float* kept, Scratch& scratch) const {
-  if (is_kept_) return kept;
-  void* copy = scratch.take(read_.get_size());
-  copy_.run(device, kept, copy);
-  return copy;
 }
 
 void PackedWeightLayer::pack(int index, const float* canonical, float* packed) const {

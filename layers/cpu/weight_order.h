@@ -52,23 +52,6 @@ class WeightOrder {
   PreparedReorder pack_, unpack_;
 };
 
-/// A weight as one pass reads it: as the layer keeps it, or a copy in another order or type, which
-/// is made anew for every pass.
-class PassWeight {
- public:
-  PassWeight() = default;
-  PassWeight(CpuDevice& device, const MemoryDesc& kept, const MemoryDesc& read);
-
-  const MemoryDesc& order() const { return read_; }
-  size_t scratch_bytes() const { return is_kept_ ? 0 : Scratch::rounded(read_.get_size()); }
-  void* get(CpuDevice& device, float* kept, Scratch& scratch) const;
-
- private:
-  MemoryDesc read_;
-  bool is_kept_ = true;
-  PreparedReorder copy_;
-};
-
 /// Base of the layers whose first parameter is a weight that is kept in an order of its own. The
 /// derived class's constructor sets its order.
 class PackedWeightLayer : public CpuLayer {
