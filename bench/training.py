@@ -2,7 +2,7 @@
 """Training speed and memory beside PyTorch, on the same cores, in the same run.
 
     python3 bench/training.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
-         [--isa x86-64-v3] [--record bench/results]
+         [--isa x86-64-v3 | --precision bf16] [--record bench/results]
 
 With --isa both programs are held to that level of instructions: poseidon-train by its flag, PyTorch by
 ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA.
@@ -11,6 +11,9 @@ Every round runs each program for a few steps, one after another, so that a slow
 them; a cell is the median over the steps of all rounds (the first of each is left out). PyTorch runs in both memory
 formats, and the better one counts, with glibc told to keep freed memory, which helps it. Poseidon is measured as
 users run it: poseidon-train with its loader, on generated data.
+
+With --precision bf16 PyTorch runs in every mode that it has: both memory formats, by fp32 and by autocast to bf16,
+compiled and not. The two that are fastest in the first round run in the others, and the better one counts.
 """
 import argparse
 import json
@@ -29,14 +32,22 @@ CASES = [("cifar10_quick", "cifar10_quick-random", 100, 40), ("alexnet", "alexne
          ("vgg11", "vgg11-random", 8, 3), ("resnet50", "resnet50-random", 8, 3)]
 # The names of a level for PyTorch's own kernels and for its oneDNN.
 LEVELS = {"x86-64-v2": ("default", "SSE41"), "x86-64-v3": ("avx2", "AVX2"), "x86-64-v4": ("avx512", "AVX512_CORE_AMX")}
-PEERS = {"PyTorch NCHW": [], "PyTorch channels_last": ["--channels-last"]}
-COLUMNS = [record.column("network", "network"), record.column("batch", "batch", 0),
-           record.column("threads", "threads", 0), record.column("nchw_ms", "PyTorch NCHW ms", 1),
-           record.column("channels_last_ms", "channels_last ms", 1),
-           record.column("poseidon_ms", "Poseidon ms", 1, spread=True),
-           record.column("samples_per_second", "samples/s", 1),
-           record.column("times_as_fast", "times as fast", 2, bold=True, spread=True),
-           record.column("peer_mib", "peak MiB, PyTorch", 0), record.column("poseidon_mib", "Poseidon", 0)]
+FORMATS = {"NCHW": [], "channels_last": ["--channels-last"]}
+MODES = {", ".join([layout, *more]): [*flags, *(f"--{word}" for word in more)] for layout, flags in FORMATS.items()
+         for more in ([], ["bf16"], ["compile"], ["bf16", "compile"])}
+PEERS = {"fp32": FORMATS, "bf16": MODES}
+PEER_COLUMNS = {"fp32": [record.column("nchw_ms", "PyTorch NCHW ms", 1),
+                         record.column("channels_last_ms", "channels_last ms", 1)],
+                "bf16": [record.column("mode", "PyTorch's fastest mode"), record.column("peer_ms", "PyTorch ms", 1)]}
+
+
+def columns_of(precision):
+    return [record.column("network", "network"), record.column("batch", "batch", 0),
+            record.column("threads", "threads", 0), *PEER_COLUMNS[precision],
+            record.column("poseidon_ms", "Poseidon ms", 1, spread=True),
+            record.column("samples_per_second", "samples/s", 1),
+            record.column("times_as_fast", "times as fast", 2, bold=True, spread=True),
+            record.column("peer_mib", "peak MiB, PyTorch", 0), record.column("poseidon_mib", "Poseidon", 0)]
 
 
 def run(command, **more):
@@ -46,14 +57,14 @@ def run(command, **more):
     return done.stdout
 
 
-def poseidon(options, job, batch, threads, steps):
+def poseidon(options, job, batch, threads, steps, more=()):
     with tempfile.TemporaryDirectory() as folder:
         # /usr/bin/time would need a package; the shell's child usage is asked of this process instead.
         command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / f"{job}.json",
                    "--threads", threads, "--max-steps", steps + 1, "--json", "--output", pathlib.Path(folder) / "run",
                    "--set", f"data.batch_per_worker={batch}", "--set", "train.log_every=1",
                    "--set", "train.checkpoint_every=0", "--set", "data.test=null",
-                   *(["--isa", options.isa] if options.isa else [])]
+                   *(["--isa", options.isa] if options.isa else []), *more]
         script = ("import json,resource,subprocess,sys; r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL); "
                   "print(json.dumps([r.returncode,resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024]))")
         code, memory = json.loads(run([sys.executable, "-c", script, *map(str, command)]))
@@ -79,29 +90,37 @@ def measure(options, case, threads):
     """The step times of each program, a list for each round; its peak memory; PyTorch's version."""
     network, job, batch, steps = case
     times, memory, version = {}, {}, ""
+    peers = PEERS[options.precision]
     for _ in range(options.rounds):
-        for name, flags in PEERS.items():
+        for name, flags in peers.items():
             step_ms, rss, version = pytorch(options, network, batch, threads, steps, flags)
             times.setdefault(name, []).append(step_ms)
             memory[name] = max(memory.get(name, 0), rss)
-        step_ms, rss = poseidon(options, job, batch, threads, steps)
+        step_ms, rss = poseidon(options, job, batch, threads, steps,
+                                ["--set", f"device.precision={options.precision}"])
         times.setdefault("Poseidon", []).append(step_ms)
         memory["Poseidon"] = max(memory.get("Poseidon", 0), rss)
-    return times, memory, version
+        peers = {name: peers[name] for name in sorted(peers, key=lambda name: median(times[name]))[:2]}
+    return {name: times[name] for name in [*peers, "Poseidon"]}, memory, version
 
 
-def row_of(case, threads, times, memory):
+def median(rounds):
+    return statistics.median(step for steps in rounds for step in steps)
+
+
+def row_of(precision, case, threads, times, memory):
     network, _, batch, _ = case
+    own = times.pop("Poseidon")
     ms = {name: record.figure(rounds) for name, rounds in times.items()}
-    best = min(ms[name]["median"] for name in PEERS)
-    each = [min(statistics.median(times[name][i]) for name in PEERS) / statistics.median(own)
-            for i, own in enumerate(times["Poseidon"])]
-    rates = [[1e3 * batch / step for step in steps] for steps in times["Poseidon"]]
-    return {"network": network, "batch": batch, "threads": threads, "nchw_ms": ms["PyTorch NCHW"],
-            "channels_last_ms": ms["PyTorch channels_last"], "poseidon_ms": ms["Poseidon"],
-            "samples_per_second": record.figure(rates),
-            "times_as_fast": record.ratio(best / ms["Poseidon"]["median"], each),
-            "peer_mib": round(min(memory[name] for name in PEERS)), "poseidon_mib": round(memory["Poseidon"])}
+    fastest = min(times, key=lambda name: median(times[name]))
+    each = [min(statistics.median(rounds[i]) for rounds in times.values()) / statistics.median(steps)
+            for i, steps in enumerate(own)]
+    peer = ({"nchw_ms": ms["NCHW"], "channels_last_ms": ms["channels_last"]} if precision == "fp32" else
+            {"mode": fastest, "peer_ms": ms[fastest]})
+    return {"network": network, "batch": batch, "threads": threads, **peer, "poseidon_ms": record.figure(own),
+           "samples_per_second": record.figure([[1e3 * batch / step for step in steps] for steps in own]),
+           "times_as_fast": record.ratio(median(times[fastest]) / median(own), each),
+           "peer_mib": round(min(memory[name] for name in times)), "poseidon_mib": round(memory["Poseidon"])}
 
 
 def main():
@@ -112,21 +131,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--networks", default=",".join(case[0] for case in CASES))
     parser.add_argument("--isa", choices=LEVELS)
+    parser.add_argument("--precision", choices=PEERS, default="fp32")
     record.add_options(parser, "training")
     options = parser.parse_args()
-    rows, version = [], ""
-    print("\n".join(record.head(COLUMNS)), flush=True)
+    if options.isa and options.precision != "fp32":
+        parser.error("--isa is for fp32")
+    rows, version, columns = [], "", columns_of(options.precision)
+    print("\n".join(record.head(columns)), flush=True)
     for case in CASES:
         if case[0] not in options.networks.split(","):
             continue
         for threads in options.threads.split(","):
             times, memory, version = measure(options, case, int(threads))
-            rows.append(row_of(case, int(threads), times, memory))
-            print(record.line(COLUMNS, rows[-1]), flush=True)
+            rows.append(row_of(options.precision, case, int(threads), times, memory))
+            print(record.line(columns, rows[-1]), flush=True)
     ratios = [row["times_as_fast"]["median"] for row in rows]
     print(f"\nGeometric mean: {statistics.geometric_mean(ratios):.2f} times as fast as PyTorch {version} "
-          f"(its better memory format), least {min(ratios):.2f}.")
-    record.write(options, COLUMNS, rows, peer=f"PyTorch {version}")
+          f"(its fastest mode), least {min(ratios):.2f}.")
+    record.write(options, columns, rows, peer=f"PyTorch {version}")
 
 
 if __name__ == "__main__":
