@@ -32,7 +32,7 @@ class CpuLinear final : public PackedWeightLayer {
         bias_({linear_.outputs}, kFloat, FormatTag::x) {
     make_forward(request.training, any_weight());
     if (request.factor_rows > 0) make_rebuild(request);
-    order_ = WeightOrder(device_, {linear_.outputs, linear_.inputs}, FormatTag::oi, weight_);
+    order_ = WeightOrder(device_, {linear_.outputs, linear_.inputs}, plain_weight(), weight_);
     if (request.training) make_backward(request.input_needs_gradient[0]);
     needs_.input_formats = {kPlainFp32};
     needs_.output_format = kPlainFp32;

@@ -88,13 +88,12 @@ void with_piece_of(int64_t block, int64_t inputs, int64_t area, const Use& use) 
 
 }  // namespace
 
-WeightOrder::WeightOrder(CpuDevice& device, const Dims& shape, FormatTag canonical,
+WeightOrder::WeightOrder(CpuDevice& device, const Dims& shape, const MemoryDesc& canonical,
                          const MemoryDesc& packed)
     : count_(packed.get_size() / sizeof(float)), blocked_(blocked(shape, packed)) {
-  const MemoryDesc dense(shape, kFloat, canonical);
-  is_canonical_ = dense == packed;
-  pack_ = PreparedReorder(device, dense, packed);
-  unpack_ = PreparedReorder(device, packed, dense);
+  is_canonical_ = canonical == packed;
+  pack_ = PreparedReorder(device, canonical, packed);
+  unpack_ = PreparedReorder(device, packed, canonical);
 }
 
 std::optional<WeightOrder::Blocked> WeightOrder::blocked(const Dims& shape,

@@ -21,7 +21,8 @@ class WeightOrder {
   using TakePiece = std::function<void(int64_t first, std::span<const float> piece)>;
 
   WeightOrder() = default;
-  WeightOrder(CpuDevice& device, const Dims& shape, FormatTag canonical, const MemoryDesc& packed);
+  WeightOrder(CpuDevice& device, const Dims& shape, const MemoryDesc& canonical,
+              const MemoryDesc& packed);
 
   bool is_canonical() const { return is_canonical_; }
   int64_t count() const { return static_cast<int64_t>(count_); }  ///< packed elements

@@ -41,7 +41,7 @@ struct Bench {
   explicit Bench(const Case& each)
       : device(kThreads),
         packed_order(each.shape, kFloat, each.order),
-        order(device, each.shape, FormatTag::oihw, packed_order),
+        order(device, each.shape, {each.shape, kFloat, FormatTag::oihw}, packed_order),
         canonical(static_cast<size_t>(std::accumulate(each.shape.begin(), each.shape.end(),
                                                       int64_t{1}, std::multiplies<>()))),
         packed(packed_order.get_size() / sizeof(float)) {

@@ -1,0 +1,142 @@
+#include "core/error.h"
+#include "layers/cpu/convolution_pass.h"
+#include "layers/cpu/pass_weight.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+using namespace poseidon::cpu;
+
+class DirectForward final : public ConvolutionPass {
+ public:
+  explicit DirectForward(const ConvolutionParts& parts)
+      : device_(parts.device),
+        bias_(parts.convolution.bias),
+        description_(parts.forward),
+        primitive_(description_),
+        weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
+                description_.weights_desc()) {}
+
+  size_t scratch_bytes() const override {
+    return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
+  }
+  bool is_fast() const override { return !is_reference(description_); }
+
+  void run(const Bindings& memory, const Tensor&) override {
+    Scratch scratch(memory.scratch);
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_SRC, description_.src_desc(), memory.inputs[0].data);
+    arguments.add(DNNL_ARG_WEIGHTS, weight_.order(),
+                  weight_.get(device_, memory.parameters[0].value, scratch));
+    if (bias_) arguments.add(DNNL_ARG_BIAS, description_.bias_desc(), memory.parameters[1].value);
+    arguments.add(DNNL_ARG_DST, description_.dst_desc(), memory.output.data);
+    arguments.run(primitive_, description_.scratchpad_desc(), scratch);
+  }
+
+ private:
+  CpuDevice& device_;
+  bool bias_;
+  OnednnConvolution::Forward description_;
+  dnnl::convolution_forward primitive_;
+  PassWeight weight_;
+};
+
+class DirectBackwardData final : public ConvolutionPass {
+ public:
+  DirectBackwardData(const ConvolutionParts& parts,
+                     const OnednnConvolution::BackwardData& description)
+      : device_(parts.device),
+        description_(description),
+        primitive_(description_),
+        weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
+                description_.weights_desc()) {}
+
+  size_t scratch_bytes() const override {
+    return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
+  }
+  bool is_fast() const override { return !is_reference(description_); }
+
+  void run(const Bindings& memory, const Tensor& gradient) override {
+    Scratch scratch(memory.scratch);
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_WEIGHTS, weight_.order(),
+                  weight_.get(device_, memory.parameters[0].value, scratch));
+    arguments.add(DNNL_ARG_DIFF_DST, description_.diff_dst_desc(), gradient.data);
+    arguments.add(DNNL_ARG_DIFF_SRC, description_.diff_src_desc(), memory.input_gradients[0].data);
+    arguments.run(primitive_, description_.scratchpad_desc(), scratch);
+  }
+
+ private:
+  CpuDevice& device_;
+  OnednnConvolution::BackwardData description_;
+  dnnl::convolution_backward_data primitive_;
+  PassWeight weight_;
+};
+
+/// The gradient in the weight's order, or copied to it.
+class DirectBackwardWeights final : public ConvolutionPass {
+ public:
+  DirectBackwardWeights(const ConvolutionParts& parts,
+                        const OnednnConvolution::BackwardWeights& description)
+      : device_(parts.device),
+        bias_(parts.convolution.bias),
+        description_(description),
+        primitive_(description_),
+        in_order_(description_.diff_weights_desc() == parts.kept_weight),
+        to_kept_order_(parts.device, description_.diff_weights_desc(), parts.kept_weight) {}
+
+  size_t scratch_bytes() const override {
+    const size_t gradient =
+        in_order_ ? 0 : Scratch::rounded(description_.diff_weights_desc().get_size());
+    return gradient + Scratch::rounded(description_.scratchpad_desc().get_size());
+  }
+  bool is_fast() const override { return !is_reference(description_); }
+
+  void run(const Bindings& memory, const Tensor& gradient) override {
+    Scratch scratch(memory.scratch);
+    float* weight = in_order_ ? memory.parameters[0].gradient
+                              : scratch.take(description_.diff_weights_desc().get_size());
+    Arguments arguments(device_);
+    arguments.add(DNNL_ARG_SRC, description_.src_desc(), memory.inputs[0].data);
+    arguments.add(DNNL_ARG_DIFF_DST, description_.diff_dst_desc(), gradient.data);
+    arguments.add(DNNL_ARG_DIFF_WEIGHTS, description_.diff_weights_desc(), weight);
+    if (bias_)
+      arguments.add(DNNL_ARG_DIFF_BIAS, description_.diff_bias_desc(),
+                    memory.parameters[1].gradient);
+    arguments.run(primitive_, description_.scratchpad_desc(), scratch);
+    if (!in_order_) to_kept_order_.run(device_, weight, memory.parameters[0].gradient);
+  }
+
+ private:
+  CpuDevice& device_;
+  bool bias_;
+  OnednnConvolution::BackwardWeights description_;
+  dnnl::convolution_backward_weights primitive_;
+  bool in_order_;
+  PreparedReorder to_kept_order_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts) {
+  return std::make_unique<DirectForward>(parts);
+}
+
+std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts) {
+  const auto description = parts.onednn.backward_data(
+      parts.formats, parts.onednn.any_weight_of(parts.formats.type), parts.forward);
+  check(description.has_value(), "oneDNN gives every convolution a backward-data pass");
+  return std::make_unique<DirectBackwardData>(parts, *description);
+}
+
+std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts) {
+  auto description = parts.onednn.backward_weights(parts.formats, parts.kept_weight, parts.forward);
+  if (!description || is_reference(*description))
+    description = parts.onednn.backward_weights(
+        parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
+  check(description.has_value(), "oneDNN gives every convolution a backward-weights pass");
+  return std::make_unique<DirectBackwardWeights>(parts, *description);
+}
+
+}  // namespace poseidon::layers::cpu

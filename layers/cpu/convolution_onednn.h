@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+
+#include "core/cpu/onednn.h"
+#include "layers/convolution.h"
+
+namespace poseidon::layers::cpu {
+
+/// The formats of a convolution's activations and of their gradients.
+struct ConvolutionFormats {
+  Layout in = Layout::kPlain, out = Layout::kPlain;
+  DataType type = DataType::kFp32;  ///< of both, and of the products' factors
+};
+
+/// What oneDNN has for the three passes of a convolution, by its direct method. An implementation
+/// that does not exist is nullopt.
+class OnednnConvolution {
+ public:
+  using MemoryDesc = poseidon::cpu::MemoryDesc;
+  using Dims = poseidon::cpu::Dims;
+  using Forward = dnnl::convolution_forward::primitive_desc;
+  using BackwardData = dnnl::convolution_backward_data::primitive_desc;
+  using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
+
+  /// `relu`: applied to the output. All must outlive it.
+  OnednnConvolution(const Convolution& convolution, std::optional<float> relu,
+                    dnnl::engine& engine);
+
+  /// The weight may be in any_weight_of().
+  std::optional<Forward> forward(const ConvolutionFormats& formats, const MemoryDesc& weight,
+                                 bool training) const;
+  std::optional<BackwardData> backward_data(const ConvolutionFormats& formats,
+                                            const MemoryDesc& weight, const Forward& hint) const;
+  /// `weight` is that of its gradient.
+  std::optional<BackwardWeights> backward_weights(const ConvolutionFormats& formats,
+                                                  const MemoryDesc& weight,
+                                                  const Forward& hint) const;
+
+  /// (groups,) outputs, inputs, height, width.
+  const Dims& weight_shape() const { return weight_; }
+  MemoryDesc canonical_weight() const;
+  /// Whichever order is best.
+  MemoryDesc any_weight_of(DataType type) const;
+
+ private:
+  MemoryDesc source(const ConvolutionFormats& formats) const;
+  MemoryDesc target(const ConvolutionFormats& formats) const;
+  MemoryDesc bias() const;
+
+  const Convolution& convolution_;
+  std::optional<float> relu_;
+  dnnl::engine& engine_;
+  Dims weight_, stride_, dilation_, padding_left_, padding_right_;
+};
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+
+#include "layers/cpu/convolution_onednn.h"
+#include "layers/cpu/cpu_layer.h"
+
+namespace poseidon::layers::cpu {
+
+/// One of the three passes of a convolution by one method, made once and run at every step.
+class ConvolutionPass {
+ public:
+  virtual ~ConvolutionPass() = default;
+  virtual size_t scratch_bytes() const = 0;
+  /// `gradient` is the output's, which the forward pass makes no use of.
+  virtual void run(const Bindings& memory, const Tensor& gradient) = 0;
+  /// Whether it is more than the library's slow reference code.
+  virtual bool is_fast() const { return true; }
+};
+
+/// What the passes of one layer are made of. All must outlive them.
+struct ConvolutionParts {
+  CpuDevice& device;
+  const Convolution& convolution;
+  const OnednnConvolution& onednn;
+  ConvolutionFormats formats;
+  std::optional<float> relu;
+  OnednnConvolution::Forward forward;     ///< by the direct method
+  poseidon::cpu::MemoryDesc kept_weight;  ///< the weight as the layer keeps it, and its gradient
+};
+
+/// By oneDNN's direct method.
+std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);
+
+/// By Winograd's (layers/cpu/winograd.h), where it is legal for geometry, formats and weight.
+bool winograd_is_legal(const ConvolutionParts& parts);
+/// By the fixed rule: whether it is faster than the direct method.
+bool winograd_pays(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_winograd_forward(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_winograd_backward_data(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_winograd_backward_weights(const ConvolutionParts& parts);
+
+}  // namespace poseidon::layers::cpu
