@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/asio/driver.h"
+#include "core/cpu/instruction_set.h"
 #include "core/error.h"
 #include "core/inbox.h"
 #include "core/isa.h"
@@ -215,6 +216,11 @@ Finished train_unlike(Cluster& cluster, const std::vector<std::string>& more) {
   return cluster.train("run", words).wait();
 }
 
+/// What plan.json says that a worker computes with.
+std::string arithmetic_of(const Json& plan, size_t worker) {
+  return plan["devices"][worker]["arithmetic"].get<std::string>();
+}
+
 constexpr const char* kUnlike = "worker 1 computes with oneDNN ";
 
 }  // namespace
@@ -231,8 +237,8 @@ TEST_CASE("workers that compute differently train by the parameter server, with 
   CHECK(has(plan["reason"].get<std::string>(), kUnlike));
   for (const Json& layer : plan["layers"]) CHECK(layer["scheme"] == "ps");
   REQUIRE(plan["devices"].size() == 2);
-  CHECK(plan["devices"][0]["arithmetic"] != plan["devices"][1]["arithmetic"]);
-  CHECK(has(plan["devices"][1]["arithmetic"].get<std::string>(), next_best_isa()));
+  CHECK(arithmetic_of(plan, 0) != arithmetic_of(plan, 1));
+  CHECK(has(arithmetic_of(plan, 1), next_best_isa()));
   // What it says beside the plan does no harm where the plan is given to another run.
   Cluster alike;
   for (const char* rank : {"0", "1"})
@@ -241,6 +247,18 @@ TEST_CASE("workers that compute differently train by the parameter server, with 
   const Finished again = alike.train("run", {"--set", "comm.plan=" + file.string()}).wait();
   CAPTURE(again.err);
   CHECK(again.code == 0);
+}
+
+TEST_CASE("workers with instructions for bf16 and without train together, with equal replicas") {
+  Cluster cluster;
+  const Finished finished =
+      train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=5", "--set",
+                             "device.precision=bf16"});
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  const Json plan = Json::parse(trainer::read_text(cluster.job.folder / "run" / "plan.json"));
+  CHECK(has(arithmetic_of(plan, 0), cpu::has_bf16_products() ? ", bf16 by inst" : ", bf16 emu"));
+  CHECK(has(arithmetic_of(plan, 1), ", bf16 emulated"));
 }
 
 TEST_CASE("factors between workers that compute differently are refused with both values") {

@@ -1,0 +1,38 @@
+"""Builds the archive once more, in another folder and without a compiler cache, and compares it byte for byte.
+
+    python3 tests/package/reproducible.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz
+
+The archive is one of the last commit: what is not committed is not in the other. Takes as long as a build.
+"""
+import argparse
+import filecmp
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--archive", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        clone = pathlib.Path(folder) / "elsewhere"
+        environment = dict(os.environ, CCACHE_DISABLE="1")
+        for command in (["git", "clone", "--quiet", ROOT, clone], ["cmake", "--preset", "release"],
+                        ["cmake", "--build", "--preset", "release", "--target", "package"]):
+            done = subprocess.run(command, cwd=clone if clone.exists() else ROOT, env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{command}: exit code {done.returncode}\n{done.stdout[-3000:]}")
+        again = clone / "build" / "release" / options.archive.name
+        if not filecmp.cmp(options.archive, again, shallow=False):
+            sys.exit(f"{again} differs from {options.archive}")
+    print(f"passed: {options.archive.name} comes to the same {options.archive.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
