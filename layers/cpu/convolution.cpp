@@ -122,8 +122,8 @@ class CpuConvolution final : public PackedWeightLayer {
   std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
                                              Maker winograd, Maker direct) {
     const std::string& asked = request.choice.*pass;
-    const bool wanted = asked.empty() ? winograd_pays(parts_) : asked == kWinograd;
-    const bool by_winograd = wanted && winograd_is_legal(parts_);
+    const bool by_winograd =
+        winograd_is_legal(parts_) && (asked.empty() ? winograd_pays(parts_) : asked == kWinograd);
     choice_.*pass = by_winograd ? kWinograd : kDirect;
     return by_winograd ? winograd(parts_) : direct(parts_);
   }

@@ -131,6 +131,7 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionPart
 }
 
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts) {
+  if (pointwise_is_legal(parts)) return make_pointwise_backward_weights(parts);
   auto description = parts.onednn.backward_weights(parts.formats, parts.kept_weight, parts.forward);
   if (!description || is_reference(*description))
     description = parts.onednn.backward_weights(

@@ -29,14 +29,19 @@ struct ConvolutionParts {
   poseidon::cpu::MemoryDesc kept_weight;  ///< the weight as the layer keeps it, and its gradient
 };
 
-/// By oneDNN's direct method.
+/// By the direct method: oneDNN's, or own code.
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);
 
+/// The direct method by own code, where there is some: of kernels of 1 x 1, by the processor's
+/// instructions for bf16, which it must have where the activations are bf16.
+bool pointwise_is_legal(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_pointwise_backward_weights(const ConvolutionParts& parts);
+
 /// By Winograd's (layers/cpu/winograd.h), where it is legal for geometry, formats and weight.
 bool winograd_is_legal(const ConvolutionParts& parts);
-/// By the fixed rule: whether it is faster than the direct method.
+/// By the fixed rule: whether it is faster than the direct method, where it is legal.
 bool winograd_pays(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_backward_data(const ConvolutionParts& parts);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "core/cpu/instruction_set.h"
 #include "tests/support/gradient_check.h"
 
 using namespace poseidon;
@@ -42,6 +43,31 @@ TEST_CASE("convolution: gradients where channels fill no block") {
 TEST_CASE("convolution: gradients without bias") {
   check({{"outputs", 16}, {"kernel", 1}, {"bias", false}}, {2, 16, 3, 3});
   check({{"outputs", 32}, {"kernel", 1}, {"stride", 2}, {"bias", false}}, {2, 16, 5, 5});
+}
+
+TEST_CASE("convolution: kernels of 1 x 1 with bf16, odd areas, odd blocks, many positions") {
+  for (const bool bias : {true, false})
+    for (const Shape& input : {Shape{2, 32, 7, 7}, Shape{1, 48, 4, 6}, Shape{3, 16, 19, 21}})
+      for (const int64_t outputs : {16, 48, 64}) {
+        CAPTURE(input.text());
+        CAPTURE(outputs);
+        LayerCase layer{.json = convolution({{"outputs", outputs}, {"kernel", 1}, {"bias", bias}}),
+                        .inputs = {input},
+                        .layout = Layout::kBlocked16};
+        const LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
+        check_bf16(layer, values);
+        if (!cpu::has_bf16_products()) continue;  // what is emulated depends on the threads
+        layer.type = DataType::kBf16;
+        const LayerResults one = LayerRunner(layer).run(values);
+        layer.threads = 3;
+        CHECK(LayerRunner(layer).run(values).parameter_gradients[0] == one.parameter_gradients[0]);
+      }
+}
+
+TEST_CASE("convolution: gradients of the large kernels that read images") {
+  check({{"outputs", 16}, {"kernel", 7}, {"stride", 2}, {"padding", 3}, {"bias", false}},
+        {1, 3, 9, 9});
+  check({{"outputs", 16}, {"kernel", 11}, {"stride", 4}}, {1, 3, 15, 15});
 }
 
 TEST_CASE("convolution: gradients in groups") {
