@@ -1,20 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
+#include "core/data_type.h"
 #include "core/shape.h"
 
 namespace poseidon {
-
-/// What the elements of an activation are stored as.
-enum class DataType : uint8_t {
-  kFp32,
-  kBf16,  ///< core/bf16.h
-};
-
-/// Of one element.
-constexpr size_t bytes_of(DataType type) { return type == DataType::kBf16 ? 2 : 4; }
 
 /// How an activation lies in memory.
 struct Format {

@@ -9,10 +9,10 @@ namespace {
 
 /// One piece as it lies in memory.
 bool is_direct(const Plan& plan, const Chunk& chunk) {
-  return chunk.pieces.size() == 1 && number_of(plan, chunk) == WireNumber::kFp32;
+  return chunk.pieces.size() == 1 && number_of(plan, chunk) == DataType::kFp32;
 }
 
-uint64_t bytes_of(const Chunk& chunk, WireNumber number) {
+uint64_t bytes_of(const Chunk& chunk, DataType number) {
   return static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
 }
 
@@ -34,7 +34,7 @@ uint64_t staging_bytes(const Plan& plan, size_t parts) {
 ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
     : ChunkSum(context, index, number_of(context.plan, context.plan.chunks[index])) {}
 
-ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, WireNumber number)
+ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, DataType number)
     : step_(context.options.first_step),
       sent_(context.options.first_step),
       context_(context),
@@ -75,7 +75,7 @@ void ChunkSum::stage(Step& of_step, size_t own, size_t piece, std::span<const fl
   if (!carries_payload()) return;
   size_t before = 0;
   for (size_t p = 0; p < piece; ++p) before += static_cast<size_t>(chunk_.pieces[p].count);
-  to_wire(number_, values, of_step.staged[own].data() + before * comm::bytes_of(number_));
+  to_wire(number_, values, of_step.staged[own].data() + before * poseidon::bytes_of(number_));
 }
 
 void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes) {
@@ -97,7 +97,7 @@ void ChunkSum::count_bytes(uint64_t LayerBytes::*direction) {
   if (!counts_) return;
   for (const Piece& piece : chunk_.pieces)
     context_.bytes_of_layer[piece.layer].*direction +=
-        static_cast<uint64_t>(piece.count) * comm::bytes_of(number_);
+        static_cast<uint64_t>(piece.count) * poseidon::bytes_of(number_);
 }
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
@@ -143,7 +143,7 @@ void ChunkSum::unpack(uint64_t step) {
     const std::span<float> sum =
         elements_of(context_.memory.sum(piece.layer, piece.tensor, step), piece);
     from_wire(number_, wire, sum);
-    wire += sum.size() * comm::bytes_of(number_);
+    wire += sum.size() * poseidon::bytes_of(number_);
   }
 }
 

@@ -49,7 +49,7 @@ class ChunkSum {
     std::vector<std::byte> sum = {};                  ///< the same for what comes back
   };
 
-  ChunkSum(ExchangeContext& context, uint32_t index, WireNumber number);
+  ChunkSum(ExchangeContext& context, uint32_t index, DataType number);
   Step& at(uint64_t step) { return window_[step % window_.size()]; }
   bool carries_payload() const { return context_.options.carries_payload; }
   void stage(Step& of_step, size_t own, size_t piece, std::span<const float> values);
@@ -67,7 +67,7 @@ class ChunkSum {
   ExchangeContext& context_;
   const uint64_t bytes_;  ///< on the wire
   const uint32_t server_, index_;
-  const WireNumber number_;
+  const DataType number_;
   const bool direct_;  ///< one piece as it lies in memory: neither put together nor converted
   const bool counts_;  ///< its server is on another host
   const uint64_t slices_;

@@ -20,7 +20,7 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
     const Chunk& chunk = plan.chunks[i];
     if (chunk.server != rank) continue;
     own_index_[i] = static_cast<int32_t>(own_.size());
-    const WireNumber number = number_of(plan, chunk);
+    const DataType number = number_of(plan, chunk);
     const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
     check(slices_of(bytes) <= kMostSlices, "a chunk has at most 64 slices");
     own_.push_back(
@@ -72,7 +72,7 @@ Placement ServerShard::place(uint32_t worker, const FrameHeader& header) {
   if (!options_.carries_payload) return Placement::into({});
   Incoming& incoming = incoming_[worker];
   incoming.values = pool_.take(header.length / bytes_of(chunk.number));
-  if (chunk.number == WireNumber::kFp32)
+  if (chunk.number == DataType::kFp32)
     return Placement::into(std::as_writable_bytes(incoming.values->values()));
   incoming.wire.resize(header.length);
   return Placement::into(incoming.wire);
@@ -86,8 +86,8 @@ void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   traffic_.bytes_received += header.length;
   Incoming& incoming = incoming_[worker];
   Values values = std::move(incoming.values);
-  const WireNumber number = own_chunk(header.chunk)->number;
-  if (values != nullptr && number == WireNumber::kBf16)
+  const DataType number = own_chunk(header.chunk)->number;
+  if (values != nullptr && number == DataType::kBf16)
     from_wire(number, incoming.wire.data(), values->values());
   complete(header, std::move(values));
 }
@@ -129,7 +129,7 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
                            .length = of.length};
   Payload payload;
   if (values != nullptr) {
-    if (own.number == WireNumber::kBf16)  // in place: it only shrinks
+    if (own.number == DataType::kBf16)  // in place: it only shrinks
       to_wire(own.number, values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }

@@ -58,7 +58,7 @@ class ServerShard {
   };
   struct OwnChunk {
     uint32_t key = 0;
-    WireNumber number = WireNumber::kFp32;
+    DataType number = DataType::kFp32;
     uint64_t bytes = 0;                ///< on the wire
     uint64_t step = 0;                 ///< the first that is not summed yet
     std::vector<StepSum> window = {};  ///< from that step on, by step modulo their number

@@ -84,7 +84,7 @@ void SumByFactors::contribute(const Contribution& contribution) {
 Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   if (!context().options.carries_payload) return {};
   const std::span<float> own = values(step, rows);
-  if (lanes_.number == WireNumber::kFp32) return {.bytes = std::as_bytes(own), .owner = nullptr};
+  if (lanes_.number == DataType::kFp32) return {.bytes = std::as_bytes(own), .owner = nullptr};
   auto wire = std::make_shared<std::vector<std::byte>>(bytes(rows));
   to_wire(lanes_.number, own, wire->data());
   from_wire(lanes_.number, wire->data(), own);
@@ -131,7 +131,7 @@ Placement SumByFactors::place(NodeId from, const FrameHeader& header) {
   if (header.step < step() || came(header.step)[first_slice(rows) + header.offset / kSliceBytes])
     return context().repeated();
   if (!context().options.carries_payload) return Placement::into({});
-  if (lanes_.number == WireNumber::kBf16) {
+  if (lanes_.number == DataType::kBf16) {
     lanes_.wire[from.rank].resize(kSliceBytes);
     return Placement::into(std::span(lanes_.wire[from.rank]).first(header.length));
   }
@@ -142,7 +142,7 @@ Placement SumByFactors::place(NodeId from, const FrameHeader& header) {
 void SumByFactors::received(NodeId from, const FrameHeader& header) {
   const Rows rows{header.chunk, header.part.first};
   const size_t number_bytes = bytes_of(lanes_.number);
-  if (lanes_.number == WireNumber::kBf16 && context().options.carries_payload)
+  if (lanes_.number == DataType::kBf16 && context().options.carries_payload)
     from_wire(lanes_.number, lanes_.wire[from.rank].data(),
               values(header.step, rows)
                   .subspan(header.offset / number_bytes, header.length / number_bytes));

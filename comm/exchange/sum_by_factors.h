@@ -11,7 +11,7 @@ namespace poseidon::comm {
 struct FactorLanes {
   explicit FactorLanes(const Plan& plan);
 
-  WireNumber number;                         ///< the number format of factors
+  DataType number;                           ///< the number format of factors
   std::vector<IndexRange> rows;              ///< of each logical shard in the global batch
   std::vector<std::vector<std::byte>> wire;  ///< by worker: a slice of bf16 factors as it came
 };

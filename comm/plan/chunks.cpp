@@ -40,19 +40,19 @@ int64_t Chunk::elements() const {
   return sum;
 }
 
-WireNumber number_of(WireNumber wire, const TensorTraffic& tensor) {
-  return tensor.exact ? WireNumber::kFp32 : wire;
+DataType number_of(DataType wire, const TensorTraffic& tensor) {
+  return tensor.exact ? DataType::kFp32 : wire;
 }
 
-WireNumber number_of(const Plan& plan, const Piece& piece) {
+DataType number_of(const Plan& plan, const Piece& piece) {
   return number_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
 }
 
-WireNumber number_of(const Plan& plan, const Chunk& chunk) {
+DataType number_of(const Plan& plan, const Chunk& chunk) {
   return number_of(plan, chunk.pieces[0]);
 }
 
-WireNumber number_of_factors(const Plan& plan) { return plan.wire; }
+DataType number_of_factors(const Plan& plan) { return plan.wire; }
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;
@@ -95,7 +95,7 @@ std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors,
                               int64_t most_bytes) {
   std::vector<Chunk> chunks;
   while (!tensors.empty()) {
-    const WireNumber number = number_of(plan, tensors[0]);
+    const DataType number = number_of(plan, tensors[0]);
     const auto end = std::ranges::find_if(
         tensors, [&](const Piece& tensor) { return number_of(plan, tensor) != number; });
     const auto alike = static_cast<size_t>(end - tensors.begin());

@@ -19,12 +19,12 @@ inline constexpr int64_t kShareBytes = 128 * 1024;
 inline constexpr int64_t kCutElements = 16;
 
 /// The number format in which a tensor's sums travel, where `wire` is that of the plan.
-WireNumber number_of(WireNumber wire, const TensorTraffic& tensor);
+DataType number_of(DataType wire, const TensorTraffic& tensor);
 /// The number format of a piece's tensor, and of a chunk, whose tensors all have the same.
-WireNumber number_of(const Plan& plan, const Piece& piece);
-WireNumber number_of(const Plan& plan, const Chunk& chunk);
+DataType number_of(const Plan& plan, const Piece& piece);
+DataType number_of(const Plan& plan, const Chunk& chunk);
 /// The number format of factors.
-WireNumber number_of_factors(const Plan& plan);
+DataType number_of_factors(const Plan& plan);
 
 /// The tensors of `layers` that servers sum, in order, each as one whole piece.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);

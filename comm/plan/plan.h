@@ -52,7 +52,7 @@ struct PlanRequest {
   int64_t global_batch = 1;
   SchemeRule scheme = SchemeRule::kAuto;
   Policy policy = Policy::kBytes;
-  WireNumber wire = WireNumber::kFp32;
+  DataType wire = DataType::kFp32;
   int64_t chunk_bytes = 2097152;
   Overlap overlap = Overlap::kPriority;
   int64_t staleness = 0;  ///< by how many steps sums may be late
@@ -97,7 +97,7 @@ struct Plan {
   Assignment assignment;
   int64_t global_batch = 1;
   Policy policy = Policy::kBytes;
-  WireNumber wire = WireNumber::kFp32;  ///< of gradients of weights and factors
+  DataType wire = DataType::kFp32;  ///< of gradients of weights and factors
   Overlap overlap = Overlap::kPriority;
   /// Step t is computed with the sums of the steps up to t - 1 - staleness, so staleness + 1 steps
   /// are in flight.

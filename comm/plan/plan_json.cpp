@@ -88,7 +88,7 @@ void read_top(Fields& fields, Plan& plan) {
   const auto required = Presence::kRequired;
   fields.integer("global_batch", plan.global_batch, between(1, kMostSamples), "", required);
   fields.option("policy", plan.policy, names_of<Policy>(), "", required);
-  fields.option("wire", plan.wire, names_of<WireNumber>(), "", required);
+  fields.option("wire", plan.wire, names_of<DataType>(), "", required);
   fields.option("overlap", plan.overlap, names_of<Overlap>(), "", required);
   fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
   fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");

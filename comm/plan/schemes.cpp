@@ -42,7 +42,7 @@ const Names& names_of<Overlap>() {
 }
 
 template <>
-const Names& names_of<WireNumber>() {
+const Names& names_of<DataType>() {
   static const Names kNames{"fp32", "bf16"};
   return kNames;
 }
@@ -51,7 +51,7 @@ const std::string& name_of(Scheme scheme) { return name_in_table(scheme); }
 const std::string& name_of(SchemeRule rule) { return name_in_table(rule); }
 const std::string& name_of(Policy policy) { return name_in_table(policy); }
 const std::string& name_of(Overlap overlap) { return name_in_table(overlap); }
-const std::string& name_of(WireNumber number) { return name_in_table(number); }
+const std::string& name_of(DataType number) { return name_in_table(number); }
 
 std::string bytes_key(Scheme scheme) { return name_of(scheme) + "_bytes"; }
 

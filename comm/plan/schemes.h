@@ -54,14 +54,14 @@ const std::vector<std::string>& names_of<Policy>();
 template <>
 const std::vector<std::string>& names_of<Overlap>();
 template <>
-const std::vector<std::string>& names_of<WireNumber>();
+const std::vector<std::string>& names_of<DataType>();
 
 /// The names in files: "ps", "barrier".
 const std::string& name_of(Scheme scheme);
 const std::string& name_of(SchemeRule rule);
 const std::string& name_of(Policy policy);
 const std::string& name_of(Overlap overlap);
-const std::string& name_of(WireNumber number);
+const std::string& name_of(DataType number);
 
 /// The key of the bytes that moved by a scheme, in files and notes: "ps_bytes".
 std::string bytes_key(Scheme scheme);

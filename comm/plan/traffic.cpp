@@ -9,11 +9,11 @@ namespace poseidon::comm {
 
 namespace {
 
-int64_t bytes_of_element(WireNumber wire, const TensorTraffic& tensor) {
+int64_t bytes_of_element(DataType wire, const TensorTraffic& tensor) {
   return static_cast<int64_t>(bytes_of(number_of(wire, tensor)));
 }
 
-int64_t factor_number_bytes(WireNumber wire) { return static_cast<int64_t>(bytes_of(wire)); }
+int64_t factor_number_bytes(DataType wire) { return static_cast<int64_t>(bytes_of(wire)); }
 
 /// What the workers of one host hold together.
 struct HostLoad {

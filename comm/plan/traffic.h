@@ -50,7 +50,7 @@ class EvenTraffic {
   double factor_bytes(const LayerTraffic& layer) const;
 
  private:
-  WireNumber wire_;
+  DataType wire_;
   std::vector<NodeShare> nodes_;
   NodeShare mean_;
 };

@@ -7,16 +7,16 @@
 
 namespace poseidon::comm {
 
-void to_wire(WireNumber number, std::span<const float> values, std::byte* wire) {
-  if (number == WireNumber::kFp32) {
+void to_wire(DataType number, std::span<const float> values, std::byte* wire) {
+  if (number == DataType::kFp32) {
     std::memcpy(wire, values.data(), values.size_bytes());
     return;
   }
   std::ranges::copy(values, reinterpret_cast<Bf16*>(wire));
 }
 
-void from_wire(WireNumber number, const std::byte* wire, std::span<float> values) {
-  if (number == WireNumber::kFp32) {
+void from_wire(DataType number, const std::byte* wire, std::span<float> values) {
+  if (number == DataType::kFp32) {
     std::memcpy(values.data(), wire, values.size_bytes());
     return;
   }

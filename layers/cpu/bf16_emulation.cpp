@@ -32,9 +32,6 @@ class Bf16Emulation final : public Layer {
     for (Format& format : needs_.input_formats) format = as_bf16(format);
     needs_.output_format = as_bf16(needs_.output_format);
     needs_.forward_in_place = needs_.backward_in_place = -1;
-    const auto parameters = request.definition.parameters();
-    for (size_t i = 0; i < parameters.size(); ++i)
-      counts_.push_back(fp32_->packed_count(static_cast<int>(i)));
     needs_.scratch_bytes += copies_bytes(request.training);
   }
 
@@ -76,12 +73,14 @@ class Bf16Emulation final : public Layer {
   bool packed_is_canonical(int index) const override { return fp32_->packed_is_canonical(index); }
 
  private:
+  size_t weight_count() const { return static_cast<size_t>(fp32_->packed_count(0)); }
+
   size_t copies_bytes(bool training) const {
     const size_t output = bytes(output_shape_, needs_.output_format);
     size_t inputs = 0;
     for (size_t i = 0; i < input_shapes_.size(); ++i)
       inputs += bytes(input_shapes_[i], needs_.input_formats[i]);
-    const size_t weight = Scratch::rounded(static_cast<size_t>(counts_[0]) * sizeof(float));
+    const size_t weight = Scratch::rounded(weight_count() * sizeof(float));
     return training ? weight + 2 * (inputs + output) : weight + inputs + output;
   }
   static size_t bytes(const Shape& shape, const Format& format) {
@@ -92,7 +91,7 @@ class Bf16Emulation final : public Layer {
   Bindings copied(const Bindings& memory, Scratch& scratch) const {
     Bindings copy = memory;
     for (Tensor& input : copy.inputs) input = copy_of(input, scratch);
-    const auto count = static_cast<size_t>(counts_[0]);
+    const size_t count = weight_count();
     float* rounded = scratch.take(count * sizeof(float));
     const float* weight = memory.parameters[0].value;
 #pragma omp parallel for simd schedule(static)
@@ -115,7 +114,6 @@ class Bf16Emulation final : public Layer {
   std::unique_ptr<Layer> fp32_;
   std::vector<Shape> input_shapes_;
   Shape output_shape_;
-  std::vector<int64_t> counts_;
 };
 
 }  // namespace

@@ -185,19 +185,19 @@ TEST_CASE("bytes are those of every message that leaves its node") {
   struct Case {
     int64_t workers, servers, shards, batch;
     bool apart;
-    WireNumber wire;
+    DataType wire;
     std::vector<int64_t> parts, samples;  ///< by worker
   };
   const std::vector<Case> cases{
-      {4, 4, 4, 8, false, WireNumber::kFp32, {1, 1, 1, 1}, {2, 2, 2, 2}},
-      {4, 2, 4, 10, false, WireNumber::kFp32, {1, 1, 1, 1}, {3, 3, 2, 2}},
-      {2, 5, 2, 8, false, WireNumber::kFp32, {1, 1}, {4, 4}},
-      {3, 2, 3, 8, true, WireNumber::kBf16, {1, 1, 1}, {3, 3, 2}},
+      {4, 4, 4, 8, false, DataType::kFp32, {1, 1, 1, 1}, {2, 2, 2, 2}},
+      {4, 2, 4, 10, false, DataType::kFp32, {1, 1, 1, 1}, {3, 3, 2, 2}},
+      {2, 5, 2, 8, false, DataType::kFp32, {1, 1}, {4, 4}},
+      {3, 2, 3, 8, true, DataType::kBf16, {1, 1, 1}, {3, 3, 2}},
       // 12 shards: the tree's nodes are 8 and 4. Workers hold 4 each, or 3: 2 + 1, 1 + 2, ...
-      {3, 2, 12, 26, false, WireNumber::kFp32, {1, 1, 1}, {10, 8, 8}},
-      {4, 3, 12, 24, false, WireNumber::kBf16, {2, 2, 2, 2}, {6, 6, 6, 6}},
+      {3, 2, 12, 26, false, DataType::kFp32, {1, 1, 1}, {10, 8, 8}},
+      {4, 3, 12, 24, false, DataType::kBf16, {2, 2, 2, 2}, {6, 6, 6, 6}},
       // 5 shards, nodes 4 and 1: worker 0 holds 0 to 2, worker 1 holds 3 and 4.
-      {2, 1, 5, 10, false, WireNumber::kFp32, {2, 2}, {6, 4}}};
+      {2, 1, 5, 10, false, DataType::kFp32, {2, 2}, {6, 4}}};
   for (const Case& one : cases) {
     CAPTURE(one.workers);
     CAPTURE(one.servers);
@@ -264,20 +264,20 @@ TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what i
   request.scheme = SchemeRule::kPs;
   const Plan fp32 = make_plan(request);
   CHECK(mixed(fp32));
-  request.wire = WireNumber::kBf16;
+  request.wire = DataType::kBf16;
   const Plan bf16 = make_plan(request);
   CHECK_FALSE(mixed(bf16));
   for (const Chunk& chunk : bf16.chunks) {
     const Piece& first = chunk.pieces[0];
     const bool exact = bf16.layers[first.layer].traffic.tensors[first.tensor].exact;
-    CHECK(number_of(bf16, chunk) == (exact ? WireNumber::kFp32 : WireNumber::kBf16));
+    CHECK(number_of(bf16, chunk) == (exact ? DataType::kFp32 : DataType::kBf16));
   }
   CHECK(layer_of(bf16, "bn").bytes == layer_of(fp32, "bn").bytes);
   CHECK(layer_of(bf16, "conv").bytes < layer_of(fp32, "conv").bytes);
   // A job that goes on with another wire keeps its chunks where they do.
   CHECK_FALSE(mixed(follow_plan(request, fp32)));
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
-  request.wire = WireNumber::kFp32;
+  request.wire = DataType::kFp32;
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
 
   Json json = to_json(fp32);
@@ -318,7 +318,7 @@ TEST_CASE("a plan that is written and read is the same") {
     request.servers = 3;
     request.logical_shards = 12;
     request.servers_apart = true;
-    request.wire = WireNumber::kBf16;
+    request.wire = DataType::kBf16;
     request.overlap = Overlap::kBarrier;
     request.staleness = workers;
     request.link_mbps = 940;

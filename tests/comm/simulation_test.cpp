@@ -77,7 +77,7 @@ TEST_CASE("numbers of workers agree among themselves") {
 
 TEST_CASE("each layer moves exactly the bytes that the plan says") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
-    for (const WireNumber wire : {WireNumber::kFp32, WireNumber::kBf16})
+    for (const poseidon::DataType wire : {poseidon::DataType::kFp32, poseidon::DataType::kBf16})
       for (int64_t shards : {3, 8}) {
         PlanRequest request = request_of(3, 2, shards, scheme);
         request.wire = wire;
@@ -151,7 +151,7 @@ TEST_CASE("repeated and outdated frames change nothing") {
 
 TEST_CASE("a wire of bf16 gives all workers the same bits, run after run") {
   PlanRequest request = request_of(3, 2, 5, SchemeRule::kAuto);
-  request.wire = WireNumber::kBf16;
+  request.wire = poseidon::DataType::kBf16;
   const SimulatedJobResult first = run_job(options_of(request)),
                            second = run_job(options_of(request));
   CHECK(first.outcome->finished);
@@ -261,7 +261,7 @@ TEST_CASE("late sums: every number of workers and servers comes to the values of
 }
 
 TEST_CASE("late sums: each layer moves exactly the bytes that the plan says") {
-  for (const WireNumber wire : {WireNumber::kFp32, WireNumber::kBf16}) {
+  for (const poseidon::DataType wire : {poseidon::DataType::kFp32, poseidon::DataType::kBf16}) {
     PlanRequest request = request_of(3, 2, 8, SchemeRule::kAuto);
     request.wire = wire;
     request.staleness = 2;

@@ -86,7 +86,7 @@ void CommConfig::describe(Fields& fields) {
   fields.option("policy", policy, comm::names_of<comm::Policy>(), "what \"auto\" makes small");
   fields.text("plan", plan, "a plan.json that is taken as it is");
   fields.option(
-      "wire", wire, comm::names_of<comm::WireNumber>(),
+      "wire", wire, comm::names_of<DataType>(),
       "what gradients of weights and factors are sent as; biases, scales, shifts and running "
       "statistics are always sent as fp32");
   fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMostChunkBytes),
