@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/bf16.h"
+#include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/reorder.h"
 #include "layers/cpu/scratch.h"
 
