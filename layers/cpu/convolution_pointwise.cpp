@@ -69,13 +69,16 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
       sums[r][b] =
           add ? _mm512_loadu_ps(weight + b * next_weight + r * kLanesOfBlock) : _mm512_setzero_ps();
   for (int64_t k = 0; k < pairs; ++k, inputs += kLanesOfBlock, gradients += kLanesOfBlock) {
-    __m512bh right[kBlocks];
-    for (int b = 0; b < kBlocks; ++b)
-      right[b] = (__m512bh)_mm512_loadu_si512(gradients + b * next_gradients);
+    __m512i right[kBlocks];
+    for (int b = 0; b < kBlocks; ++b) right[b] = _mm512_loadu_si512(gradients + b * next_gradients);
 #pragma GCC unroll 8
     for (int r = 0; r < kRowsOfTile; ++r) {
-      const auto left = (__m512bh)_mm512_set1_epi32(static_cast<int>(inputs[r]));
-      for (int b = 0; b < kBlocks; ++b) sums[r][b] = _mm512_dpbf16_ps(sums[r][b], left, right[b]);
+      __m512i left = _mm512_set1_epi32(static_cast<int>(inputs[r]));
+#ifdef __clang__
+      asm("" : "+v"(left));  // clang 16 crashes where it would make both one instruction
+#endif
+      for (int b = 0; b < kBlocks; ++b)
+        sums[r][b] = _mm512_dpbf16_ps(sums[r][b], (__m512bh)left, (__m512bh)right[b]);
     }
   }
 #pragma GCC unroll 8
