@@ -11,7 +11,7 @@ namespace poseidon {
 /// calls.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-inline PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
+constexpr PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
   uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
@@ -40,11 +40,11 @@ enum class RandomPurpose : uint32_t {
 /// counter. `stream` and `index` name the instance, for example (layer, sample) or (epoch, sample).
 class RandomStream {
  public:
-  RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t stream, uint64_t index)
+  constexpr RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t stream, uint64_t index)
       : key_(mix(seed, static_cast<uint64_t>(purpose), stream)), index_(index) {}
 
   /// The four words of block `block`, in any order of calls.
-  PhiloxBlock at(uint64_t block) const {
+  constexpr PhiloxBlock at(uint64_t block) const {
     return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                    static_cast<uint32_t>(index_), static_cast<uint32_t>(index_ >> 32)},
                   key_);
@@ -66,11 +66,11 @@ class RandomStream {
     return static_cast<uint32_t>((static_cast<uint64_t>(next_word()) * bound) >> 32);
   }
 
-  static float unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+  static constexpr float unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
  private:
   /// SplitMix64 finalizer over the three numbers, one after another.
-  static uint64_t mix(uint64_t seed, uint64_t purpose, uint64_t stream) {
+  static constexpr uint64_t mix(uint64_t seed, uint64_t purpose, uint64_t stream) {
     uint64_t state = 0;
     for (uint64_t part : {seed, purpose, stream}) {
       state += part + 0x9E3779B97F4A7C15u;

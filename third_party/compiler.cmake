@@ -67,7 +67,7 @@ endfunction()
 # devices.
 function(poseidon_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu|replay)/")
+  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu|replay|cuda)/")
   add_library(poseidon_${name} STATIC ${sources})
   poseidon_unite(poseidon_${name})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})

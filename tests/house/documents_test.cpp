@@ -83,7 +83,7 @@ TEST_CASE("prose in documents is wrapped at 120 columns") {
 TEST_CASE("no text names a folder or a ticket that its reader has not") {
   static const std::regex kLocal(R"((^|[^A-Za-z0-9_./}])(/(home|root|work)/|issue #?[0-9]))");
   for (const SourceFile& file :
-       source_files("", {".md", ".h", ".cpp", ".cmake", ".txt", ".json", ".py"})) {
+       source_files("", {".md", ".h", ".cpp", ".cu", ".cuh", ".cmake", ".txt", ".json", ".py"})) {
     if (file.path.starts_with("tests/house/")) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
       // Most lines hold no such word; the pattern is slow, most of all under a sanitizer.

@@ -23,10 +23,10 @@ namespace {
 constexpr std::array kFolders{"core", "layers", "net", "data", "comm", "trainer", "apps"};
 
 /// A device is chosen at the door: its folders are known to each other, and to who opens the door.
-const std::set<std::string> kDeviceFolders{"core/cpu", "layers/cpu", "core/replay",
-                                           "layers/replay"};
-const std::set<std::string> kDeviceUsers{"core/cpu",      "layers/cpu", "core/replay",
-                                         "layers/replay", "trainer",    "apps"};
+const std::set<std::string> kDeviceFolders{"core/cpu",      "layers/cpu", "core/replay",
+                                           "layers/replay", "core/cuda",  "layers/cuda"};
+const std::set<std::string> kDeviceUsers{"core/cpu",  "layers/cpu",  "core/replay", "layers/replay",
+                                         "core/cuda", "layers/cuda", "trainer",     "apps"};
 
 /// Outside packages by the beginning of the include, and where they may stand.
 const std::map<std::string, std::set<std::string>> kPackages{
@@ -37,6 +37,9 @@ const std::map<std::string, std::set<std::string>> kPackages{
     {"openssl/", {"core"}},
     {"dnnl", {"core/cpu", "layers/cpu"}},
     {"oneapi/", {"core/cpu", "layers/cpu"}},
+    {"cuda", {"core/cuda/runtime", "layers/cuda/runtime"}},
+    {"cublas", {"layers/cuda/runtime"}},
+    {"cudnn", {"layers/cuda/runtime"}},
     {"omp.h", {"core/cpu", "layers/cpu"}},
     {"stb/", {"data"}},
     {"jpeglib.h", {"data"}},

@@ -8,7 +8,6 @@
 
 #include "core/bf16.h"
 #include "core/philox.h"
-#include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/reorder.h"
 #include "layers/registry.h"
 
@@ -95,9 +94,7 @@ std::unique_ptr<layers::Definition> define(const Json& json, const std::vector<S
 }
 
 LayerRunner::LayerRunner(const LayerCase& layer_case)
-    : case_(layer_case),
-      device_(case_.threads, case_.type),
-      factory_(layers::cpu::make_cpu_factory(device_)) {
+    : case_(layer_case), backend_(case_.backend(case_.threads, case_.type)) {
   // A fused residual is no input of the definition.
   std::vector<Shape> inputs = case_.inputs;
   if (case_.residual) inputs.pop_back();
@@ -107,15 +104,15 @@ LayerRunner::LayerRunner(const LayerCase& layer_case)
     formats.push_back({shape.rank() == 4 ? case_.layout : Layout::kPlain, case_.type});
   std::vector<bool> wanted;
   for (size_t i = 0; i < case_.inputs.size(); ++i) wanted.push_back(wants_gradient(i));
-  layer_ = factory_->make({.definition = *definition_,
-                           .input_shapes = case_.inputs,
-                           .output_shape = output_shape_,
-                           .input_formats = formats,
-                           .input_needs_gradient = wanted,
-                           .training = case_.training,
-                           .relu = case_.relu,
-                           .residual = case_.residual,
-                           .choice = case_.choice});
+  layer_ = backend_.factory->make({.definition = *definition_,
+                                   .input_shapes = case_.inputs,
+                                   .output_shape = output_shape_,
+                                   .input_formats = formats,
+                                   .input_needs_gradient = wanted,
+                                   .training = case_.training,
+                                   .relu = case_.relu,
+                                   .residual = case_.residual,
+                                   .choice = case_.choice});
   REQUIRE(needs().input_formats.size() == case_.inputs.size());
 }
 
@@ -159,6 +156,7 @@ void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
     std::copy(statistic.begin(), statistic.end(), value);
     bound.statistics.push_back({value, memory.keep(poisoned_floats(count))});
   }
+  finish();
   bound.workspace = reinterpret_cast<std::byte*>(memory.keep(poisoned(needs().workspace_bytes)));
   bound.scratch = reinterpret_cast<std::byte*>(memory.keep(poisoned(needs().scratch_bytes)));
 }
@@ -185,6 +183,7 @@ Values LayerRunner::forward(const LayerInputs& values) {
   Memory memory;
   bind(values, memory);
   layer_->forward(case_.step, memory.bindings);
+  finish();
   check_padding_is_zero(memory.bindings.output);
   return load(memory.bindings.output);
 }
@@ -195,6 +194,7 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
   auto& bound = memory.bindings;
   LayerResults results;
   layer_->forward(case_.step, bound);
+  finish();
   check_padding_is_zero(bound.output);
   results.output = load(bound.output);
   for (size_t i = 0; i < bound.statistics.size(); ++i)
@@ -202,6 +202,7 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
                                     bound.statistics[i].gradient + values.statistics[i].size());
   bind_backward(values, memory);
   layer_->backward(case_.step, bound);
+  finish();
   for (const Tensor& gradient : bound.input_gradients) {
     results.input_gradients.emplace_back();
     if (!gradient) continue;
@@ -211,6 +212,7 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
   for (size_t i = 0; i < bound.parameters.size(); ++i) {
     Values canonical(values.parameters[i].size());
     layer_->unpack(static_cast<int>(i), bound.parameters[i].gradient, canonical.data());
+    finish();
     results.parameter_gradients.push_back(canonical);
   }
   return results;

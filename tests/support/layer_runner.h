@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "core/cpu/cpu_device.h"
 #include "core/json.h"
 #include "layers/layer.h"
+#include "tests/support/layer_backend.h"
 
 namespace poseidon::test {
 
@@ -30,6 +30,7 @@ struct LayerCase {
   std::vector<bool> input_needs_gradient = {};  ///< empty: all
   layers::Choice choice = {};
   layers::StepContext step = usual_step();
+  LayerBackendMaker backend = make_layer_backend;
 };
 
 /// What goes in, in canonical order.
@@ -49,7 +50,7 @@ struct LayerResults {
   std::vector<Values> statistics;  ///< this batch's contributions
 };
 
-/// Makes one layer through its definition and the CPU factory and calls it, as the net would. All
+/// Makes one layer through its definition and the factory and calls it, as the net would. All
 /// memory it hands to the layer is filled with NaN first, so what a layer should write and does not
 /// is seen; padding lanes of what it wrote are checked to be zero.
 class LayerRunner {
@@ -69,13 +70,14 @@ class LayerRunner {
 
  private:
   struct Memory;
+  /// Blocks until the device's work is done.
+  void finish() const { backend_.device->record().wait(); }
   void bind(const LayerInputs& values, Memory& memory) const;
   void bind_backward(const LayerInputs& values, Memory& memory) const;
   bool wants_gradient(size_t input) const;
 
   LayerCase case_;
-  poseidon::cpu::CpuDevice device_;
-  std::unique_ptr<layers::LayerFactory> factory_;
+  LayerBackend backend_;
   std::unique_ptr<layers::Definition> definition_;
   Shape output_shape_;
   std::unique_ptr<layers::Layer> layer_;

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <memory>
+
+#include "core/cuda/driver.h"
+#include "core/cuda/kernel.cuh"
+#include "core/cuda/upload_ring.h"
+#include "core/tensor.h"
+
+namespace poseidon::cuda {
+
+/// How precisely products are computed.
+enum class Precision : uint8_t {
+  kFp32,  ///< as fp32 says
+  kTf32,  ///< factors rounded to ten bits of mantissa, sums in fp32
+  kBf16,  ///< activations and factors as bf16, sums in fp32
+};
+
+struct Settings {
+  Precision precision = Precision::kFp32;
+  /// Only algorithms that come to the same bits every time.
+  bool deterministic = true;
+};
+
+/// A GPU as a compute device. Layers issue their work to the stream of computation.
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings);
+  /// Waits for all work.
+  ~CudaDevice() override;
+
+  const Settings& settings() const { return settings_; }
+  /// What layers that can choose keep activations as.
+  DataType activations() const {
+    return settings_.precision == Precision::kBf16 ? DataType::kBf16 : DataType::kFp32;
+  }
+
+  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
+    return driver_->allocate(bytes, place, purpose);
+  }
+  bool shares_memory() const override { return false; }
+  void copy(std::span<const float> from, std::span<float> to) override {
+    copy(from.data(), to.data(), from.size_bytes());
+  }
+  void read(std::span<const std::byte> from, std::span<std::byte> host) override;
+  void write(std::span<const std::byte> host, std::span<std::byte> to) override;
+  Event record() override { return Event(driver_->record(compute_)); }
+  int threads() const override { return 1; }
+
+  /// Issues a copy between memory of any two places; nothing when they are one.
+  void copy(const void* from, void* to, size_t bytes);
+  /// Issues work to the stream of computation.
+  void issue(std::unique_ptr<const Operation> operation) {
+    driver_->issue(compute_, std::move(operation));
+  }
+  /// A kernel on a grid; nothing for an empty one.
+  template <class Kernel>
+  void launch(const Kernel& kernel, const Grid& grid) {
+    if (grid.blocks > 0 && grid.blocks_y > 0) issue(launch_of(kernel, grid));
+  }
+  /// A kernel of whose threads each has one of `count` things to do.
+  template <class Kernel>
+  void launch_for(int64_t count, const Kernel& kernel) {
+    launch(kernel, {.blocks = blocks_for(count, Kernel::kThreads)});
+  }
+
+ private:
+  std::unique_ptr<Driver> driver_;
+  const Settings settings_;
+  const Stream compute_;
+  UploadRing uploads_;
+  Buffer landing_;  ///< of what is read
+};
+
+}  // namespace poseidon::cuda

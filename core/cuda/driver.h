@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/buffer.h"
+#include "core/cuda/operation.h"
+#include "core/device.h"
+
+namespace poseidon::cuda {
+
+/// A point in the order of a stream's work, made by Driver::record.
+class Mark : public Event::Point {};
+
+/// A stream of a device, by its number: work in it is done in the order in which it was issued.
+/// Work of different streams has no order but by marks.
+enum class Stream : uint32_t {};
+
+enum class Urgency : uint8_t { kUsual, kHigh };
+
+/// All that is asked of CUDA for one device: memory, streams, marks, copies and operations. Another
+/// implementation, for tests, does the same on the host, in every order that is legal
+/// (tests/support/fake_driver.h). Used by one thread, but for marks, which any thread may use.
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  /// Zeroed memory. Throws OutOfMemory. Giving memory back waits for all work.
+  virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
+  virtual Stream make_stream(Urgency urgency) = 0;
+
+  virtual void issue(Stream stream, std::unique_ptr<const Operation> operation) = 0;
+  /// Between memory of this driver of any two places.
+  virtual void copy(Stream stream, const void* from, void* to, size_t bytes) = 0;
+  /// The end of what was issued to the stream so far.
+  virtual std::shared_ptr<const Mark> record(Stream stream) = 0;
+  /// What is issued to the stream from now on is done after the mark.
+  virtual void wait(Stream stream, const std::shared_ptr<const Mark>& mark) = 0;
+};
+
+}  // namespace poseidon::cuda

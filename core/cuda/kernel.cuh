@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/cuda/operation.h"
+
+#ifdef __CUDACC__
+#include "core/cuda/gpu_thread.cuh"
+/// Marks what a kernel's threads call.
+#define POSEIDON_DEVICE __device__ __forceinline__
+#else
+#include "core/cuda/host_thread.h"
+#define POSEIDON_DEVICE inline
+#endif
+
+/// A kernel is written once, as a struct of its arguments. nvcc makes it code of a GPU; the C++
+/// compiler makes it code of the host, on which the tests run it (tests/support/kernel_executor.h).
+/// It has
+///
+///     static constexpr const char* kName       what messages call it
+///     static constexpr uint32_t kThreads       of a block, a multiple of 32
+///     void visit(MemoryVisitor&) const         what it reads and writes
+///     POSEIDON_DEVICE void operator()(const Thread&) const             one thread, alone, or
+///     POSEIDON_DEVICE void operator()(const Thread&, Shared&) const    one of a block that shares
+///                                                                      memory, the struct Shared
+///
+/// Only threads that share memory may synchronize and shuffle; then all of them do, the same number
+/// of times. Shared memory begins undefined.
+namespace poseidon::cuda {
+
+struct Grid {
+  uint32_t blocks = 1;
+  uint32_t blocks_y = 1;
+};
+
+template <class Kernel>
+inline constexpr bool kSharesMemory = requires { typename Kernel::Shared; };
+
+/// Blocks of `each` that hold `count`.
+constexpr uint32_t blocks_for(int64_t count, int64_t each) {
+  return static_cast<uint32_t>((count + each - 1) / each);
+}
+
+#ifdef __CUDACC__
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads)
+    run_kernel(const __grid_constant__ Kernel kernel) {
+  if constexpr (kSharesMemory<Kernel>) {
+    __shared__ typename Kernel::Shared shared;
+    kernel(Thread{}, shared);
+  } else {
+    kernel(Thread{});
+  }
+}
+
+template <class Kernel>
+void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& executor) {
+  run_kernel<<<dim3(grid.blocks, grid.blocks_y), Kernel::kThreads, 0,
+               static_cast<cudaStream_t>(executor.stream)>>>(kernel);
+}
+
+#else
+
+template <class Kernel>
+void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& executor) {
+  if constexpr (kSharesMemory<Kernel>) {
+    using Shared = typename Kernel::Shared;
+    executor.host->run(
+        grid.blocks, grid.blocks_y, Kernel::kThreads, sizeof(Shared),
+        [&](const Thread& thread, void* shared) { kernel(thread, *static_cast<Shared*>(shared)); });
+  } else {
+    executor.host->run(grid.blocks, grid.blocks_y, Kernel::kThreads, 0,
+                       [&](const Thread& thread, void*) { kernel(thread); });
+  }
+}
+
+#endif
+
+/// A kernel with its arguments and its grid, as work for a stream.
+template <class Kernel>
+class KernelLaunch final : public Operation {
+ public:
+  KernelLaunch(const Kernel& kernel, const Grid& grid) : kernel_(kernel), grid_(grid) {}
+
+  std::string name() const override { return Kernel::kName; }
+  void visit(MemoryVisitor& visitor) const override { kernel_.visit(visitor); }
+  void issue(const Executor& executor) const override { issue_kernel(kernel_, grid_, executor); }
+
+ private:
+  Kernel kernel_;
+  Grid grid_;
+};
+
+template <class Kernel>
+std::unique_ptr<const Operation> launch_of(const Kernel& kernel, const Grid& grid) {
+  return std::make_unique<KernelLaunch<Kernel>>(kernel, grid);
+}
+
+}  // namespace poseidon::cuda

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/bf16.h"
+#include "core/cuda/cuda_device.h"
+#include "layers/cuda/products.h"
+#include "layers/layer.h"
+
+namespace poseidon::layers::cuda {
+
+using poseidon::cuda::CudaDevice;
+
+/// The format that layers here take and give images in: channels last. Tensors without height and
+/// width have one layout only.
+inline Format format_of(const Shape& shape, DataType type) {
+  return {shape.rank() == 4 ? Layout::kChannelsLast : Layout::kPlain, type};
+}
+
+/// Base of the layers of GPUs. Parameters are kept in canonical order unless a layer packs them
+/// otherwise. A layer takes all of its inputs as what the first of them is given as.
+class CudaLayer : public Layer {
+ public:
+  CudaLayer(const LayerRequest& request, CudaDevice& device);
+
+  int64_t packed_count(int index) const override { return spec(index).shape.count(); }
+  void pack(int index, const float* canonical, float* packed) const override {
+    copy_parameter(index, canonical, packed);
+  }
+  void unpack(int index, const float* packed, float* canonical) const override {
+    copy_parameter(index, packed, canonical);
+  }
+  bool packed_is_canonical(int) const override { return true; }
+
+ protected:
+  const ParameterSpec& spec(int index) const { return parameters_[static_cast<size_t>(index)]; }
+
+  CudaDevice& device_;
+  std::string name_;
+  std::vector<ParameterSpec> parameters_;
+
+ private:
+  void copy_parameter(int index, const float* from, float* to) const {
+    device_.copy(from, to, static_cast<size_t>(packed_count(index)) * sizeof(float));
+  }
+};
+
+/// Makes the layers of a GPU (LayerFactory for this device). Both must outlive it.
+std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device, Products& products);
+
+/// What the makers of layers are given.
+struct Making {
+  CudaDevice& device;
+  Products& products;
+};
+
+/// One maker for each layer type; make_cuda_factory looks them up by the definition's type.
+std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_concat(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_convolution(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_dropout(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_flatten(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_linear(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_lrn(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_pooling(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_relu(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_sigmoid(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_softmax(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, const Making& making);
+std::unique_ptr<Layer> make_tanh(const LayerRequest& request, const Making& making);
+
+/// A layer that copies its input into another format; its gradient back.
+std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);
+
+/// Calls `visitor` with a value of the type that the elements have: float or Bf16.
+template <class Visitor>
+auto with_element_of(DataType type, const Visitor& visitor) {
+  return type == DataType::kBf16 ? visitor(Bf16{}) : visitor(float{});
+}
+
+/// Issues the sum of the contributions to the output's gradient, multiplied by a fused relu's
+/// derivative at `output`, to output_gradients[0], which it returns; nothing where that is it.
+const Tensor& combined_gradient(CudaDevice& device, const Bindings& memory,
+                                std::optional<float> relu);
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,69 @@
+#include <map>
+
+#include "core/error.h"
+#include "layers/cuda/cuda_layer.h"
+#include "layers/eltwise.h"
+
+namespace poseidon::layers::cuda {
+
+CudaLayer::CudaLayer(const LayerRequest& request, CudaDevice& device)
+    : device_(device),
+      name_(request.definition.name),
+      parameters_(request.definition.parameters()) {
+  const DataType type = request.input_formats.at(0).type;
+  for (const Shape& shape : request.input_shapes)
+    needs_.input_formats.push_back(format_of(shape, type));
+  needs_.output_format = format_of(request.output_shape, type);
+}
+
+namespace {
+
+using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
+
+const std::map<std::string_view, Maker>& makers() {
+  static const std::map<std::string_view, Maker> kMakers{
+      {"relu", make_relu},
+  };
+  return kMakers;
+}
+
+class CudaFactory final : public LayerFactory {
+ public:
+  CudaFactory(CudaDevice& device, Products& products) : making_{device, products} {}
+
+  Device& device() override { return making_.device; }
+
+  std::unique_ptr<Layer> make(const LayerRequest& request) override {
+    const auto maker = makers().find(request.definition.type());
+    if (maker == makers().end())
+      throw ConfigError(text("[", request.definition.type(), " '", request.definition.name,
+                             "'] this layer type has no GPU implementation"));
+    return maker->second(request, making_);
+  }
+
+  bool fuses_relu(const Definition& definition) const override {
+    const std::string_view type = definition.type();
+    if (type == "eltwise")
+      return static_cast<const Eltwise&>(definition).operation == EltwiseOperation::kSum;
+    return type == "convolution" || type == "linear" || type == "batch_norm";
+  }
+
+  bool fuses_residual(const Definition& definition) const override {
+    return definition.type() == "batch_norm";
+  }
+
+  std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
+    return cuda::make_reorder(shape, from, to, making_.device);
+  }
+
+ private:
+  const Making making_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device, Products& products) {
+  return std::make_unique<CudaFactory>(device, products);
+}
+
+}  // namespace poseidon::layers::cuda

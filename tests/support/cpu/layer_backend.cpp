@@ -1,0 +1,13 @@
+#include "tests/support/layer_backend.h"
+
+#include "layers/cpu/cpu_layer.h"
+
+namespace poseidon::test {
+
+LayerBackend make_layer_backend(int threads, DataType type) {
+  auto device = std::make_unique<cpu::CpuDevice>(threads, type);
+  auto factory = layers::cpu::make_cpu_factory(*device);
+  return {std::move(device), std::move(factory)};
+}
+
+}  // namespace poseidon::test

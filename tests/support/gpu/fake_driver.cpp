@@ -1,0 +1,306 @@
+#include "tests/support/gpu/fake_driver.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "core/philox.h"
+#include "tests/support/gpu/access_log.h"
+#include "tests/support/gpu/kernel_executor.h"
+
+namespace poseidon::cuda {
+
+namespace {
+
+class CopyOperation final : public Operation {
+ public:
+  CopyOperation(const void* from, void* to, size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
+
+  std::string name() const override { return "copy"; }
+  void visit(MemoryVisitor& visitor) const override {
+    visitor.reads(from_, bytes_);
+    visitor.writes(to_, bytes_);
+  }
+  void issue(const Executor&) const override { std::memcpy(to_, from_, bytes_); }
+
+ private:
+  const void* from_;
+  void* to_;
+  size_t bytes_;
+};
+
+/// Enters what an operation touches in the log.
+class Logger final : public MemoryVisitor {
+ public:
+  Logger(AccessLog& log, const Stamp& by, const Clock& before)
+      : log_(log), by_(by), before_(before) {}
+
+  void reads(const void* data, size_t bytes) override {
+    if (bytes > 0) log_.read(data, bytes, by_, before_);
+  }
+  void writes(const void* data, size_t bytes) override {
+    if (bytes > 0) log_.write(data, bytes, by_, before_);
+  }
+
+ private:
+  AccessLog& log_;
+  const Stamp& by_;
+  const Clock& before_;
+};
+
+}  // namespace
+
+class FakeDriver::MachineMark final : public Mark,
+                                      public std::enable_shared_from_this<MachineMark> {
+ public:
+  explicit MachineMark(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
+
+  bool reached() const override;
+  void wait() const override;
+  void then(std::function<void()> task) const override;
+
+  // Under the machine's lock.
+  Clock clock;
+  mutable bool is_reached = false;
+  mutable std::vector<std::function<void()>> tasks;
+
+ private:
+  const std::shared_ptr<Machine> machine_;
+};
+
+/// What the driver and its marks share.
+class FakeDriver::Machine {
+ public:
+  explicit Machine(const Options& options)
+      : options_(options),
+        random_(options.seed, RandomPurpose::kGeneration, 1, 0),
+        executor_(options.seed),
+        thread_([this](const std::stop_token& stop) { live(stop); }) {}
+
+  ~Machine() { stop(); }
+
+  void stop() {
+    thread_.request_stop();
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  size_t add_stream() {
+    const std::lock_guard lock(mutex_);
+    streams_.emplace_back();
+    return streams_.size() - 1;
+  }
+
+  void issue(size_t stream, std::unique_ptr<const Operation> operation) {
+    const std::lock_guard lock(mutex_);
+    throw_failure();
+    Lane& lane = streams_[stream];
+    lane.clock.join(host_);
+    const Clock before = lane.clock;
+    lane.clock.tick(stream);
+    const Stamp by{stream, lane.clock.of(stream), operation->name()};
+    Logger logger(log_, by, before);
+    operation->visit(logger);
+    lane.items.push_back({.operation = std::move(operation), .mark = {}, .awaited = {}});
+    advance();
+  }
+
+  void record(size_t stream, const std::shared_ptr<MachineMark>& mark) {
+    const std::lock_guard lock(mutex_);
+    Lane& lane = streams_[stream];
+    lane.clock.join(host_);
+    mark->clock = lane.clock;
+    lane.items.push_back({.operation = {}, .mark = mark, .awaited = {}});
+    advance();
+  }
+
+  void wait(size_t stream, const std::shared_ptr<const MachineMark>& mark) {
+    const std::lock_guard lock(mutex_);
+    if (waits_++ == options_.dropped_wait) return;
+    Lane& lane = streams_[stream];
+    lane.clock.join(mark->clock);
+    lane.items.push_back({.operation = {}, .mark = {}, .awaited = mark});
+    advance();
+  }
+
+  bool observe(const MachineMark& mark) {
+    const std::lock_guard lock(mutex_);
+    advance();
+    if (mark.is_reached) host_.join(mark.clock);
+    return mark.is_reached;
+  }
+
+  void wait(const MachineMark& mark) {
+    const std::lock_guard lock(mutex_);
+    while (!mark.is_reached) {
+      throw_failure();
+      check(step(), "what is waited for can be done");
+    }
+    host_.join(mark.clock);
+  }
+
+  void then(const MachineMark& mark, std::function<void()> task) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!mark.is_reached) {
+        mark.tasks.push_back(std::move(task));
+        return;
+      }
+    }
+    task();
+  }
+
+  void release(void* data, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    while (step()) {
+    }
+    for (const Lane& lane : streams_) host_.join(lane.clock);
+    log_.forget(data, bytes);
+    std::free(data);
+  }
+
+  int64_t waits() {
+    const std::lock_guard lock(mutex_);
+    return waits_;
+  }
+
+ private:
+  /// An operation, the point of a mark, or a wait for one.
+  struct Item {
+    std::unique_ptr<const Operation> operation;
+    std::shared_ptr<const MachineMark> mark, awaited;
+  };
+  struct Lane {
+    std::deque<Item> items;
+    Clock clock;
+  };
+
+  /// Does as much as the seed says while the host is here.
+  void advance() {
+    ++visits_;
+    if (options_.seed == 0) {
+      while (step()) {
+      }
+      return;
+    }
+    for (uint32_t left = random_.next_below(2) * random_.next_below(6); left > 0; --left) step();
+  }
+
+  /// Does the next item of a random stream; false where nothing can be done.
+  bool step() {
+    std::vector<Lane*> ready;
+    for (Lane& lane : streams_)
+      if (!lane.items.empty() &&
+          (lane.items.front().awaited == nullptr || lane.items.front().awaited->is_reached))
+        ready.push_back(&lane);
+    if (ready.empty()) return false;
+    Lane& lane = *ready[random_.next_below(static_cast<uint32_t>(ready.size()))];
+    const Item item = std::move(lane.items.front());
+    lane.items.pop_front();
+    if (item.operation != nullptr) carry_out(*item.operation);
+    if (item.mark != nullptr) reach(*item.mark);
+    return true;
+  }
+
+  void carry_out(const Operation& operation) {
+    try {
+      operation.issue({.stream = nullptr, .host = &executor_});
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  void reach(const MachineMark& mark) {
+    mark.is_reached = true;
+    for (auto& task : mark.tasks) due_.push_back(std::move(task));
+    mark.tasks.clear();
+    changed_.notify_all();
+  }
+
+  void throw_failure() {
+    if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+  /// The machine's own thread: does what follows marks, and goes on with the work while the host
+  /// is busy elsewhere.
+  void live(const std::stop_token& stop) {
+    using namespace std::chrono_literals;
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      if (!due_.empty()) {
+        const auto task = std::move(due_.front());
+        due_.pop_front();
+        lock.unlock();
+        task();
+        lock.lock();
+        continue;
+      }
+      const uint64_t visits = visits_;
+      changed_.wait_for(lock, 300us);
+      if (visits == visits_) step();
+    }
+  }
+
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  RandomStream random_;
+  KernelExecutor executor_;
+  AccessLog log_;
+  std::deque<Lane> streams_;
+  Clock host_;  ///< what the host knows to be done
+  std::deque<std::function<void()>> due_;
+  std::exception_ptr failure_;
+  int64_t waits_ = 0;
+  uint64_t visits_ = 0;  ///< of the host
+  std::jthread thread_;
+};
+
+bool FakeDriver::MachineMark::reached() const { return machine_->observe(*this); }
+void FakeDriver::MachineMark::wait() const { machine_->wait(*this); }
+void FakeDriver::MachineMark::then(std::function<void()> task) const {
+  machine_->then(*this, std::move(task));
+}
+
+FakeDriver::FakeDriver(const Options& options) : machine_(std::make_shared<Machine>(options)) {}
+
+FakeDriver::~FakeDriver() { machine_->stop(); }
+
+Buffer FakeDriver::allocate(size_t bytes, Place, std::string_view) {
+  // As many as were asked for, so that a sanitizer sees who goes beyond.
+  void* data = nullptr;
+  check(::posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) == 0, "a test has memory");
+  std::memset(data, 0, bytes);
+  return Buffer(data, bytes, [machine = machine_](void* memory, size_t size) {
+    machine->release(memory, size);
+  });
+}
+
+Stream FakeDriver::make_stream(Urgency) { return static_cast<Stream>(machine_->add_stream()); }
+
+void FakeDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
+  machine_->issue(static_cast<size_t>(stream), std::move(operation));
+}
+
+void FakeDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
+  issue(stream, std::make_unique<CopyOperation>(from, to, bytes));
+}
+
+std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {
+  auto mark = std::make_shared<MachineMark>(machine_);
+  machine_->record(static_cast<size_t>(stream), mark);
+  return mark;
+}
+
+void FakeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
+  machine_->wait(static_cast<size_t>(stream), std::static_pointer_cast<const MachineMark>(mark));
+}
+
+int64_t FakeDriver::waits() const { return machine_->waits(); }
+
+}  // namespace poseidon::cuda

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+
+#include "core/cuda/driver.h"
+
+namespace poseidon::cuda {
+
+/// A GPU that the host plays: its memory is the host's, and work is done in an order by seed, of
+/// all that streams and marks allow: some of it at once, some when the host waits for it, and some
+/// while the host is busy elsewhere. Two operations that touch the same memory, one of them
+/// writing, and that nothing orders, end by LogicError, which names both, whatever the order was.
+class FakeDriver final : public Driver {
+ public:
+  struct Options {
+    uint64_t seed = 0;  ///< 0: all is done when it is issued
+    /// A mutation: this one of the waits of streams, counted from 0, is left out. -1: none.
+    int64_t dropped_wait = -1;
+  };
+
+  explicit FakeDriver(const Options& options);
+  ~FakeDriver() override;
+
+  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  Stream make_stream(Urgency urgency) override;
+  void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
+  void copy(Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const Mark> record(Stream stream) override;
+  void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
+
+  /// Waits of streams so far.
+  int64_t waits() const;
+
+ private:
+  class Machine;
+  class MachineMark;
+
+  std::shared_ptr<Machine> machine_;
+};
+
+}  // namespace poseidon::cuda
