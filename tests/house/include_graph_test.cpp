@@ -230,9 +230,9 @@ TEST_CASE("the include test finds what it is for") {
         std::vector<std::string>{
             "comm/plan.cpp:1: \"core/error.h\": comm has no row in ARCHITECTURE.md"});
   CHECK(faults("net/net.cpp", "#include \"layers/cpu/cpu_layer.h\"") ==
-        std::vector<std::string>{
-            "net/net.cpp:1: \"layers/cpu/cpu_layer.h\": a device's headers "
-            "are for apps, core/cpu, core/replay, layers/cpu, layers/replay, trainer"});
+        std::vector<std::string>{"net/net.cpp:1: \"layers/cpu/cpu_layer.h\": a device's headers "
+                                 "are for apps, core/cpu, core/cuda, core/replay, layers/cpu, "
+                                 "layers/cuda, layers/replay, trainer"});
   CHECK(faults("layers/relu.cpp", "#include <dnnl.hpp>") ==
         std::vector<std::string>{
             "layers/relu.cpp:1: \"dnnl.hpp\": this package is for core/cpu, layers/cpu"});
