@@ -42,15 +42,23 @@ class Event {
     if (point_ == nullptr) return task();
     point_->then(std::move(task));
   }
+  /// Null for one that has been reached.
+  const std::shared_ptr<const Point>& point() const { return point_; }
 
  private:
   std::shared_ptr<const Point> point_;
 };
 
+/// Work that goes on beside the usual: each lane is in order for itself.
+enum class Lane : uint8_t {
+  kSend,    ///< what leaves the device for others
+  kUpdate,  ///< what comes from them, and what it changes
+};
+
 /// What net and trainer know of a device: memory, copies, and the order of its work. Its arithmetic
 /// is that of layers::LayerFactory and layers::Updater. Calls of layers, updates and copies are
-/// work: it is done in the order in which it was issued, perhaps later than the call returns. Used
-/// by the compute thread.
+/// work: it is done in the order in which it was issued, perhaps later than the call returns, but
+/// for what is issued to a lane. Used by the compute thread.
 class Device {
  public:
   virtual ~Device() = default;
@@ -66,8 +74,16 @@ class Device {
   virtual void read(std::span<const std::byte> from, std::span<std::byte> host) = 0;
   /// Copies from any memory of the host to a place; `host` may be reused at once.
   virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
-  /// The end of all work issued so far.
+  /// The end of all work issued so far, within beside() of that of its lane.
   virtual Event record() = 0;
+  /// Issues what `issue` issues to a lane: it is done after `after`, and with no order to other
+  /// work from now on but by await(). Returns its end. A device without lanes keeps to its order.
+  virtual Event beside(Lane, const Event& /*after*/, const std::function<void()>& issue) {
+    issue();
+    return record();
+  }
+  /// Work from now on is done after the event.
+  virtual void await(const Event&) {}
   /// Threads of the host that compute.
   virtual int threads() const = 0;
 };

@@ -24,6 +24,24 @@ struct Net::State {
     parameters.take_memory();
     labels = device.allocate(static_cast<size_t>(network.batch()) * sizeof(int32_t), Place::kDevice,
                              "labels");
+    take_losses();
+  }
+
+  void take_losses() {
+    for (const Call& call : program.calls())
+      if (call.definition != nullptr && call.definition->is_loss())
+        losses.push_back({&call, device.allocate(stored_bytes(call.memory.output.shape, kPlainFp32),
+                                                 Place::kStaging, "losses")});
+  }
+
+  /// They are on their way before anything else of the step is.
+  void send_losses() {
+    losses_sent = device.beside(Lane::kSend, device.record(), [this] {
+      for (const LossMemory& loss : losses) {
+        const std::span<float> host = loss.values.as<float>();
+        device.copy({loss.call->memory.output.as<float>(), host.size()}, host);
+      }
+    });
   }
 
   bool has_tensors(const Call& call) const {
@@ -38,6 +56,13 @@ struct Net::State {
   Values values;
   Diagnosis diagnosis;
   Buffer labels;  ///< of the batch that is computed
+  /// The result of a loss layer, for the host.
+  struct LossMemory {
+    const Call* call;
+    Buffer values;
+  };
+  std::vector<LossMemory> losses;
+  Event losses_sent;
   TraceRecorder* trace = nullptr;
 };
 
@@ -73,12 +98,14 @@ layers::StepContext Net::on_device(layers::StepContext step) {
 
 void Net::forward(const layers::StepContext& host_step, const Gate& gate) {
   const layers::StepContext step = on_device(host_step);
+  state_->device.await(state_->losses_sent);
   TraceRecorder* trace = step.phase == layers::Phase::kTrain ? state_->trace : nullptr;
   for (Call& call : state_->program.calls()) {
     if (gate && state_->has_tensors(call)) gate(call.node);
     const TraceScope span(trace, call.labels.forward);
     call.layer->forward(step, call.memory);
   }
+  state_->send_losses();
 }
 
 void Net::backward(const layers::StepContext& host_step, const OnGradient& on_gradient,
@@ -129,11 +156,12 @@ void Net::give_gradient(const Parameter& parameter, std::span<const float> canon
 // ---- results
 
 std::vector<Net::Loss> Net::read_losses() const {
+  state_->losses_sent.wait();
   std::vector<Loss> out;
-  for (const Call& call : state_->program.calls()) {
-    if (call.definition == nullptr || !call.definition->is_loss()) continue;
-    out.push_back({call.definition->name, call.definition->loss_weight(),
-                   read_values(state_->device, call.memory.output)});
+  for (const auto& [call, memory] : state_->losses) {
+    const std::span<const float> values = memory.as<float>();
+    out.push_back(
+        {call->definition->name, call->definition->loss_weight(), {values.begin(), values.end()}});
   }
   return out;
 }

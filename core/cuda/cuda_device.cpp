@@ -2,18 +2,40 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace poseidon::cuda {
 
 CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
     : driver_(std::move(driver)),
       settings_(settings),
       compute_(driver_->make_stream(Urgency::kUsual)),
-      uploads_(*driver_, compute_) {}
+      send_(driver_->make_stream(Urgency::kHigh)),
+      update_(driver_->make_stream(Urgency::kHigh)),
+      current_(compute_),
+      uploads_(*driver_) {}
 
-CudaDevice::~CudaDevice() { driver_->record(compute_)->wait(); }
+CudaDevice::~CudaDevice() {
+  for (const Stream stream : {compute_, send_, update_}) driver_->record(stream)->wait();
+}
+
+Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void()>& issue) {
+  check(current_ == compute_, "lanes are beside computation only");
+  current_ = lane == Lane::kSend ? send_ : update_;
+  const auto back = [this](const void*) { current_ = compute_; };
+  const std::unique_ptr<const void, decltype(back)> at_the_end(this, back);
+  await(after);
+  issue();
+  return record();
+}
+
+void CudaDevice::await(const Event& event) {
+  if (event.point() != nullptr)
+    driver_->wait(current_, std::static_pointer_cast<const Mark>(event.point()));
+}
 
 void CudaDevice::copy(const void* from, void* to, size_t bytes) {
-  if (bytes > 0 && from != to) driver_->copy(compute_, from, to, bytes);
+  if (bytes > 0 && from != to) driver_->copy(current_, from, to, bytes);
 }
 
 void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host) {
@@ -23,14 +45,14 @@ void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host
   for (size_t done = 0; done < from.size();) {
     const size_t bytes = std::min(kPieceBytes, from.size() - done);
     copy(from.data() + done, landing_.data(), bytes);
-    driver_->record(compute_)->wait();
+    driver_->record(current_)->wait();
     std::copy_n(static_cast<const std::byte*>(landing_.data()), bytes, host.data() + done);
     done += bytes;
   }
 }
 
 void CudaDevice::write(std::span<const std::byte> host, std::span<std::byte> to) {
-  uploads_.write(host, to.data());
+  uploads_.write(current_, host, to.data());
 }
 
 }  // namespace poseidon::cuda

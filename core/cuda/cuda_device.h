@@ -22,7 +22,7 @@ struct Settings {
   bool deterministic = true;
 };
 
-/// A GPU as a compute device. Layers issue their work to the stream of computation.
+/// A GPU as a compute device: a stream of computation, and one for each lane.
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings);
@@ -44,14 +44,16 @@ class CudaDevice final : public Device {
   }
   void read(std::span<const std::byte> from, std::span<std::byte> host) override;
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;
-  Event record() override { return Event(driver_->record(compute_)); }
+  Event record() override { return Event(driver_->record(current_)); }
+  Event beside(Lane lane, const Event& after, const std::function<void()>& issue) override;
+  void await(const Event& event) override;
   int threads() const override { return 1; }
 
   /// Issues a copy between memory of any two places; nothing when they are one.
   void copy(const void* from, void* to, size_t bytes);
-  /// Issues work to the stream of computation.
+  /// Issues work to the stream of computation, within beside() to that of the lane.
   void issue(std::unique_ptr<const Operation> operation) {
-    driver_->issue(compute_, std::move(operation));
+    driver_->issue(current_, std::move(operation));
   }
   /// A kernel on a grid; nothing for an empty one.
   template <class Kernel>
@@ -67,7 +69,8 @@ class CudaDevice final : public Device {
  private:
   std::unique_ptr<Driver> driver_;
   const Settings settings_;
-  const Stream compute_;
+  const Stream compute_, send_, update_;
+  Stream current_;  ///< what work is issued to
   UploadRing uploads_;
   Buffer landing_;  ///< of what is read
 };

@@ -4,23 +4,23 @@
 
 namespace poseidon::cuda {
 
-void UploadRing::write(std::span<const std::byte> host, std::byte* to) {
+void UploadRing::write(Stream stream, std::span<const std::byte> host, std::byte* to) {
   for (size_t done = 0; done < host.size();) {
     const size_t bytes = std::min(kPieceBytes, host.size() - done);
-    write_piece(host.subspan(done, bytes), to + done);
+    write_piece(stream, host.subspan(done, bytes), to + done);
     done += bytes;
   }
 }
 
-void UploadRing::write_piece(std::span<const std::byte> host, std::byte* to) {
+void UploadRing::write_piece(Stream stream, std::span<const std::byte> host, std::byte* to) {
   Piece& piece = pieces_[next_++ % pieces_.size()];
   if (piece.copied == nullptr)
     piece.memory = driver_.allocate(kPieceBytes, Place::kStaging, "values on their way");
   else
     piece.copied->wait();
   std::ranges::copy(host, static_cast<std::byte*>(piece.memory.data()));
-  driver_.copy(stream_, piece.memory.data(), to, host.size());
-  piece.copied = driver_.record(stream_);
+  driver_.copy(stream, piece.memory.data(), to, host.size());
+  piece.copied = driver_.record(stream);
 }
 
 }  // namespace poseidon::cuda

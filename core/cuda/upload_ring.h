@@ -14,10 +14,10 @@ namespace poseidon::cuda {
 /// while all of them are on their way. Used by the compute thread.
 class UploadRing {
  public:
-  UploadRing(Driver& driver, Stream stream) : driver_(driver), stream_(stream) {}
+  explicit UploadRing(Driver& driver) : driver_(driver) {}
 
   /// `host` may be reused at once.
-  void write(std::span<const std::byte> host, std::byte* to);
+  void write(Stream stream, std::span<const std::byte> host, std::byte* to);
 
  private:
   static constexpr size_t kPieceBytes = size_t{4} << 20;
@@ -27,10 +27,9 @@ class UploadRing {
     std::shared_ptr<const Mark> copied;  ///< null: it was never used
   };
 
-  void write_piece(std::span<const std::byte> host, std::byte* to);
+  void write_piece(Stream stream, std::span<const std::byte> host, std::byte* to);
 
   Driver& driver_;
-  Stream stream_;
   std::array<Piece, 4> pieces_;
   size_t next_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "trainer/step/cluster_exchange.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "comm/exchange/chunk_sum.h"
 #include "core/error.h"
@@ -18,7 +19,8 @@ ClusterExchange::ClusterExchange(net::Net& net, layers::Updater& updater, const 
       announced_(
           std::ranges::count_if(net.parameters().summed_layers(),
                                 [&](int layer) { return net.parameters().announces(layer); })),
-      step_(first_step) {
+      step_(first_step),
+      sent_(plan.layers.size()) {
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
     for (const comm::TensorTraffic& tensor : plan.layers[layer].traffic.tensors)
       layer_of_node_[layer_of_tensor(net, tensor.name)] = layer;
@@ -47,52 +49,59 @@ void ClusterExchange::begin_backward(int64_t shard) {
 
 void ClusterExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
-  std::vector<Given> all;
-  for (uint32_t layer = 0; layer < layers_.size(); ++layer)
-    add_contributions(layer, shard, WorkerLayer::What::kStatistics, all);
-  contribute(std::move(all));
+  std::vector<uint32_t> all(layers_.size());
+  std::iota(all.begin(), all.end(), 0U);
+  contribute(all, shard, WorkerLayer::What::kStatistics);
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
 
 void ClusterExchange::contribute(int node, int64_t shard) {
   arrivals_.check_alive();
-  std::vector<Given> all;
-  add_contributions(layer_of_node_.at(node), shard, WorkerLayer::What::kGradients, all);
-  contribute(std::move(all));
+  const uint32_t layer = layer_of_node_.at(node);
+  contribute({&layer, 1}, shard, WorkerLayer::What::kGradients);
   if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
 }
 
-void ClusterExchange::add_contributions(uint32_t layer, int64_t shard, WorkerLayer::What what,
-                                        std::vector<Given>& all) {
-  for (const comm::Contribution& each : layers_[layer]->contribute(step_, shard, what))
-    all.push_back({layer, each});
-}
-
-void ClusterExchange::contribute(std::vector<Given> all) {
-  if (all.empty()) return;
-  hand_over([this, all = std::move(all)] {
-    for (const auto& [layer, contribution] : all) exchange_->contribute(layer, contribution);
+/// The device's work goes on while what the layers give is brought to where others get it.
+void ClusterExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
+                                 WorkerLayer::What what) {
+  Device& device = net_.device();
+  std::vector<Given> all;
+  const Event sent = device.beside(Lane::kSend, device.record(), [&] {
+    for (const uint32_t layer : layers)
+      for (const comm::Contribution& each : layers_[layer]->contribute(step_, shard, what))
+        all.push_back({layer, each});
   });
+  for (const uint32_t layer : layers) sent_[layer] = sent;
+  if (all.empty()) return;
+  hand_over({sent, [this, all = std::move(all)] {
+               for (const auto& [layer, contribution] : all)
+                 exchange_->contribute(layer, contribution);
+             }});
 }
 
 /// All that this worker contributes to the step is handed over.
 void ClusterExchange::end_step() {
   contributed_ = 0;
   ++step_;
-  for (auto& task : held_back_) post_when_done(std::move(task));
+  for (HandOver& each : held_back_) post_when_done(std::move(each));
   held_back_.clear();
 }
 
 /// The I/O thread reads what the device's work so far has written.
-void ClusterExchange::post_when_done(std::function<void()> task) {
-  net_.device().record().then([this, task = std::move(task)] { post_(task); });
+void ClusterExchange::post_when_done(HandOver all) {
+  hand_overs_.begin();
+  all.when.then([this, task = std::move(all.task)] {
+    post_(task);
+    hand_overs_.end();
+  });
 }
 
-void ClusterExchange::hand_over(std::function<void()> task) {
+void ClusterExchange::hand_over(HandOver all) {
   if (plan_.overlap == comm::Overlap::kNone)
-    held_back_.push_back(std::move(task));
+    held_back_.push_back(std::move(all));
   else
-    post_when_done(std::move(task));
+    post_when_done(std::move(all));
 }
 
 std::optional<int> ClusterExchange::arrived() {

@@ -12,6 +12,7 @@
 #include "net/net.h"
 #include "trainer/step/arrivals.h"
 #include "trainer/step/exchange.h"
+#include "trainer/step/hand_overs.h"
 #include "trainer/step/worker_layer.h"
 
 namespace poseidon::trainer {
@@ -28,6 +29,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   /// ConfigError when the plan is not for this net.
   ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t rank,
                   uint64_t first_step, Post post);
+  ~ClusterExchange() override { hand_overs_.wait(); }
 
   /// What it takes of memory, bytes: of sums and factors, and where they are put together for the
   /// wire. The net need not have taken any.
@@ -37,6 +39,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
+  void release(int layer) override { net_.device().await(sent_[layer_of_node_.at(layer)]); }
   std::optional<int> arrived() override;
   void wait() override { arrivals_.wait(); }
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
@@ -73,12 +76,16 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     comm::Contribution contribution;
   };
 
-  void add_contributions(uint32_t layer, int64_t shard, WorkerLayer::What what,
-                         std::vector<Given>& all);
-  void contribute(std::vector<Given> all);
+  /// What is handed to the I/O thread once the device's work has reached an event.
+  struct HandOver {
+    Event when;
+    std::function<void()> task;
+  };
+
+  void contribute(std::span<const uint32_t> layers, int64_t shard, WorkerLayer::What what);
   void end_step();
-  void hand_over(std::function<void()> task);
-  void post_when_done(std::function<void()> task);
+  void hand_over(HandOver all);
+  void post_when_done(HandOver all);
 
   net::Net& net_;
   const comm::Plan& plan_;
@@ -90,9 +97,11 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< of the plan
   std::vector<int> nodes_;                            ///< those layers in the net
   std::map<int, uint32_t> layer_of_node_;
-  uint64_t step_;                                 ///< under way
-  int64_t contributed_ = 0;                       ///< layers announced in the last own shard
-  std::vector<std::function<void()>> held_back_;  ///< without overlap
+  uint64_t step_;                    ///< under way
+  int64_t contributed_ = 0;          ///< layers announced in the last own shard
+  std::vector<Event> sent_;          ///< by layer: its gradients have been read
+  std::vector<HandOver> held_back_;  ///< without overlap
+  HandOvers hand_overs_;
   std::unique_ptr<comm::WorkerExchange> exchange_;
   Arrivals arrivals_;  ///< layers of the plan
 };

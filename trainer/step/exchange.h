@@ -31,6 +31,9 @@ class GradientExchange {
   /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
+  /// Work of the device from now on may overwrite the layer's gradients and contributions, which
+  /// the exchange may have been reading.
+  virtual void release(int /*layer*/) {}
   /// A layer of which all sums over all shards of its next step are there. Each of
   /// Parameters::summed_layers() arrives once a step, in order of its steps. None when no further
   /// one is there yet.

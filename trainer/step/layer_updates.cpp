@@ -44,6 +44,7 @@ bool LayerUpdates::gradients_come_whole() const {
 
 /// Puts a layer's sums into the net's memory.
 void LayerUpdates::load_sums(int layer) {
+  exchange_.release(layer);
   if (sums_ != nullptr && sums_->holds(step_->step))
     sums_->load(step_->step, layer);
   else
@@ -69,6 +70,7 @@ void LayerUpdates::update_in_pieces(int layer) {
     if (net_.parameters()[index].learned)
       optimizer_.update(index, numbers[static_cast<size_t>(place)], first, piece);
   };
+  exchange_.release(layer);
   exchange_.give(layer, step_->step, &update);
 }
 

@@ -28,17 +28,20 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       loader_(loader),
       options_(options),
       updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
+      // The common norm needs all sums before the first update.
+      together_(options.barrier || optimizer.clips()),
       machine_({.layers = net.parameters().summed_layers().size(),
                 .done = options.steps_done,
                 .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
                 .staleness = options.staleness,
-                // The common norm needs all sums before the first update.
-                .together = options.barrier || optimizer.clips()}) {
+                .together = together_}) {
   check(options.staleness == 0 || options.sums != nullptr, "late sums need memory");
   index_of_.resize(at(net.layer_count()));
   for (size_t index = 0; index < net.parameters().summed_layers().size(); ++index)
     index_of_[at(layer_at(index))] = index;
   layer_wait_ms_.resize(net.parameters().summed_layers().size());
+  updatable_.resize(layer_wait_ms_.size());
+  updated_.resize(layer_wait_ms_.size());
   labels_.resize(net.parameters().summed_layers().size());
   if (options_.trace != nullptr) label_spans();
 }
@@ -112,14 +115,19 @@ void TrainingLoop::contribute_statistics(int64_t shard) {
   exchange_.contribute_statistics(shard);
   if (!is_last(shard)) return;
   for (size_t index = 0; index < labels_.size(); ++index)
-    if (!net_.parameters().announces(layer_at(index))) machine_.contributed(index);
+    if (!net_.parameters().announces(layer_at(index))) {
+      contributed_.push_back(index);
+      machine_.contributed(index);
+    }
 }
 
 void TrainingLoop::contribute(int layer, int64_t shard) {
   const size_t index = index_of_[at(layer)].value();
   const TraceScope span(options_.trace, labels_[index].contribute);
   exchange_.contribute(layer, shard);
-  if (is_last(shard)) machine_.contributed(index);
+  if (!is_last(shard)) return;
+  contributed_.push_back(index);
+  machine_.contributed(index);
 }
 
 ShardReport TrainingLoop::measure(const layers::StepContext& context) {
@@ -137,13 +145,19 @@ ShardReport TrainingLoop::measure(const layers::StepContext& context) {
 /// The layer that is needed is updated first; others when it would have to be waited for.
 void TrainingLoop::open_gate(int layer) {
   const std::optional<size_t> index = index_of_[at(layer)];
-  if (!index || machine_.open(*index)) return;
+  if (!index) return;
+  if (!machine_.open(*index)) await_update(*index);
+  net_.device().await(updated_[*index]);
+  exchange_.release(layer);
+}
+
+void TrainingLoop::await_update(size_t index) {
   take_arrivals();
-  while (!machine_.open(*index))
-    if (const std::optional<size_t> due = machine_.due(*index))
+  while (!machine_.open(index))
+    if (const std::optional<size_t> due = machine_.due(index))
       update(*due);
     else
-      await_arrival(*index);
+      await_arrival(index);
 }
 
 void TrainingLoop::open_gates() {
@@ -151,6 +165,7 @@ void TrainingLoop::open_gates() {
 }
 
 void TrainingLoop::make_updates() {
+  note_contributed();
   take_arrivals();
   while (const std::optional<size_t> due = machine_.due()) update(*due);
 }
@@ -178,9 +193,18 @@ void TrainingLoop::await_sums(size_t index, int64_t step) {
   while (!machine_.has_sums(index, step)) await_arrival(index);
 }
 
+/// Parameters may still have been read when the gradients were announced; by now that is issued.
+void TrainingLoop::note_contributed() {
+  for (const size_t index : contributed_) updatable_[index] = net_.device().record();
+  contributed_.clear();
+}
+
 void TrainingLoop::update(size_t index) {
   const TraceScope span(options_.trace, labels_[index].update);
-  updates_.make(layer_at(index), machine_.next_update(index));
+  Device& device = net_.device();
+  const Event when = together_ ? device.record() : updatable_[index];
+  updated_[index] = device.beside(
+      Lane::kUpdate, when, [&] { updates_.make(layer_at(index), machine_.next_update(index)); });
   machine_.updated(index);
 }
 

@@ -79,9 +79,11 @@ class TrainingLoop {
   void open_gate(int layer);
   void open_gates();
   void take_arrivals();
+  void await_update(size_t index);
   void await_arrival(size_t index);
   void await_sums(size_t index, int64_t step);
   void make_updates();
+  void note_contributed();
   void update(size_t index);
   int layer_at(size_t index) const { return net_.parameters().summed_layers()[index]; }
 
@@ -91,12 +93,16 @@ class TrainingLoop {
   data::Loader& loader_;
   Options options_;
   LayerUpdates updates_;
+  const bool together_;  ///< no update of a step is made before all of its sums are there
   comm::StepMachine machine_;
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;
   };
   std::vector<std::optional<size_t>> index_of_;  ///< by layer
   std::vector<LayerLabels> labels_;              ///< by index
+  /// By index: when the device may begin with the layer's update, and when it is through.
+  std::vector<Event> updatable_, updated_;
+  std::vector<size_t> contributed_;  ///< since the loop was last between layers
   TraceRecorder::Label data_label_ = 0;
   StepTimes times_;                    ///< of the step under way, but for compute_ms
   std::vector<double> layer_wait_ms_;  ///< the same
