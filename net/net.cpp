@@ -144,7 +144,7 @@ void Net::rebuild(int layer, const layers::FactorMemory& stacked,
                   const layers::GradientSink* sink) {
   Call& call = *state_->program.call_of(layer);
   const TraceScope span(state_->trace, call.labels.rebuild);
-  call.layer->rebuild(stacked, call.memory, sink);
+  call.layer->rebuild(stacked, state_->program.rebuild_memory(call), sink);
 }
 
 void Net::give_gradient(const Parameter& parameter, std::span<const float> canonical,

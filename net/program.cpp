@@ -226,18 +226,23 @@ void Program::place_gradients() {
 void Program::place_workspaces() {
   const int count = static_cast<int>(calls_.size());
   places_.workspaces.assign(calls_.size(), -1);
-  size_t scratch_bytes = 0;
+  size_t scratch_bytes = 0, rebuild_bytes = 0;
   int greediest = 0;
   for (int c = count - 1; c >= 0; --c) {
     const layers::Needs& needs = calls_[at(c)].layer->needs();
     if (needs.scratch_bytes > scratch_bytes) greediest = c;
     scratch_bytes = std::max(scratch_bytes, needs.scratch_bytes);
+    if (calls_[at(c)].gives_factors) rebuild_bytes = std::max(rebuild_bytes, needs.scratch_bytes);
     if (needs.workspace_bytes > 0)
       places_.workspaces[at(c)] = arena_.add(
           needs.workspace_bytes, c, options_.training ? backward_moment(c) : c, {c, "workspace"});
   }
   if (scratch_bytes > 0)
     places_.scratch = arena_.add(scratch_bytes, 0, 2 * count, {greediest, "scratch memory"});
+  // Where calls are done when they return, nothing goes on beside a pass.
+  if (rebuild_bytes > 0 && !factory_.device().shares_memory())
+    places_.rebuild_scratch =
+        arena_.add(rebuild_bytes, 0, 2 * count, {greediest, "scratch memory"});
 }
 
 void Program::take_memory() {
@@ -278,6 +283,12 @@ void Program::bind(size_t c) {
   }
   memory.workspace = arena_.memory(places_.workspaces[c]);
   memory.scratch = arena_.memory(places_.scratch);
+}
+
+layers::Bindings Program::rebuild_memory(const Call& call) const {
+  layers::Bindings memory = call.memory;
+  if (places_.rebuild_scratch >= 0) memory.scratch = arena_.memory(places_.rebuild_scratch);
+  return memory;
 }
 
 Call* Program::call_of(int node) {

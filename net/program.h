@@ -71,6 +71,8 @@ class Program {
   size_t scratch_bytes() const {
     return places_.scratch < 0 ? 0 : arena_.bytes_of(places_.scratch);
   }
+  /// The memory of a call that rebuilds gradients from factors, which it may do beside the passes.
+  layers::Bindings rebuild_memory(const Call& call) const;
   /// The name a person knows a call by.
   std::string name_of(const Call& call) const;
 
@@ -104,7 +106,8 @@ class Program {
     std::vector<std::vector<int>> contributions;    ///< by value: gradients from its consumers
     std::vector<std::vector<int>> input_gradients;  ///< by call and input
     std::vector<int> workspaces;                    ///< by call
-    int scratch = -1;                               ///< of all calls
+    int scratch = -1;                               ///< of all passes
+    int rebuild_scratch = -1;  ///< of what goes on beside them; -1: it is that of the passes
   } places_;
   Arena arena_;
 };
