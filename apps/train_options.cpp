@@ -56,7 +56,9 @@ void add_train_options(CLI::App& app, Arguments& arguments) {
   option("--max-steps", arguments.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
   option("--threads", arguments.threads, "computing threads; 0: all cores")->check(whole_number(0));
-  option("--device", arguments.device, "what computes: cpu, or replay, which only takes its time");
+  option(
+      "--device", arguments.device,
+      "what computes: cpu, cuda or cuda:1 (the second GPU), or replay, which only takes its time");
 }
 
 void add_actions(CLI::App& app, Arguments& arguments) {
@@ -132,13 +134,16 @@ Action action_of(const Arguments& arguments) {
   return asked.empty() ? Action::kTrain : asked[0];
 }
 
-/// "cpu" or "cpu:1"; several devices are for several workers.
-std::string device_kind(const std::string& device) {
-  const std::string kind = device.substr(0, device.find_first_of(":,"));
-  if (device.find(',') != std::string::npos || (kind != device && device != kind + ":1"))
-    throw ConfigError("--device " + device +
-                      ": this build knows no numbered devices; expected one kind, such as cpu");
-  return kind;
+/// "cpu", "cuda" or "cuda:1".
+std::vector<std::string> device_overrides(const std::string& device) {
+  const size_t colon = device.find(':');
+  const std::string kind = device.substr(0, colon);
+  if (colon == std::string::npos) return {"device.type=" + kind};
+  const std::string number = device.substr(colon + 1);
+  if (kind != trainer::kCudaDevice || number.empty() ||
+      number.find_first_not_of("0123456789") != std::string::npos)
+    throw ConfigError("--device " + device + ": expected cpu, replay, cuda, or cuda:1 and so on");
+  return {"device.type=" + kind, "device.index=" + number};
 }
 
 /// The folder of data that this machine's environment names, for hosts that have it as well.
@@ -168,7 +173,8 @@ void add_overrides(Arguments& arguments) {
   set("cluster.servers", arguments.servers);
   set("device.threads", arguments.threads);
   if (!arguments.device.empty())
-    arguments.options.overrides.push_back("device.type=" + device_kind(arguments.device));
+    for (std::string& each : device_overrides(arguments.device))
+      arguments.options.overrides.push_back(std::move(each));
   if (!arguments.times.empty() && arguments.options.action != Action::kPlan)
     arguments.options.overrides.push_back("device.times=" + arguments.times);
 }

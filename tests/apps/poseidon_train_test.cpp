@@ -91,8 +91,10 @@ TEST_CASE("usage and config errors end with 2 and one line") {
     CHECK(has(refused({"--max-steps", number}),
               std::string("--max-steps: expected a whole number >= 0, got ") + number + " (see"));
   CHECK(has(refused({"--workers", "99999999999999999999"}), "expected a whole number >= 1"));
-  CHECK(has(refused({"--device", "cpu:2"}), "knows no numbered devices"));
-  CHECK(has(refused({"--device", "cuda"}), "this build computes on \"cpu\" only"));
+  for (const char* device : {"cpu:2", "cuda:", "cuda:x"})
+    CHECK(has(refused({"--device", device}),
+              std::string("--device ") + device + ": expected cpu, replay, cuda, or cuda:1"));
+  CHECK(has(refused({"--device", "gpu"}), "expected one of"));
   CHECK(has(refused({"--check", "--time"}), "expected at most one of"));
   CHECK(has(refused({"--resume", "/no/run"}), "--resume /no/run: no such run directory or file"));
   const Finished none = Program("poseidon-train", {"/no/job.json"}, job.folder).wait();

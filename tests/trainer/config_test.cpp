@@ -122,9 +122,10 @@ TEST_CASE("late sums are refused together with waiting for all sums of a step") 
   CHECK(refusal({"comm.staleness=1025"}).starts_with("job.json: /comm/staleness: expected"));
 }
 
-TEST_CASE("what is not in this build is refused, not ignored") {
-  CHECK(refusal({"device.type=cuda"}) ==
-        "job.json: /device/type: got \"cuda\", but this build computes on \"cpu\" only");
+TEST_CASE("what a device does not do is refused, not ignored") {
+  CHECK(refusal({"device.type=cuda", "device.precision=tf32"}) == "");
+  CHECK(refusal({"device.precision=tf32"}) ==
+        "job.json: /device/precision: got \"tf32\", which \"cuda\" has and \"cpu\" has not");
 }
 
 TEST_CASE("a resolved job means the same") {

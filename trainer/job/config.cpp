@@ -69,11 +69,15 @@ void TrainConfig::describe(Fields& fields) {
 }
 
 void DeviceConfig::describe(Fields& fields) {
-  named(fields, "type", type, {"cpu", "cuda", kReplayDevice},
+  named(fields, "type", type, {"cpu", kCudaDevice, kReplayDevice},
         "what computes; replay: nothing, its layers only take the time that \"times\" tells");
-  fields.integer("threads", threads, between(0, 1024), "computing threads; 0: all cores");
-  named(fields, "precision", precision, {"fp32", kBf16Precision},
-        "of activations, and of the products of convolutions; weights, sums and updates are fp32");
+  fields.integer("index", index, between(0, 255), "which of the machine's GPUs");
+  fields.integer("threads", threads, between(0, 1024), "computing threads of cpu; 0: all cores");
+  named(fields, "precision", precision, {"fp32", kTf32Precision, kBf16Precision},
+        "of activations, and of the products of convolutions; weights, sums and updates are fp32. "
+        "tf32: products round their factors to ten bits of mantissa, of cuda only");
+  fields.boolean("deterministic", deterministic,
+                 "only algorithms that come to the same bits every time; false: any, of cuda only");
   fields.text("choices", choices,
               "file of choices by layer, made by --tune, or a plan.json; \"\": a fixed rule");
   fields.text("times", times, "of replay: the output of --time --json");
@@ -170,9 +174,9 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
 
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
   const JsonPlace device{file, "/device"};
-  if (config.device.type != "cpu" && config.device.type != kReplayDevice)
-    fail_at(device.at("type"),
-            "got \"" + config.device.type + "\", but this build computes on \"cpu\" only");
+  if (config.device.precision == kTf32Precision && config.device.type != kCudaDevice)
+    fail_at(device.at("precision"),
+            "got \"tf32\", which \"cuda\" has and \"" + config.device.type + "\" has not");
   if ((config.device.type == kReplayDevice) == config.device.times.empty())
     fail_at(device.at("times"), config.device.times.empty()
                                     ? "\"replay\" needs a file of times (--times FILE)"
@@ -215,6 +219,7 @@ Json decisive(const JobConfig& config, const Json& network) {
   json["data"].erase("loader_threads");
   json["train"].erase("keep_checkpoints");
   json["device"].erase("threads");
+  json["device"].erase("index");
   json["device"].erase("choices");
   json["device"].erase("times");
   for (const char* key : {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps",

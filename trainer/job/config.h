@@ -38,15 +38,17 @@ struct TrainConfig {
 /// "device" of a job.
 struct DeviceConfig {
   std::string type = "cpu";
-  int64_t threads = 0;  ///< 0: all cores
+  int64_t index = 0;    ///< of the machine's GPUs
+  int64_t threads = 0;  ///< of the CPU; 0: all cores
   std::string precision = "fp32";
+  bool deterministic = true;
   std::string choices;  ///< a file of choices by layer, made by --tune; "": the fixed rule
   std::string times;    ///< of "replay": the output of --time --json
 
   void describe(Fields& fields);
 };
-inline constexpr const char* kReplayDevice = "replay";
-inline constexpr const char* kBf16Precision = "bf16";
+inline constexpr const char *kCudaDevice = "cuda", *kReplayDevice = "replay";
+inline constexpr const char *kTf32Precision = "tf32", *kBf16Precision = "bf16";
 
 /// "comm" of a job.
 struct CommConfig {
@@ -109,7 +111,7 @@ enum class JobUse : uint8_t {
 /// ConfigError with file and place.
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
-/// Refuses what this version does not do: another device.
+/// Refuses what no device of this version does.
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file);
 
 /// Steps of the whole job, on a dataset of `samples`. Throws ConfigError.
