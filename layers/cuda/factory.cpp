@@ -22,6 +22,8 @@ using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
 
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
+      {"convolution", make_convolution},
+      {"linear", make_linear},
       {"relu", make_relu},
   };
   return kMakers;

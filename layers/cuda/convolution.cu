@@ -1,0 +1,137 @@
+#include "layers/convolution.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "layers/cuda/bias.h"
+#include "layers/cuda/transpose.cuh"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+using ConvolutionPass = ConvolutionProblem::Pass;
+
+/// The weight and its gradient are fp32 and lie as (outputs, kernel height, kernel width, inputs /
+/// groups), channels last as the activations. For bf16 the forward pass rounds the weight.
+class CudaConvolution final : public CudaLayer {
+ public:
+  CudaConvolution(const LayerRequest& request, const Making& making)
+      : CudaLayer(request, making.device),
+        convolution_(static_cast<const Convolution&>(request.definition)),
+        relu_(request.relu),
+        type_(making.device.activations()),
+        bias_gradient_(making.device, positions(), convolution_.outputs, type_) {
+    forward_ = plan(making, ConvolutionPass::kForward);
+    if (request.training) {
+      backward_weights_ = plan(making, ConvolutionPass::kBackwardWeights);
+      if (request.input_needs_gradient[0])
+        backward_data_ = plan(making, ConvolutionPass::kBackwardData);
+    }
+    set_needs();
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    const float* weight = memory.parameters[0].value;
+    if (type_ == DataType::kBf16) cast(device_, weight, rounded_weight(memory), weight_count());
+    run(*forward_, {.first = memory.inputs[0].data,
+                    .second = weight_of_passes(memory),
+                    .result = memory.output.data,
+                    .workspace = memory.scratch});
+    add_bias(device_, memory.output, convolution_.bias ? memory.parameters[1].value : nullptr,
+             relu_);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    const Tensor& gradient = bias_gradient_.combine(
+        memory, relu_, convolution_.bias ? memory.parameters[1].gradient : nullptr);
+    run(*backward_weights_, {.first = gradient.data,
+                             .second = memory.inputs[0].data,
+                             .result = memory.parameters[0].gradient,
+                             .workspace = memory.scratch});
+    if (!memory.input_gradients[0]) return;
+    run(*backward_data_, {.first = gradient.data,
+                          .second = weight_of_passes(memory),
+                          .result = memory.input_gradients[0].data,
+                          .workspace = memory.scratch});
+  }
+
+  void pack(int index, const float* canonical, float* packed) const override {
+    if (packed_is_canonical(index)) return CudaLayer::pack(index, canonical, packed);
+    transpose(device_, canonical, packed, convolution_.outputs, depth(), taps());
+  }
+  void unpack(int index, const float* packed, float* canonical) const override {
+    if (packed_is_canonical(index)) return CudaLayer::unpack(index, packed, canonical);
+    transpose(device_, packed, canonical, convolution_.outputs, taps(), depth());
+  }
+  bool packed_is_canonical(int index) const override {
+    return index > 0 || taps() == 1 || depth() == 1;
+  }
+
+ private:
+  std::unique_ptr<Product> plan(const Making& making, ConvolutionPass pass) const {
+    return making.products.plan(
+        ConvolutionProblem{.pass = pass, .geometry = convolution_, .type = type_});
+  }
+
+  void run(const Product& product, const ProductMemory& memory) const {
+    device_.issue(product.operation(memory));
+  }
+
+  void set_needs() {
+    needs_.input_formats = {{Layout::kChannelsLast, type_}};
+    needs_.output_format = {Layout::kChannelsLast, type_};
+    needs_.backward_reads_inputs = true;
+    needs_.backward_reads_output = relu_.has_value();
+    size_t rounded_bytes = 0;
+    if (type_ == DataType::kBf16) rounded_bytes = bytes_of_elements<Bf16>(weight_count());
+    if (keeps_rounded_weight()) needs_.workspace_bytes = std::exchange(rounded_bytes, 0);
+    needs_.scratch_bytes = rounded_weight_offset() + rounded_bytes;
+    for (const auto* product : {&backward_weights_, &backward_data_})
+      if (*product)
+        needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
+    if (backward_weights_ && convolution_.bias)
+      needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
+  }
+
+  /// From the forward pass for the one that makes the gradient of the input.
+  bool keeps_rounded_weight() const {
+    return type_ == DataType::kBf16 && backward_data_ != nullptr;
+  }
+  /// In scratch memory, behind the workspace.
+  size_t rounded_weight_offset() const {
+    constexpr size_t kAlignment = 64;
+    return (forward_->workspace_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  Bf16* rounded_weight(const Bindings& memory) const {
+    std::byte* place =
+        keeps_rounded_weight() ? memory.workspace : memory.scratch + rounded_weight_offset();
+    return reinterpret_cast<Bf16*>(place);
+  }
+  const void* weight_of_passes(const Bindings& memory) const {
+    if (type_ == DataType::kBf16) return rounded_weight(memory);
+    return memory.parameters[0].value;
+  }
+
+  int64_t positions() const { return convolution_.output.samples() * convolution_.output.area(); }
+  /// Of the matrix that each output has for a weight.
+  int64_t depth() const { return convolution_.input.channels() / convolution_.groups; }
+  int64_t taps() const { return convolution_.kernel[0] * convolution_.kernel[1]; }
+  int64_t weight_count() const { return convolution_.outputs * depth() * taps(); }
+
+  const Convolution& convolution_;
+  std::optional<float> relu_;
+  DataType type_;
+  BiasGradient bias_gradient_;
+  std::unique_ptr<Product> forward_;
+  std::unique_ptr<Product> backward_weights_;  ///< null: no training
+  std::unique_ptr<Product> backward_data_;     ///< null: the input's gradient is not wanted
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_convolution(const LayerRequest& request, const Making& making) {
+  return std::make_unique<CudaConvolution>(request, making);
+}
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,128 @@
+#include "layers/linear.h"
+
+#include <algorithm>
+
+#include "layers/cuda/bias.h"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+/// The weight is kept in canonical order: all products read it as it is.
+class CudaLinear final : public CudaLayer {
+ public:
+  CudaLinear(const LayerRequest& request, const Making& making)
+      : CudaLayer(request, making.device),
+        linear_(static_cast<const Linear&>(request.definition)),
+        relu_(request.relu),
+        gives_factors_(request.factor_rows > 0),
+        gradient_rows_(gives_factors_ ? request.factor_rows : linear_.samples),
+        bias_gradient_(making.device, gradient_rows_, linear_.outputs, DataType::kFp32) {
+    forward_ = making.products.plan(MatrixProblem{.rows = linear_.samples,
+                                                  .columns = linear_.outputs,
+                                                  .depth = linear_.inputs,
+                                                  .transpose_second = true,
+                                                  .bias = linear_.bias,
+                                                  .relu = relu_ == 0.0F});
+    if (request.training || gives_factors_) make_backward(request, making);
+    set_needs();
+  }
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    run(*forward_, {.first = memory.inputs[0].data,
+                    .second = memory.parameters[0].value,
+                    .result = memory.output.data,
+                    .bias = linear_.bias ? memory.parameters[1].value : nullptr,
+                    .workspace = memory.scratch});
+    if (relu_ && *relu_ != 0) add_bias(device_, memory.output, nullptr, relu_);
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    if (!gives_factors_) {
+      const Tensor& gradient = bias_gradient_.combine(memory, relu_, bias_gradient_of(memory));
+      run_backward_weights(gradient.as<float>(), memory.inputs[0].as<float>(), memory);
+    }
+    // By now all contributions are in one, be it by this pass or by write_factors.
+    if (memory.input_gradients[0])
+      run(*backward_data_, {.first = memory.output_gradients[0].data,
+                            .second = memory.parameters[0].value,
+                            .result = memory.input_gradients[0].data,
+                            .workspace = memory.scratch});
+  }
+
+  void write_factors(const Bindings& memory, const FactorMemory& factors) override {
+    const Tensor& deltas = combined_gradient(device_, memory, relu_);
+    if (factors.deltas == nullptr) return;
+    const auto copy = [&](const Tensor& from, float* to, int64_t columns) {
+      device_.copy(from.data, to, static_cast<size_t>(linear_.samples * columns) * sizeof(float));
+    };
+    copy(deltas, factors.deltas, linear_.outputs);
+    copy(memory.inputs[0], factors.activations, linear_.inputs);
+  }
+
+  void rebuild(const FactorMemory& factors, const Bindings& memory,
+               const GradientSink* sink) override {
+    run_backward_weights(factors.deltas, factors.activations, memory);
+    if (linear_.bias) bias_gradient_.sum(factors.deltas, bias_gradient_of(memory), memory.scratch);
+    if (sink == nullptr) return;
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      (*sink)(static_cast<int>(i), 0,
+              {memory.parameters[i].gradient, static_cast<size_t>(parameters_[i].shape.count())});
+  }
+
+ private:
+  void make_backward(const LayerRequest& request, const Making& making) {
+    backward_weights_ = making.products.plan(MatrixProblem{.rows = linear_.outputs,
+                                                           .columns = linear_.inputs,
+                                                           .depth = gradient_rows_,
+                                                           .transpose_first = true});
+    if (request.input_needs_gradient[0])
+      backward_data_ = making.products.plan(MatrixProblem{
+          .rows = linear_.samples, .columns = linear_.inputs, .depth = linear_.outputs});
+  }
+
+  void set_needs() {
+    needs_.input_formats = {kPlainFp32};
+    needs_.output_format = kPlainFp32;
+    needs_.backward_reads_inputs = true;
+    needs_.backward_reads_output = relu_.has_value();
+    for (const auto* product : {&forward_, &backward_weights_, &backward_data_})
+      if (*product)
+        needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
+    if (backward_weights_ && linear_.bias)
+      needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
+  }
+
+  float* bias_gradient_of(const Bindings& memory) const {
+    return linear_.bias ? memory.parameters[1].gradient : nullptr;
+  }
+
+  void run(const Product& product, const ProductMemory& memory) const {
+    device_.issue(product.operation(memory));
+  }
+
+  void run_backward_weights(const float* gradient, const float* inputs,
+                            const Bindings& memory) const {
+    run(*backward_weights_, {.first = gradient,
+                             .second = inputs,
+                             .result = memory.parameters[0].gradient,
+                             .workspace = memory.scratch});
+  }
+
+  const Linear& linear_;
+  std::optional<float> relu_;
+  bool gives_factors_;
+  int64_t gradient_rows_;  ///< samples of which the parameters' gradients are made
+  BiasGradient bias_gradient_;
+  std::unique_ptr<Product> forward_;
+  std::unique_ptr<Product> backward_weights_;  ///< null: no training
+  std::unique_ptr<Product> backward_data_;     ///< null: the input's gradient is not wanted
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_linear(const LayerRequest& request, const Making& making) {
+  return std::make_unique<CudaLinear>(request, making);
+}
+
+}  // namespace poseidon::layers::cuda
