@@ -1,0 +1,201 @@
+#pragma once
+
+#include <cmath>
+
+#include "layers/update.h"
+
+#ifdef __CUDACC__
+/// Marks arithmetic that the host and GPUs share.
+#define POSEIDON_ANY_DEVICE __host__ __device__ __forceinline__
+#else
+#define POSEIDON_ANY_DEVICE inline
+#endif
+
+/// The arithmetic of an Updater for one element, the same for all devices, so that they come to the
+/// same bits. Who includes this is compiled such that no product and sum is made one, quotients and
+/// roots are rounded correctly and denormals are kept.
+namespace poseidon::layers {
+
+/// One element of a tensor with its optimizer state; a rule leaves alone what it does not use.
+struct UpdateElement {
+  float value = 0;
+  float state[2] = {0, 0};
+};
+
+/// The gradient with clipping and decay in it.
+template <bool kHasL1>
+struct DecayedGradient {
+  float scale, l2, l1;
+
+  POSEIDON_ANY_DEVICE float operator()(float gradient, float value) const {
+    float g = gradient * scale + l2 * value;
+    if constexpr (kHasL1) g += value > 0 ? l1 : (value < 0 ? -l1 : 0.0F);
+    return g;
+  }
+};
+
+// A rule is made from the numbers of an update, has the number of its states, kStates, and takes an
+// element and its decayed gradient to the new element.
+
+/// sgd, and lars, without momentum.
+struct PlainSgdRule {
+  static constexpr int kStates = 0;
+  float rate;
+
+  explicit PlainSgdRule(const UpdateNumbers& n) : rate(n.learning_rate * n.trust) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.value = e.value - rate * g;
+    return e;
+  }
+};
+
+/// lars: the trust factor is part of what the velocity gathers, the learning rate is not.
+struct SgdRule {
+  static constexpr int kStates = 1;
+  float rate, momentum, trust;
+
+  explicit SgdRule(const UpdateNumbers& n)
+      : rate(n.learning_rate), momentum(n.momentum), trust(n.trust) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.state[0] = momentum * e.state[0] + trust * g;
+    e.value = e.value - rate * e.state[0];
+    return e;
+  }
+};
+
+struct NesterovRule {
+  static constexpr int kStates = 1;
+  float rate, momentum;
+
+  explicit NesterovRule(const UpdateNumbers& n) : rate(n.learning_rate), momentum(n.momentum) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.state[0] = momentum * e.state[0] + g;
+    e.value = e.value - rate * (g + momentum * e.state[0]);
+    return e;
+  }
+};
+
+struct AdaGradRule {
+  static constexpr int kStates = 1;
+  float rate, epsilon;
+
+  explicit AdaGradRule(const UpdateNumbers& n) : rate(n.learning_rate), epsilon(n.epsilon) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.state[0] = e.state[0] + g * g;
+    e.value = e.value - rate * g / (std::sqrt(e.state[0]) + epsilon);
+    return e;
+  }
+};
+
+template <bool kHasMomentum>
+struct RmsPropRule {
+  static constexpr int kStates = kHasMomentum ? 2 : 1;
+  float rate, epsilon, momentum, smoothing, one_minus_smoothing;
+
+  explicit RmsPropRule(const UpdateNumbers& n)
+      : rate(n.learning_rate),
+        epsilon(n.epsilon),
+        momentum(n.momentum),
+        smoothing(n.smoothing),
+        one_minus_smoothing(n.one_minus_smoothing) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.state[0] = smoothing * e.state[0] + one_minus_smoothing * g * g;
+    float step = g / (std::sqrt(e.state[0]) + epsilon);
+    if constexpr (kHasMomentum) e.state[1] = step = momentum * e.state[1] + step;
+    e.value = e.value - rate * step;
+    return e;
+  }
+};
+
+struct AdaDeltaRule {
+  static constexpr int kStates = 2;
+  float rate, epsilon, smoothing, one_minus_smoothing;
+
+  explicit AdaDeltaRule(const UpdateNumbers& n)
+      : rate(n.learning_rate),
+        epsilon(n.epsilon),
+        smoothing(n.smoothing),
+        one_minus_smoothing(n.one_minus_smoothing) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.state[0] = smoothing * e.state[0] + one_minus_smoothing * g * g;
+    const float step = std::sqrt(e.state[1] + epsilon) / std::sqrt(e.state[0] + epsilon) * g;
+    e.state[1] = smoothing * e.state[1] + one_minus_smoothing * step * step;
+    e.value = e.value - rate * step;
+    return e;
+  }
+};
+
+/// adam, and adamw, which takes `decay` off for each unit of the value.
+struct AdamRule {
+  static constexpr int kStates = 2;
+  float rate, decay, root_scale, epsilon;
+  float beta1, beta2, one_minus_beta1, one_minus_beta2;
+
+  explicit AdamRule(const UpdateNumbers& n)
+      : rate(n.learning_rate / n.correction1),
+        decay(n.rule == UpdateRule::kAdamW ? n.learning_rate * n.l2 : 0),
+        root_scale(1 / std::sqrt(n.correction2)),
+        epsilon(n.epsilon),
+        beta1(n.beta1),
+        beta2(n.beta2),
+        one_minus_beta1(n.one_minus_beta1),
+        one_minus_beta2(n.one_minus_beta2) {}
+  POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
+    e.state[0] = beta1 * e.state[0] + one_minus_beta1 * g;
+    e.state[1] = beta2 * e.state[1] + one_minus_beta2 * g * g;
+    const float root = std::sqrt(e.state[1]) * root_scale + epsilon;
+    e.value = e.value - (decay * e.value + rate * e.state[0] / root);
+    return e;
+  }
+};
+
+/// Calls use(rule) with the rule of an update with so many states.
+template <class Use>
+void with_update_rule(const UpdateNumbers& n, int states, const Use& use) {
+  switch (n.rule) {
+    case UpdateRule::kSgd:
+    case UpdateRule::kLars: return states == 0 ? use(PlainSgdRule(n)) : use(SgdRule(n));
+    case UpdateRule::kNesterov: return use(NesterovRule(n));
+    case UpdateRule::kAdaGrad: return use(AdaGradRule(n));
+    case UpdateRule::kRmsProp:
+      return states == 1 ? use(RmsPropRule<false>(n)) : use(RmsPropRule<true>(n));
+    case UpdateRule::kAdaDelta: return use(AdaDeltaRule(n));
+    case UpdateRule::kAdam:
+    case UpdateRule::kAdamW: return use(AdamRule(n));
+  }
+}
+
+/// Calls use(rule, decay): the rule of an update, and what makes its gradient of one that is given.
+template <class Use>
+void with_update(const UpdateNumbers& n, const UpdateMemory& memory, const Use& use) {
+  const int states = (memory.state[0].empty() ? 0 : 1) + (memory.state[1].empty() ? 0 : 1);
+  const float l2 = n.rule == UpdateRule::kAdamW ? 0 : n.l2;
+  with_update_rule(n, states, [&](const auto& rule) {
+    if (n.l1 > 0)
+      use(rule, DecayedGradient<true>{n.gradient_scale, l2, n.l1});
+    else
+      use(rule, DecayedGradient<false>{n.gradient_scale, l2, 0});
+  });
+}
+
+/// The next value of a tracked statistic, from the sum of its contributions.
+struct TrackRule {
+  static constexpr const char* kName = "tracked statistic";
+  Tracking numbers;
+  POSEIDON_ANY_DEVICE float operator()(float value, float sum) const {
+    return value + numbers.momentum * (numbers.share * sum - value);
+  }
+};
+
+struct AddRule {
+  static constexpr const char* kName = "sum of two";
+  POSEIDON_ANY_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+
+/// A squared norm is the sum, in order, of the sums of blocks of this many values,
+inline constexpr int64_t kNormBlock = 4096;
+/// and that of a block the sum, in order, of running sums in double precision, each of the values
+/// that are this many apart.
+inline constexpr int64_t kNormLanes = 8;
+
+}  // namespace poseidon::layers
