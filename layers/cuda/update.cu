@@ -1,0 +1,290 @@
+#include "layers/cuda/update.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "core/cuda/pack.cuh"
+#include "layers/update_rules.h"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+using poseidon::cuda::blocks_for;
+using poseidon::cuda::CudaDevice;
+using poseidon::cuda::Grid;
+using poseidon::cuda::kPackBytes;
+using poseidon::cuda::load_pack;
+using poseidon::cuda::MemoryVisitor;
+using poseidon::cuda::store_pack;
+using poseidon::cuda::Thread;
+
+using FloatPack = poseidon::cuda::Pack<float>;
+constexpr int kFloats = FloatPack::kCount;
+
+/// How the elements of some tensors are dealt to threads. Spans begin anywhere, but most often all
+/// at the same distance from a multiple of 16 bytes: then a thread has the four between two of
+/// those. Else it has four that are as far apart as the threads of a block are many, so that
+/// neighbours are on neighbouring addresses.
+struct Dealing {
+  static constexpr uint32_t kThreads = 256;
+
+  int64_t count;
+  bool packed;
+  int32_t shift;  ///< elements from the multiple of 16 bytes before the first one
+
+  Grid grid() const { return {.blocks = blocks_for(count + shift, int64_t{kThreads} * kFloats)}; }
+
+  /// Calls whole(first of four) or one(element) for what this thread has.
+  template <class Whole, class One>
+  POSEIDON_DEVICE void deal(const Thread& thread, const Whole& whole, const One& one) const {
+    const int64_t before = int64_t{thread.block()} * kThreads * kFloats;
+    if (!packed) {
+      for (uint32_t k = 0; k < kFloats; ++k) {
+        const int64_t i = before + k * kThreads + thread.thread();
+        if (i < count) one(i);
+      }
+      return;
+    }
+    const int64_t first = before + thread.thread() * kFloats - shift;
+    if (first >= 0 && first + kFloats <= count) return whole(first);
+    for (int k = 0; k < kFloats; ++k)
+      if (first + k >= 0 && first + k < count) one(first + k);
+  }
+};
+
+/// For tensors of which some may be null.
+Dealing dealing_of(size_t count, std::initializer_list<const float*> tensors) {
+  const auto past = [](const float* tensor) {
+    return reinterpret_cast<uintptr_t>(tensor) % kPackBytes;
+  };
+  const uintptr_t first = past(*tensors.begin());
+  const bool packed = std::ranges::all_of(
+      tensors, [&](const float* tensor) { return tensor == nullptr || past(tensor) == first; });
+  return {.count = static_cast<int64_t>(count),
+          .packed = packed,
+          .shift = packed ? static_cast<int32_t>(first / sizeof(float)) : 0};
+}
+
+/// A tensor of UpdateMemory: where its old elements are and where the new ones go.
+struct OldAndNewValues {
+  const float* old;
+  float* next;
+
+  void visit(MemoryVisitor& visitor, int64_t count) const {
+    visitor.reads(old, static_cast<size_t>(count) * sizeof(float));
+    visitor.writes(next, static_cast<size_t>(count) * sizeof(float));
+  }
+};
+
+/// One update of a tensor and its states.
+template <class Rule, class Decay>
+struct UpdateKernel {
+  static constexpr const char* kName = "update";
+  static constexpr uint32_t kThreads = Dealing::kThreads;
+  static constexpr int kTensors = 1 + Rule::kStates;
+
+  OldAndNewValues tensors[kTensors];  ///< the value, then its states
+  const float* gradient;
+  Dealing dealing;
+  Rule rule;
+  Decay decay;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(gradient, static_cast<size_t>(dealing.count) * sizeof(float));
+    for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, dealing.count);
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    dealing.deal(
+        thread, [this](int64_t first) { update_pack(first); },
+        [this](int64_t i) { update_one(i); });
+  }
+
+  /// The numbers of one element: its value and states.
+  POSEIDON_DEVICE void update(float (&numbers)[kTensors], float g) const {
+    UpdateElement element{.value = numbers[0]};
+#pragma unroll
+    for (int t = 1; t < kTensors; ++t) element.state[t - 1] = numbers[t];
+    element = rule(element, decay(g, element.value));
+    numbers[0] = element.value;
+#pragma unroll
+    for (int t = 1; t < kTensors; ++t) numbers[t] = element.state[t - 1];
+  }
+
+  POSEIDON_DEVICE void update_one(int64_t i) const {
+    float numbers[kTensors];
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) numbers[t] = tensors[t].old[i];
+    update(numbers, gradient[i]);
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) tensors[t].next[i] = numbers[t];
+  }
+
+  POSEIDON_DEVICE void update_pack(int64_t first) const {
+    const FloatPack g = load_pack(gradient + first);
+    FloatPack packs[kTensors];
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) packs[t] = load_pack(tensors[t].old + first);
+#pragma unroll
+    for (int i = 0; i < kFloats; ++i) {
+      float numbers[kTensors];
+#pragma unroll
+      for (int t = 0; t < kTensors; ++t) numbers[t] = packs[t][i];
+      update(numbers, g[i]);
+#pragma unroll
+      for (int t = 0; t < kTensors; ++t) packs[t][i] = numbers[t];
+    }
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) store_pack(tensors[t].next + first, packs[t]);
+  }
+};
+
+/// next[i] = rule(a[i], b[i])
+template <class Rule>
+struct CombineKernel {
+  static constexpr const char* kName = Rule::kName;
+  static constexpr uint32_t kThreads = Dealing::kThreads;
+
+  const float *a, *b;
+  float* next;
+  Dealing dealing;
+  Rule rule;
+
+  void visit(MemoryVisitor& visitor) const {
+    const size_t bytes = static_cast<size_t>(dealing.count) * sizeof(float);
+    visitor.reads(a, bytes);
+    visitor.reads(b, bytes);
+    visitor.writes(next, bytes);
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    dealing.deal(
+        thread,
+        [this](int64_t first) {
+          FloatPack left = load_pack(a + first);
+          const FloatPack right = load_pack(b + first);
+#pragma unroll
+          for (int i = 0; i < kFloats; ++i) left[i] = rule(left[i], right[i]);
+          store_pack(next + first, left);
+        },
+        [this](int64_t i) { next[i] = rule(a[i], b[i]); });
+  }
+};
+
+/// The sums of squares of blocks of kNormBlock values, a thread for each running sum. Products of
+/// floats are exact in double precision.
+struct SquaredNormKernel {
+  static constexpr const char* kName = "squared norm";
+  static constexpr uint32_t kThreads = 128;
+  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< sums that a block of threads makes
+  struct Shared {
+    double lanes[kThreads];
+  };
+
+  const float* in;
+  double* sums;
+  int64_t count;
+
+  uint32_t size() const { return blocks_for(count, kNormBlock); }
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(in, static_cast<size_t>(count) * sizeof(float));
+    visitor.writes(sums, size() * sizeof(double));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
+    const int64_t before = int64_t{thread.block()} * kEach;
+    const int64_t first = (before + thread.thread() / kNormLanes) * kNormBlock;
+    const int64_t end = first + kNormBlock < count ? first + kNormBlock : count;
+    double lane = 0;
+#pragma unroll 8
+    for (int64_t i = first + thread.thread() % kNormLanes; i < end; i += kNormLanes) {
+      const double value = in[i];
+      lane += value * value;
+    }
+    shared.lanes[thread.thread()] = lane;
+    thread.synchronize();
+    const int64_t mine = before + thread.thread();
+    if (thread.thread() >= kEach || mine * kNormBlock >= count) return;
+    double sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kNormLanes; ++i) sum += shared.lanes[thread.thread() * kNormLanes + i];
+    sums[mine] = sum;
+  }
+};
+
+class CudaUpdater final : public Updater {
+ public:
+  explicit CudaUpdater(CudaDevice& device) : device_(device) {}
+
+  void update(const UpdateNumbers& numbers, const UpdateMemory& memory) override {
+    with_update(numbers, memory,
+                [&](const auto& rule, const auto& decay) { launch_update(memory, rule, decay); });
+  }
+
+  void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,
+             std::span<float> next) override {
+    combine(TrackRule{numbers}, value, sum, next);
+  }
+
+  void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
+    combine(AddRule{}, a, b, sum);
+  }
+
+  /// The sums of blocks are added by the host, in order: they are few, and it waits for the result.
+  double squared_norm(std::span<const float> values) override {
+    SquaredNormKernel kernel{values.data(), nullptr, static_cast<int64_t>(values.size())};
+    std::vector<double> sums(kernel.size());
+    const auto host = std::as_writable_bytes(std::span(sums));
+    if (sums_.bytes() < host.size())
+      sums_ = device_.allocate(host.size(), Place::kDevice, "sums of squares");
+    kernel.sums = static_cast<double*>(sums_.data());
+    device_.launch(kernel, {.blocks = blocks_for(kernel.size(), SquaredNormKernel::kEach)});
+    device_.read({static_cast<const std::byte*>(sums_.data()), host.size()}, host);
+    double sum = 0;
+    for (const double block : sums) sum += block;
+    return sum;
+  }
+
+ private:
+  template <class Rule, class Decay>
+  void launch_update(const UpdateMemory& memory, const Rule& rule, const Decay& decay) {
+    UpdateKernel<Rule, Decay> kernel{
+        .tensors = {{memory.value.data(), memory.new_value.data()}},
+        .gradient = memory.gradient.data(),
+        .dealing = dealing_of(memory.value.size(),
+                              {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
+                               memory.state[0].data(), memory.new_state[0].data(),
+                               memory.state[1].data(), memory.new_state[1].data()}),
+        .rule = rule,
+        .decay = decay};
+    size_t state = 0;
+    for (OldAndNewValues& tensor : std::span(kernel.tensors).subspan(1)) {
+      tensor = {memory.state[state].data(), memory.new_state[state].data()};
+      ++state;
+    }
+    if (kernel.dealing.count > 0) device_.launch(kernel, kernel.dealing.grid());
+  }
+
+  template <class Rule>
+  void combine(const Rule& rule, std::span<const float> a, std::span<const float> b,
+               std::span<float> next) {
+    const Dealing dealing = dealing_of(next.size(), {a.data(), b.data(), next.data()});
+    if (dealing.count > 0)
+      device_.launch(CombineKernel<Rule>{a.data(), b.data(), next.data(), dealing, rule},
+                     dealing.grid());
+  }
+
+  CudaDevice& device_;
+  Buffer sums_;  ///< of squared_norm
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> make_cuda_updater(CudaDevice& device) {
+  return std::make_unique<CudaUpdater>(device);
+}
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,190 @@
+// A GPU's updates come to the CPU's bits.
+
+#include "layers/cuda/update.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "core/philox.h"
+#include "layers/cpu/update.h"
+#include "tests/support/gpu/fake_driver.h"
+
+using namespace poseidon;
+using layers::UpdateMemory;
+using layers::UpdateNumbers;
+using layers::UpdateRule;
+
+namespace {
+
+/// What all cases compare: the CPU's updater, and a GPU's with memory of its device.
+class Pair {
+ public:
+  Pair() : device_(std::make_unique<cuda::FakeDriver>(cuda::FakeDriver::Options{.seed = 3}), {}) {}
+
+  layers::Updater& cpu() { return *cpu_; }
+  layers::Updater& gpu() { return *gpu_; }
+
+  /// The values in memory of the GPU that begins `offset` floats past a multiple of 64 bytes.
+  std::span<float> bring(const std::vector<float>& values, size_t offset) {
+    const size_t bytes = (values.size() + offset) * sizeof(float);
+    buffers_.push_back(device_.allocate(bytes, Place::kDevice, "a test"));
+    const std::span<float> all(static_cast<float*>(buffers_.back().data()), values.size() + offset);
+    const std::span<float> there = all.subspan(offset);
+    device_.write(std::as_bytes(std::span(values)), std::as_writable_bytes(there));
+    return there;
+  }
+
+  /// Whether the GPU's values, when its work is done, have these bits.
+  bool is(std::span<const float> there, std::span<const float> expected) {
+    device_.record().wait();
+    return there.size() == expected.size() &&
+           std::memcmp(there.data(), expected.data(), there.size_bytes()) == 0;
+  }
+
+ private:
+  cuda::CudaDevice device_;
+  std::unique_ptr<layers::Updater> cpu_ = layers::cpu::make_cpu_updater();
+  std::unique_ptr<layers::Updater> gpu_ = layers::cuda::make_cuda_updater(device_);
+  std::vector<Buffer> buffers_;
+};
+
+/// Numbers of all sizes, some of them zero and some denormal.
+std::vector<float> mixed_values(size_t count, uint64_t seed, bool positive = false) {
+  RandomStream random(seed, RandomPurpose::kGeneration, 8, 0);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = random.next_uniform(positive ? 0.0F : -1.0F, 1);
+    if (random.next_below(8) == 0) value *= 1e-30F;
+    if (random.next_below(16) == 0) value *= 1e-12F;
+    if (random.next_below(16) == 0) value = 0;
+  }
+  return values;
+}
+
+UpdateNumbers numbers_of(UpdateRule rule, bool l1) {
+  return {.rule = rule,
+          .learning_rate = 0.0513F,
+          .l2 = 0.0107F,
+          .l1 = l1 ? 0.0021F : 0,
+          .gradient_scale = 0.713F,
+          .momentum = 0.9F,
+          .smoothing = 0.95F,
+          .beta1 = 0.9F,
+          .beta2 = 0.999F,
+          .one_minus_smoothing = 0.05F,
+          .one_minus_beta1 = 0.1F,
+          .one_minus_beta2 = 0.001F,
+          .correction1 = 0.19F,
+          .correction2 = 0.0029F,
+          .epsilon = 1e-8F,
+          .trust = 0.37F};
+}
+
+/// Where the tensors of an update begin: floats past a multiple of 64 bytes.
+struct Offsets {
+  size_t value, gradient, state;
+};
+
+/// One update by both; `beside` the old values or over them.
+void check_update(const UpdateNumbers& numbers, bool momentum, size_t count, const Offsets& at,
+                  bool beside) {
+  Pair pair;
+  const size_t states = layers::state_names(numbers.rule, momentum).size();
+  std::vector<std::vector<float>> old{mixed_values(count, 1)}, next;
+  for (size_t i = 0; i < states; ++i) old.push_back(mixed_values(count, 3 + i, true));
+  const std::vector<float> gradient = mixed_values(count, 2);
+  next.assign(old.size(), std::vector<float>(count, 77));
+
+  std::vector<std::span<float>> old_there, next_there;
+  for (const auto& tensor : old)
+    old_there.push_back(pair.bring(tensor, old_there.empty() ? at.value : at.state));
+  for (size_t i = 0; i < old.size(); ++i)
+    next_there.push_back(beside ? pair.bring(next[i], i == 0 ? at.value : at.state) : old_there[i]);
+  UpdateMemory here{
+      .value = old[0], .gradient = gradient, .state = {}, .new_value = next[0], .new_state = {}};
+  UpdateMemory there{.value = old_there[0],
+                     .gradient = pair.bring(gradient, at.gradient),
+                     .state = {},
+                     .new_value = next_there[0],
+                     .new_state = {}};
+  for (size_t i = 0; i < states; ++i) {
+    here.state[i] = old[1 + i];
+    here.new_state[i] = next[1 + i];
+    there.state[i] = old_there[1 + i];
+    there.new_state[i] = next_there[1 + i];
+  }
+  pair.cpu().update(numbers, here);
+  pair.gpu().update(numbers, there);
+  for (size_t i = 0; i < old.size(); ++i) {
+    CHECK(pair.is(next_there[i], next[i]));
+    if (beside) CHECK(pair.is(old_there[i], old[i]));
+  }
+}
+
+void check_rule(UpdateRule rule, bool momentum) {
+  CAPTURE(static_cast<int>(rule));
+  CAPTURE(momentum);
+  for (const bool l1 : {false, true}) {
+    const UpdateNumbers numbers = numbers_of(rule, l1);
+    for (const size_t count : {0, 1, 3, 4, 1027, 4096}) {
+      CAPTURE(count);
+      for (const bool beside : {false, true}) {
+        CAPTURE(beside);
+        check_update(numbers, momentum, count, {0, 0, 0}, beside);
+        check_update(numbers, momentum, count, {3, 3, 3}, beside);  // all packed, but for the ends
+        check_update(numbers, momentum, count, {1, 2, 1}, beside);  // one after another
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("update: the CPU's bits by every rule, wherever the tensors begin, over and beside") {
+  for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
+    for (const bool momentum : {false, true}) check_rule(static_cast<UpdateRule>(rule), momentum);
+}
+
+TEST_CASE("update: the CPU's bits over many blocks") {
+  for (const size_t count : {4095, 4097, 100000}) {
+    check_update(numbers_of(UpdateRule::kAdamW, true), false, count, {2, 2, 2}, false);
+    check_update(numbers_of(UpdateRule::kRmsProp, false), true, count, {0, 1, 0}, true);
+  }
+}
+
+TEST_CASE("update: a tracked statistic and a sum have the CPU's bits") {
+  for (const size_t count : {0, 1, 5, 1023, 4100})
+    for (const size_t offset : {0, 1, 2}) {
+      CAPTURE(count);
+      CAPTURE(offset);
+      Pair pair;
+      const std::vector<float> a = mixed_values(count, 5), b = mixed_values(count, 6);
+      std::vector<float> expected(count);
+      const std::span<float> left = pair.bring(a, offset), right = pair.bring(b, offset / 2 * 2);
+      const std::span<float> next = pair.bring(expected, offset);
+      const layers::Tracking tracking{.momentum = 0.1F, .share = 1.0F / 3};
+      pair.cpu().track(tracking, a, b, expected);
+      pair.gpu().track(tracking, left, right, next);
+      CHECK(pair.is(next, expected));
+      pair.cpu().add(a, b, expected);
+      pair.gpu().add(left, right, next);
+      CHECK(pair.is(next, expected));
+      pair.gpu().add(left, right, right);
+      CHECK(pair.is(right, expected));
+    }
+}
+
+TEST_CASE("update: the squared norm has the CPU's bits, of few and of many values") {
+  Pair pair;
+  for (const size_t count : {0, 1, 7, 4095, 4096, 4097, 100000, 3})
+    for (const size_t offset : {0, 1}) {
+      CAPTURE(count);
+      const std::vector<float> values = mixed_values(count, count);
+      const double norm = pair.gpu().squared_norm(pair.bring(values, offset));
+      CHECK(std::bit_cast<uint64_t>(norm) ==
+            std::bit_cast<uint64_t>(pair.cpu().squared_norm(values)));
+    }
+}
