@@ -4,23 +4,11 @@
 
 #include "core/cuda/driver.h"
 #include "core/cuda/kernel.cuh"
+#include "core/cuda/settings.h"
 #include "core/cuda/upload_ring.h"
 #include "core/tensor.h"
 
 namespace poseidon::cuda {
-
-/// How precisely products are computed.
-enum class Precision : uint8_t {
-  kFp32,  ///< as fp32 says
-  kTf32,  ///< factors rounded to ten bits of mantissa, sums in fp32
-  kBf16,  ///< activations and factors as bf16, sums in fp32
-};
-
-struct Settings {
-  Precision precision = Precision::kFp32;
-  /// Only algorithms that come to the same bits every time.
-  bool deterministic = true;
-};
 
 /// A GPU as a compute device: a stream of computation, and one for each lane.
 class CudaDevice final : public Device {

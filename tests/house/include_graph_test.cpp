@@ -53,10 +53,10 @@ const std::map<std::string, std::set<std::string>> kPackages{
 
 /// The operating system and the instruction set.
 const std::set<std::string> kSystem{
-    "unistd.h",       "fcntl.h",       "sched.h",     "signal.h",      "poll.h",
-    "sys/mman.h",     "sys/stat.h",    "sys/types.h", "sys/ioctl.h",   "sys/wait.h",
-    "sys/resource.h", "sys/syscall.h", "sys/prctl.h", "sys/statvfs.h", "sys/file.h",
-    "pthread.h",      "cpuid.h",       "immintrin.h", "nmmintrin.h"};
+    "unistd.h",   "dlfcn.h",        "fcntl.h",       "sched.h",     "signal.h",
+    "poll.h",     "sys/mman.h",     "sys/stat.h",    "sys/types.h", "sys/ioctl.h",
+    "sys/wait.h", "sys/resource.h", "sys/syscall.h", "sys/prctl.h", "sys/statvfs.h",
+    "sys/file.h", "pthread.h",      "cpuid.h",       "immintrin.h", "nmmintrin.h"};
 
 struct Include {
   std::string target;

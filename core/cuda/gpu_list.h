@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace poseidon::cuda {
+
+/// A GPU of this machine.
+struct Gpu {
+  std::string name;
+  size_t memory_bytes = 0;
+  int major = 0, minor = 0;  ///< compute capability
+};
+
+/// The GPUs of this machine by index. Versions are those of CUDA, "13.0".
+struct GpuList {
+  std::vector<Gpu> gpus;
+  std::string driver;   ///< the newest CUDA that the machine's driver knows
+  std::string runtime;  ///< what this program was built with
+};
+
+}  // namespace poseidon::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "core/error.h"
+
+namespace poseidon::cuda {
+
+/// "an illegal memory access was encountered (cudaErrorIllegalAddress)".
+inline std::string text_of(cudaError_t error) {
+  return text(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+}
+
+/// Throws RunError, which names the call, unless it succeeded.
+inline void check_call(cudaError_t result, const char* call) {
+  if (result != cudaSuccess) throw RunError(text(call, ": ", text_of(result)));
+}
+
+}  // namespace poseidon::cuda

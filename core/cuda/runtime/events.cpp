@@ -1,0 +1,58 @@
+#include "core/cuda/runtime/events.h"
+
+#include "core/cuda/runtime/call.h"
+
+namespace poseidon::cuda {
+
+void check_work(cudaError_t result, const char* call, int gpu, const Operation* last) {
+  if (result == cudaSuccess) return;
+  const std::string issued =
+      last == nullptr ? "" : text("; the last operation issued was '", last->name(), "'");
+  throw RunError(text("GPU ", gpu, ": ", call, ": ", text_of(result), issued));
+}
+
+EventPool::~EventPool() {
+  for (const cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
+}
+
+cudaEvent_t EventPool::take() {
+  MutexLock lock(mutex_);
+  if (!free_.empty()) {
+    const cudaEvent_t event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+  free_.reserve(made_ + 1);  // so that giving back takes no memory
+  cudaEvent_t event = nullptr;
+  check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+             "cudaEventCreateWithFlags");
+  ++made_;
+  return event;
+}
+
+void EventPool::give_back(cudaEvent_t event) noexcept {
+  MutexLock lock(mutex_);
+  free_.push_back(event);
+}
+
+StreamPoint::StreamPoint(int gpu, std::shared_ptr<EventPool> pool, cudaStream_t stream,
+                         std::shared_ptr<const Operation> last)
+    : gpu_(gpu), pool_(std::move(pool)), last_(std::move(last)), event_(pool_->take()) {
+  const cudaError_t result = cudaEventRecord(event_, stream);
+  if (result == cudaSuccess) return;
+  pool_->give_back(event_);
+  check_work(result, "cudaEventRecord", gpu_, last_.get());
+}
+
+bool StreamPoint::reached() const {
+  const cudaError_t result = cudaEventQuery(event_);
+  if (result == cudaErrorNotReady) return false;
+  check_work(result, "cudaEventQuery", gpu_, last_.get());
+  return true;
+}
+
+void StreamPoint::wait() const {
+  check_work(cudaEventSynchronize(event_), "cudaEventSynchronize", gpu_, last_.get());
+}
+
+}  // namespace poseidon::cuda

@@ -1,0 +1,66 @@
+#include "core/cuda/runtime/gpus.h"
+
+#include "core/counted.h"
+#include "core/cuda/runtime/call.h"
+
+namespace poseidon::cuda {
+
+namespace {
+
+/// CUDA's versions are 1000 major + 10 minor.
+std::string version_text(int version) { return text(version / 1000, ".", version % 1000 / 10); }
+
+int driver_version() {
+  int version = 0;  // and it stays that where there is no driver
+  check_call(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return version;
+}
+
+std::string why_no_gpus(cudaError_t error, int driver) {
+  if (driver == 0) return "this machine has no NVIDIA driver";
+  if (error == cudaErrorInsufficientDriver)
+    return text("this machine's NVIDIA driver is too old: expected one for CUDA ",
+                version_text(CUDART_VERSION), " or newer, got one for CUDA ", version_text(driver));
+  if (error == cudaErrorNoDevice) return "this machine has no NVIDIA GPU, or none that it shows";
+  return "this machine's GPUs cannot be used: " + text_of(error);
+}
+
+int count_of_gpus() {
+  int count = 0;
+  const int driver = driver_version();
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) throw ConfigError(why_no_gpus(error, driver));
+  if (count == 0) throw ConfigError(why_no_gpus(cudaErrorNoDevice, driver));
+  return count;
+}
+
+Gpu gpu_at(int index) {
+  cudaDeviceProp properties{};
+  check_call(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return {.name = properties.name,
+          .memory_bytes = properties.totalGlobalMem,
+          .major = properties.major,
+          .minor = properties.minor};
+}
+
+}  // namespace
+
+GpuList list_gpus() {
+  GpuList list{.gpus = {},
+               .driver = version_text(driver_version()),
+               .runtime = version_text(CUDART_VERSION)};
+  const int count = count_of_gpus();
+  for (int i = 0; i < count; ++i) list.gpus.push_back(gpu_at(i));
+  return list;
+}
+
+void use_gpu(int index) {
+  const int count = count_of_gpus();
+  if (index < 0 || index >= count)
+    throw ConfigError(text("GPU ", index, ": this machine has ",
+                           counted(static_cast<size_t>(count), "GPU"), ", counted from 0"));
+  if (const cudaError_t error = cudaSetDevice(index); error != cudaSuccess)
+    throw ConfigError(text("GPU ", index, " cannot be used: cudaSetDevice: ", text_of(error)));
+}
+
+}  // namespace poseidon::cuda

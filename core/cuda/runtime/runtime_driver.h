@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+#include "core/cuda/driver.h"
+#include "core/cuda/runtime/task_thread.h"
+
+namespace poseidon::cuda {
+
+/// A GPU by the CUDA runtime. The runtime finds the machine's driver when it is first called, so a
+/// program has this in it and runs where there is none. What fails throws RunError in the call that
+/// CUDA reports it to: of a kernel, a later one than that which issued it.
+///
+/// All work of a stream is issued here, so that a step could be captured as a graph: between a
+/// beginning and an end of capture, issue(), copy(), record() and wait() are what the graph is made
+/// of.
+class RuntimeDriver final : public Driver {
+ public:
+  /// GPU number `index` of the machine, from 0. Throws ConfigError where it cannot be used.
+  explicit RuntimeDriver(int index);
+  /// Runs the tasks that wait for marks, and waits for all work.
+  ~RuntimeDriver() override;
+
+  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  Stream make_stream(Urgency urgency) override;
+  void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
+  void copy(Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const Mark> record(Stream stream) override;
+  void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
+
+ private:
+  class RuntimeMark;
+
+  /// A stream of CUDA's. The operation that was issued last is kept for messages.
+  struct Lane {
+    cudaStream_t stream = nullptr;
+    std::shared_ptr<const Operation> last;
+    std::shared_ptr<TaskThread> tasks;
+  };
+
+  Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }
+  /// Throws RunError, which names the GPU, the call and the last operation, unless it succeeded.
+  void checked(const Lane& lane, cudaError_t result, const char* call) const;
+  Buffer device_memory(size_t bytes, std::string_view purpose) const;
+  Buffer staging_memory(size_t bytes, std::string_view purpose) const;
+  [[noreturn]] void out_of_memory(size_t bytes, std::string_view purpose, const char* where) const;
+
+  const int index_;
+  std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace poseidon::cuda

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace poseidon::cuda {
+
+/// How precisely products are computed.
+enum class Precision : uint8_t {
+  kFp32,  ///< as fp32 says
+  kTf32,  ///< factors rounded to ten bits of mantissa, sums in fp32
+  kBf16,  ///< activations and factors as bf16, sums in fp32
+};
+
+struct Settings {
+  Precision precision = Precision::kFp32;
+  /// Only algorithms that come to the same bits every time.
+  bool deterministic = true;
+};
+
+}  // namespace poseidon::cuda

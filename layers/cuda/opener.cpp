@@ -1,0 +1,62 @@
+#include "layers/cuda/opener.h"
+
+#include <dlfcn.h>
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFileName = "libposeidon_cuda.so";
+
+fs::path find_file(const fs::path& folder) {
+  for (const fs::path& file : {folder / ".." / "lib" / kFileName, folder / kFileName})
+    if (std::error_code error; fs::exists(file, error)) return file.lexically_normal();
+  throw ConfigError(text("this build has no GPU half: there is no ",
+                         (folder / ".." / "lib" / kFileName).lexically_normal().string(),
+                         " (docs/gpu.md says how it is built)"));
+}
+
+/// What the loader says of the last call.
+std::string loader_text() {
+  const char* said = dlerror();
+  return said == nullptr ? "unknown error" : said;
+}
+
+void* open_file(const fs::path& file) {
+  // It stays open: objects that it made have their code in it.
+  void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (opened == nullptr)
+    throw ConfigError(text("the GPU half cannot be loaded: ", loader_text(),
+                           "; it needs cuDNN 9 and cuBLASLt of CUDA 13, whose folders "
+                           "LD_LIBRARY_PATH may name (docs/gpu.md)"));
+  return opened;
+}
+
+template <class Entry>
+Entry entry_of(void* opened, const fs::path& file, const char* name) {
+  void* found = dlsym(opened, name);
+  if (found == nullptr)
+    throw ConfigError(text(file.string(), " is not the GPU half of Poseidon: ", loader_text()));
+  return reinterpret_cast<Entry>(found);
+}
+
+}  // namespace
+
+const Library& open_library(const fs::path& folder) {
+  const fs::path file = find_file(folder);
+  void* opened = open_file(file);
+  const std::string expected = build_of(POSEIDON_VERSION);
+  const std::string got = entry_of<BuildEntry>(opened, file, kBuildEntry)();
+  if (got != expected)
+    throw ConfigError(
+        text(file.string(), " is of another build: expected ", expected, ", got ", got));
+  return *entry_of<LibraryEntry>(opened, file, kLibraryEntry)();
+}
+
+const Library& open_library() {
+  return open_library(fs::read_symlink("/proc/self/exe").parent_path());
+}
+
+}  // namespace poseidon::layers::cuda
