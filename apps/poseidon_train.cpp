@@ -20,6 +20,7 @@
 #include "trainer/job/choices.h"
 #include "trainer/job/reference.h"
 #include "trainer/job/run_options.h"
+#include "trainer/measure/devices.h"
 #include "trainer/measure/memory_estimate.h"
 #include "trainer/measure/timing.h"
 #include "trainer/measure/tune.h"
@@ -178,6 +179,10 @@ int run(int count, char** arguments) {
   }
   if (options->action == Action::kReference) {
     std::printf("%s", trainer::config_reference().c_str());
+    return 0;
+  }
+  if (options->action == Action::kDevices) {
+    print(trainer::list_devices(), options->json, print_devices);
     return 0;
   }
   Console console(console_mode());

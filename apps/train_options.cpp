@@ -23,7 +23,7 @@ struct Arguments {
   std::string config, output, resume, weights, device, listen, times, secret_file;
   std::string hosts, remote_folder, data_root;
   bool external = false;
-  std::array<bool, 6> actions{};  ///< check, plan, time, test, tune, reference
+  std::array<bool, 7> actions{};  ///< check, plan, time, test, tune, reference, devices
 };
 
 /// The groups of --help, by what one wants to do.
@@ -73,6 +73,7 @@ void add_actions(CLI::App& app, Arguments& arguments) {
                  "IMAGE...: likeliest classes of your own images, by --resume or --weights")
       ->group(kOtherGroup);
   flag("--tune", arguments.actions[4], "time the choices of each layer");
+  flag("--devices", arguments.actions[6], "print what can compute on this machine");
   app.add_option("--schema", arguments.options.schema, "print a JSON Schema: job or network")
       ->check(CLI::IsMember({"job", "network"}))
       ->group(kOtherGroup);
@@ -121,8 +122,8 @@ void add_output_options(CLI::App& app, Arguments& arguments) {
 }
 
 Action action_of(const Arguments& arguments) {
-  constexpr std::array kActions{Action::kCheck, Action::kPlan, Action::kTime,
-                                Action::kTest,  Action::kTune, Action::kReference};
+  constexpr std::array kActions{Action::kCheck, Action::kPlan,      Action::kTime,   Action::kTest,
+                                Action::kTune,  Action::kReference, Action::kDevices};
   std::vector<Action> asked;
   for (size_t i = 0; i < kActions.size(); ++i)
     if (arguments.actions[i]) asked.push_back(kActions[i]);
@@ -130,8 +131,13 @@ Action action_of(const Arguments& arguments) {
   if (!arguments.options.images.empty()) asked.push_back(Action::kClassify);
   if (asked.size() > 1)
     throw ConfigError(
-        "expected at most one of --check, --plan, --time, --test, --classify, --tune, --schema");
+        "expected at most one of --check, --plan, --time, --test, --classify, --tune, --devices, "
+        "--schema");
   return asked.empty() ? Action::kTrain : asked[0];
+}
+
+bool needs_no_job(Action action) {
+  return action == Action::kSchema || action == Action::kReference || action == Action::kDevices;
 }
 
 /// "cpu", "cuda" or "cuda:1".
@@ -255,8 +261,7 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
   arguments.options.resume = arguments.resume;
   arguments.options.weights = arguments.weights;
   arguments.options.times = arguments.times;
-  if (arguments.options.action == Action::kSchema || arguments.options.action == Action::kReference)
-    return arguments.options;
+  if (needs_no_job(arguments.options.action)) return arguments.options;
   check_cluster_arguments(arguments);
   arguments.options.listen = arguments.listen;
   arguments.options.external = arguments.external;

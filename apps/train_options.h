@@ -20,6 +20,7 @@ enum class Action : int {
   kTune,
   kReference,
   kSchema,
+  kDevices,
   kClassify
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/counted.h"
+#include "core/memory.h"
 #include "core/printable.h"
 
 namespace poseidon::apps {
@@ -132,6 +133,19 @@ void print_memory(const Json& memory) {
 }
 
 }  // namespace
+
+void print_devices(const Json& devices) {
+  std::printf("%-8s %s, %d cores\n", "cpu", text_of(devices["cpu"], "arithmetic").c_str(),
+              devices["cpu"]["cores"].get<int>());
+  int number = 0;
+  for (const Json& gpu : devices["gpus"])
+    std::printf("%-8s %s, %s, compute capability %s\n",
+                ("cuda:" + std::to_string(number++)).c_str(), name_of(gpu).c_str(),
+                bytes_text(gpu["memory_bytes"].get<size_t>()).c_str(),
+                text_of(gpu, "compute_capability").c_str());
+  if (devices.contains("why_no_gpus"))
+    std::printf("%-8s none: %s\n", "cuda", text_of(devices, "why_no_gpus").c_str());
+}
 
 void print_check(const Json& check) {
   std::printf("%-28s %-14s %-20s %12s\n", "layer", "type", "output", "parameters");

@@ -6,6 +6,7 @@ namespace poseidon::apps {
 
 /// The results of poseidon-train for people, on standard output.
 void print_check(const Json& check);
+void print_devices(const Json& devices);
 void print_plan(const Json& plan);
 void print_timing(const Json& timing);
 void print_scores(const Json& scores);

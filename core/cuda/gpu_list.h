@@ -18,6 +18,8 @@ struct GpuList {
   std::vector<Gpu> gpus;
   std::string driver;   ///< the newest CUDA that the machine's driver knows
   std::string runtime;  ///< what this program was built with
+  /// What computes products, with versions: "cuDNN 9.19.0, cuBLASLt 13.0.2".
+  std::string libraries;
 };
 
 }  // namespace poseidon::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/cpu/backend.h"
+#include "layers/cuda/opener.h"
 #include "layers/replay/backend.h"
 
 namespace poseidon::trainer {
@@ -45,14 +46,27 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
   return times;
 }
 
+layers::cuda::GpuRequest gpu_of(const DeviceConfig& device) {
+  using cuda::Precision;
+  const Precision precision = device.precision == kBf16Precision   ? Precision::kBf16
+                              : device.precision == kTf32Precision ? Precision::kTf32
+                                                                   : Precision::kFp32;
+  return {.index = static_cast<int>(device.index),
+          .settings = {.precision = precision, .deterministic = device.deterministic}};
+}
+
 }  // namespace
 
 layers::Backend make_backend(const Job& job) {
+  if (job.config.device.type == kCudaDevice)
+    return layers::cuda::open_library().make_backend(gpu_of(job.config.device));
   if (job.config.device.type == kReplayDevice)
     return layers::replay::make_replay_backend(replay_times(job));
   return layers::cpu::make_cpu_backend(
       static_cast<int>(job.config.device.threads),
       job.config.device.precision == kBf16Precision ? DataType::kBf16 : DataType::kFp32);
 }
+
+cuda::GpuList gpus_of_this_machine() { return layers::cuda::open_library().gpus(); }
 
 }  // namespace poseidon::trainer

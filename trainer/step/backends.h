@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/cuda/gpu_list.h"
 #include "layers/backend.h"
 #include "trainer/job/job.h"
 
@@ -8,5 +9,8 @@ namespace poseidon::trainer {
 /// The device that a job names, with all that computes on it. This is where devices are chosen, and
 /// nowhere else.
 layers::Backend make_backend(const Job& job);
+
+/// Throws ConfigError where there are none that can be used, which says why.
+cuda::GpuList gpus_of_this_machine();
 
 }  // namespace poseidon::trainer
