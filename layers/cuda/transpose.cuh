@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "layers/cuda/map.cuh"
 
 namespace poseidon::layers::cuda {
@@ -44,6 +46,57 @@ struct TransposeKernel {
     for (uint32_t y = thread.thread() / kTile; y < kTile; y += kStep)
       if (left + y < columns && top + x < rows)
         out[matrix + int64_t{left + y} * rows + top + x] = shared.tile[x][y];
+  }
+};
+
+/// The same where rows or columns are few: a tile of 32 x 32 would be mostly empty. A block takes
+/// all of the few and so many of the others, in the order in which they are written; what it reads
+/// lies in the cache after the first of its threads.
+template <class From, class To>
+struct ThinTransposeKernel {
+  static constexpr const char* kName = "thin transpose";
+  static constexpr uint32_t kThreads = 256;
+  static constexpr uint32_t kMostFew = 16;  ///< half a tile
+  static constexpr uint32_t kTile = 1024;   ///< elements of a block, at most
+
+  const From* in;
+  To* out;
+  uint32_t batch, rows, columns;
+  uint32_t tile_rows, tile_columns;
+
+  static ThinTransposeKernel of(const From* in, To* out, uint32_t batch, uint32_t rows,
+                                uint32_t columns) {
+    const auto taken = [](uint32_t count, uint32_t others) {
+      return others < count ? std::min(count, kTile / others) : count;
+    };
+    return {in, out, batch, rows, columns, taken(rows, columns), taken(columns, rows)};
+  }
+  poseidon::cuda::Grid grid() const {
+    return {.blocks = batch * tiles(rows, tile_rows) * tiles(columns, tile_columns)};
+  }
+
+  void visit(MemoryVisitor& visitor) const {
+    const int64_t count = int64_t{batch} * rows * columns;
+    visitor.reads(in, bytes_of_elements<From>(count));
+    visitor.writes(out, bytes_of_elements<To>(count));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const uint32_t across = tiles(columns, tile_columns), down = tiles(rows, tile_rows);
+    const uint32_t left = thread.block() % across * tile_columns;
+    const uint32_t top = thread.block() / across % down * tile_rows;
+    const int64_t matrix = int64_t{thread.block() / across / down} * rows * columns;
+    for (uint32_t i = thread.thread(); i < tile_rows * tile_columns; i += kThreads) {
+      const uint32_t row = top + i % tile_rows, column = left + i / tile_rows;
+      if (row < rows && column < columns)
+        out[matrix + int64_t{column} * rows + row] =
+            static_cast<float>(in[matrix + int64_t{row} * columns + column]);
+    }
+  }
+
+ private:
+  static constexpr uint32_t tiles(uint32_t count, uint32_t each) {
+    return (count + each - 1) / each;
   }
 };
 
@@ -97,10 +150,16 @@ void cast(CudaDevice& device, const From* in, To* out, int64_t count) {
 template <class From, class To>
 void transpose(CudaDevice& device, const From* in, To* out, int64_t batch, int64_t rows,
                int64_t columns) {
-  const TransposeKernel<From, To> kernel{in, out, static_cast<uint32_t>(batch),
-                                         static_cast<uint32_t>(rows),
-                                         static_cast<uint32_t>(columns)};
-  device.launch(kernel, kernel.grid());
+  const auto matrices = static_cast<uint32_t>(batch), down = static_cast<uint32_t>(rows),
+             across = static_cast<uint32_t>(columns);
+  using Thin = ThinTransposeKernel<From, To>;
+  if (std::min(down, across) <= Thin::kMostFew) {
+    const Thin kernel = Thin::of(in, out, matrices, down, across);
+    device.launch(kernel, kernel.grid());
+  } else {
+    const TransposeKernel<From, To> kernel{in, out, matrices, down, across};
+    device.launch(kernel, kernel.grid());
+  }
 }
 
 }  // namespace poseidon::layers::cuda

@@ -1,5 +1,7 @@
 #include "tests/support/layer_backend.h"
 
+#include <omp.h>
+
 #include "core/cuda/cuda_device.h"
 #include "layers/cuda/cuda_layer.h"
 #include "tests/support/gpu/fake_driver.h"
@@ -37,6 +39,8 @@ class Factory final : public layers::LayerFactory {
 }  // namespace
 
 LayerBackend make_layer_backend(int, DataType type) {
+  // What brings a test's few numbers into order is not worth the waking of threads.
+  omp_set_num_threads(1);
   auto driver = std::make_unique<cuda::FakeDriver>(cuda::FakeDriver::Options{.seed = 1});
   const cuda::Settings settings{.precision = type == DataType::kBf16 ? cuda::Precision::kBf16
                                                                      : cuda::Precision::kFp32};
