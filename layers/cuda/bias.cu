@@ -267,9 +267,9 @@ void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optio
 namespace {
 
 constexpr uint32_t kBiasThreads = BiasGradientKernel<float>::kThreads;
-/// Enough for every multiprocessor to have all the threads that it can hold, and so few that the
-/// second kernel has little to do.
-constexpr int64_t kMostBiasBlocks = 1024;
+/// About what a GPU's multiprocessors hold at once; more would write more partial sums, which are
+/// read again.
+constexpr int64_t kMostBiasBlocks = 512;
 /// A thread takes at least so many.
 constexpr int64_t kFewestBiasRows = 4;
 

@@ -64,14 +64,15 @@ class LayerRunner {
   std::vector<Shape> parameter_shapes() const;
   std::vector<Shape> statistic_shapes() const;
 
+  /// Blocks until the device's work is done.
+  void finish() const { backend_.device->record().wait(); }
+
   Values forward(const LayerInputs& values);
   /// Forward, then backward of the same batch.
   LayerResults run(const LayerInputs& values);
 
  private:
   struct Memory;
-  /// Blocks until the device's work is done.
-  void finish() const { backend_.device->record().wait(); }
   void bind(const LayerInputs& values, Memory& memory) const;
   void bind_backward(const LayerInputs& values, Memory& memory) const;
   bool wants_gradient(size_t input) const;

@@ -1,0 +1,214 @@
+// Branches of the GPU's linear layer that the tests of all devices do not reach.
+
+#include <doctest/doctest.h>
+
+#include "tests/layers_cuda/beside_cpu.h"
+
+using namespace poseidon;
+using namespace poseidon::test;
+
+namespace {
+
+constexpr int64_t kSamples = 3, kBatches = 2, kRows = kSamples * kBatches;
+
+void check(const Json& fields, Shape input, std::optional<float> relu, size_t contributions) {
+  Json json = fields;
+  json["type"] = "linear";
+  CAPTURE(json.dump());
+  CAPTURE(contributions);
+  const LayerCase layer{.json = json, .inputs = {input}, .relu = relu};
+  check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+}
+
+/// What a layer that gives factors makes of some batches.
+struct Factored {
+  Values deltas, activations;
+  std::vector<Values> input_gradients;
+  std::vector<Values> parameter_gradients;
+};
+
+/// A linear layer that gives factors, of one device, with the memory that it is called with.
+class FactorLayer {
+ public:
+  FactorLayer(LayerBackendMaker backend, const layers::Definition& definition, const Shape& input,
+              const Shape& output, std::optional<float> relu)
+      : backend_(backend(1, DataType::kFp32)),
+        definition_(definition),
+        input_(input),
+        output_(output),
+        layer_(backend_.factory->make({.definition = definition,
+                                       .input_shapes = {input},
+                                       .output_shape = output,
+                                       .input_formats = {kPlainFp32},
+                                       .input_needs_gradient = {true},
+                                       .relu = relu,
+                                       .factor_rows = kRows,
+                                       .choice = {}})) {
+    for (const layers::ParameterSpec& spec : definition.parameters()) {
+      const auto index = static_cast<int>(memory_.parameters.size());
+      const Values values = random_values(spec.shape.count(), 50 + memory_.parameters.size());
+      float* value = take(layer_->packed_count(index));
+      layer_->pack(index, values.data(), value);
+      finish();  // what is packed must still be there
+      memory_.parameters.push_back({value, take(layer_->packed_count(index))});
+    }
+    memory_.workspace = reinterpret_cast<std::byte*>(take(bytes(layer_->needs().workspace_bytes)));
+    memory_.scratch = reinterpret_cast<std::byte*>(take(bytes(layer_->needs().scratch_bytes)));
+  }
+
+  /// `with_sink`: the gradients are those that the sink is given.
+  Factored run(size_t contributions, bool with_sink) {
+    Factored results;
+    const layers::FactorMemory stack{.deltas = take(kRows * output_.channels()),
+                                     .activations = take(kRows * input_.sample_count())};
+    for (int64_t batch = 0; batch < kBatches; ++batch)
+      results.input_gradients.push_back(
+          run_batch(batch, contributions,
+                    {.deltas = stack.deltas + batch * output_.count(),
+                     .activations = stack.activations + batch * input_.count()}));
+    rebuild(stack, with_sink, results);
+    results.deltas.assign(stack.deltas, stack.deltas + kRows * output_.channels());
+    results.activations.assign(stack.activations,
+                               stack.activations + kRows * input_.sample_count());
+    return results;
+  }
+
+ private:
+  static int64_t bytes(size_t bytes) { return static_cast<int64_t>(bytes / sizeof(float)) + 1; }
+  void finish() const { backend_.device->record().wait(); }
+
+  float* take(int64_t count) {
+    buffers_.emplace_back(static_cast<size_t>(count) * sizeof(float));
+    return static_cast<float*>(buffers_.back().data());
+  }
+  Tensor random_tensor(const Shape& shape, uint64_t seed) {
+    const Values values = random_values(shape.count(), seed);
+    const Tensor tensor{take(shape.count()), shape, kPlainFp32};
+    std::copy(values.begin(), values.end(), tensor.as<float>());
+    return tensor;
+  }
+
+  Values run_batch(int64_t batch, size_t contributions, const layers::FactorMemory& factors) {
+    const auto seed = static_cast<uint64_t>(batch) * 10;
+    memory_.inputs = {random_tensor(input_, seed)};
+    memory_.output = {take(output_.count()), output_, kPlainFp32};
+    layer_->forward(usual_step(), memory_);
+    memory_.output_gradients.clear();
+    for (size_t k = 0; k < contributions; ++k)
+      memory_.output_gradients.push_back(random_tensor(output_, seed + 1 + k));
+    memory_.input_gradients = {{take(input_.count()), input_, kPlainFp32}};
+    layer_->write_factors(memory_, factors);
+    layer_->backward(usual_step(), memory_);
+    finish();
+    const auto* gradient = memory_.input_gradients[0].as<float>();
+    return {gradient, gradient + input_.count()};
+  }
+
+  void rebuild(const layers::FactorMemory& stack, bool with_sink, Factored& results) {
+    std::vector<Values> packed;
+    for (size_t i = 0; i < memory_.parameters.size(); ++i)
+      packed.emplace_back(layer_->packed_count(static_cast<int>(i)));
+    // The device's work is not done where the sink is called: it issues more of it.
+    const layers::GradientSink sink = [&](int index, int64_t first, std::span<const float> piece) {
+      const auto begin = packed[static_cast<size_t>(index)].begin() + first;
+      backend_.device->copy(piece, {&*begin, piece.size()});
+    };
+    layer_->rebuild(stack, memory_, with_sink ? &sink : nullptr);
+    finish();
+    for (size_t i = 0; i < packed.size(); ++i) {
+      const float* gradient = with_sink ? packed[i].data() : memory_.parameters[i].gradient;
+      Values canonical(static_cast<size_t>(definition_.parameters()[i].shape.count()));
+      layer_->unpack(static_cast<int>(i), gradient, canonical.data());
+      finish();
+      results.parameter_gradients.push_back(canonical);
+    }
+  }
+
+  LayerBackend backend_;
+  const layers::Definition& definition_;
+  Shape input_, output_;
+  std::unique_ptr<layers::Layer> layer_;
+  std::vector<Buffer> buffers_;
+  layers::Bindings memory_;
+};
+
+void check_factors(const Json& fields, int64_t inputs, std::optional<float> relu,
+                   size_t contributions, bool with_sink) {
+  Json json = fields;
+  json["type"] = "linear";
+  CAPTURE(json.dump());
+  CAPTURE(contributions);
+  CAPTURE(with_sink);
+  const Shape input{kSamples, inputs};
+  Shape output;
+  const auto definition = define(json, {input}, &output);
+  const auto run = [&](LayerBackendMaker backend) {
+    return FactorLayer(backend, *definition, input, output, relu).run(contributions, with_sink);
+  };
+  const Factored expected = run(make_cpu_backend), got = run(make_layer_backend);
+  check_close(got.deltas, expected.deltas, 1e-5, "deltas");
+  check_close(got.activations, expected.activations, 0, "activations");
+  for (size_t i = 0; i < expected.input_gradients.size(); ++i)
+    check_close(got.input_gradients[i], expected.input_gradients[i], 1e-5, "input gradient");
+  for (size_t i = 0; i < expected.parameter_gradients.size(); ++i)
+    check_close(got.parameter_gradients[i], expected.parameter_gradients[i], 1e-5,
+                "parameter gradient");
+}
+
+}  // namespace
+
+TEST_CASE("cuda linear: outputs that fill no pack, and contributions") {
+  for (const int64_t outputs : {1, 3, 6, 10, 33})
+    for (size_t contributions = 1; contributions <= 5; ++contributions)
+      check({{"outputs", outputs}}, {7, 5}, 0.0F, contributions);
+}
+
+TEST_CASE("cuda linear: a bias whose gradient several blocks sum") {
+  check({{"outputs", 1101}}, {37, 3}, std::nullopt, 1);
+  check({{"outputs", 7}}, {3001, 4}, 0.1F, 2);
+}
+
+TEST_CASE("cuda linear: every relu with and without bias") {
+  for (const bool bias : {true, false})
+    for (const std::optional<float> relu : {std::optional<float>(), {0.0F}, {0.1F}})
+      check({{"outputs", 6}, {"bias", bias}}, {5, 9}, relu, 1);
+}
+
+TEST_CASE("cuda linear: factors, and gradients rebuilt from those of several batches") {
+  for (const bool with_sink : {false, true}) {
+    check_factors({{"outputs", 300}}, 70, 0.1F, 1, with_sink);
+    check_factors({{"outputs", 5}}, 7, 0.0F, 3, with_sink);
+    check_factors({{"outputs", 6}, {"bias", false}}, 8, std::nullopt, 5, with_sink);
+  }
+}
+
+TEST_CASE("cuda linear: contributions are summed also where no factors are wanted") {
+  const LayerBackend backend = make_layer_backend(1, DataType::kFp32);
+  Shape output;
+  const auto definition =
+      define({{"type", "linear"}, {"outputs", 1}, {"bias", false}}, {{1, 2}}, &output);
+  const auto layer = backend.factory->make({.definition = *definition,
+                                            .input_shapes = {{1, 2}},
+                                            .output_shape = output,
+                                            .input_formats = {kPlainFp32},
+                                            .input_needs_gradient = {true},
+                                            .relu = std::nullopt,
+                                            .factor_rows = 1,
+                                            .choice = {}});
+  alignas(64) float weight[16] = {2, 3};
+  alignas(64) float input[16] = {}, gradient[16] = {}, one[16] = {1}, four[16] = {4}, made[16] = {};
+  Buffer scratch(layer->needs().scratch_bytes);
+  const layers::Bindings memory{
+      .inputs = {{input, {1, 2}, kPlainFp32}},
+      .output = {},
+      .output_gradients = {{one, output, kPlainFp32}, {four, output, kPlainFp32}},
+      .input_gradients = {{made, {1, 2}, kPlainFp32}},
+      .parameters = {{weight, gradient}},
+      .statistics = {},
+      .scratch = static_cast<std::byte*>(scratch.data())};
+  layer->write_factors(memory, {});
+  layer->backward(usual_step(), memory);
+  backend.device->record().wait();
+  CHECK(made[0] == 10);
+  CHECK(made[1] == 15);
+}
