@@ -47,6 +47,8 @@ struct FactorShape {
   bool bias = false;
 };
 
+struct StepContext;
+
 /// What the network file says of one layer, and what follows from it. Made by make_definition
 /// (layers/registry.h).
 class Definition {
@@ -71,6 +73,9 @@ class Definition {
   virtual bool is_loss() const { return false; }
   /// Of a loss: its factor in the total loss.
   virtual double loss_weight() const { return 1; }
+  /// Throws RunError, with layer, sample and label, at the first label that the layer cannot use.
+  /// Called while the labels are the host's.
+  virtual void check_labels(const StepContext&) const {}
 
   std::string name;
 

@@ -15,8 +15,8 @@ class SoftmaxLoss final : public Definition {
   bool is_loss() const override { return true; }
   double loss_weight() const override { return weight; }
 
-  /// Throws RunError, with layer, sample and label, at the first label that is no class.
-  void check_labels(const StepContext& step) const;
+  /// A label must be a class.
+  void check_labels(const StepContext& step) const override;
 
   double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
   double label_smoothing = 0;

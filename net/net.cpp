@@ -87,6 +87,7 @@ void Net::set_input(std::span<const float> values) {
 }
 
 layers::StepContext Net::on_device(layers::StepContext step) {
+  for (const Node& node : state_->network.nodes()) node.definition->check_labels(step);
   const std::span<int32_t> there = state_->labels.as<int32_t>().first(step.labels.size());
   if (!step.labels.empty())
     state_->device.write(std::as_bytes(step.labels), std::as_writable_bytes(there));

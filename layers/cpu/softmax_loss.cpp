@@ -39,7 +39,6 @@ class CpuSoftmaxLoss final : public CpuLayer {
     const auto labelled = static_cast<int64_t>(step.labels.size());
     check(labelled == loss_.samples || (step.phase == Phase::kTest && labelled < loss_.samples),
           "softmax_loss: one label for each sample");
-    loss_.check_labels(step);
     std::fill(memory.output.as<float>() + 2 * labelled,
               memory.output.as<float>() + 2 * loss_.samples, 0.0F);
     const float* scores = memory.inputs[0].as<float>();

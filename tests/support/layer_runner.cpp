@@ -182,6 +182,7 @@ void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const
 Values LayerRunner::forward(const LayerInputs& values) {
   Memory memory;
   bind(values, memory);
+  definition_->check_labels(case_.step);
   layer_->forward(case_.step, memory.bindings);
   finish();
   check_padding_is_zero(memory.bindings.output);
@@ -193,6 +194,7 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
   bind(values, memory);
   auto& bound = memory.bindings;
   LayerResults results;
+  definition_->check_labels(case_.step);
   layer_->forward(case_.step, bound);
   finish();
   check_padding_is_zero(bound.output);
