@@ -25,6 +25,9 @@ const std::map<std::string_view, Maker>& makers() {
       {"convolution", make_convolution},
       {"linear", make_linear},
       {"relu", make_relu},
+      {"relu", make_relu},       {"sigmoid", make_sigmoid},
+      {"softmax", make_softmax}, {"softmax_loss", make_softmax_loss},
+      {"tanh", make_tanh},
   };
   return kMakers;
 }

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cmath>
+
+#include "core/cuda/kernel.cuh"
+
+/// Sums and maxima over the threads of a warp or a block. Their order is fixed: the same bits every
+/// time, and the same in all threads.
+namespace poseidon::layers::cuda {
+
+using poseidon::cuda::Thread;
+
+inline constexpr uint32_t kWarp = 32;
+
+struct Sum {
+  template <class T>
+  POSEIDON_DEVICE T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+/// Of a number and one that is none: the number.
+struct Maximum {
+  POSEIDON_DEVICE float operator()(float a, float b) const { return ::fmaxf(a, b); }
+};
+
+/// What a kernel shares whose threads only shuffle.
+struct NothingShared {};
+
+/// Over the lanes of a warp that differ from this one only in bits of the lane's number from
+/// `lowest` on; all lanes by default.
+template <class T, class Operation>
+POSEIDON_DEVICE T reduce_warp(const Thread& thread, T value, Operation operation,
+                              uint32_t lowest = 1) {
+#pragma unroll
+  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2)
+    if (mask >= lowest) value = operation(value, thread.shuffle_xor(value, mask));
+  return value;
+}
+
+/// The value of the lane of this one's number, but that its bits from `lowest` on are zero.
+template <class T>
+POSEIDON_DEVICE T first_of_warp(const Thread& thread, T value, uint32_t lowest) {
+#pragma unroll
+  for (uint32_t mask = 1; mask < kWarp; mask *= 2) {
+    if (mask < lowest) continue;
+    const T other = thread.shuffle_xor(value, mask);
+    if ((thread.lane() & mask) != 0) value = other;
+  }
+  return value;
+}
+
+/// Threads that work on one row: a warp, or a block of kWarps.
+template <uint32_t kWarps, bool kWholeBlock>
+struct Team {
+  static constexpr uint32_t kThreads = kWarps * kWarp;
+  static constexpr uint32_t kSize = kWholeBlock ? kThreads : kWarp;
+  static constexpr uint32_t kRowsPerBlock = kThreads / kSize;
+  /// One value of each warp; a double holds what is reduced, a float or a small integer, too.
+  struct Shared {
+    double of_warp[kWholeBlock ? kWarps : 1];
+  };
+
+  static POSEIDON_DEVICE int64_t row(const Thread& thread) {
+    return int64_t{thread.block()} * kRowsPerBlock + thread.thread() / kSize;
+  }
+  static POSEIDON_DEVICE uint32_t member(const Thread& thread) { return thread.thread() % kSize; }
+
+  template <class T, class Operation>
+  static POSEIDON_DEVICE T reduce(const Thread& thread, Shared& shared, T value,
+                                  Operation operation) {
+    value = reduce_warp(thread, value, operation);
+    if constexpr (kWholeBlock) {
+      thread.synchronize();  // what was reduced before has been read
+      if (thread.lane() == 0) shared.of_warp[thread.warp()] = static_cast<double>(value);
+      thread.synchronize();
+      value = static_cast<T>(shared.of_warp[0]);
+#pragma unroll
+      for (uint32_t warp = 1; warp < kWarps; ++warp)
+        value = operation(value, static_cast<T>(shared.of_warp[warp]));
+    }
+    return value;
+  }
+};
+
+using WarpTeam = Team<8, false>;
+using BlockTeam = Team<8, true>;
+
+/// Calls visitor(a team) with one that suits rows of this length.
+template <class Visitor>
+void with_team_for(int64_t length, const Visitor& visitor) {
+  constexpr int64_t kLongest = 8 * kWarp;
+  if (length <= kLongest)
+    visitor(WarpTeam{});
+  else
+    visitor(BlockTeam{});
+}
+
+}  // namespace poseidon::layers::cuda

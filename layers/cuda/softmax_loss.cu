@@ -1,0 +1,179 @@
+#include "layers/softmax_loss.h"
+
+#include "core/error.h"
+#include "layers/cuda/map.cuh"
+#include "layers/cuda/softmax_rows.cuh"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+/// Probabilities, loss and rank of the label of each sample. The rank counts the scores ahead of
+/// the label's; of equal ones, those before it. A label whose score is not a number is last.
+template <class Team>
+struct SoftmaxLossForwardKernel {
+  static constexpr const char* kName = "softmax_loss forward";
+  static constexpr uint32_t kThreads = Team::kThreads;
+  using Shared = typename Team::Shared;
+
+  const float* scores;
+  const int32_t* labels;
+  float* probabilities;
+  float* loss_and_rank;
+  uint32_t samples, labelled, classes;  ///< of the samples without a label both are zero
+  double at_label, everywhere;  ///< of the target: what the label has more, and every class has
+
+  void visit(MemoryVisitor& visitor) const {
+    const int64_t count = int64_t{labelled} * classes;
+    visitor.reads(scores, bytes_of_elements<float>(count));
+    visitor.reads(labels, bytes_of_elements<int32_t>(labelled));
+    visitor.writes(probabilities, bytes_of_elements<float>(count));
+    visitor.writes(loss_and_rank, bytes_of_elements<float>(int64_t{2} * samples));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
+    const int64_t sample = Team::row(thread);
+    if (sample >= samples) return;  // with all of its team
+    float* target = loss_and_rank + 2 * sample;
+    if (sample >= labelled) {
+      if (Team::member(thread) < 2) target[Team::member(thread)] = 0;
+      return;
+    }
+    const float* row = scores + sample * classes;
+    const auto label = static_cast<uint32_t>(labels[sample]);
+    const RowSum sum = sum_exponentials<Team>(thread, shared, row, classes);
+    write_probabilities(thread, row, sum, probabilities + sample * classes);
+    const float loss = loss_of(thread, shared, row, label, sum);
+    const uint32_t rank = rank_of(thread, shared, row, label);
+    if (Team::member(thread) == 0) {
+      target[0] = loss;
+      target[1] = static_cast<float>(rank);
+    }
+  }
+
+  POSEIDON_DEVICE void write_probabilities(const Thread& thread, const float* row,
+                                           const RowSum& sum, float* target) const {
+    const float inverse = 1 / static_cast<float>(sum.sum);
+    for (uint32_t c = Team::member(thread); c < classes; c += Team::kSize)
+      target[c] = exponential(row[c] - sum.largest) * inverse;
+  }
+
+  POSEIDON_DEVICE float loss_of(const Thread& thread, Shared& shared, const float* row,
+                                uint32_t label, const RowSum& sum) const {
+    const double largest = sum.largest;
+    double expected = at_label * (static_cast<double>(row[label]) - largest);
+    if (everywhere > 0) {
+      double all = 0;
+      for (uint32_t c = Team::member(thread); c < classes; c += Team::kSize)
+        all += static_cast<double>(row[c]) - largest;
+      expected += everywhere * Team::reduce(thread, shared, all, Sum{});
+    }
+    return static_cast<float>(::log(sum.sum) - expected);
+  }
+
+  POSEIDON_DEVICE uint32_t rank_of(const Thread& thread, Shared& shared, const float* row,
+                                   uint32_t label) const {
+    const float own = row[label];
+    uint32_t ahead = 0;
+    for (uint32_t c = Team::member(thread); c < classes; c += Team::kSize) {
+      const bool behind = c < label ? row[c] < own : row[c] <= own;
+      ahead += c != label && !behind ? 1U : 0U;
+    }
+    return Team::reduce(thread, shared, ahead, Sum{});
+  }
+};
+
+/// scale * (probability - target) of each class, a block or more for each sample.
+struct SoftmaxLossBackwardKernel {
+  static constexpr const char* kName = "softmax_loss backward";
+  static constexpr uint32_t kThreads = 256;
+
+  const float* probabilities;
+  const int32_t* labels;
+  float* gradient;
+  uint32_t samples, classes;
+  float scale, everywhere, at_label;  ///< of the target: what every class has, and the label more
+
+  void visit(MemoryVisitor& visitor) const {
+    const int64_t count = int64_t{samples} * classes;
+    visitor.reads(probabilities, bytes_of_elements<float>(count));
+    visitor.reads(labels, bytes_of_elements<int32_t>(samples));
+    visitor.writes(gradient, bytes_of_elements<float>(count));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const uint32_t sample = thread.block() / blocks_per_sample();
+    const uint32_t c = thread.block() % blocks_per_sample() * kThreads + thread.thread();
+    if (c >= classes) return;
+    const int64_t at = int64_t{sample} * classes + c;
+    float distance = probabilities[at] - everywhere;
+    if (c == static_cast<uint32_t>(labels[sample])) distance -= at_label;
+    gradient[at] = scale * distance;
+  }
+
+  POSEIDON_DEVICE uint32_t blocks_per_sample() const { return (classes + kThreads - 1) / kThreads; }
+};
+
+/// The workspace holds the probabilities, so that backward is one pass and needs no scores.
+class CudaSoftmaxLoss final : public CudaLayer {
+ public:
+  CudaSoftmaxLoss(const LayerRequest& request, CudaDevice& device)
+      : CudaLayer(request, device),
+        loss_(static_cast<const SoftmaxLoss&>(request.definition)),
+        samples_(static_cast<uint32_t>(loss_.samples)),
+        classes_(static_cast<uint32_t>(loss_.classes)) {
+    needs_.input_formats = {format_of(request.input_shapes[0], DataType::kFp32)};
+    needs_.output_format = kPlainFp32;
+    needs_.workspace_bytes = bytes_of_elements<float>(loss_.samples * loss_.classes);
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    const auto labelled = static_cast<uint32_t>(step.labels.size());
+    check(labelled == samples_ || (step.phase == Phase::kTest && labelled < samples_),
+          "softmax_loss: one label for each sample");
+    with_team_for(classes_, [&](auto team) {
+      using Team = decltype(team);
+      device_.launch(SoftmaxLossForwardKernel<Team>{.scores = memory.inputs[0].as<float>(),
+                                                    .labels = step.labels.data(),
+                                                    .probabilities = probabilities(memory),
+                                                    .loss_and_rank = memory.output.as<float>(),
+                                                    .samples = samples_,
+                                                    .labelled = labelled,
+                                                    .classes = classes_,
+                                                    .at_label = 1 - loss_.label_smoothing,
+                                                    .everywhere = loss_.label_smoothing / classes_},
+                     {.blocks = poseidon::cuda::blocks_for(samples_, Team::kRowsPerBlock)});
+    });
+  }
+
+  void backward(const StepContext& step, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    const auto smoothing = static_cast<float>(loss_.label_smoothing);
+    using Kernel = SoftmaxLossBackwardKernel;
+    device_.launch(Kernel{.probabilities = probabilities(memory),
+                          .labels = step.labels.data(),
+                          .gradient = memory.input_gradients[0].as<float>(),
+                          .samples = samples_,
+                          .classes = classes_,
+                          .scale = step.loss_scale * static_cast<float>(loss_.weight),
+                          .everywhere = smoothing / static_cast<float>(classes_),
+                          .at_label = 1 - smoothing},
+                   {.blocks = samples_ * poseidon::cuda::blocks_for(classes_, Kernel::kThreads)});
+  }
+
+ private:
+  static float* probabilities(const Bindings& memory) {
+    return reinterpret_cast<float*>(memory.workspace);
+  }
+
+  const SoftmaxLoss& loss_;
+  uint32_t samples_, classes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, const Making& making) {
+  return std::make_unique<CudaSoftmaxLoss>(request, making.device);
+}
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "layers/cuda/device_math.cuh"
+#include "layers/cuda/reduce.cuh"
+
+namespace poseidon::layers::cuda {
+
+/// The largest of a row, and the sum of e^(x - largest).
+struct RowSum {
+  float largest;
+  double sum;
+};
+
+/// All threads of the row's team get it. They read the row twice; the second time it comes from the
+/// cache. A value that is not a number makes the sum none.
+template <class Team>
+POSEIDON_DEVICE RowSum sum_exponentials(const Thread& thread, typename Team::Shared& shared,
+                                        const float* row, uint32_t length) {
+  float largest = -INFINITY;
+  for (uint32_t c = Team::member(thread); c < length; c += Team::kSize)
+    largest = Maximum{}(largest, row[c]);
+  largest = Team::reduce(thread, shared, largest, Maximum{});
+  double sum = 0;
+  for (uint32_t c = Team::member(thread); c < length; c += Team::kSize)
+    sum += static_cast<double>(exponential(row[c] - largest));
+  return {largest, Team::reduce(thread, shared, sum, Sum{})};
+}
+
+}  // namespace poseidon::layers::cuda
