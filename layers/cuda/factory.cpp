@@ -22,6 +22,7 @@ using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
 
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
+      {"batch_norm", make_batch_norm},
       {"convolution", make_convolution},
       {"linear", make_linear},
       {"relu", make_relu},

@@ -139,19 +139,24 @@ void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, con
   });
 }
 
-/// Issues target = function(sum of the gradients of the output, output), element by element.
-/// `output` may be a null tensor. What is more than one pass takes is first added to the first
-/// gradient.
-template <class Function>
-void map_gradient(CudaDevice& device, const Bindings& memory, const Tensor& output,
-                  const Tensor& target, const Function& function) {
+/// The contributions to the output's gradient, at most kContributions: what are more is first added
+/// to the first of them.
+inline std::vector<Tensor> few_gradients(CudaDevice& device, const Bindings& memory) {
   std::vector<Tensor> gradients = memory.output_gradients;
   while (gradients.size() > kContributions) {
     const std::vector<Tensor> some(gradients.begin(), gradients.begin() + kContributions);
     map_gradients(device, some, {}, gradients[0], Same{});
     gradients.erase(gradients.begin() + 1, gradients.begin() + kContributions);
   }
-  map_gradients(device, gradients, output, target, function);
+  return gradients;
+}
+
+/// Issues target = function(sum of the gradients of the output, output), element by element.
+/// `output` may be a null tensor.
+template <class Function>
+void map_gradient(CudaDevice& device, const Bindings& memory, const Tensor& output,
+                  const Tensor& target, const Function& function) {
+  map_gradients(device, few_gradients(device, memory), output, target, function);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -1,0 +1,207 @@
+#include "layers/batch_norm.h"
+
+#include "layers/cuda/batch_norm_backward.cuh"
+#include "layers/cuda/batch_norm_forward.cuh"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+/// Arrays of floats, one for each channel, in memory that begins with those of a pass's bands.
+class ChannelArrays {
+ public:
+  ChannelArrays(std::byte* memory, int64_t channels)
+      : next_(reinterpret_cast<float*>(memory)), length_(padded(channels)) {}
+
+  float* take() {
+    float* array = next_;
+    next_ += length_;
+    return array;
+  }
+
+  static size_t bytes(int64_t channels, int64_t arrays) {
+    return bytes_of_elements<float>(padded(channels) * arrays);
+  }
+
+ private:
+  /// So that each array begins at a multiple of 64 bytes.
+  static int64_t padded(int64_t channels) { return (channels + 15) / 16 * 16; }
+
+  float* next_;
+  int64_t length_;
+};
+
+/// A matrix of all positions x channels. Forward reads the input twice and writes the output;
+/// backward reads the gradient, the input and, for a relu's mask, the output twice and writes the
+/// input gradient. The sum of contributions, or the residual's gradient, is written by the first
+/// pass of backward and read by the second.
+template <class Element, int kEach>
+class CudaBatchNorm final : public CudaLayer {
+ public:
+  CudaBatchNorm(const LayerRequest& request, CudaDevice& device)
+      : CudaLayer(request, device),
+        definition_(static_cast<const BatchNorm&>(request.definition)),
+        relu_(request.relu),
+        residual_(request.residual),
+        channels_(definition_.input.channels()),
+        tiling_(definition_.input.count() / channels_, channels_, kEach) {
+    needs_.backward_reads_inputs = true;
+    needs_.backward_reads_output = relu_.has_value();
+    needs_.backward_in_place = residual_ ? 1 : 0;
+    needs_.workspace_bytes = ChannelArrays::bytes(channels_, 3);
+    needs_.scratch_bytes = bytes_of_bands() + ChannelArrays::bytes(channels_, 3);
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    const NormalizedChannels normalized = normalized_channels(memory);
+    if (step.phase == Phase::kTrain)
+      measure(memory, normalized);
+    else
+      device_.launch_for(channels_,
+                         BatchNormRecallKernel{.running_mean = memory.statistics[0].value,
+                                               .running_variance = memory.statistics[1].value,
+                                               .normalized = normalized});
+    using Kernel = BatchNormNormalizeKernel<Element, kEach>;
+    device_.launch(Kernel{.tiling = tiling_,
+                          .input = memory.inputs[0].as<Element>(),
+                          .residual = residual_ ? memory.inputs[1].as<Element>() : nullptr,
+                          .output = memory.output.as<Element>(),
+                          .mean = normalized.mean,
+                          .factor = normalized.factor,
+                          .term = normalized.term,
+                          .slope = relu_.value_or(1)},
+                   tiling_.grid());
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    const IncomingGradient<Element> gradient = incoming_gradient(memory);
+    Element* written = written_gradient(memory);
+    const GradientCoefficients coefficients = sum_gradients(memory, gradient, written);
+    if (!memory.input_gradients[0]) return;
+    using Kernel = BatchNormInputGradientKernel<Element, kEach>;
+    device_.launch(
+        Kernel{.tiling = tiling_,
+               .gradient = written == nullptr ? gradient.first : MaskedGradient<Element>{written},
+               .input = memory.inputs[0].as<Element>(),
+               .mean = saved(memory).mean,
+               .coefficients = coefficients,
+               .target = memory.input_gradients[0].as<Element>()},
+        tiling_.grid());
+  }
+
+ private:
+  struct Saved {
+    float *mean, *mean_rest, *inverse_deviation;
+  };
+
+  Saved saved(const Bindings& memory) const {
+    ChannelArrays arrays(memory.workspace, channels_);
+    return {.mean = arrays.take(), .mean_rest = arrays.take(), .inverse_deviation = arrays.take()};
+  }
+
+  size_t bytes_of_bands() const {
+    static_assert(sizeof(BandMoments) == sizeof(BandGradients));
+    const int64_t values = channels_ * tiling_.bands;
+    return (bytes_of_elements<BandMoments>(values) + 63) / 64 * 64;
+  }
+  ChannelArrays behind_bands(const Bindings& memory) const {
+    return {memory.scratch + bytes_of_bands(), channels_};
+  }
+
+  NormalizedChannels normalized_channels(const Bindings& memory) const {
+    const Saved kept = saved(memory);
+    ChannelArrays arrays = behind_bands(memory);
+    return {.scale = memory.parameters[0].value,
+            .shift = memory.parameters[1].value,
+            .mean = kept.mean,
+            .mean_rest = kept.mean_rest,
+            .inverse_deviation = kept.inverse_deviation,
+            .factor = arrays.take(),
+            .term = arrays.take(),
+            .channels = tiling_.channels,
+            .epsilon = definition_.epsilon};
+  }
+
+  void measure(const Bindings& memory, const NormalizedChannels& normalized) const {
+    auto* of_bands = reinterpret_cast<BandMoments*>(memory.scratch);
+    device_.launch(
+        BatchNormMomentsKernel<Element, kEach>{tiling_, memory.inputs[0].as<Element>(), of_bands},
+        tiling_.grid());
+    device_.launch(
+        BatchNormStatisticsKernel{.tiling = tiling_,
+                                  .of_bands = of_bands,
+                                  .normalized = normalized,
+                                  .mean_contribution = memory.statistics[0].gradient,
+                                  .variance_contribution = memory.statistics[1].gradient},
+        ChannelWarp::grid(tiling_.channels));
+  }
+
+  IncomingGradient<Element> incoming_gradient(const Bindings& memory) const {
+    const std::vector<Tensor> some = few_gradients(device_, memory);
+    IncomingGradient<Element> gradient{
+        .first = {.gradient = some[0].as<Element>(),
+                  .output = relu_ ? memory.output.as<Element>() : nullptr,
+                  .slope = relu_.value_or(1)},
+        .others = {},
+        .count = static_cast<int>(some.size()) - 1};
+    for (size_t k = 1; k < some.size(); ++k) gradient.others[k - 1] = some[k].as<Element>();
+    return gradient;
+  }
+
+  /// Where the sum of contributions goes, masked; null where it is not wanted and costs as little
+  /// to be made again.
+  Element* written_gradient(const Bindings& memory) const {
+    if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<Element>();
+    const bool one = memory.output_gradients.size() == 1;
+    return one || !memory.input_gradients[0] ? nullptr : memory.output_gradients[0].as<Element>();
+  }
+
+  GradientCoefficients sum_gradients(const Bindings& memory,
+                                     const IncomingGradient<Element>& gradient,
+                                     Element* written) const {
+    const Saved kept = saved(memory);
+    auto* of_bands = reinterpret_cast<BandGradients*>(memory.scratch);
+    ChannelArrays arrays = behind_bands(memory);
+    const GradientCoefficients coefficients{
+        .of_gradient = arrays.take(), .of_centered = arrays.take(), .term = arrays.take()};
+    using Kernel = BatchNormGradientSumsKernel<Element, kEach>;
+    device_.launch(Kernel{.tiling = tiling_,
+                          .gradient = gradient,
+                          .input = memory.inputs[0].as<Element>(),
+                          .mean = kept.mean,
+                          .written = written,
+                          .of_bands = of_bands},
+                   tiling_.grid());
+    device_.launch(
+        BatchNormParameterGradientsKernel{.tiling = tiling_,
+                                          .of_bands = of_bands,
+                                          .scale = memory.parameters[0].value,
+                                          .mean_rest = kept.mean_rest,
+                                          .inverse_deviation = kept.inverse_deviation,
+                                          .scale_gradient = memory.parameters[0].gradient,
+                                          .shift_gradient = memory.parameters[1].gradient,
+                                          .coefficients = coefficients},
+        ChannelWarp::grid(tiling_.channels));
+    return coefficients;
+  }
+
+  const BatchNorm& definition_;
+  std::optional<float> relu_;
+  bool residual_;
+  int64_t channels_;
+  RowTiling tiling_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, const Making& making) {
+  std::unique_ptr<Layer> layer;
+  with_channels_of(request.input_formats[0].type, request.input_shapes[0].channels(),
+                   [&](auto element, auto each) {
+                     using Element = decltype(element);
+                     layer = std::make_unique<CudaBatchNorm<Element, each>>(request, making.device);
+                   });
+  return layer;
+}
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,252 @@
+#pragma once
+
+#include "layers/cuda/row_tiling.cuh"
+
+/// The three kernels of batch norm's backward pass: sums of bands of rows, their merging, and the
+/// input gradient.
+namespace poseidon::layers::cuda {
+
+/// The gradient of the output, one memory, multiplied by a fused relu's derivative.
+template <class Element>
+struct MaskedGradient {
+  const Element* gradient;
+  const Element* output = nullptr;  ///< null: no relu
+  float slope = 1;
+
+  void visit(MemoryVisitor& visitor, size_t bytes) const {
+    visitor.reads(gradient, bytes);
+    if (output != nullptr) visitor.reads(output, bytes);
+  }
+
+  /// Of kRows rows that are `stride` apart.
+  template <int kRows, int kEach>
+  POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) g[k] = load_channels<kEach>(gradient + at + k * stride);
+    mask(at, stride, g);
+  }
+
+  template <int kRows, int kEach>
+  POSEIDON_DEVICE void mask(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
+    if (output == nullptr) return;
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      const auto y = load_channels<kEach>(output + at + k * stride);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) g[k][i] = y[i] > 0 ? g[k][i] : g[k][i] * slope;
+    }
+  }
+};
+
+/// The same of a sum of contributions.
+template <class Element>
+struct IncomingGradient {
+  MaskedGradient<Element> first;
+  const Element* others[kContributions - 1];
+  int count;  ///< of the others
+
+  void visit(MemoryVisitor& visitor, size_t bytes) const {
+    first.visit(visitor, bytes);
+    for (int k = 0; k < count; ++k) visitor.reads(others[k], bytes);
+  }
+
+  template <int kRows, int kEach>
+  POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) g[k] = load_channels<kEach>(first.gradient + at + k * stride);
+#pragma unroll 1
+    for (int c = 0; c < count; ++c) {
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        const auto other = load_channels<kEach>(others[c] + at + k * stride);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) g[k][i] += other[i];
+      }
+    }
+    first.mask(at, stride, g);
+  }
+};
+
+/// Sums of one channel over one band.
+struct alignas(16) BandGradients {
+  double gradient, gradient_times_centered;
+};
+
+/// of_bands[channel][band] = sums of g and of g * (x - mean). Writes g, where it is wanted.
+template <class Element, int kEach>
+struct BatchNormGradientSumsKernel {
+  static constexpr const char* kName = "batch_norm gradient sums";
+  static constexpr uint32_t kThreads = RowTiling::kThreads;
+  static constexpr int kBatch = kEach > 4 ? 1 : 2;
+  struct Shared {
+    GroupValues<kEach> gradients, products;
+  };
+
+  RowTiling tiling;
+  IncomingGradient<Element> gradient;
+  const Element* input;
+  const float* mean;
+  Element* written;  ///< null: not wanted; may be a contribution
+  BandGradients* of_bands;
+
+  void visit(MemoryVisitor& visitor) const {
+    const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
+    gradient.visit(visitor, bytes);
+    visitor.reads(input, bytes);
+    visitor.reads(mean, bytes_of_elements<float>(tiling.channels));
+    if (written != nullptr) visitor.writes(written, bytes);
+    visitor.writes(of_bands,
+                   bytes_of_elements<BandGradients>(int64_t{tiling.channels} * tiling.bands));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
+    const RowSpan span(thread, tiling);
+    Channels<kEach> means{}, gradients{}, products{};
+    if (span.count > 0) means = load_channels<kEach>(mean + span.channel);
+    span.for_batches<kBatch>([&](auto rows, int64_t at) {
+      Channels<kEach> x[rows], g[rows];
+#pragma unroll
+      for (int k = 0; k < rows; ++k) x[k] = load_channels<kEach>(input + at + k * span.stride);
+      gradient.load(at, span.stride, g);
+#pragma unroll
+      for (int k = 0; k < rows; ++k) {
+        if (written != nullptr) store_channels<kEach>(written + at + k * span.stride, g[k]);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          gradients[i] += g[k][i];
+          products[i] += g[k][i] * (x[k][i] - means[i]);
+        }
+      }
+    });
+    shared.gradients.put_sums(thread, tiling.across, gradients);
+    shared.products.put_sums(thread, tiling.across, products);
+    thread.synchronize();
+    if (thread.thread() < tiling.channels_of_group()) merge_warps(thread, shared);
+  }
+
+  POSEIDON_DEVICE void merge_warps(const Thread& thread, const Shared& shared) const {
+    const uint32_t j = thread.thread();
+    const uint32_t channel = thread.block_y() * tiling.channels_of_group() + j;
+    if (channel >= tiling.channels) return;
+    BandGradients sums{0, 0};
+    for (uint32_t warp = 0; warp < RowTiling::kWarps; ++warp) {
+      sums.gradient += shared.gradients.of_warp[warp][j];
+      sums.gradient_times_centered += shared.products.of_warp[warp][j];
+    }
+    of_bands[int64_t{channel} * tiling.bands + thread.block()] = sums;
+  }
+};
+
+/// dx = of_gradient * g + of_centered * (x - mean) + term, for each channel.
+struct GradientCoefficients {
+  float *of_gradient, *of_centered, *term;
+};
+
+/// The gradients of scale and shift, and the coefficients of the input gradient, which is the
+/// derivative of the normalization with the batch's own statistics.
+struct BatchNormParameterGradientsKernel {
+  static constexpr const char* kName = "batch_norm parameter gradients";
+  static constexpr uint32_t kThreads = ChannelWarp::kThreads;
+  using Shared = NothingShared;
+
+  RowTiling tiling;
+  const BandGradients* of_bands;
+  const float *scale, *mean_rest, *inverse_deviation;
+  float *scale_gradient, *shift_gradient;
+  GradientCoefficients coefficients;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(of_bands,
+                  bytes_of_elements<BandGradients>(int64_t{tiling.channels} * tiling.bands));
+    for (const float* read : {scale, mean_rest, inverse_deviation})
+      visitor.reads(read, bytes_of_elements<float>(tiling.channels));
+    for (float* out : {scale_gradient, shift_gradient, coefficients.of_gradient,
+                       coefficients.of_centered, coefficients.term})
+      visitor.writes(out, bytes_of_elements<float>(tiling.channels));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
+    const uint32_t channel = ChannelWarp::channel(thread), bands = tiling.bands;
+    if (channel >= tiling.channels) return;  // with all of its warp
+    const BandGradients* sums = of_bands + int64_t{channel} * bands;
+    double gradient = 0, product = 0;
+    for (uint32_t band = thread.lane(); band < bands; band += kWarp) {
+      gradient += sums[band].gradient;
+      product += sums[band].gradient_times_centered;
+    }
+    gradient = reduce_warp(thread, gradient, Sum{});
+    product = reduce_warp(thread, product, Sum{});
+    if (thread.lane() == 0) write(channel, gradient, product);
+  }
+
+  POSEIDON_DEVICE void write(uint32_t channel, double gradient, double product) const {
+    const double rest = mean_rest[channel], inverse = inverse_deviation[channel];
+    product -= gradient * rest;
+    scale_gradient[channel] = static_cast<float>(product * inverse);
+    shift_gradient[channel] = static_cast<float>(gradient);
+    const double factor = static_cast<double>(scale[channel]) * inverse, count = tiling.rows;
+    const double slope = -factor * inverse * inverse * product / count;
+    coefficients.of_gradient[channel] = static_cast<float>(factor);
+    coefficients.of_centered[channel] = static_cast<float>(slope);
+    coefficients.term[channel] = static_cast<float>(-factor * gradient / count - slope * rest);
+  }
+};
+
+template <class Element, int kEach>
+struct BatchNormInputGradientKernel {
+  static constexpr const char* kName = "batch_norm input gradient";
+  static constexpr uint32_t kThreads = RowTiling::kThreads;
+  static constexpr int kBatch = 1;
+  /// A number of bf16 has so few digits that it need not be brought near zero first, and a thread
+  /// has fewer constants to keep.
+  static constexpr bool kCenters = !std::is_same_v<Element, Bf16>;
+
+  RowTiling tiling;
+  MaskedGradient<Element> gradient;
+  const Element* input;
+  const float* mean;
+  GradientCoefficients coefficients;
+  Element* target;  ///< may be a contribution
+
+  void visit(MemoryVisitor& visitor) const {
+    const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
+    gradient.visit(visitor, bytes);
+    visitor.reads(input, bytes);
+    for (const float* read : {mean, static_cast<const float*>(coefficients.of_gradient),
+                              static_cast<const float*>(coefficients.of_centered),
+                              static_cast<const float*>(coefficients.term)})
+      visitor.reads(read, bytes_of_elements<float>(tiling.channels));
+    visitor.writes(target, bytes);
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const RowSpan span(thread, tiling);
+    if (span.count == 0) return;
+    auto means = load_channels<kEach>(mean + span.channel);
+    const auto of_gradient = load_channels<kEach>(coefficients.of_gradient + span.channel);
+    const auto of_centered = load_channels<kEach>(coefficients.of_centered + span.channel);
+    auto term = load_channels<kEach>(coefficients.term + span.channel);
+    if constexpr (!kCenters) {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        term[i] -= of_centered[i] * means[i];
+        means[i] = 0;
+      }
+    }
+    span.for_batches<kBatch>([&](auto rows, int64_t at) {
+      Channels<kEach> x[rows], g[rows];
+#pragma unroll
+      for (int k = 0; k < rows; ++k) x[k] = load_channels<kEach>(input + at + k * span.stride);
+      gradient.load(at, span.stride, g);
+#pragma unroll
+      for (int k = 0; k < rows; ++k) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i)
+          x[k][i] = of_gradient[i] * g[k][i] + of_centered[i] * (x[k][i] - means[i]) + term[i];
+        store_channels<kEach>(target + at + k * span.stride, x[k]);
+      }
+    });
+  }
+};
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,235 @@
+#pragma once
+
+#include <cmath>
+
+#include "layers/cuda/row_tiling.cuh"
+
+/// The three kernels of batch norm's forward pass: moments of bands of rows, their merging, and the
+/// normalization; in testing the running statistics take the place of the first two.
+namespace poseidon::layers::cuda {
+
+/// Mean and sum of squared deviations of one channel over one band.
+struct alignas(16) BandMoments {
+  double mean, squares;
+};
+
+/// of_bands[channel][band] = moments of the input. A thread sums distances, and their squares, from
+/// the first value of its warp in the channel. Such a center is at most as far from the mean as the
+/// values themselves are, so one pass suffices, however far from zero the mean is; and distances
+/// from it are nearly exact. Merging (Chan, Golub and LeVeque 1979) is done in double.
+template <class Element, int kEach>
+struct BatchNormMomentsKernel {
+  static constexpr const char* kName = "batch_norm moments";
+  static constexpr uint32_t kThreads = RowTiling::kThreads;
+  static constexpr int kBatch = kEach > 4 ? 2 : 4;
+  struct Shared {
+    GroupValues<kEach> center, distances, squares;
+    uint32_t count[RowTiling::kWarps][kWarp];
+  };
+
+  RowTiling tiling;
+  const Element* input;
+  BandMoments* of_bands;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(input, bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels));
+    visitor.writes(of_bands,
+                   bytes_of_elements<BandMoments>(int64_t{tiling.channels} * tiling.bands));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
+    const RowSpan span(thread, tiling);
+    Channels<kEach> center{}, distances{}, squares{};
+    if (span.count > 0) center = load_channels<kEach>(input + span.offset);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) center[i] = first_of_warp(thread, center[i], tiling.across);
+    span.for_batches<kBatch>([&](auto rows, int64_t at) {
+      Channels<kEach> x[rows];
+#pragma unroll
+      for (int k = 0; k < rows; ++k) x[k] = load_channels<kEach>(input + at + k * span.stride);
+#pragma unroll
+      for (int k = 0; k < rows; ++k)
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          const float distance = x[k][i] - center[i];
+          distances[i] += distance;
+          squares[i] += distance * distance;
+        }
+    });
+    shared.center.put(thread, tiling.across, center);
+    shared.distances.put_sums(thread, tiling.across, distances);
+    shared.squares.put_sums(thread, tiling.across, squares);
+    const uint32_t count = reduce_warp(thread, span.count, Sum{}, tiling.across);
+    if (thread.lane() < tiling.across) shared.count[thread.warp()][thread.lane()] = count;
+    thread.synchronize();
+    if (thread.thread() < tiling.channels_of_group()) merge_warps(thread, shared);
+  }
+
+  /// The first warp has rows, so its center is a value.
+  POSEIDON_DEVICE void merge_warps(const Thread& thread, const Shared& shared) const {
+    const uint32_t j = thread.thread();
+    const uint32_t channel = thread.block_y() * tiling.channels_of_group() + j;
+    if (channel >= tiling.channels) return;
+    const double reference = shared.center.of_warp[0][j];
+    double total = 0, distances = 0, squares = 0;
+    for (uint32_t warp = 0; warp < RowTiling::kWarps; ++warp) {
+      const double count = shared.count[warp][j / kEach];
+      const double sum = shared.distances.of_warp[warp][j];
+      const double shift = count > 0 ? shared.center.of_warp[warp][j] - reference : 0;
+      total += count;
+      distances += sum + count * shift;
+      squares += shared.squares.of_warp[warp][j] + shift * (2 * sum + count * shift);
+    }
+    const double rest = distances / total;
+    of_bands[int64_t{channel} * tiling.bands + thread.block()] = {reference + rest,
+                                                                  squares - distances * rest};
+  }
+};
+
+/// What the normalization knows of each channel, and backward after it. The mean is the sum of two:
+/// where it is many deviations from zero, a float alone would be off by a part of the deviation.
+struct NormalizedChannels {
+  const float *scale, *shift;
+  float *mean, *mean_rest, *inverse_deviation;  ///< kept for backward
+  float *factor, *term;                         ///< y = (x - mean) * factor + term
+  uint32_t channels;
+  double epsilon;
+
+  void visit_writing(MemoryVisitor& visitor) const {
+    for (const float* read : {scale, shift})
+      visitor.reads(read, bytes_of_elements<float>(channels));
+    for (float* written : {mean, mean_rest, inverse_deviation, factor, term})
+      visitor.writes(written, bytes_of_elements<float>(channels));
+  }
+
+  POSEIDON_DEVICE void write(uint32_t channel, double exact_mean, double variance) const {
+    const auto rounded = static_cast<float>(exact_mean);
+    const auto rest = static_cast<float>(exact_mean - static_cast<double>(rounded));
+    const auto inverse = static_cast<float>(1 / ::sqrt(variance + epsilon));
+    mean[channel] = rounded;
+    mean_rest[channel] = rest;
+    inverse_deviation[channel] = inverse;
+    factor[channel] = scale[channel] * inverse;
+    term[channel] = shift[channel] - rest * (scale[channel] * inverse);
+  }
+};
+
+/// Training: merges the bands' moments and gives the contributions to the running statistics.
+struct BatchNormStatisticsKernel {
+  static constexpr const char* kName = "batch_norm statistics";
+  static constexpr uint32_t kThreads = ChannelWarp::kThreads;
+  using Shared = NothingShared;
+
+  RowTiling tiling;
+  const BandMoments* of_bands;
+  NormalizedChannels normalized;
+  float *mean_contribution, *variance_contribution;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(of_bands,
+                  bytes_of_elements<BandMoments>(int64_t{tiling.channels} * tiling.bands));
+    normalized.visit_writing(visitor);
+    visitor.writes(mean_contribution, bytes_of_elements<float>(tiling.channels));
+    visitor.writes(variance_contribution, bytes_of_elements<float>(tiling.channels));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
+    const uint32_t channel = ChannelWarp::channel(thread), bands = tiling.bands;
+    if (channel >= tiling.channels) return;  // with all of its warp
+    const BandMoments* moments = of_bands + int64_t{channel} * bands;
+    const double reference = moments[0].mean;
+    double distances = 0, squares = 0;
+    for (uint32_t band = thread.lane(); band < bands; band += kWarp) {
+      const double count = tiling.rows_in(band), distance = moments[band].mean - reference;
+      distances += count * distance;
+      squares += moments[band].squares + count * distance * distance;
+    }
+    distances = reduce_warp(thread, distances, Sum{});
+    squares = reduce_warp(thread, squares, Sum{});
+    if (thread.lane() == 0) write(channel, reference, distances, squares);
+  }
+
+  POSEIDON_DEVICE void write(uint32_t channel, double reference, double distances,
+                             double squares) const {
+    const double count = tiling.rows, rest = distances / count, mean = reference + rest;
+    const double deviations = squares - distances * rest;
+    normalized.write(channel, mean, deviations / count);
+    mean_contribution[channel] = static_cast<float>(mean);
+    variance_contribution[channel] = static_cast<float>(deviations / (count > 1 ? count - 1 : 1));
+  }
+};
+
+/// Testing: the running statistics.
+struct BatchNormRecallKernel {
+  static constexpr const char* kName = "batch_norm running statistics";
+  static constexpr uint32_t kThreads = 128;
+
+  const float *running_mean, *running_variance;
+  NormalizedChannels normalized;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(running_mean, bytes_of_elements<float>(normalized.channels));
+    visitor.reads(running_variance, bytes_of_elements<float>(normalized.channels));
+    normalized.visit_writing(visitor);
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const uint32_t channel = thread.block() * kThreads + thread.thread();
+    if (channel < normalized.channels)
+      normalized.write(channel, running_mean[channel], running_variance[channel]);
+  }
+};
+
+/// output = relu((input - mean) * factor + term + residual).
+template <class Element, int kEach>
+struct BatchNormNormalizeKernel {
+  static constexpr const char* kName = "batch_norm normalize";
+  static constexpr uint32_t kThreads = RowTiling::kThreads;
+  static constexpr int kBatch = kEach > 4 ? 1 : 2;
+
+  RowTiling tiling;
+  const Element* input;
+  const Element* residual;  ///< null: none
+  Element* output;
+  const float *mean, *factor, *term;
+  float slope;  ///< of the relu below zero; 1: none
+
+  void visit(MemoryVisitor& visitor) const {
+    const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
+    visitor.reads(input, bytes);
+    if (residual != nullptr) visitor.reads(residual, bytes);
+    for (const float* read : {mean, factor, term})
+      visitor.reads(read, bytes_of_elements<float>(tiling.channels));
+    visitor.writes(output, bytes);
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const RowSpan span(thread, tiling);
+    if (span.count == 0) return;
+    const auto means = load_channels<kEach>(mean + span.channel);
+    const auto factors = load_channels<kEach>(factor + span.channel);
+    const auto terms = load_channels<kEach>(term + span.channel);
+    span.for_batches<kBatch>([&](auto rows, int64_t at) {
+      Channels<kEach> x[rows], added[rows];
+#pragma unroll
+      for (int k = 0; k < rows; ++k) {
+        x[k] = load_channels<kEach>(input + at + k * span.stride);
+        if (residual != nullptr)
+          added[k] = load_channels<kEach>(residual + at + k * span.stride);
+        else
+          added[k] = {};
+      }
+#pragma unroll
+      for (int k = 0; k < rows; ++k) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          const float y = (x[k][i] - means[i]) * factors[i] + terms[i] + added[k][i];
+          x[k][i] = y > 0 ? y : y * slope;
+        }
+        store_channels<kEach>(output + at + k * span.stride, x[k]);
+      }
+    });
+  }
+};
+
+}  // namespace poseidon::layers::cuda

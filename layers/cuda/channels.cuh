@@ -1,0 +1,65 @@
+#pragma once
+
+#include <type_traits>
+
+#include "layers/cuda/map.cuh"
+
+/// A thread's part of the channels of one position, in tensors whose channels come last: a pack
+/// where a position's channels are whole packs, else one.
+namespace poseidon::layers::cuda {
+
+/// Neighbouring channels.
+template <int kEach>
+struct Channels {
+  float values[kEach];
+
+  POSEIDON_DEVICE float& operator[](int i) { return values[i]; }
+  POSEIDON_DEVICE const float& operator[](int i) const { return values[i]; }
+};
+
+template <int kEach, class Element>
+POSEIDON_DEVICE Channels<kEach> load_channels(const Element* from) {
+  Channels<kEach> channels;
+  if constexpr (kEach % kPack<Element> == 0) {
+#pragma unroll
+    for (int first = 0; first < kEach; first += kPack<Element>) {
+      const Pack<Element> pack = load_pack(from + first);
+#pragma unroll
+      for (int i = 0; i < kPack<Element>; ++i) channels[first + i] = pack[i];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) channels[i] = from[i];
+  }
+  return channels;
+}
+
+template <int kEach, class Element>
+POSEIDON_DEVICE void store_channels(Element* to, const Channels<kEach>& channels) {
+  if constexpr (kEach % kPack<Element> == 0) {
+#pragma unroll
+    for (int first = 0; first < kEach; first += kPack<Element>) {
+      Pack<Element> pack;
+#pragma unroll
+      for (int i = 0; i < kPack<Element>; ++i) pack[i] = channels[first + i];
+      store_pack(to + first, pack);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) to[i] = channels[i];
+  }
+}
+
+/// Calls visitor(an element, how many channels a thread takes) with types that say it.
+template <class Visitor>
+void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
+  with_element_of(type, [&](auto element) {
+    constexpr int kWhole = kPack<decltype(element)>;
+    if (channels % kWhole == 0)
+      visitor(element, std::integral_constant<int, kWhole>{});
+    else
+      visitor(element, std::integral_constant<int, 1>{});
+  });
+}
+
+}  // namespace poseidon::layers::cuda

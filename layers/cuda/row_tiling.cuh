@@ -1,0 +1,119 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "layers/cuda/channels.cuh"
+#include "layers/cuda/reduce.cuh"
+
+/// Passes over a matrix of rows x channels that sum over the rows, or know of each channel what was
+/// summed.
+namespace poseidon::layers::cuda {
+
+/// How a grid divides the matrix: a block takes a band of rows (Thread::block) and a group of
+/// channels (Thread::block_y). Its threads stand in lines: `across` of them side by side over the
+/// group's channels, each with `each` neighbouring ones, and the lines take the band's rows in
+/// turn. It does not depend on the device, nor then do the bits of sums.
+struct RowTiling {
+  static constexpr uint32_t kThreads = 256;
+  static constexpr uint32_t kWarps = kThreads / kWarp;
+  /// Of a large matrix: four for each multiprocessor of the GPUs that one would train on.
+  static constexpr uint32_t kBlocks = 512;
+
+  uint32_t rows, channels;
+  uint32_t each;
+  uint32_t across;  ///< a power of two, at most a warp
+  uint32_t rows_of_band = 1, bands = 1;
+
+  RowTiling(int64_t row_count, int64_t channel_count, int each_count)
+      : rows(static_cast<uint32_t>(row_count)),
+        channels(static_cast<uint32_t>(channel_count)),
+        each(static_cast<uint32_t>(each_count)),
+        across(threads_across(channels / each, each)) {
+    const uint32_t most = std::max(1U, kBlocks / groups());
+    const uint32_t lines = kThreads / across;
+    rows_of_band = ((rows + most - 1) / most + lines - 1) / lines * lines;
+    bands = (rows + rows_of_band - 1) / rows_of_band;
+  }
+
+  uint32_t groups() const { return (channels / each + across - 1) / across; }
+  poseidon::cuda::Grid grid() const { return {.blocks = bands, .blocks_y = groups()}; }
+
+  POSEIDON_DEVICE uint32_t channels_of_group() const { return across * each; }
+  POSEIDON_DEVICE uint32_t rows_in(uint32_t band) const {
+    const uint32_t left = rows - band * rows_of_band;
+    return left < rows_of_band ? left : rows_of_band;
+  }
+
+ private:
+  /// As many as fill a warp; fewer where that leaves no thread idle and a line still takes 128
+  /// bytes side by side.
+  static uint32_t threads_across(uint32_t parts, uint32_t each) {
+    if (each > 1)
+      for (const uint32_t across : {32U, 16U, 8U})
+        if (parts % across == 0) return across;
+    return std::min(kWarp, std::bit_ceil(parts));
+  }
+};
+
+/// The rows and channels of one thread.
+struct RowSpan {
+  uint32_t count;    ///< of rows
+  uint32_t channel;  ///< the first one
+  int64_t offset;    ///< of the first element
+  int64_t stride;    ///< from row to row
+
+  POSEIDON_DEVICE RowSpan(const Thread& thread, const RowTiling& tiling) {
+    const uint32_t lines = RowTiling::kThreads / tiling.across;
+    const uint32_t line = thread.thread() / tiling.across;
+    channel = (thread.block_y() * tiling.across + thread.thread() % tiling.across) * tiling.each;
+    const uint32_t rows = tiling.rows_in(thread.block());
+    count = channel < tiling.channels && line < rows ? (rows - line + lines - 1) / lines : 0;
+    offset = int64_t{thread.block() * tiling.rows_of_band + line} * tiling.channels + channel;
+    stride = int64_t{lines} * tiling.channels;
+  }
+
+  /// Calls body(rows, offset of the first of them) with kBatch rows as long as there are so many,
+  /// then with one: what is loaded for the rows of a batch is under way together.
+  template <int kBatch, class Body>
+  POSEIDON_DEVICE void for_batches(const Body& body) const {
+    int64_t at = offset;
+    uint32_t left = count;
+    for (; left >= kBatch; left -= kBatch, at += kBatch * stride)
+      body(std::integral_constant<int, kBatch>{}, at);
+    for (; left > 0; --left, at += stride) body(std::integral_constant<int, 1>{}, at);
+  }
+};
+
+/// What each warp of a block has of the channels of its group.
+template <int kEach>
+struct GroupValues {
+  alignas(16) float of_warp[RowTiling::kWarps][kWarp * kEach];
+
+  /// The sums over the lines of a warp.
+  POSEIDON_DEVICE void put_sums(const Thread& thread, uint32_t across, Channels<kEach> values) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) values[i] = reduce_warp(thread, values[i], Sum{}, across);
+    put(thread, across, values);
+  }
+  /// Those of a warp's first line.
+  POSEIDON_DEVICE void put(const Thread& thread, uint32_t across, const Channels<kEach>& values) {
+    if (thread.lane() < across)
+      store_channels<kEach>(of_warp[thread.warp()] + thread.lane() * kEach, values);
+  }
+};
+
+/// A kernel that merges what the bands have, by a warp for each channel.
+struct ChannelWarp {
+  static constexpr uint32_t kThreads = 256;
+
+  static poseidon::cuda::Grid grid(uint32_t channels) {
+    return {.blocks = poseidon::cuda::blocks_for(channels, kThreads / kWarp)};
+  }
+  static POSEIDON_DEVICE uint32_t channel(const Thread& thread) {
+    return thread.block() * (kThreads / kWarp) + thread.warp();
+  }
+};
+
+}  // namespace poseidon::layers::cuda
