@@ -25,6 +25,7 @@ const std::map<std::string_view, Maker>& makers() {
       {"batch_norm", make_batch_norm},
       {"convolution", make_convolution},
       {"linear", make_linear},
+      {"lrn", make_lrn},
       {"relu", make_relu},
       {"relu", make_relu},       {"sigmoid", make_sigmoid},
       {"softmax", make_softmax}, {"softmax_loss", make_softmax_loss},
