@@ -137,7 +137,7 @@ class CudaBatchNorm final : public CudaLayer {
   }
 
   IncomingGradient<Element> incoming_gradient(const Bindings& memory) const {
-    const std::vector<Tensor> some = few_gradients(device_, memory);
+    const std::vector<Tensor> some = gradients_for_one_pass(device_, memory);
     IncomingGradient<Element> gradient{
         .first = {.gradient = some[0].as<Element>(),
                   .output = relu_ ? memory.output.as<Element>() : nullptr,

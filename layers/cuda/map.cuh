@@ -139,9 +139,9 @@ void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, con
   });
 }
 
-/// The contributions to the output's gradient, at most kContributions: what are more is first added
-/// to the first of them.
-inline std::vector<Tensor> few_gradients(CudaDevice& device, const Bindings& memory) {
+/// The contributions to the gradient of the output, of which one pass takes all: what is more is
+/// first added to the first of them.
+inline std::vector<Tensor> gradients_for_one_pass(CudaDevice& device, const Bindings& memory) {
   std::vector<Tensor> gradients = memory.output_gradients;
   while (gradients.size() > kContributions) {
     const std::vector<Tensor> some(gradients.begin(), gradients.begin() + kContributions);
@@ -156,7 +156,7 @@ inline std::vector<Tensor> few_gradients(CudaDevice& device, const Bindings& mem
 template <class Function>
 void map_gradient(CudaDevice& device, const Bindings& memory, const Tensor& output,
                   const Tensor& target, const Function& function) {
-  map_gradients(device, few_gradients(device, memory), output, target, function);
+  map_gradients(device, gradients_for_one_pass(device, memory), output, target, function);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -1,0 +1,112 @@
+// Branches of the GPU's softmax that the tests of all devices do not reach: rows that a block works
+// on, and more rows than a block has warps.
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/layers_cuda/beside_cpu.h"
+
+using namespace poseidon;
+using namespace poseidon::test;
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+LayerCase loss_case(int64_t classes, std::span<const int32_t> labels, Json json = {}) {
+  json["type"] = "softmax_loss";
+  LayerCase layer{.json = json, .inputs = {{static_cast<int64_t>(labels.size()), classes}}};
+  layer.step.labels = labels;
+  layer.step.loss_scale = 0.25F;
+  return layer;
+}
+
+/// Loss and rank of one sample.
+Values loss_of(const Values& scores, int32_t label) {
+  return LayerRunner(loss_case(static_cast<int64_t>(scores.size()), {&label, 1}))
+      .forward({.inputs = {scores}});
+}
+
+}  // namespace
+
+TEST_CASE("softmax on a GPU: rows of warps and of blocks") {
+  for (const Shape& shape :
+       {Shape{19, 3}, Shape{3, 256}, Shape{3, 257}, Shape{2, 1000}, Shape{2, 21, 5, 3}}) {
+    CAPTURE(shape.text());
+    const LayerCase layer{.json = {{"type", "softmax"}}, .inputs = {shape}};
+    for (const size_t contributions : {1, 3})
+      check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+  }
+}
+
+TEST_CASE("softmax on a GPU: scores of minus infinity have no part, those that are no number all") {
+  for (const size_t length : {5, 300}) {
+    Values scores(length, -kInfinity);
+    scores[length / 2] = 3;
+    Values expected(length, 0);
+    expected[length / 2] = 1;
+    LayerRunner runner(
+        {.json = {{"type", "softmax"}}, .inputs = {{1, static_cast<int64_t>(length)}}});
+    CHECK(runner.forward({.inputs = {scores}}) == expected);
+    scores[length - 1] = kNan;
+    for (const float value : runner.forward({.inputs = {scores}})) CHECK(std::isnan(value));
+  }
+}
+
+TEST_CASE("softmax_loss on a GPU: loss, rank and gradient as the CPU's") {
+  for (const int64_t classes : {10, 256, 1000, 2000}) {
+    std::vector<int32_t> labels;
+    for (int32_t n = 0; n < 11; ++n) labels.push_back(n * 977 % static_cast<int32_t>(classes));
+    for (const double smoothing : {0.0, 0.1}) {
+      const LayerCase layer =
+          loss_case(classes, labels, {{"label_smoothing", smoothing}, {"weight", 0.5}});
+      LayerInputs values = random_inputs(LayerRunner(layer), layer, 0);
+      for (float& score : values.inputs[0]) score = std::round(20 * score);  // many are equal
+      LayerCase of_cpu = layer;
+      of_cpu.backend = make_cpu_backend;
+      const LayerResults got = LayerRunner(layer).run(values);
+      const LayerResults expected = LayerRunner(of_cpu).run(values);
+      check_close(got.input_gradients[0], expected.input_gradients[0], 1e-6, "gradient");
+      for (size_t n = 0; n < labels.size(); ++n) {
+        CHECK(static_cast<double>(got.output[2 * n]) ==
+              doctest::Approx(static_cast<double>(expected.output[2 * n])).epsilon(1e-6));
+        CHECK(got.output[2 * n + 1] == expected.output[2 * n + 1]);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "softmax_loss on a GPU: equal scores before the label's are ahead, and what is no number") {
+  for (const size_t classes : {7, 700}) {
+    const auto middle = static_cast<int32_t>(classes / 2);
+    CHECK(loss_of(Values(classes, 5), middle)[1] == static_cast<float>(middle));
+    Values scores(classes, 0);
+    scores[static_cast<size_t>(middle)] = kNan;
+    const Values own = loss_of(scores, middle), other = loss_of(scores, 0);
+    CHECK(std::isnan(own[0]));
+    CHECK(own[1] == static_cast<float>(classes - 1));
+    CHECK(std::isnan(other[0]));
+    CHECK(other[1] == 1);
+  }
+}
+
+TEST_CASE("softmax_loss on a GPU: a confident and right answer keeps its small loss") {
+  const auto loss = static_cast<double>(loss_of({20, 0}, 0)[0]);
+  CHECK(loss == doctest::Approx(2.0611537e-9).epsilon(1e-6).scale(0));
+}
+
+TEST_CASE("softmax_loss on a GPU: a short batch in testing leaves the rest at zero") {
+  for (const int64_t classes : {10, 500}) {
+    const std::vector<int32_t> labels(11, 1);
+    LayerCase layer = loss_case(classes, labels);
+    layer.step.phase = layers::Phase::kTest;
+    layer.step.labels = layer.step.labels.first(9);
+    LayerRunner runner(layer);
+    const Values got = runner.forward(random_inputs(runner, layer, 0));
+    for (size_t i = 0; i < 18; i += 2) CHECK(got[i] > 0);
+    CHECK(Values(got.begin() + 18, got.end()) == Values(4, 0));
+  }
+}
