@@ -2,20 +2,6 @@
 
 namespace poseidon::layers {
 
-namespace {
-
-/// FNV-1a: a hash that stays the same on every machine and in every version.
-uint64_t name_hash(std::string_view name) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char letter : name) {
-    hash ^= static_cast<unsigned char>(letter);
-    hash *= 0x100000001B3u;
-  }
-  return hash;
-}
-
-}  // namespace
-
 void Dropout::describe(Fields& fields) {
   fields.number("probability", probability, between(0, 1),
                 "probability that an element is dropped; below 1");
@@ -29,11 +15,14 @@ Shape Dropout::infer(std::span<const Shape> inputs) {
 
 uint32_t Dropout::threshold() const { return static_cast<uint32_t>(probability * 0x1p32); }
 
-RandomStream Dropout::stream(const StepContext& step, int64_t sample) const {
-  // An odd factor spreads the step over all bits, so that no two steps of two layers meet.
-  const uint64_t stream =
-      name_hash(name) ^ (static_cast<uint64_t>(step.step) * 0x9E3779B97F4A7C15u);
-  return {step.seed, RandomPurpose::kDropout, stream, static_cast<uint64_t>(sample)};
+// FNV-1a: a hash that stays the same on every machine and in every version.
+uint64_t Dropout::key() const {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char letter : name) {
+    hash ^= static_cast<unsigned char>(letter);
+    hash *= 0x100000001B3u;
+  }
+  return hash;
 }
 
 }  // namespace poseidon::layers

@@ -18,8 +18,18 @@ class Dropout final : public Definition {
 
   uint32_t threshold() const;
   float scale() const { return static_cast<float>(1 / (1 - probability)); }
+  /// The layer in stream_of(): a hash of its name.
+  uint64_t key() const;
   /// The random words of one sample; `sample` counts in the global batch.
-  RandomStream stream(const StepContext& step, int64_t sample) const;
+  static constexpr RandomStream stream_of(uint64_t seed, uint64_t key, int64_t step,
+                                          int64_t sample) {
+    // An odd factor spreads the step over all bits, so that no two steps of two layers meet.
+    const uint64_t stream = key ^ (static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u);
+    return {seed, RandomPurpose::kDropout, stream, static_cast<uint64_t>(sample)};
+  }
+  RandomStream stream(const StepContext& step, int64_t sample) const {
+    return stream_of(step.seed, key(), step.step, sample);
+  }
 
   double probability = 0.5;
 };

@@ -23,7 +23,9 @@ using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
       {"batch_norm", make_batch_norm},
+      {"concat", make_concat},   {"dropout", make_dropout}, {"eltwise", make_eltwise},
       {"convolution", make_convolution},
+      {"flatten", make_flatten}, {"pooling", make_pooling}, {"relu", make_relu},
       {"linear", make_linear},
       {"lrn", make_lrn},
       {"relu", make_relu},

@@ -1,0 +1,201 @@
+#include "layers/dropout.h"
+
+#include "layers/cuda/lanes.cuh"
+#include "layers/cuda/map.cuh"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+/// Elements that one Philox block decides.
+constexpr uint32_t kDecided = 4;
+
+/// What decides which elements are dropped.
+struct DropoutNumbers {
+  uint64_t seed, key;
+  int64_t step, first_sample;
+  uint32_t threshold;
+  float scale;
+
+  POSEIDON_DEVICE RandomStream stream(uint32_t sample) const {
+    return Dropout::stream_of(seed, key, step, first_sample + sample);
+  }
+  /// Bit i: element 4 * block + i of the stream's sample is kept.
+  POSEIDON_DEVICE uint32_t kept(const RandomStream& stream, uint32_t block) const {
+    const PhiloxBlock words = stream.at(block);
+    uint32_t bits = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kDecided; ++i) bits |= (words[i] >= threshold ? 1U : 0U) << i;
+    return bits;
+  }
+  POSEIDON_DEVICE float apply(float value, bool is_kept) const {
+    return is_kept ? value * scale : 0;
+  }
+};
+
+/// Samples in canonical order. A thread takes 16 bytes of one, so it needs whole Philox blocks and
+/// no other thread needs them. `out` may be `in`.
+template <class Element>
+struct DenseDropoutKernel {
+  static constexpr const char* kName = "dropout";
+  static constexpr uint32_t kThreads = 256;
+  static constexpr uint32_t kEach = kPack<Element>;
+  static_assert(kEach % kDecided == 0);
+
+  const Element* in;
+  Element* out;
+  uint32_t samples, features;
+  DropoutNumbers numbers;
+
+  uint32_t parts() const { return (features + kEach - 1) / kEach; }
+  int64_t things() const { return int64_t{samples} * parts(); }
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(in, bytes_of_elements<Element>(int64_t{samples} * features));
+    visitor.writes(out, bytes_of_elements<Element>(int64_t{samples} * features));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const uint32_t index = thread.block() * kThreads + thread.thread();
+    const uint32_t across = (features + kEach - 1) / kEach;
+    const uint32_t sample = index / across, first = index % across * kEach;
+    if (sample >= samples) return;
+    const int64_t offset = int64_t{sample} * features + first;
+    const RandomStream stream = numbers.stream(sample);
+    uint32_t bits = 0;
+#pragma unroll
+    for (uint32_t b = 0; b < kEach; b += kDecided)
+      bits |= numbers.kept(stream, (first + b) / kDecided) << b;
+    if (features % kEach == 0) {
+      Pack<Element> pack = load_pack(in + offset);
+#pragma unroll
+      for (uint32_t i = 0; i < kEach; ++i) pack[i] = numbers.apply(pack[i], bits >> i & 1U);
+      store_pack(out + offset, pack);
+    } else {
+      for (uint32_t i = 0; i < kEach && first + i < features; ++i)
+        out[offset + i] = numbers.apply(in[offset + i], bits >> i & 1U);
+    }
+  }
+};
+
+/// Images, channels last: a thread takes four neighbouring positions, which one Philox block
+/// decides for each channel where the area is a multiple of four, else two, and `kWidth` channels.
+template <class Element, int kWidth>
+struct ImageDropoutKernel {
+  static constexpr const char* kName = "dropout of images";
+  static constexpr uint32_t kThreads = 128;
+  static_assert(kWidth * kDecided <= 32);
+
+  const Element* in;
+  Element* out;
+  uint32_t samples, channels, area;
+  DropoutNumbers numbers;
+
+  int64_t things() const {
+    return int64_t{samples} * ((area + kDecided - 1) / kDecided) * (channels / kWidth);
+  }
+
+  void visit(MemoryVisitor& visitor) const {
+    const int64_t count = int64_t{samples} * channels * area;
+    visitor.reads(in, bytes_of_elements<Element>(count));
+    visitor.writes(out, bytes_of_elements<Element>(count));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const uint32_t index = thread.block() * kThreads + thread.thread();
+    const uint32_t groups = channels / kWidth, quads = (area + kDecided - 1) / kDecided;
+    const uint32_t channel = index % groups * kWidth;
+    const uint32_t position = index / groups % quads * kDecided;
+    const uint32_t sample = index / groups / quads;
+    if (sample >= samples) return;
+    const int64_t offset = (int64_t{sample} * area + position) * channels + channel;
+    const RandomStream stream = numbers.stream(sample);
+    // All decisions in one register, then the values: a quarter of the registers that the values of
+    // all positions would take.
+    uint32_t bits = 0;
+#pragma unroll 2
+    for (uint32_t c = 0; c < kWidth; ++c)
+      bits |= kept_from(stream, (channel + c) * area + position) << c * kDecided;
+#pragma unroll
+    for (uint32_t p = 0; p < kDecided; ++p) {
+      if (position + p >= area) return;
+      Lanes<Element, kWidth> values = load_lanes<kWidth>(in + offset + p * channels);
+#pragma unroll
+      for (uint32_t c = 0; c < kWidth; ++c)
+        values[c] = numbers.apply(values[c], bits >> (c * kDecided + p) & 1U);
+      store_lanes<kWidth>(out + offset + p * channels, values);
+    }
+  }
+
+  /// Bit i: element + i is kept, for i < kDecided.
+  POSEIDON_DEVICE uint32_t kept_from(const RandomStream& stream, uint32_t element) const {
+    const uint32_t block = element / kDecided, past = element % kDecided;
+    uint32_t bits = numbers.kept(stream, block);
+    if (past == 0) return bits;
+    bits |= numbers.kept(stream, block + 1) << kDecided;
+    return bits >> past & ((1U << kDecided) - 1);
+  }
+};
+
+/// The masks are made again for the backward pass. To keep them would take memory, and its traffic
+/// costs more than the numbers, which are made while a thread waits for its elements.
+class CudaDropout final : public CudaLayer {
+ public:
+  CudaDropout(const LayerRequest& request, CudaDevice& device)
+      : CudaLayer(request, device), dropout_(static_cast<const Dropout&>(request.definition)) {
+    needs_.forward_in_place = needs_.backward_in_place = 0;
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    const Tensor &input = memory.inputs[0], &output = memory.output;
+    if (step.phase == Phase::kTest)
+      device_.copy(input.data, output.data, stored_bytes(output.shape, output.format));
+    else
+      apply(step, input, output);
+  }
+
+  void backward(const StepContext& step, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    apply(step, combined_gradient(device_, memory, std::nullopt), memory.input_gradients[0]);
+  }
+
+ private:
+  void apply(const StepContext& step, const Tensor& input, const Tensor& output) {
+    const DropoutNumbers numbers{.seed = step.seed,
+                                 .key = dropout_.key(),
+                                 .step = step.step,
+                                 .first_sample = step.first_sample,
+                                 .threshold = dropout_.threshold(),
+                                 .scale = dropout_.scale()};
+    with_element_of(output.format.type, [&](auto element) {
+      using Element = decltype(element);
+      launch(input.as<Element>(), output.as<Element>(), output.shape, numbers);
+    });
+  }
+
+  template <class Element>
+  void launch(const Element* in, Element* out, const Shape& shape, const DropoutNumbers& numbers) {
+    const auto samples = static_cast<uint32_t>(shape.samples());
+    const auto channels = static_cast<uint32_t>(shape.channels());
+    const auto area = static_cast<uint32_t>(shape.area());
+    if (area == 1 || channels == 1) {
+      const DenseDropoutKernel<Element> kernel{in, out, samples, channels * area, numbers};
+      device_.launch_for(kernel.things(), kernel);
+      return;
+    }
+    with_lanes_of<Element>(channels, [&](auto width) {
+      const ImageDropoutKernel<Element, width> kernel{in, out, samples, channels, area, numbers};
+      device_.launch_for(kernel.things(), kernel);
+    });
+  }
+
+  const Dropout& dropout_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_dropout(const LayerRequest& request, const Making& making) {
+  return std::make_unique<CudaDropout>(request, making.device);
+}
+
+}  // namespace poseidon::layers::cuda
