@@ -11,7 +11,7 @@ namespace {
 
 /// What a thread copies at once.
 template <size_t kBytes>
-struct alignas(kBytes) Unit {
+struct alignas(kBytes) CopyUnit {
   std::byte bytes[kBytes];
 };
 
@@ -24,12 +24,12 @@ struct ConcatPart {
   uint32_t begin = 0, end = 0;  ///< bytes of a row of the whole
 };
 
-enum class Direction : uint8_t { kJoin, kSplit };
+enum class ConcatDirection : uint8_t { kJoin, kSplit };
 
 /// Copies between some neighbouring parts and the whole; a thread has a unit of the whole.
-template <size_t kBytes, Direction kDirection>
+template <size_t kBytes, ConcatDirection kDirection>
 struct ConcatKernel {
-  static constexpr const char* kName = kDirection == Direction::kJoin ? "join" : "split";
+  static constexpr const char* kName = kDirection == ConcatDirection::kJoin ? "join" : "split";
   static constexpr uint32_t kThreads = 256;
 
   std::byte* whole;
@@ -46,19 +46,19 @@ struct ConcatKernel {
     for (const ConcatPart& p : all)
       if (p.data != nullptr)
         visit_one(visitor, p.data, static_cast<size_t>(rows) * (p.end - p.begin),
-                  kDirection == Direction::kSplit);
+                  kDirection == ConcatDirection::kSplit);
     const bool whole_rows =
         units() * kBytes == row_bytes &&
         std::ranges::all_of(all, [](const auto& p) { return p.data != nullptr; });
     if (whole_rows) {
       visit_one(visitor, whole, static_cast<size_t>(rows) * row_bytes,
-                kDirection == Direction::kJoin);
+                kDirection == ConcatDirection::kJoin);
       return;
     }
     for (const ConcatPart& p : all)
       for (int64_t row = 0; row < rows && p.data != nullptr; ++row)
         visit_one(visitor, whole + row * row_bytes + p.begin, p.end - p.begin,
-                  kDirection == Direction::kJoin);
+                  kDirection == ConcatDirection::kJoin);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
@@ -74,7 +74,7 @@ struct ConcatKernel {
     if (mine.data == nullptr) return;
     auto* there = as_unit(whole + int64_t{row} * row_bytes + column);
     auto* here = as_unit(mine.data + int64_t{row} * (mine.end - mine.begin) + column - mine.begin);
-    if constexpr (kDirection == Direction::kJoin)
+    if constexpr (kDirection == ConcatDirection::kJoin)
       *there = *here;
     else
       *here = *there;
@@ -87,8 +87,8 @@ struct ConcatKernel {
     else
       visitor.reads(data, bytes);
   }
-  POSEIDON_DEVICE static Unit<kBytes>* as_unit(std::byte* data) {
-    return reinterpret_cast<Unit<kBytes>*>(data);
+  POSEIDON_DEVICE static CopyUnit<kBytes>* as_unit(std::byte* data) {
+    return reinterpret_cast<CopyUnit<kBytes>*>(data);
   }
 };
 
@@ -100,7 +100,7 @@ size_t unit_bytes(std::span<const ConcatPart> parts, size_t row_bytes) {
 }
 
 template <class Use>
-void with_unit_of(size_t bytes, const Use& use) {
+void with_copy_unit_of(size_t bytes, const Use& use) {
   switch (bytes) {
     case 16: return use(std::integral_constant<size_t, 16>{});
     case 8: return use(std::integral_constant<size_t, 8>{});
@@ -114,17 +114,17 @@ class CudaConcat final : public CudaLayer {
   CudaConcat(const LayerRequest& request, CudaDevice& device) : CudaLayer(request, device) {}
 
   void forward(const StepContext&, const Bindings& memory) override {
-    copy<Direction::kJoin>(memory.inputs, memory.output);
+    copy<ConcatDirection::kJoin>(memory.inputs, memory.output);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (std::ranges::none_of(memory.input_gradients, &Tensor::operator bool)) return;
-    copy<Direction::kSplit>(memory.input_gradients,
-                            combined_gradient(device_, memory, std::nullopt));
+    copy<ConcatDirection::kSplit>(memory.input_gradients,
+                                  combined_gradient(device_, memory, std::nullopt));
   }
 
  private:
-  template <Direction kDirection>
+  template <ConcatDirection kDirection>
   void copy(const std::vector<Tensor>& tensors, const Tensor& whole) {
     const auto bytes = [&](const Tensor& t) {
       return static_cast<uint32_t>(t.shape.channels()) *
@@ -136,7 +136,7 @@ class CudaConcat final : public CudaLayer {
       parts.push_back({tensor.as<std::byte>(), column, column + bytes(tensor)});
       column = parts.back().end;
     }
-    with_unit_of(unit_bytes(parts, bytes(whole)), [&](auto unit) {
+    with_copy_unit_of(unit_bytes(parts, bytes(whole)), [&](auto unit) {
       for (size_t done = 0; done < parts.size(); done += kPartsAtOnce) {
         const size_t some = std::min(kPartsAtOnce, parts.size() - done);
         ConcatKernel<unit, kDirection> kernel{.whole = whole.as<std::byte>(),

@@ -15,8 +15,8 @@ constexpr size_t kTensorsAtOnce = 4;
 /// Calls body(first, count of lanes, as a constant) for what a thread has of `count` elements: a
 /// pack, or the elements behind the last one.
 template <class Element, class Body>
-POSEIDON_DEVICE void for_pack_or_rest(const Thread& thread, uint32_t threads, int64_t count,
-                                      const Body& body) {
+POSEIDON_DEVICE void for_eltwise_lanes(const Thread& thread, uint32_t threads, int64_t count,
+                                       const Body& body) {
   const int64_t first = (int64_t{thread.block()} * threads + thread.thread()) * kPack<Element>;
   if (first + kPack<Element> <= count)
     body(first, std::integral_constant<int, kPack<Element>>{});
@@ -42,7 +42,7 @@ struct MaximumOfTwo {
 /// out[i] = in[0][i] (op) in[1][i] (op) ..., and leaky relu where `slope` is not 1. `out` may be
 /// any of them.
 template <class Element, class Operation>
-struct FoldKernel {
+struct JoinInputsKernel {
   static constexpr const char* kName = Operation::kName;
   static constexpr uint32_t kThreads = 256;
 
@@ -58,7 +58,7 @@ struct FoldKernel {
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    for_pack_or_rest<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
+    for_eltwise_lanes<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
       Lanes<Element, lanes> joined = load_lanes<lanes>(in[0] + first);
       for (int k = 1; k < inputs; ++k) {
         const Lanes<Element, lanes> next = load_lanes<lanes>(in[k] + first);
@@ -95,7 +95,7 @@ struct SumBackwardKernel {
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    for_pack_or_rest<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
+    for_eltwise_lanes<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
       Lanes<Element, lanes> sum = load_lanes<lanes>(in[0] + first);
       for (int k = 1; k < contributions; ++k) {
         const Lanes<Element, lanes> other = load_lanes<lanes>(in[k] + first);
@@ -136,7 +136,7 @@ struct MaximumBackwardKernel {
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    for_pack_or_rest<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
+    for_eltwise_lanes<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
       Lanes<Element, lanes> g = load_lanes<lanes>(gradient + first);
       const Lanes<Element, lanes> x = load_lanes<lanes>(input + first);
       for (int k = 0; k < count_of_rivals; ++k) {
@@ -152,7 +152,7 @@ struct MaximumBackwardKernel {
 
 /// A kernel of this file, on the grid for its elements.
 template <class Element, class Kernel>
-void launch_packs(CudaDevice& device, const Kernel& kernel) {
+void launch_eltwise(CudaDevice& device, const Kernel& kernel) {
   device.launch_for(poseidon::cuda::blocks_for(kernel.count, kPack<Element>), kernel);
 }
 
@@ -172,11 +172,11 @@ class CudaEltwise final : public CudaLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     const float slope = relu_.value_or(1);
     switch (operation_) {
-      case EltwiseOperation::kSum: return fold<SumOfTwo>(memory.inputs, memory.output, slope);
+      case EltwiseOperation::kSum: return join<SumOfTwo>(memory.inputs, memory.output, slope);
       case EltwiseOperation::kProduct:
-        return fold<ProductOfTwo>(memory.inputs, memory.output, slope);
+        return join<ProductOfTwo>(memory.inputs, memory.output, slope);
       case EltwiseOperation::kMaximum:
-        return fold<MaximumOfTwo>(memory.inputs, memory.output, slope);
+        return join<MaximumOfTwo>(memory.inputs, memory.output, slope);
     }
   }
 
@@ -196,27 +196,27 @@ class CudaEltwise final : public CudaLayer {
  private:
   /// target = the tensors joined in order. What one kernel does not take is joined to the target.
   template <class Operation>
-  void fold(std::vector<Tensor> tensors, const Tensor& target, float slope) {
+  void join(std::vector<Tensor> tensors, const Tensor& target, float slope) {
     while (tensors.size() > kTensorsAtOnce) {
       const auto behind = tensors.begin() + kTensorsAtOnce;
-      fold_at_once<Operation>({tensors.begin(), behind}, target, 1);
+      join_at_once<Operation>({tensors.begin(), behind}, target, 1);
       tensors.erase(tensors.begin() + 1, behind);
       tensors[0] = target;
     }
-    fold_at_once<Operation>(tensors, target, slope);
+    join_at_once<Operation>(tensors, target, slope);
   }
 
   template <class Operation>
-  void fold_at_once(const std::vector<Tensor>& tensors, const Tensor& target, float slope) {
+  void join_at_once(const std::vector<Tensor>& tensors, const Tensor& target, float slope) {
     with_element_of(target.format.type, [&](auto element) {
       using Element = decltype(element);
-      FoldKernel<Element, Operation> kernel{.in = {},
-                                            .inputs = static_cast<int>(tensors.size()),
-                                            .out = target.as<Element>(),
-                                            .count = count_of(target),
-                                            .slope = slope};
+      JoinInputsKernel<Element, Operation> kernel{.in = {},
+                                                  .inputs = static_cast<int>(tensors.size()),
+                                                  .out = target.as<Element>(),
+                                                  .count = count_of(target),
+                                                  .slope = slope};
       for (size_t k = 0; k < tensors.size(); ++k) kernel.in[k] = tensors[k].as<Element>();
-      launch_packs<Element>(device_, kernel);
+      launch_eltwise<Element>(device_, kernel);
     });
   }
 
@@ -238,7 +238,7 @@ class CudaEltwise final : public CudaLayer {
       for (size_t k = 0; k < gradients.size(); ++k) kernel.in[k] = gradients[k].as<Element>();
       for (int k = 0; k < kernel.wanted; ++k)
         kernel.targets[k] = targets[static_cast<size_t>(k)].as<Element>();
-      launch_packs<Element>(device_, kernel);
+      launch_eltwise<Element>(device_, kernel);
       for (size_t k = kTensorsAtOnce; k < targets.size(); ++k)
         device_.copy(targets[0].data, targets[k].data, bytes_of_elements<Element>(kernel.count));
     });
@@ -248,7 +248,7 @@ class CudaEltwise final : public CudaLayer {
     std::vector<Tensor> factors = memory.inputs;
     factors[k] = gradient;
     std::swap(factors[0], factors[k]);
-    fold<ProductOfTwo>(factors, memory.input_gradients[k], 1);
+    join<ProductOfTwo>(factors, memory.input_gradients[k], 1);
   }
 
   /// Of equal maxima the first input gets the gradient.
@@ -263,7 +263,7 @@ class CudaEltwise final : public CudaLayer {
                                             .target = memory.input_gradients[k].as<Element>(),
                                             .count = count_of(gradient)};
       const auto launch = [&] {
-        launch_packs<Element>(device_, kernel);
+        launch_eltwise<Element>(device_, kernel);
         kernel.gradient = kernel.target;
         kernel.count_of_rivals = kernel.earlier = 0;
       };

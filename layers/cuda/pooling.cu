@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "layers/cuda/divisor.cuh"
 #include "layers/cuda/lanes.cuh"
 #include "layers/cuda/map.cuh"
 
@@ -12,31 +13,36 @@ namespace {
 
 /// The cells of one axis that a window holds: [begin, end) of the input; `origin` is where it would
 /// begin with the padding.
-struct Window {
+struct PoolingWindow {
   int32_t origin, begin, end;
 };
 
 /// Windows over one axis.
 struct PoolingAxis {
-  int32_t input, output, kernel, stride, padding;
+  int32_t input, output, kernel, padding;
+  Divisor stride;
 
-  POSEIDON_DEVICE Window window(int32_t o) const {
-    const int32_t origin = o * stride - padding, end = origin + kernel;
-    return {origin, origin > 0 ? origin : 0, end < input ? end : input};
+  /// Where a window would begin with the padding.
+  constexpr int32_t origin(int32_t o) const {
+    return o * static_cast<int32_t>(stride.value()) - padding;
+  }
+  POSEIDON_DEVICE PoolingWindow window(int32_t o) const {
+    const int32_t first = origin(o), end = first + kernel;
+    return {first, first > 0 ? first : 0, end < input ? end : input};
   }
   /// The windows that hold a cell are [first_holding, end_holding).
   POSEIDON_DEVICE int32_t first_holding(int32_t cell) const {
     const int32_t past = cell + padding - kernel;
-    return past < 0 ? 0 : past / stride + 1;
+    return past < 0 ? 0 : static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(past)) + 1);
   }
   POSEIDON_DEVICE int32_t end_holding(int32_t cell) const {
-    const int32_t end = (cell + padding) / stride + 1;
+    const auto end =
+        static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(cell + padding)) + 1);
     return end < output ? end : output;
   }
   /// Cells of the padded input that a window holds. Only the last one may hang over.
   int64_t cells(bool last) const {
-    const int64_t origin = last ? int64_t{output - 1} * stride - padding : -padding;
-    return std::min<int64_t>(kernel, input + padding - origin);
+    return std::min<int64_t>(kernel, input + padding - origin(last ? output - 1 : 0));
   }
 };
 
@@ -45,16 +51,16 @@ PoolingAxis axis_of(const Pooling& pooling, int axis) {
   return {.input = static_cast<int32_t>(pooling.input[2 + axis]),
           .output = static_cast<int32_t>(pooling.output[2 + axis]),
           .kernel = static_cast<int32_t>(pooling.kernel[i]),
-          .stride = static_cast<int32_t>(pooling.stride[i]),
-          .padding = static_cast<int32_t>(pooling.padding[i])};
+          .padding = static_cast<int32_t>(pooling.padding[i]),
+          .stride = Divisor(static_cast<uint32_t>(pooling.stride[i]))};
 }
 
 /// The geometry of a layer.
 struct PoolingPlan {
   PoolingAxis rows, columns;
   uint32_t samples, channels;
-  float shares[2]
-              [2];  ///< of each cell in a mean, by whether the window is the last one of its axis
+  /// Of each cell in a mean, by whether the window is the last one of its axis.
+  float shares[2][2];
 
   int64_t inputs() const { return int64_t{samples} * rows.input * columns.input * channels; }
   int64_t outputs() const { return int64_t{samples} * rows.output * columns.output * channels; }
@@ -82,14 +88,24 @@ struct PoolingSite {
   int32_t y, x;
 };
 
-POSEIDON_DEVICE PoolingSite site_of(uint32_t index, uint32_t groups, int32_t height,
-                                    int32_t width) {
-  const uint32_t position = index / groups, row = position / static_cast<uint32_t>(width);
-  return {.group = index % groups,
-          .sample = row / static_cast<uint32_t>(height),
-          .y = static_cast<int32_t>(row % static_cast<uint32_t>(height)),
-          .x = static_cast<int32_t>(position % static_cast<uint32_t>(width))};
-}
+/// The sites that a kernel goes through, the groups of a position first.
+struct PoolingSites {
+  Divisor groups, width, height;
+
+  PoolingSites(int64_t groups_of_position, int32_t rows, int32_t columns)
+      : groups(static_cast<uint32_t>(groups_of_position)),
+        width(static_cast<uint32_t>(columns)),
+        height(static_cast<uint32_t>(rows)) {}
+
+  POSEIDON_DEVICE PoolingSite site(uint32_t index) const {
+    PoolingSite site;
+    site.group = groups.take_from(index);
+    site.x = static_cast<int32_t>(width.take_from(index));
+    site.y = static_cast<int32_t>(height.take_from(index));
+    site.sample = index;
+    return site;
+  }
+};
 
 /// The sum of the cells of a window, so far.
 template <class Element, int kWidth>
@@ -128,7 +144,7 @@ struct MeanOfWindow {
 
 /// The places of the maxima of neighbouring channels, in memory.
 template <class Place, int kWidth>
-struct alignas(sizeof(Place) * kWidth) Places {
+struct alignas(sizeof(Place) * kWidth) PoolingPlaces {
   Place values[kWidth];
 };
 
@@ -184,10 +200,10 @@ struct MaximumOfWindow {
   POSEIDON_DEVICE void finish(float, Element* out, Place* kept) const {
     store_lanes<kWidth>(out, best);
     if (kept == nullptr) return;
-    Places<Place, kWidth> packed;
+    PoolingPlaces<Place, kWidth> packed;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) packed.values[i] = static_cast<Place>(places[i]);
-    *reinterpret_cast<Places<Place, kWidth>*>(kept) = packed;
+    *reinterpret_cast<PoolingPlaces<Place, kWidth>*>(kept) = packed;
   }
 };
 
@@ -198,6 +214,7 @@ struct PoolingForward {
   using Place = typename Method::Place;
 
   PoolingPlan plan;
+  PoolingSites sites;
   const Element* in;
   Element* out;
   Place* places;  ///< null: they are not kept
@@ -210,15 +227,16 @@ struct PoolingForward {
 
   /// One window and a group of channels of it.
   struct Reading {
-    Window row, column;
+    PoolingWindow row, column;
     const Element* plane;
     uint32_t channels;
     int32_t width;
     uint32_t kernel_width;
 
-    POSEIDON_DEVICE Values cell(int32_t y, int32_t x) const {
-      return load_lanes<kWidth>(plane + (int64_t{y} * width + x) * channels);
+    POSEIDON_DEVICE const Element* at(int32_t y, int32_t x) const {
+      return plane + (int64_t{y} * width + x) * channels;
     }
+    POSEIDON_DEVICE Values cell(int32_t y, int32_t x) const { return load_lanes<kWidth>(at(y, x)); }
     POSEIDON_DEVICE uint32_t place(int32_t y, int32_t x) const {
       return static_cast<uint32_t>(y - row.origin) * kernel_width +
              static_cast<uint32_t>(x - column.origin);
@@ -252,14 +270,16 @@ struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     const PoolingPlan& all = this->plan;
     const uint32_t index = thread.block() * kThreads + thread.thread();
-    const PoolingSite site =
-        site_of(index, all.channels / kWidth, all.rows.output, all.columns.output);
+    const PoolingSite site = this->sites.site(index);
     if (site.sample >= all.samples) return;
     const auto window = this->reading(site);
     Method method = window.begin();
-    for (int32_t y = window.row.begin; y < window.row.end; ++y)
-      for (int32_t x = window.column.begin; x < window.column.end; ++x)
-        method.take(window.cell(y, x), window.place(y, x));
+    for (int32_t y = window.row.begin; y < window.row.end; ++y) {
+      const Element* cell = window.at(y, window.column.begin);
+#pragma unroll 3
+      for (int32_t x = window.column.begin; x < window.column.end; ++x, cell += all.channels)
+        method.take(load_lanes<kWidth>(cell), window.place(y, x));
+    }
     this->finish(method, site, index);
   }
 };
@@ -272,14 +292,10 @@ struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
   static constexpr uint32_t kThreads = 256, kGroups = 8, kSplits = kThreads / kGroups;
   using Shared = typename Method::template Parts<kThreads>;
 
-  uint32_t blocks_of_groups() const {
-    return poseidon::cuda::blocks_for(this->plan.channels / kWidth, kGroups);
-  }
-
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const PoolingPlan& all = this->plan;
-    const uint32_t groups = all.channels / kWidth, across = (groups + kGroups - 1) / kGroups;
-    PoolingSite site = site_of(thread.block(), across, all.rows.output, all.columns.output);
+    const uint32_t groups = all.channels / kWidth;
+    PoolingSite site = this->sites.site(thread.block());
     site.group = site.group * kGroups + thread.thread() % kGroups;
     const bool is_inside = site.group < groups;
     if (!is_inside) site.group = 0;  // it takes part, and writes nothing
@@ -299,7 +315,8 @@ struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
       thread.synchronize();
     }
     if (is_inside && thread.thread() < kGroups)
-      this->finish(method, site, int64_t{thread.block() / across} * groups + site.group);
+      this->finish(method, site,
+                   int64_t{this->sites.groups.quotient(thread.block())} * groups + site.group);
   }
 };
 
@@ -311,6 +328,7 @@ struct PoolingBackward {
   using Values = Lanes<Element, kWidth>;
 
   PoolingPlan plan;
+  PoolingSites sites;
   const Element* gradient;  ///< of the output
   Element* target;
 
@@ -323,24 +341,25 @@ struct PoolingBackward {
   template <class Add>
   POSEIDON_DEVICE void gather(const Thread& thread, const Add& add) const {
     const uint32_t index = thread.block() * kThreads + thread.thread();
-    const PoolingSite site =
-        site_of(index, plan.channels / kWidth, plan.rows.input, plan.columns.input);
+    const PoolingSite site = sites.site(index);
     if (site.sample >= plan.samples) return;
     Values sum{};
     const int32_t bottom = plan.rows.end_holding(site.y);
     const int32_t right = plan.columns.end_holding(site.x);
-    for (int32_t row = plan.rows.first_holding(site.y); row < bottom; ++row)
-      for (int32_t column = plan.columns.first_holding(site.x); column < right; ++column) {
-        const int64_t position =
-            (int64_t{site.sample} * plan.rows.output + row) * plan.columns.output + column;
-        add(sum, row, column, position * plan.channels + site.group * kWidth, site);
-      }
+    const int32_t left = plan.columns.first_holding(site.x);
+    for (int32_t row = plan.rows.first_holding(site.y); row < bottom; ++row) {
+      const int64_t line = (int64_t{site.sample} * plan.rows.output + row) * plan.columns.output;
+      int64_t offset = (line + left) * plan.channels + site.group * kWidth;
+#pragma unroll 1
+      for (int32_t column = left; column < right; ++column, offset += plan.channels)
+        add(sum, row, column, offset, site);
+    }
     store_lanes<kWidth>(target + int64_t{index} * kWidth, sum);
   }
 };
 
 template <class Element, int kWidth>
-struct MeanBackwardKernel : PoolingBackward<Element, kWidth> {
+struct MeanPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   static constexpr const char* kName = "gradient of mean pooling";
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
@@ -355,7 +374,7 @@ struct MeanBackwardKernel : PoolingBackward<Element, kWidth> {
 };
 
 template <class Element, int kWidth, class Place>
-struct MaximumBackwardOfPooling : PoolingBackward<Element, kWidth> {
+struct MaximumPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   static constexpr const char* kName = "gradient of max pooling";
 
   const Place* places;
@@ -369,10 +388,10 @@ struct MaximumBackwardOfPooling : PoolingBackward<Element, kWidth> {
     this->gather(thread, [this](auto& sum, int32_t row, int32_t column, int64_t offset,
                                 const PoolingSite& site) {
       const PoolingAxis &rows = this->plan.rows, &columns = this->plan.columns;
-      const int32_t y = site.y - (row * rows.stride - rows.padding);
-      const int32_t x = site.x - (column * columns.stride - columns.padding);
+      const int32_t y = site.y - rows.origin(row);
+      const int32_t x = site.x - columns.origin(column);
       const auto here = static_cast<Place>(y * columns.kernel + x);
-      const auto winners = *reinterpret_cast<const Places<Place, kWidth>*>(places + offset);
+      const auto winners = *reinterpret_cast<const PoolingPlaces<Place, kWidth>*>(places + offset);
       const auto values = load_lanes<kWidth>(this->gradient + offset);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) sum[i] += winners.values[i] == here ? values[i] : 0;
@@ -417,15 +436,18 @@ class CudaPooling final : public CudaLayer {
     with_kernels([&](auto element, auto width, auto place) {
       using Element = decltype(element);
       using Place = decltype(place);
-      const PoolingBackward<Element, width> common{plan_, gradient.as<Element>(),
-                                                   memory.input_gradients[0].as<Element>()};
+      const PoolingBackward<Element, width> common{
+          .plan = plan_,
+          .sites = {plan_.channels / width, plan_.rows.input, plan_.columns.input},
+          .gradient = gradient.as<Element>(),
+          .target = memory.input_gradients[0].as<Element>()};
       const int64_t threads = plan_.inputs() / width;
       if (is_max())
         device_.launch_for(threads,
-                           MaximumBackwardOfPooling<Element, width, Place>{
+                           MaximumPoolingBackwardKernel<Element, width, Place>{
                                {common}, reinterpret_cast<const Place*>(memory.workspace)});
       else
-        device_.launch_for(threads, MeanBackwardKernel<Element, width>{{common}});
+        device_.launch_for(threads, MeanPoolingBackwardKernel<Element, width>{{common}});
     });
   }
 
@@ -450,21 +472,23 @@ class CudaPooling final : public CudaLayer {
 
   template <class Element, int kWidth, class Method>
   void launch_forward(const Bindings& memory) {
-    const bool keeps_places = needs_.workspace_bytes > 0;
+    using Direct = PoolingKernel<Element, kWidth, Method>;
+    using Large = LargePoolingKernel<Element, kWidth, Method>;
+    const bool keeps_places = needs_.workspace_bytes > 0, is_large = cells_ >= kLargeWindow;
+    const int64_t groups = plan_.channels / kWidth;
+    const int64_t across = is_large ? (groups + Large::kGroups - 1) / Large::kGroups : groups;
     const PoolingForward<Element, kWidth, Method> common{
         .plan = plan_,
+        .sites = {across, plan_.rows.output, plan_.columns.output},
         .in = memory.inputs[0].as<Element>(),
         .out = memory.output.as<Element>(),
         .places =
             keeps_places ? reinterpret_cast<typename Method::Place*>(memory.workspace) : nullptr};
-    if (cells_ < kLargeWindow) {
-      device_.launch_for(plan_.outputs() / kWidth,
-                         PoolingKernel<Element, kWidth, Method>{{common}});
-      return;
-    }
-    const LargePoolingKernel<Element, kWidth, Method> kernel{{common}};
-    const auto positions = static_cast<uint32_t>(plan_.outputs() / plan_.channels);
-    device_.launch(kernel, {.blocks = positions * kernel.blocks_of_groups()});
+    const int64_t sites = plan_.outputs() / plan_.channels * across;
+    if (is_large)
+      device_.launch(Large{{common}}, {.blocks = static_cast<uint32_t>(sites)});
+    else
+      device_.launch_for(sites, Direct{{common}});
   }
 
   const Pooling& pooling_;

@@ -101,13 +101,6 @@ TEST_CASE("eltwise: only some inputs want a gradient") {
   }
 }
 
-TEST_CASE("eltwise: the inputs' layouts are brought to the one most of them have") {
-  const LayerRunner runner({.json = {{"type", "eltwise"}},
-                            .inputs = {{1, 16, 2, 2}, {1, 16, 2, 2}},
-                            .layout = Layout::kBlocked16});
-  CHECK(runner.needs().output_format.layout == Layout::kBlocked16);
-}
-
 TEST_CASE("eltwise: bad inputs") {
   CHECK_THROWS_WITH(define({{"type", "eltwise"}, {"name", "add"}}, {{2, 3}}),
                     "[eltwise 'add'] expected two inputs or more, got 1");
@@ -125,18 +118,6 @@ TEST_CASE("concat: gradients, with whole blocks and with parts of blocks") {
                 .inputs = {{2, 5}, {2, 3}},
                 .input_needs_gradient = {true, false}};
   check_gradients(one, random_inputs(LayerRunner(one), one, 2));
-}
-
-TEST_CASE("concat: stays blocked where the pieces fill their blocks, else goes plain") {
-  const auto layout_for = [](int64_t channels) {
-    return LayerRunner({.json = {{"type", "concat"}},
-                        .inputs = {{1, channels, 2, 2}, {1, 5, 2, 2}},
-                        .layout = Layout::kBlocked16})
-        .needs()
-        .output_format.layout;
-  };
-  CHECK(layout_for(32) == Layout::kBlocked16);
-  CHECK(layout_for(24) == Layout::kPlain);
 }
 
 TEST_CASE("concat: bad inputs") {

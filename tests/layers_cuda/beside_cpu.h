@@ -23,20 +23,46 @@ inline LayerInputs whole_numbers(LayerInputs values) {
   return values;
 }
 
-/// The layer of the GPU gives what the CPU's does, and with bf16 about what it gives with fp32.
-inline void check_beside_cpu(const LayerCase& layer_case, const LayerInputs& values,
-                             double relative = 1e-5) {
+/// The layer of the GPU gives what the CPU's does: the same where `relative` is 0, else close to it
+/// (check_close).
+inline void check_same_as_cpu(const LayerCase& layer_case, const LayerInputs& values,
+                              double relative) {
+  const LayerResults got = LayerRunner(layer_case).run(values);
   LayerCase of_cpu = layer_case;
   of_cpu.backend = make_cpu_backend;
+  of_cpu.layout = Layout::kChannelsLast;
+  of_cpu.in_place = false;
   const LayerResults expected = LayerRunner(of_cpu).run(values);
-  const LayerResults got = LayerRunner(layer_case).run(values);
+  if (relative == 0) {
+    CHECK(got.output == expected.output);
+    CHECK(got.input_gradients == expected.input_gradients);
+    CHECK(got.parameter_gradients == expected.parameter_gradients);
+    return;
+  }
   check_close(got.output, expected.output, relative, "output");
   for (size_t i = 0; i < expected.input_gradients.size(); ++i)
     check_close(got.input_gradients[i], expected.input_gradients[i], relative, "input gradient");
   for (size_t i = 0; i < expected.parameter_gradients.size(); ++i)
     check_close(got.parameter_gradients[i], expected.parameter_gradients[i], relative,
                 "parameter gradient");
+}
+
+/// With fp32 it gives what the CPU's does, and with bf16 about what it gives with fp32.
+inline void check_beside_cpu(const LayerCase& layer_case, const LayerInputs& values,
+                             double relative = 1e-5) {
+  check_same_as_cpu(layer_case, values, relative);
   check_bf16(layer_case, whole_numbers(values));
+}
+
+/// Random values and so many contributions to the gradient, by each type of activations.
+inline void check_each_type(LayerCase layer_case, size_t contributions, double of_fp32,
+                            double of_bf16) {
+  for (const DataType type : {DataType::kFp32, DataType::kBf16}) {
+    CAPTURE(type == DataType::kBf16);
+    layer_case.type = type;
+    const LayerInputs values = random_inputs(LayerRunner(layer_case), layer_case, contributions);
+    check_same_as_cpu(layer_case, values, type == DataType::kBf16 ? of_bf16 : of_fp32);
+  }
 }
 
 }  // namespace poseidon::test

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/cuda/kernel.cuh"
+
+namespace poseidon::layers::cuda {
+
+/// Divides by a number that is known before a kernel begins: by a product and a shift (Granlund and
+/// Montgomery, "Division by Invariant Integers using Multiplication", PLDI'94), where a GPU takes
+/// some twenty instructions for a division.
+class Divisor {
+ public:
+  explicit Divisor(uint32_t divisor)
+      : divisor_(divisor), shift_(static_cast<uint32_t>(std::bit_width(divisor - 1))) {
+    const uint64_t beyond = (uint64_t{1} << shift_) - divisor;
+    multiplier_ = static_cast<uint32_t>((beyond << 32) / divisor + 1);
+  }
+
+  constexpr uint32_t value() const { return divisor_; }
+  POSEIDON_DEVICE uint32_t quotient(uint32_t n) const {
+    const uint32_t high = static_cast<uint32_t>(uint64_t{n} * multiplier_ >> 32);
+    return static_cast<uint32_t>((uint64_t{high} + n) >> shift_);
+  }
+  /// Makes `n` its quotient and returns the remainder.
+  POSEIDON_DEVICE uint32_t take_from(uint32_t& n) const {
+    const uint32_t whole = quotient(n), rest = n - whole * divisor_;
+    n = whole;
+    return rest;
+  }
+
+ private:
+  uint32_t divisor_, shift_, multiplier_;
+};
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,27 @@
+// Which of the CPU's layouts layers with several inputs choose. GPUs have one.
+
+#include <doctest/doctest.h>
+
+#include "tests/support/layer_runner.h"
+
+using namespace poseidon;
+using namespace poseidon::test;
+
+TEST_CASE("eltwise: the inputs' layouts are brought to the one most of them have") {
+  const LayerRunner runner({.json = {{"type", "eltwise"}},
+                            .inputs = {{1, 16, 2, 2}, {1, 16, 2, 2}},
+                            .layout = Layout::kBlocked16});
+  CHECK(runner.needs().output_format.layout == Layout::kBlocked16);
+}
+
+TEST_CASE("concat: stays blocked where the pieces fill their blocks, else goes plain") {
+  const auto layout_for = [](int64_t channels) {
+    return LayerRunner({.json = {{"type", "concat"}},
+                        .inputs = {{1, channels, 2, 2}, {1, 5, 2, 2}},
+                        .layout = Layout::kBlocked16})
+        .needs()
+        .output_format.layout;
+  };
+  CHECK(layout_for(32) == Layout::kBlocked16);
+  CHECK(layout_for(24) == Layout::kPlain);
+}
