@@ -23,14 +23,18 @@ using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
       {"batch_norm", make_batch_norm},
-      {"concat", make_concat},   {"dropout", make_dropout}, {"eltwise", make_eltwise},
+      {"concat", make_concat},
       {"convolution", make_convolution},
-      {"flatten", make_flatten}, {"pooling", make_pooling}, {"relu", make_relu},
+      {"dropout", make_dropout},
+      {"eltwise", make_eltwise},
+      {"flatten", make_flatten},
       {"linear", make_linear},
       {"lrn", make_lrn},
+      {"pooling", make_pooling},
       {"relu", make_relu},
-      {"relu", make_relu},       {"sigmoid", make_sigmoid},
-      {"softmax", make_softmax}, {"softmax_loss", make_softmax_loss},
+      {"sigmoid", make_sigmoid},
+      {"softmax", make_softmax},
+      {"softmax_loss", make_softmax_loss},
       {"tanh", make_tanh},
   };
   return kMakers;
