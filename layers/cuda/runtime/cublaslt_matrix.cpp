@@ -1,0 +1,302 @@
+#include "layers/cuda/runtime/cublaslt_matrix.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "layers/cuda/runtime/workspace.h"
+
+namespace poseidon::layers::cuda {
+
+using poseidon::cuda::MemoryVisitor;
+using poseidon::cuda::Operation;
+using poseidon::cuda::Settings;
+
+namespace {
+
+/// "8 x 9216 by 9216 x 4096 with bias and relu"
+std::string matrix_text(const MatrixProblem& problem) {
+  return text("[matrix product] ", problem.rows, " x ", problem.depth,
+              problem.transpose_first ? " (transposed)" : "", " by ", problem.depth, " x ",
+              problem.columns, problem.transpose_second ? " (transposed)" : "",
+              problem.bias ? ", bias" : "", problem.relu ? ", relu" : "");
+}
+
+void check_matrix(cublasStatus_t status, const MatrixProblem& problem) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw RunError(text(matrix_text(problem), ": cuBLASLt: ", cublasLtGetStatusString(status)));
+}
+
+/// cuBLASLt's matrices go down columns. What lies row by row is the transpose of such a matrix, so
+/// it is asked for the transpose of the result, result' = second' first', whose bias is then one
+/// for each of its rows, as its epilogues have it.
+class Description {
+ public:
+  Description(const MatrixProblem& problem, const Settings& settings);
+
+  const MatrixProblem& problem() const { return problem_; }
+  cublasLtMatrixLayout_t second() const { return &second_; }
+  cublasLtMatrixLayout_t first() const { return &first_; }
+  cublasLtMatrixLayout_t result() const { return &result_; }
+  /// The operation with a bias at this address.
+  cublasLtMatmulDescOpaque_t operation(const float* bias) const;
+
+ private:
+  cublasLtEpilogue_t epilogue() const {
+    if (problem_.relu) return problem_.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return problem_.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  /// Of a matrix that lies row by row.
+  cublasLtMatrixLayoutOpaque_t layout(int64_t rows, int64_t columns) const;
+
+  const MatrixProblem problem_;
+  const cublasComputeType_t compute_;
+  mutable cublasLtMatrixLayoutOpaque_t second_, first_, result_;
+};
+
+Description::Description(const MatrixProblem& problem, const Settings& settings)
+    : problem_(problem),
+      compute_(settings.precision == Precision::kFp32 ? CUBLAS_COMPUTE_32F
+                                                      : CUBLAS_COMPUTE_32F_FAST_TF32),
+      second_(problem.transpose_second ? layout(problem.columns, problem.depth)
+                                       : layout(problem.depth, problem.columns)),
+      first_(problem.transpose_first ? layout(problem.depth, problem.rows)
+                                     : layout(problem.rows, problem.depth)),
+      result_(layout(problem.rows, problem.columns)) {}
+
+cublasLtMatrixLayoutOpaque_t Description::layout(int64_t rows, int64_t columns) const {
+  cublasLtMatrixLayoutOpaque_t made;
+  check_matrix(cublasLtMatrixLayoutInit(&made, CUDA_R_32F, static_cast<uint64_t>(columns),
+                                        static_cast<uint64_t>(rows), columns),
+               problem_);
+  return made;
+}
+
+cublasLtMatmulDescOpaque_t Description::operation(const float* bias) const {
+  cublasLtMatmulDescOpaque_t made;
+  check_matrix(cublasLtMatmulDescInit(&made, compute_, CUDA_R_32F), problem_);
+  const auto set = [&](cublasLtMatmulDescAttributes_t key, const auto& value) {
+    check_matrix(cublasLtMatmulDescSetAttribute(&made, key, &value, sizeof(value)), problem_);
+  };
+  const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, transposed(problem_.transpose_second));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, transposed(problem_.transpose_first));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue());
+  if (problem_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  return made;
+}
+
+template <class Value>
+Value configured(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t key) {
+  Value value{};
+  size_t written = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, key, &value, sizeof(value), &written);
+  return status == CUBLAS_STATUS_SUCCESS ? value : Value{};
+}
+
+/// "algo66_tile20_stages8_splitk1_reduction0_swizzle0_custom0_inner0_cluster2"
+std::string algorithm_name(const cublasLtMatmulAlgo_t& algorithm) {
+  const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t key) {
+    return configured<uint32_t>(algorithm, key);
+  };
+  const auto small = [&](cublasLtMatmulAlgoConfigAttributes_t key) {
+    return configured<uint16_t>(algorithm, key);
+  };
+  return text("algo", configured<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_ID), "_tile",
+              number(CUBLASLT_ALGO_CONFIG_TILE_ID), "_stages",
+              number(CUBLASLT_ALGO_CONFIG_STAGES_ID), "_splitk",
+              configured<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), "_reduction",
+              number(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), "_swizzle",
+              number(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING), "_custom",
+              number(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION), "_inner",
+              small(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID), "_cluster",
+              small(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+}
+
+/// What the search may propose.
+constexpr uint32_t reduction_schemes(const Settings& settings) {
+  // In place, the parts of a sum are added to the result as their blocks come to it.
+  return settings.deterministic
+             ? CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE
+             : CUBLASLT_REDUCTION_SCHEME_MASK;
+}
+
+constexpr uint64_t kStrictFp32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
+                                 CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
+                                 CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
+
+bool is_allowed(const cublasLtMatmulHeuristicResult_t& proposed, const Settings& settings) {
+  if (proposed.state != CUBLAS_STATUS_SUCCESS ||
+      proposed.workspaceSize > CublasltMatrices::kMostWorkspace)
+    return false;
+  const auto scheme = configured<uint32_t>(proposed.algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
+  if ((scheme & ~reduction_schemes(settings)) != 0) return false;
+  if (settings.precision != Precision::kFp32) return true;
+  uint64_t flags = 0;
+  size_t written = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoCapGetAttribute(
+      &proposed.algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof(flags), &written);
+  return status == CUBLAS_STATUS_SUCCESS && (flags & ~kStrictFp32) == 0;
+}
+
+cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
+                                            const Settings& settings) {
+  cublasLtMatmulPreferenceOpaque_t made;
+  check_matrix(cublasLtMatmulPreferenceInit(&made), problem);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t key, const auto& value) {
+    check_matrix(cublasLtMatmulPreferenceSetAttribute(&made, key, &value, sizeof(value)), problem);
+  };
+  const uint64_t workspace = CublasltMatrices::kMostWorkspace;
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(settings));
+  if (settings.precision == Precision::kFp32) set(CUBLASLT_MATMUL_PREF_IMPL_MASK, kStrictFp32);
+  const uint32_t alignment = 64;  // of all tensors of a net
+  for (const auto key :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(key, alignment);
+  return made;
+}
+
+/// The algorithms that are allowed, in the order of the heuristic.
+std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
+                                                       const Description& description,
+                                                       const Settings& settings) {
+  constexpr int kMost = 32;
+  // The heuristic asks for an address where there is a bias, and does not read there.
+  const auto* bias = reinterpret_cast<const float*>(kWorkspaceAlignment);
+  cublasLtMatmulDescOpaque_t operation = description.operation(bias);
+  cublasLtMatmulPreferenceOpaque_t preferred = preference(description.problem(), settings);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kMost);
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, &operation, description.second(), description.first(), description.result(),
+      description.result(), &preferred, kMost, found.data(), &count);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_matrix(status, description.problem());
+  found.resize(static_cast<size_t>(count));
+  std::erase_if(found, [&](const auto& proposed) { return !is_allowed(proposed, settings); });
+  return found;
+}
+
+/// What a planned product needs where it runs, shared by its operations.
+struct RunnableMatrix {
+  std::shared_ptr<cublasLtContext> handle;
+  Description description;
+  cublasLtMatmulAlgo_t algorithm;
+  size_t workspace_bytes;  ///< of the library
+  std::string name;
+};
+
+class MatrixOperation final : public Operation {
+ public:
+  MatrixOperation(std::shared_ptr<const RunnableMatrix> plan, const ProductMemory& memory)
+      : plan_(std::move(plan)),
+        memory_(memory),
+        operation_(plan_->description.operation(memory.bias)) {}
+
+  std::string name() const override { return plan_->name; }
+
+  void visit(MemoryVisitor& visitor) const override {
+    const MatrixProblem& problem = plan_->description.problem();
+    const auto bytes = [](int64_t rows, int64_t columns) {
+      return static_cast<size_t>(rows * columns) * sizeof(float);
+    };
+    visitor.reads(memory_.first, bytes(problem.rows, problem.depth));
+    visitor.reads(memory_.second, bytes(problem.depth, problem.columns));
+    if (problem.bias) visitor.reads(memory_.bias, bytes(1, problem.columns));
+    visitor.writes(memory_.result, bytes(problem.rows, problem.columns));
+    if (plan_->workspace_bytes == 0) return;
+    visitor.reads(memory_.workspace, with_alignment(plan_->workspace_bytes));
+    visitor.writes(memory_.workspace, with_alignment(plan_->workspace_bytes));
+  }
+
+  void issue(const poseidon::cuda::Executor& executor) const override {
+    const Description& description = plan_->description;
+    const float one = 1, zero = 0;
+    std::byte* workspace = plan_->workspace_bytes == 0 ? nullptr : aligned(memory_.workspace);
+    check_matrix(cublasLtMatmul(plan_->handle.get(), &operation_, &one, memory_.second,
+                                description.second(), memory_.first, description.first(), &zero,
+                                memory_.result, description.result(), memory_.result,
+                                description.result(), &plan_->algorithm, workspace,
+                                plan_->workspace_bytes, static_cast<cudaStream_t>(executor.stream)),
+                 description.problem());
+  }
+
+ private:
+  std::shared_ptr<const RunnableMatrix> plan_;
+  ProductMemory memory_;
+  mutable cublasLtMatmulDescOpaque_t operation_;  // cuBLASLt takes descriptions as not constant
+};
+
+class PlannedMatrix final : public Product {
+ public:
+  explicit PlannedMatrix(std::shared_ptr<const RunnableMatrix> plan) : plan_(std::move(plan)) {}
+
+  std::string name() const override { return plan_->name; }
+  size_t workspace_bytes() const override { return with_alignment(plan_->workspace_bytes); }
+  std::unique_ptr<const Operation> operation(const ProductMemory& memory) const override {
+    return std::make_unique<MatrixOperation>(plan_, memory);
+  }
+
+ private:
+  std::shared_ptr<const RunnableMatrix> plan_;
+};
+
+std::unique_ptr<Product> planned_matrix(const std::shared_ptr<cublasLtContext>& handle,
+                                        const Description& description,
+                                        const cublasLtMatmulHeuristicResult_t& chosen) {
+  return std::make_unique<PlannedMatrix>(
+      std::make_shared<const RunnableMatrix>(RunnableMatrix{.handle = handle,
+                                                            .description = description,
+                                                            .algorithm = chosen.algo,
+                                                            .workspace_bytes = chosen.workspaceSize,
+                                                            .name = algorithm_name(chosen.algo)}));
+}
+
+std::shared_ptr<cublasLtContext> make_cublaslt() {
+  cublasLtHandle_t handle = nullptr;
+  const cublasStatus_t status = cublasLtCreate(&handle);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw RunError(text("cuBLASLt cannot use this GPU: ", cublasLtGetStatusString(status)));
+  return {handle, [](cublasLtHandle_t held) { cublasLtDestroy(held); }};
+}
+
+}  // namespace
+
+CublasltMatrices::CublasltMatrices(const Settings& settings)
+    : handle_(make_cublaslt()), settings_(settings) {}
+
+std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem) const {
+  const Description description(problem, settings_);
+  const auto allowed = proposals(handle_.get(), description, settings_);
+  if (allowed.empty())
+    throw ConfigError(text(matrix_text(problem), ": cuBLASLt has no algorithm that is ",
+                           settings_.deterministic ? "deterministic and " : "",
+                           "as precise as device.precision asks for"));
+  return planned_matrix(handle_, description, allowed.front());
+}
+
+std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem,
+                                                std::string_view name) const {
+  const Description description(problem, settings_);
+  for (const auto& proposed : proposals(handle_.get(), description, settings_))
+    if (algorithm_name(proposed.algo) == name)
+      return planned_matrix(handle_, description, proposed);
+  throw ConfigError(
+      text(matrix_text(problem), ": there is no algorithm \"", name, "\" that is allowed"));
+}
+
+std::vector<std::string> CublasltMatrices::alternatives(const MatrixProblem& problem) const {
+  std::vector<std::string> names;
+  for (const auto& proposed :
+       proposals(handle_.get(), Description(problem, settings_), settings_)) {
+    const std::string name = algorithm_name(proposed.algo);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace poseidon::layers::cuda

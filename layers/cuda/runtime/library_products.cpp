@@ -1,0 +1,18 @@
+#include "layers/cuda/runtime/library_products.h"
+
+namespace poseidon::layers::cuda {
+
+std::unique_ptr<Product> LibraryProducts::plan(const ConvolutionProblem& problem) {
+  return convolutions_.plan(problem);
+}
+
+std::unique_ptr<Product> LibraryProducts::plan(const MatrixProblem& problem) {
+  return matrices_.plan(problem);
+}
+
+std::unique_ptr<Products> make_library_products(int device,
+                                                const poseidon::cuda::Settings& settings) {
+  return std::make_unique<LibraryProducts>(device, settings);
+}
+
+}  // namespace poseidon::layers::cuda

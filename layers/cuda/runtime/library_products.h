@@ -1,0 +1,32 @@
+#pragma once
+
+#include "layers/cuda/runtime/cublaslt_matrix.h"
+#include "layers/cuda/runtime/cudnn_convolution.h"
+
+namespace poseidon::layers::cuda {
+
+/// The products of NVIDIA's libraries, for the layers of a GPU: convolutions by cuDNN, matrices by
+/// cuBLASLt, each chosen by its fixed rule.
+class LibraryProducts final : public Products {
+ public:
+  /// For the GPU of this number, which must be the current one. Throws RunError.
+  LibraryProducts(int device, const poseidon::cuda::Settings& settings)
+      : convolutions_(CudnnDevice::running(device), settings), matrices_(settings) {}
+
+  std::unique_ptr<Product> plan(const ConvolutionProblem& problem) override;
+  std::unique_ptr<Product> plan(const MatrixProblem& problem) override;
+
+  /// For choices by name.
+  const CudnnConvolutions& convolutions() const { return convolutions_; }
+  const CublasltMatrices& matrices() const { return matrices_; }
+
+ private:
+  CudnnConvolutions convolutions_;
+  CublasltMatrices matrices_;
+};
+
+/// The same for those that know no library.
+std::unique_ptr<Products> make_library_products(int device,
+                                                const poseidon::cuda::Settings& settings);
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/bf16.h"
+#include "core/cuda/operation.h"
+
+namespace poseidon::layers::cuda {
+
+/// Work that writes `count` numbers of bf16 as fp32.
+std::unique_ptr<const poseidon::cuda::Operation> widening(const Bf16* from, float* to,
+                                                          int64_t count);
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,58 @@
+#include "tests/cuda_plans/convolutions.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "core/json.h"
+#include "layers/cuda/runtime/cudnn_convolution.h"
+
+namespace poseidon::test {
+
+namespace {
+
+using std::filesystem::path;
+
+const path kSources = POSEIDON_SOURCE_DIR;
+constexpr int64_t kUsualBatch = 32;
+
+std::vector<path> json_files(const path& folder) {
+  std::vector<path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// The largest batch that a job has for each network file.
+std::map<path, int64_t> batches() {
+  std::map<path, int64_t> found;
+  for (const path& file : json_files(kSources / "configs")) {
+    const Json job = read_json(file);
+    const path network = (file.parent_path() / job.at("network").get<std::string>());
+    int64_t& batch = found[network.lexically_normal()];
+    batch = std::max(batch, job.at("data").value("batch_per_worker", kUsualBatch));
+  }
+  return found;
+}
+
+}  // namespace
+
+Convolutions::Convolutions() {
+  const std::map<path, int64_t> of_jobs = batches();
+  for (const path& file : json_files(kSources / "configs/networks")) {
+    const auto job = of_jobs.find(file.lexically_normal());
+    networks_.emplace_back(file, job == of_jobs.end() ? kUsualBatch : job->second);
+  }
+  networks_.emplace_back(kSources / "tests/cuda_plans/unusual.json", 7);
+  std::set<std::string> known;
+  for (const net::Network& network : networks_)
+    for (const net::Node& node : network.nodes()) {
+      const auto* definition = dynamic_cast<const layers::Convolution*>(node.definition.get());
+      if (definition != nullptr && known.insert(layers::cuda::geometry_text(*definition)).second)
+        all_.push_back({network.name() + " " + definition->name, definition});
+    }
+}
+
+}  // namespace poseidon::test

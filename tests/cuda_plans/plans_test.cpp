@@ -1,0 +1,176 @@
+// Plans of convolutions, made without a GPU: that there are some, what they are, and that they keep
+// to the rules.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/bf16.h"
+#include "core/error.h"
+#include "tests/cuda_plans/gpus.h"
+#include "tests/cuda_plans/plan_table.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::test;
+using layers::cuda::ConvolutionProblem;
+using layers::cuda::CudnnConvolutions;
+using layers::cuda::CudnnDevice;
+using poseidon::cuda::Precision;
+using Pass = ConvolutionProblem::Pass;
+
+namespace {
+
+const Convolutions& convolutions() {
+  static const Convolutions all;
+  return all;
+}
+
+const std::vector<ChosenPlan>& plans() {
+  static const std::vector<ChosenPlan> all = chosen_plans(convolutions());
+  return all;
+}
+
+std::string recorded_table() {
+  std::ifstream file(std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/cuda_plans/plans.txt");
+  REQUIRE(file);
+  std::ostringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+const layers::Convolution& convolution(const std::string& layer) {
+  const auto found = std::ranges::find(convolutions().all(), layer, &NamedConvolution::layer);
+  REQUIRE(found != convolutions().all().end());
+  return *found->definition;
+}
+
+/// Of all plans that a planner with these settings chooses, those at fault by the rules of others.
+int faults(const poseidon::cuda::Settings& settings, bool strict) {
+  int found = 0;
+  const auto gpus = described_gpus();
+  for (const NamedConvolution& each : convolutions().all()) {
+    const CudnnConvolutions planner(gpus.front(), settings);
+    const auto product = planner.plan({Pass::kBackwardData, *each.definition, DataType::kFp32});
+    ChosenPlan chosen;
+    chosen.plan = product->plan();
+    chosen.workspace_bytes = product->workspace_bytes();
+    chosen.tensor_bytes = size_t{1} << 40;
+    chosen.strict = strict;
+    found += fault_of(chosen).empty() ? 0 : 1;
+  }
+  return found;
+}
+
+/// Sums up the bytes of an operation's memory.
+class Visited final : public poseidon::cuda::MemoryVisitor {
+ public:
+  void reads(const void*, size_t bytes) override { read += bytes; }
+  void writes(const void*, size_t bytes) override { written += bytes; }
+  size_t read = 0, written = 0;
+};
+
+}  // namespace
+
+TEST_CASE("every convolution of every network has plans that keep to the rules") {
+  CHECK(convolutions().all().size() > 50);
+  CHECK(plans().size() == convolutions().all().size() * 27);
+  for (const ChosenPlan& chosen : plans()) {
+    INFO(chosen.layer, ", ", chosen.circumstances, ": ", chosen.plan.name);
+    CHECK(fault_of(chosen) == "");
+  }
+}
+
+TEST_CASE("the plans are those on record") {
+  const std::vector<std::string> found = differences(recorded_table(), table_text(plans()));
+  constexpr size_t kShown = 60;
+  for (size_t i = 0; i < std::min(found.size(), kShown); ++i) MESSAGE(found[i]);
+  INFO(found.size(), " differences to tests/cuda_plans/plans.txt, the first ",
+       std::min(found.size(), kShown), " above. Where they are wanted: ",
+       "build/release/bin/cuda_plans > tests/cuda_plans/plans.txt");
+  CHECK(found.empty());
+}
+
+TEST_CASE("what the checks are for is found") {
+  CHECK(faults({.precision = Precision::kFp32}, true) == 0);
+  CHECK(faults({.precision = Precision::kTf32}, false) == 0);
+  CHECK(faults({.precision = Precision::kTf32}, true) > 0);
+  CHECK(faults({.precision = Precision::kTf32, .deterministic = false}, false) > 0);
+  ChosenPlan too_large;
+  too_large.plan.name = "eng1";
+  too_large.workspace_bytes = (64U << 20) + 1;
+  CHECK(fault_of(too_large) == "takes 67108865 bytes of workspace, cuDNN 0, at most 67108864");
+
+  const std::string table = "# one\na: 1x2\n  H200 fp32 forward: eng1, 0\n";
+  CHECK(differences(table, table).empty());
+  CHECK(differences(table, "# one\na: 1x2\n  H200 fp32 forward: eng2, 0\n") ==
+        std::vector<std::string>{"a: 1x2, H200 fp32 forward: was eng1, 0; is eng2, 0"});
+  CHECK(differences(table, "# two\n") ==
+        std::vector<std::string>{"was recorded as\n# one\nand is now\n# two\n",
+                                 "a: 1x2, H200 fp32 forward: is gone, was eng1, 0"});
+}
+
+TEST_CASE("a plan can be asked for by its name") {
+  for (const CudnnDevice& gpu : described_gpus()) {
+    CAPTURE(gpu.name());
+    const CudnnConvolutions planner(gpu, {.precision = Precision::kBf16});
+    const ConvolutionProblem problem{Pass::kForward, convolution("alexnet conv2"), DataType::kBf16};
+    const std::vector<std::string> names = planner.alternatives(problem);
+    REQUIRE(names.size() > 3);
+    CHECK(planner.plan(problem)->name() == names.front());
+    for (const std::string& name : names) CHECK(planner.plan(problem, name)->name() == name);
+    CHECK(error_of<ConfigError>([&] { planner.plan(problem, "eng99_k2=0"); }) ==
+          text("[convolution 'conv2'] forward of 32x96x27x27 to 32x256x27x27, kernel 5x5, stride "
+               "1x1, padding 2x2, dilation 1x1, groups 2, bf16, on ",
+               gpu.name(), " by cuDNN ", layers::cuda::cudnn_version(),
+               ": there is no plan \"eng99_k2=0\" that is allowed"));
+  }
+}
+
+TEST_CASE("nondeterministic plans are offered where they are allowed, and only there") {
+  const auto gpus = described_gpus();
+  const CudnnConvolutions careful(gpus[0], {.precision = Precision::kTf32});
+  const CudnnConvolutions any(gpus[0], {.precision = Precision::kTf32, .deterministic = false});
+  const ConvolutionProblem problem{Pass::kBackwardWeights, convolution("alexnet conv2"),
+                                   DataType::kFp32};
+  int nondeterministic = 0;
+  for (const std::string& name : any.alternatives(problem))
+    if (any.plan(problem, name)->plan().nondeterministic) {
+      ++nondeterministic;
+      CHECK_THROWS_AS(careful.plan(problem, name), ConfigError);
+    }
+  CHECK(nondeterministic > 0);
+}
+
+TEST_CASE("a product says what memory it touches, and needs its GPU to run") {
+  const CudnnConvolutions planner(described_gpus()[0], {.precision = Precision::kBf16});
+  const layers::Convolution& geometry = convolution("lenet conv2");
+  const auto product = planner.plan({Pass::kBackwardWeights, geometry, DataType::kBf16});
+  const size_t weights = static_cast<size_t>(geometry.outputs * geometry.input.channels() *
+                                             geometry.kernel[0] * geometry.kernel[1]);
+  // The gradient as bf16 is in front of cuDNN's workspace.
+  CHECK(product->workspace_bytes() >= product->plan().workspace_bytes + weights * sizeof(Bf16));
+  std::array<std::byte, 8> memory{};
+  const auto operation = product->operation(
+      {.first = &memory[0], .second = &memory[1], .result = &memory[2], .workspace = &memory[3]});
+  Visited visited;
+  operation->visit(visited);
+  const auto bytes = [](const Shape& shape) {
+    return static_cast<size_t>(shape.count()) * sizeof(Bf16);
+  };
+  CHECK(visited.read ==
+        bytes(geometry.input) + bytes(geometry.output) + product->workspace_bytes());
+  CHECK(visited.written == weights * sizeof(float) + product->workspace_bytes());
+  CHECK(operation->name() == product->name());
+  CHECK_THROWS_AS(operation->issue({}), LogicError);
+}
+
+TEST_CASE("properties that are no GPU's are refused") {
+  CHECK(error_of<ConfigError>([] { CudnnDevice::described("nothing", "{}"); })
+            .starts_with("cuDNN " + layers::cuda::cudnn_version() +
+                         " does not take these properties of nothing: {}: "));
+}
