@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "layers/cuda/runtime/column_product.h"
 #include "layers/cuda/runtime/workspace.h"
 
 namespace poseidon::layers::cuda {
@@ -29,50 +30,46 @@ void check_matrix(cublasStatus_t status, const MatrixProblem& problem) {
     throw RunError(text(matrix_text(problem), ": cuBLASLt: ", cublasLtGetStatusString(status)));
 }
 
-/// cuBLASLt's matrices go down columns. What lies row by row is the transpose of such a matrix, so
-/// it is asked for the transpose of the result, result' = second' first', whose bias is then one
-/// for each of its rows, as its epilogues have it.
+cublasLtMatrixLayoutOpaque_t layout_of(const ColumnMatrix& matrix, const MatrixProblem& problem) {
+  cublasLtMatrixLayoutOpaque_t made;
+  check_matrix(cublasLtMatrixLayoutInit(&made, CUDA_R_32F, static_cast<uint64_t>(matrix.rows),
+                                        static_cast<uint64_t>(matrix.columns), /*ld=*/matrix.rows),
+               problem);
+  return made;
+}
+
+cublasLtEpilogue_t epilogue_of(const MatrixProblem& problem) {
+  if (problem.relu) return problem.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// A problem in cuBLASLt's terms.
 class Description {
  public:
-  Description(const MatrixProblem& problem, const Settings& settings);
+  Description(const MatrixProblem& problem, const Settings& settings)
+      : problem_(problem),
+        columns_(column_product(problem)),
+        compute_(settings.precision == Precision::kFp32 ? CUBLAS_COMPUTE_32F
+                                                        : CUBLAS_COMPUTE_32F_FAST_TF32),
+        first_(layout_of(columns_.first, problem)),
+        second_(layout_of(columns_.second, problem)),
+        result_(layout_of(columns_.result, problem)) {}
 
   const MatrixProblem& problem() const { return problem_; }
-  cublasLtMatrixLayout_t second() const { return &second_; }
+  /// Of cuBLASLt's factors: its first is the problem's second.
   cublasLtMatrixLayout_t first() const { return &first_; }
+  cublasLtMatrixLayout_t second() const { return &second_; }
   cublasLtMatrixLayout_t result() const { return &result_; }
   /// The operation with a bias at this address.
   cublasLtMatmulDescOpaque_t operation(const float* bias) const;
 
  private:
-  cublasLtEpilogue_t epilogue() const {
-    if (problem_.relu) return problem_.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    return problem_.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-  }
-  /// Of a matrix that lies row by row.
-  cublasLtMatrixLayoutOpaque_t layout(int64_t rows, int64_t columns) const;
-
-  const MatrixProblem problem_;
-  const cublasComputeType_t compute_;
-  mutable cublasLtMatrixLayoutOpaque_t second_, first_, result_;
+  MatrixProblem problem_;
+  ColumnProduct columns_;
+  cublasComputeType_t compute_;
+  // cuBLASLt takes descriptors as not constant.
+  mutable cublasLtMatrixLayoutOpaque_t first_, second_, result_;
 };
-
-Description::Description(const MatrixProblem& problem, const Settings& settings)
-    : problem_(problem),
-      compute_(settings.precision == Precision::kFp32 ? CUBLAS_COMPUTE_32F
-                                                      : CUBLAS_COMPUTE_32F_FAST_TF32),
-      second_(problem.transpose_second ? layout(problem.columns, problem.depth)
-                                       : layout(problem.depth, problem.columns)),
-      first_(problem.transpose_first ? layout(problem.depth, problem.rows)
-                                     : layout(problem.rows, problem.depth)),
-      result_(layout(problem.rows, problem.columns)) {}
-
-cublasLtMatrixLayoutOpaque_t Description::layout(int64_t rows, int64_t columns) const {
-  cublasLtMatrixLayoutOpaque_t made;
-  check_matrix(cublasLtMatrixLayoutInit(&made, CUDA_R_32F, static_cast<uint64_t>(columns),
-                                        static_cast<uint64_t>(rows), columns),
-               problem_);
-  return made;
-}
 
 cublasLtMatmulDescOpaque_t Description::operation(const float* bias) const {
   cublasLtMatmulDescOpaque_t made;
@@ -81,9 +78,9 @@ cublasLtMatmulDescOpaque_t Description::operation(const float* bias) const {
     check_matrix(cublasLtMatmulDescSetAttribute(&made, key, &value, sizeof(value)), problem_);
   };
   const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, transposed(problem_.transpose_second));
-  set(CUBLASLT_MATMUL_DESC_TRANSB, transposed(problem_.transpose_first));
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue());
+  set(CUBLASLT_MATMUL_DESC_TRANSA, transposed(columns_.first.transposed));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, transposed(columns_.second.transposed));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem_));
   if (problem_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   return made;
 }
@@ -173,7 +170,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
   std::vector<cublasLtMatmulHeuristicResult_t> found(kMost);
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, &operation, description.second(), description.first(), description.result(),
+      handle, &operation, description.first(), description.second(), description.result(),
       description.result(), &preferred, kMost, found.data(), &count);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_matrix(status, description.problem());
   found.resize(static_cast<size_t>(count));
@@ -218,7 +215,7 @@ class MatrixOperation final : public Operation {
     const float one = 1, zero = 0;
     std::byte* workspace = plan_->workspace_bytes == 0 ? nullptr : aligned(memory_.workspace);
     check_matrix(cublasLtMatmul(plan_->handle.get(), &operation_, &one, memory_.second,
-                                description.second(), memory_.first, description.first(), &zero,
+                                description.first(), memory_.first, description.second(), &zero,
                                 memory_.result, description.result(), memory_.result,
                                 description.result(), &plan_->algorithm, workspace,
                                 plan_->workspace_bytes, static_cast<cudaStream_t>(executor.stream)),
