@@ -14,10 +14,6 @@ endif()
 if(POSEIDON_CUDA STREQUAL OFF)
   return()
 endif()
-if(POSEIDON_CUDA STREQUAL AUTO AND (POSEIDON_SANITIZE OR POSEIDON_FUZZ OR POSEIDON_COVERAGE))
-  return()
-endif()
-
 find_program(CMAKE_CUDA_COMPILER nvcc HINTS ENV CUDACXX PATHS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
 set(missing "")
 if(CMAKE_CUDA_COMPILER)
@@ -33,6 +29,13 @@ else()
   set(found "no nvcc")
   set(cuda_root "")
   list(APPEND missing "nvcc of CUDA 13 or newer (-DCMAKE_CUDA_COMPILER=FILE)")
+endif()
+
+# What is written for CUDA's runtime is tested on the host too, by one that is made up (tests/support/cuda_runtime).
+find_path(CUDA_RUNTIME_INCLUDE_DIR cuda_runtime_api.h HINTS ${cuda_root}/include)
+mark_as_advanced(CUDA_RUNTIME_INCLUDE_DIR)
+if(POSEIDON_CUDA STREQUAL AUTO AND (POSEIDON_SANITIZE OR POSEIDON_FUZZ OR POSEIDON_COVERAGE))
+  return()
 endif()
 
 # cuDNN and cuBLASLt belong to the machine's CUDA, and are linked by name.

@@ -1,0 +1,208 @@
+// Against a CUDA runtime that is made up: a GPU is not needed.
+#include "core/cuda/runtime/runtime_driver.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "core/cuda/runtime/gpus.h"
+#include "core/error.h"
+#include "tests/support/cuda_runtime/made_up_cuda.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::cuda;
+using poseidon::test::made_up_cuda;
+using poseidon::test::MadeUpCuda;
+
+namespace {
+
+/// Work of the host, as a kernel.
+class Work final : public Operation {
+ public:
+  Work(std::string name, std::function<void()> work)
+      : name_(std::move(name)), work_(std::move(work)) {}
+  std::string name() const override { return name_; }
+  void visit(MemoryVisitor&) const override {}
+  void issue(const Executor& executor) const override {
+    MadeUpCuda::launch(static_cast<cudaStream_t>(executor.stream), work_);
+  }
+
+ private:
+  std::string name_;
+  std::function<void()> work_;
+};
+
+std::unique_ptr<const Operation> work(
+    std::string name, std::function<void()> body = [] {}) {
+  return std::make_unique<Work>(std::move(name), std::move(body));
+}
+
+/// A machine with one GPU, and nothing left of it when a test has ended.
+struct Machine {
+  Machine() { made_up_cuda().reset(); }
+  ~Machine() {
+    made_up_cuda().sticky = cudaSuccess;
+    CHECK(made_up_cuda().allocations == 0);
+    CHECK(made_up_cuda().events == 0);
+    CHECK(made_up_cuda().streams == 0);
+  }
+};
+
+std::string error_of_gpus() {
+  return error_of<ConfigError>([] { list_gpus(); });
+}
+
+}  // namespace
+
+TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line") {
+  const Machine machine;
+  made_up_cuda().gpus = 2;
+  const GpuList list = list_gpus();
+  CHECK(list.driver == "13.0");
+  REQUIRE(list.gpus.size() == 2);
+  CHECK(list.gpus[1].name == "another GPU");
+  CHECK(list.gpus[0].memory_bytes == size_t{1} << 30);
+  CHECK(list.gpus[0].major == 9);
+  CHECK(error_of<ConfigError>([] { RuntimeDriver{2}; }) ==
+        "GPU 2: this machine has 2 GPUs, counted from 0");
+  CHECK(error_of<ConfigError>([] { RuntimeDriver{-1}; }) ==
+        "GPU -1: this machine has 2 GPUs, counted from 0");
+  made_up_cuda().gpus = 0;
+  CHECK(error_of_gpus() == "this machine has no NVIDIA GPU, or none that it shows");
+  made_up_cuda().driver_version = 12040;
+  CHECK(error_of_gpus() == "this machine's NVIDIA driver is too old: expected one for CUDA " +
+                               list.runtime + " or newer, got one for CUDA 12.4");
+  made_up_cuda().driver_version = 0;
+  CHECK(error_of_gpus() == "this machine has no NVIDIA driver");
+  CHECK(error_of<ConfigError>([] { RuntimeDriver{0}; }) == "this machine has no NVIDIA driver");
+}
+
+TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with what is free") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  for (const Place place : {Place::kDevice, Place::kStaging}) {
+    const Buffer buffer = driver.allocate(1000, place, "gradients");
+    const auto bytes = buffer.as<uint8_t>();
+    CHECK(std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; }));
+  }
+  CHECK(driver.allocate(0, Place::kDevice, "nothing").bytes() == 0);
+  CHECK(error_of<OutOfMemory>(
+            [&] { driver.allocate(size_t{6} << 30, Place::kDevice, "gradients"); }) ==
+        "out of memory: GPU 0: 6.4 GB on it for gradients cannot be had; 1.0 MB of its 1.1 GB are "
+        "free");
+  CHECK(error_of<OutOfMemory>([&] {
+          driver.allocate(size_t{6} << 30, Place::kStaging, "gradients");
+        }).starts_with("out of memory: GPU 0: 6.4 GB of the host beside it for gradients"));
+}
+
+TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks follow in order") {
+  const Machine machine;
+  std::vector<int> order;
+  std::vector<size_t> done;
+  {
+    RuntimeDriver driver(0);
+    const Stream compute = driver.make_stream(Urgency::kUsual);
+    const Stream copies = driver.make_stream(Urgency::kHigh);
+    std::promise<void> gate;
+    const auto opened = gate.get_future().share();
+    driver.issue(compute, work("first", [&, opened] {
+                   opened.wait();
+                   order.push_back(1);
+                 }));
+    const auto first = driver.record(compute);
+    CHECK_FALSE(first->reached());
+    first->then([&] { done.push_back(order.size()); });
+    driver.wait(copies, first);
+    driver.issue(copies, work("second", [&] { order.push_back(2); }));
+    const auto second = driver.record(copies);
+    driver.wait(compute, second);
+    driver.issue(compute, work("third", [&] { order.push_back(3); }));
+    const auto third = driver.record(compute);
+    for (int i = 0; i < 100; ++i) third->then([&, i] { done.push_back(100 + i); });
+    gate.set_value();
+    third->wait();
+    CHECK(third->reached());
+    CHECK(second->reached());
+  }
+  CHECK(order == std::vector<int>{1, 2, 3});
+  REQUIRE(done.size() == 101);  // the driver ran them before it ended
+  CHECK(done[0] >= 1);
+  CHECK(std::ranges::is_sorted(done.begin() + 1, done.end()));
+}
+
+TEST_CASE("RuntimeDriver: copies, and a mark that outlives it") {
+  const Machine machine;
+  std::shared_ptr<const Mark> mark;
+  std::vector<int> values{1, 2, 3}, back(3);
+  {
+    RuntimeDriver driver(0);
+    const Stream stream = driver.make_stream(Urgency::kUsual);
+    const Buffer memory = driver.allocate(12, Place::kDevice, "values");
+    driver.copy(stream, values.data(), memory.data(), 12);
+    driver.copy(stream, memory.data(), back.data(), 12);
+    mark = driver.record(stream);
+    mark->wait();
+    CHECK(back == values);
+  }
+  CHECK(mark->reached());
+  int ran = 0;
+  mark->then([&] { ++ran; });
+  CHECK(ran == 1);
+}
+
+TEST_CASE("RuntimeDriver: a launch that fails names the operation, and later ones go on") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(Urgency::kUsual);
+  made_up_cuda().launch_error = cudaErrorInvalidValue;
+  CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) ==
+        "GPU 0: launch: made up (cudaErrorMadeUp); the last operation issued was 'relu forward'");
+  CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) == "");
+}
+
+TEST_CASE("RuntimeDriver: a kernel that fails is told by whatever comes next, and nothing hangs") {
+  const Machine machine;
+  {
+    RuntimeDriver driver(0);
+    const Stream stream = driver.make_stream(Urgency::kUsual);
+    const Buffer memory = driver.allocate(12, Place::kDevice, "values");
+    std::promise<void> gate;
+    driver.issue(stream, work("pooling", [opened = gate.get_future().share()] {
+                   opened.wait();
+                   made_up_cuda().sticky = cudaErrorIllegalAddress;
+                 }));
+    const auto mark = driver.record(stream);
+    std::atomic<bool> ran = false;
+    mark->then([&] { ran = true; });
+    gate.set_value();
+    const std::string text =
+        "an illegal memory access was encountered (cudaErrorIllegalAddress); the last operation "
+        "issued was 'pooling'";
+    CHECK(error_of<RunError>([&] { mark->wait(); }) == "GPU 0: cudaEventSynchronize: " + text);
+    CHECK(error_of<RunError>([&] { mark->reached(); }) == "GPU 0: cudaEventQuery: " + text);
+    CHECK(error_of<RunError>([&] { driver.copy(stream, memory.data(), memory.data(), 12); }) ==
+          "GPU 0: cudaMemcpyAsync: " + text);
+    CHECK(error_of<RunError>([&] { driver.record(stream); }) != "");
+    CHECK_FALSE(ran);
+  }
+}
+
+TEST_CASE("RuntimeDriver: what a task throws is thrown at the next mark") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(Urgency::kUsual);
+  driver.record(stream)->then([] { throw RunError("a task"); });
+  std::string said;
+  for (int i = 0; said.empty() && i < 1000; ++i) {
+    said = error_of<RunError>([&] { driver.record(stream); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(said == "a task");
+}

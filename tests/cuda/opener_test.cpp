@@ -1,0 +1,75 @@
+#include "layers/cuda/opener.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using layers::cuda::Library;
+using layers::cuda::open_library;
+
+namespace {
+
+std::string met(const char* name) { return std::string(POSEIDON_MET_LIBRARIES) + "/" + name; }
+
+std::string error_with(const char* name) {
+  return error_of<ConfigError>([&] { open_library(met(name)); });
+}
+
+}  // namespace
+
+TEST_CASE("GPU half: a build without one says so") {
+  CHECK(error_of<ConfigError>([] { open_library("/nowhere/bin"); }) ==
+        "this build has no GPU half: there is no /nowhere/lib/libposeidon_cuda.so (docs/gpu.md "
+        "says how it is built)");
+}
+
+TEST_CASE("GPU half: what it lacks is named") {
+  const std::string said = error_with("lacks");
+  CHECK_MESSAGE(said.starts_with("the GPU half cannot be loaded: libmet_absent.so: cannot open "
+                                 "shared object file"),
+                said);
+  CHECK(said.ends_with("whose folders LD_LIBRARY_PATH may name (docs/gpu.md)"));
+  CHECK(said.find('\n') == std::string::npos);
+}
+
+TEST_CASE("GPU half: another build, or something else, is refused") {
+  const std::string other = error_with("other_build");
+  CHECK_MESSAGE(other.find("is of another build: expected ") != std::string::npos, other);
+  CHECK(other.ends_with(", got 0.0.1, another compiler"));
+  const std::string stranger = error_with("stranger");
+  CHECK_MESSAGE(stranger.find(" is not the GPU half of Poseidon: ") != std::string::npos, stranger);
+}
+
+TEST_CASE("GPU half: the program catches what it throws as what it is") {
+  const Library& library = open_library(met("throws"));
+  CHECK(error_of<ConfigError>([&] { library.gpus(); }) == "from the library: config");
+  CHECK(error_of<OutOfMemory>([&] { library.make_backend({.index = 0, .settings = {}}); }) ==
+        "from the library: memory");
+  CHECK(error_of<RunError>([&] { library.make_backend({.index = 0, .settings = {}}); }) ==
+        "from the library: memory");
+  CHECK(error_of<LogicError>([&] { library.make_backend({.index = 1, .settings = {}}); }) ==
+        "from the library: logic");
+  CHECK(error_of<RunError>([&] {
+          try {
+            library.gpus();
+          } catch (const ConfigError&) {
+          }
+        }) == "");
+}
+
+#ifdef POSEIDON_WITH_CUDA
+TEST_CASE("GPU half: this build's opens, and says what GPUs there are or why there are none") {
+  const Library& library = open_library();
+  const std::string why = error_of<ConfigError>([&] { library.gpus(); });
+  CAPTURE(why);
+  if (why.empty()) {
+    CHECK_FALSE(library.gpus().gpus.empty());
+  } else {
+    CHECK(why.starts_with("this machine"));
+    CHECK(why.find('\n') == std::string::npos);
+    CHECK(error_of<ConfigError>([&] { library.make_backend({.index = 0, .settings = {}}); }) ==
+          why);
+  }
+}
+#endif

@@ -1,0 +1,232 @@
+#include "tests/support/cuda_runtime/made_up_cuda.h"
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+using poseidon::test::made_up_cuda;
+
+/// A stream: its work is done in order in a thread of its own.
+struct CUstream_st {
+  CUstream_st() : thread([this] { run(); }) {}
+  ~CUstream_st() {
+    give(nullptr);
+    thread.join();
+  }
+  void give(std::function<void()> work) {
+    const std::lock_guard lock(mutex);
+    queue.push_back(std::move(work));
+    changed.notify_all();
+  }
+  void finish() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return queue.empty(); });
+  }
+  void run() {
+    for (;;) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [this] { return !queue.empty(); });
+      const std::function<void()> work = queue.front();
+      lock.unlock();
+      if (!work) return;
+      work();
+      lock.lock();
+      queue.pop_front();
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> queue;
+  std::thread thread;
+};
+
+/// The record of an event, which later ones replace.
+struct Recorded {
+  void reach() {
+    const std::lock_guard lock(mutex);
+    reached = true;
+    changed.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return reached; });
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool reached = false;
+};
+
+struct CUevent_st {
+  std::shared_ptr<Recorded> record() {
+    const std::lock_guard lock(mutex);
+    return latest = std::make_shared<Recorded>();
+  }
+  std::shared_ptr<Recorded> recorded() {
+    const std::lock_guard lock(mutex);
+    return latest;
+  }
+
+  std::mutex mutex;
+  std::shared_ptr<Recorded> latest;
+};
+
+namespace poseidon::test {
+
+namespace {
+
+std::mutex streams_mutex;
+std::deque<cudaStream_t> all_streams;
+
+cudaError_t said() { return made_up_cuda().sticky; }
+
+cudaError_t take_memory(void** data, size_t bytes) {
+  if (bytes > made_up_cuda().memory_bytes) return cudaErrorMemoryAllocation;
+  *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  std::memset(*data, 0xA5, bytes);
+  ++made_up_cuda().allocations;
+  return said();
+}
+
+cudaError_t give_memory_back(void* data) {
+  std::free(data);
+  --made_up_cuda().allocations;
+  return said();
+}
+
+}  // namespace
+
+MadeUpCuda& made_up_cuda() {
+  static MadeUpCuda cuda;
+  return cuda;
+}
+
+void MadeUpCuda::reset() {
+  driver_version = 13000;
+  gpus = 1;
+  memory_bytes = size_t{1} << 30;
+  launch_error = cudaSuccess;
+  sticky = cudaSuccess;
+}
+
+void MadeUpCuda::launch(cudaStream_t stream, std::function<void()> work) {
+  stream->give(std::move(work));
+}
+
+}  // namespace poseidon::test
+
+using namespace poseidon::test;
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorIllegalAddress ? "cudaErrorIllegalAddress" : "cudaErrorMadeUp";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered" : "made up";
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = made_up_cuda().driver_version;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = made_up_cuda().gpus;
+  if (made_up_cuda().driver_version < CUDART_VERSION) return cudaErrorInsufficientDriver;
+  return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
+  std::strcpy(properties->name, index == 0 ? "made-up GPU" : "another GPU");
+  properties->totalGlobalMem = made_up_cuda().memory_bytes;
+  properties->major = 9;
+  properties->minor = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) { return said(); }
+cudaError_t cudaDeviceSynchronize() {
+  const std::lock_guard lock(streams_mutex);
+  for (const cudaStream_t stream : all_streams) stream->finish();
+  return said();
+}
+cudaError_t cudaMalloc(void** data, size_t bytes) { return take_memory(data, bytes); }
+cudaError_t cudaFree(void* data) { return give_memory_back(data); }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) { return take_memory(data, bytes); }
+cudaError_t cudaFreeHost(void* data) { return give_memory_back(data); }
+cudaError_t cudaMemset(void* data, int value, size_t bytes) {
+  std::memset(data, value, bytes);
+  return said();
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
+  *free = 1000000;
+  *all = made_up_cuda().memory_bytes;
+  return said();
+}
+cudaError_t cudaGetLastError() {
+  return std::exchange(made_up_cuda().launch_error, cudaSuccess) != cudaSuccess ? cudaSuccess
+                                                                                : said();
+}
+cudaError_t cudaPeekAtLastError() {
+  return made_up_cuda().launch_error != cudaSuccess ? made_up_cuda().launch_error : said();
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return said();
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  *stream = new CUstream_st;
+  ++made_up_cuda().streams;
+  const std::lock_guard lock(streams_mutex);
+  all_streams.push_back(*stream);
+  return said();
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(streams_mutex);
+    std::erase(all_streams, stream);
+  }
+  delete stream;
+  --made_up_cuda().streams;
+  return said();
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream != nullptr) stream->finish();
+  return said();
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  stream->give([to, from, bytes] { std::memcpy(to, from, bytes); });
+  return said();
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  stream->give([recorded = event->recorded()] { recorded->wait(); });
+  return said();
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  ++made_up_cuda().events;
+  return said();
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  --made_up_cuda().events;
+  return said();
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  stream->give([recorded = event->record()] { recorded->reach(); });
+  return said();
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const auto recorded = event->recorded();
+  const std::lock_guard lock(recorded->mutex);
+  if (said() != cudaSuccess) return said();
+  return recorded->reached ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  event->recorded()->wait();
+  return said();
+}
