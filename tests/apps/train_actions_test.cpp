@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/isa.h"
@@ -242,6 +243,19 @@ TEST_CASE("--isa: each that the processor has is taken, what is unknown is refus
   CHECK(refused.code == 2);
   CHECK(has(refused.err, "expected one of those that this build is for ("));
   CHECK(has(refused.err, "), got \"sse2\""));
+}
+
+TEST_CASE("--devices lists what computes here, or says in a line why no GPU does") {
+  const TinyJob job;
+  const Finished listed = Program("poseidon-train", {"--devices", "--json"}, job.folder).wait();
+  CHECK(listed.code == 0);
+  const Json devices = Json::parse(listed.out);
+  CHECK(devices["cpu"]["cores"].get<int>() > 0);
+  if (!devices["gpus"].empty()) return;
+  const auto why = devices["why_no_gpus"].get<std::string>();
+  CHECK((has(why, "this machine") || has(why, "this build has no GPU half")));
+  const Finished words = Program("poseidon-train", {"--devices"}, job.folder).wait();
+  CHECK(std::ranges::count(words.out, '\n') == 2);
 }
 
 TEST_CASE("--schema prints what editors need, --version and --help answer") {
