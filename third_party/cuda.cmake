@@ -57,6 +57,14 @@ if(NOT CUBLASLT_LIBRARY)
   list(APPEND missing "cuBLASLt (-DCUBLASLT_LIBRARY=FILE)")
 endif()
 
+# What NVIDIA's C++ interface of cuDNN needs of nvrtc is never called.
+find_library(NVRTC_LIBRARY nvrtc HINTS ${cuda_root}/lib64)
+mark_as_advanced(NVRTC_LIBRARY)
+find_package(CudnnFrontend 1.14 QUIET)
+if(NOT CudnnFrontend_FOUND OR NOT NVRTC_LIBRARY)
+  list(APPEND missing "cudnn-frontend 1.14 and nvrtc (scripts/install-deps --cuda)")
+endif()
+
 if(missing)
   list(JOIN missing ", " missing)
   if(POSEIDON_CUDA STREQUAL ON)
@@ -95,4 +103,6 @@ target_include_directories(poseidon_cuda_packages SYSTEM INTERFACE
   ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} ${CUDNN_INCLUDE_DIR})
 find_library(CUDART_LIBRARY cudart_static HINTS ${cuda_root}/lib64 REQUIRED)
 mark_as_advanced(CUDART_LIBRARY)
+target_link_libraries(poseidon_cuda_packages INTERFACE CudnnFrontend::headers
+  ${CUDNN_LIBRARY} ${CUBLASLT_LIBRARY} ${CUDART_LIBRARY} ${NVRTC_LIBRARY} ${CMAKE_DL_LIBS} rt)
 message(STATUS "GPU half: ${found}, for compute capabilities ${POSEIDON_CUDA_ARCHITECTURES}")

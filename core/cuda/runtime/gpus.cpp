@@ -48,7 +48,8 @@ Gpu gpu_at(int index) {
 GpuList list_gpus() {
   GpuList list{.gpus = {},
                .driver = version_text(driver_version()),
-               .runtime = version_text(CUDART_VERSION)};
+               .runtime = version_text(CUDART_VERSION),
+               .libraries = {}};
   const int count = count_of_gpus();
   for (int i = 0; i < count; ++i) list.gpus.push_back(gpu_at(i));
   return list;

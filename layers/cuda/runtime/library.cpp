@@ -2,7 +2,8 @@
 
 #include "core/cuda/runtime/gpus.h"
 #include "core/cuda/runtime/runtime_driver.h"
-#include "layers/cuda/runtime/parts.h"
+#include "layers/cuda/runtime/library_products.h"
+#include "layers/cuda/update.h"
 
 namespace poseidon::layers::cuda {
 
@@ -11,8 +12,9 @@ namespace {
 /// The layers of a GPU, with the plans of products that they are made by.
 class PlannedFactory final : public LayerFactory {
  public:
-  explicit PlannedFactory(CudaDevice& device)
-      : products_(make_products(device)), layers_(make_cuda_factory(device, *products_)) {}
+  PlannedFactory(CudaDevice& device, int index)
+      : products_(make_library_products(index, device.settings())),
+        layers_(make_cuda_factory(device, *products_)) {}
 
   Device& device() override { return layers_->device(); }
   std::unique_ptr<Layer> make(const LayerRequest& request) override {
@@ -35,13 +37,17 @@ class PlannedFactory final : public LayerFactory {
 
 class GpuLibrary final : public Library {
  public:
-  poseidon::cuda::GpuList gpus() const override { return poseidon::cuda::list_gpus(); }
+  poseidon::cuda::GpuList gpus() const override {
+    poseidon::cuda::GpuList list = poseidon::cuda::list_gpus();
+    list.libraries = library_versions();
+    return list;
+  }
 
   Backend make_backend(const GpuRequest& request) const override {
     auto device = std::make_unique<CudaDevice>(
         std::make_unique<poseidon::cuda::RuntimeDriver>(request.index), request.settings);
-    auto factory = std::make_unique<PlannedFactory>(*device);
-    auto updater = make_updater(*device);
+    auto factory = std::make_unique<PlannedFactory>(*device, request.index);
+    auto updater = make_cuda_updater(*device);
     return {
         .device = std::move(device), .factory = std::move(factory), .updater = std::move(updater)};
   }

@@ -15,4 +15,10 @@ std::unique_ptr<Products> make_library_products(int device,
   return std::make_unique<LibraryProducts>(device, settings);
 }
 
+std::string library_versions() {
+  const size_t dnn = cudnnGetVersion(), blas = cublasLtGetVersion();
+  return text("cuDNN ", dnn / 10000, ".", dnn % 10000 / 100, ".", dnn % 100, ", cuBLASLt ",
+              blas / 10000, ".", blas % 10000 / 100, ".", blas % 100);
+}
+
 }  // namespace poseidon::layers::cuda

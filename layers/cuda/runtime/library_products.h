@@ -29,4 +29,7 @@ class LibraryProducts final : public Products {
 std::unique_ptr<Products> make_library_products(int device,
                                                 const poseidon::cuda::Settings& settings);
 
+/// "cuDNN 9.19.0, cuBLASLt 13.1.0", as they were found when this was loaded.
+std::string library_versions();
+
 }  // namespace poseidon::layers::cuda
