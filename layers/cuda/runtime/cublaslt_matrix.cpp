@@ -17,7 +17,7 @@ using poseidon::cuda::Settings;
 
 namespace {
 
-/// "8 x 9216 by 9216 x 4096 with bias and relu"
+/// "[matrix product] 8 x 9216 by 9216 x 4096 (transposed), bias, relu"
 std::string matrix_text(const MatrixProblem& problem) {
   return text("[matrix product] ", problem.rows, " x ", problem.depth,
               problem.transpose_first ? " (transposed)" : "", " by ", problem.depth, " x ",
