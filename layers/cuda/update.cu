@@ -26,15 +26,17 @@ constexpr int kFloats = FloatPack::kCount;
 /// How the elements of some tensors are dealt to threads. Spans begin anywhere, but most often all
 /// at the same distance from a multiple of 16 bytes: then a thread has the four between two of
 /// those. Else it has four that are as far apart as the threads of a block are many, so that
-/// neighbours are on neighbouring addresses.
+/// neighbours are on neighbouring addresses. Elements are counted from the multiple of 16 bytes
+/// before the first one, to which kernels are given pointers: from the elements themselves, the
+/// compiler would not see that four are aligned.
 struct Dealing {
   static constexpr uint32_t kThreads = 256;
 
-  int64_t count;
+  int64_t begin, end;
   bool packed;
-  int32_t shift;  ///< elements from the multiple of 16 bytes before the first one
 
-  Grid grid() const { return {.blocks = blocks_for(count + shift, int64_t{kThreads} * kFloats)}; }
+  size_t bytes() const { return static_cast<size_t>(end - begin) * sizeof(float); }
+  Grid grid() const { return {.blocks = blocks_for(end, int64_t{kThreads} * kFloats)}; }
 
   /// Calls whole(first of four) or one(element) for what this thread has.
   template <class Whole, class One>
@@ -43,28 +45,27 @@ struct Dealing {
     if (!packed) {
       for (uint32_t k = 0; k < kFloats; ++k) {
         const int64_t i = before + k * kThreads + thread.thread();
-        if (i < count) one(i);
+        if (i < end) one(i);
       }
       return;
     }
-    const int64_t first = before + thread.thread() * kFloats - shift;
-    if (first >= 0 && first + kFloats <= count) return whole(first);
+    const int64_t first = before + thread.thread() * kFloats;
+    if (first >= begin && first + kFloats <= end) return whole(first);
     for (int k = 0; k < kFloats; ++k)
-      if (first + k >= 0 && first + k < count) one(first + k);
+      if (first + k >= begin && first + k < end) one(first + k);
   }
 };
 
 /// For tensors of which some may be null.
 Dealing dealing_of(size_t count, std::initializer_list<const float*> tensors) {
   const auto past = [](const float* tensor) {
-    return reinterpret_cast<uintptr_t>(tensor) % kPackBytes;
+    return reinterpret_cast<uintptr_t>(tensor) % kPackBytes / sizeof(float);
   };
   const uintptr_t first = past(*tensors.begin());
   const bool packed = std::ranges::all_of(
       tensors, [&](const float* tensor) { return tensor == nullptr || past(tensor) == first; });
-  return {.count = static_cast<int64_t>(count),
-          .packed = packed,
-          .shift = packed ? static_cast<int32_t>(first / sizeof(float)) : 0};
+  const auto begin = static_cast<int64_t>(packed ? first : 0);
+  return {.begin = begin, .end = begin + static_cast<int64_t>(count), .packed = packed};
 }
 
 /// A tensor of UpdateMemory: where its old elements are and where the new ones go.
@@ -72,9 +73,9 @@ struct OldAndNewValues {
   const float* old;
   float* next;
 
-  void visit(MemoryVisitor& visitor, int64_t count) const {
-    visitor.reads(old, static_cast<size_t>(count) * sizeof(float));
-    visitor.writes(next, static_cast<size_t>(count) * sizeof(float));
+  void visit(MemoryVisitor& visitor, const Dealing& dealing) const {
+    visitor.reads(old + dealing.begin, dealing.bytes());
+    visitor.writes(next + dealing.begin, dealing.bytes());
   }
 };
 
@@ -92,8 +93,8 @@ struct UpdateKernel {
   Decay decay;
 
   void visit(MemoryVisitor& visitor) const {
-    visitor.reads(gradient, static_cast<size_t>(dealing.count) * sizeof(float));
-    for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, dealing.count);
+    visitor.reads(gradient + dealing.begin, dealing.bytes());
+    for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, dealing);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
@@ -153,10 +154,9 @@ struct CombineKernel {
   Rule rule;
 
   void visit(MemoryVisitor& visitor) const {
-    const size_t bytes = static_cast<size_t>(dealing.count) * sizeof(float);
-    visitor.reads(a, bytes);
-    visitor.reads(b, bytes);
-    visitor.writes(next, bytes);
+    visitor.reads(a + dealing.begin, dealing.bytes());
+    visitor.reads(b + dealing.begin, dealing.bytes());
+    visitor.writes(next + dealing.begin, dealing.bytes());
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
@@ -251,30 +251,34 @@ class CudaUpdater final : public Updater {
  private:
   template <class Rule, class Decay>
   void launch_update(const UpdateMemory& memory, const Rule& rule, const Decay& decay) {
-    UpdateKernel<Rule, Decay> kernel{
-        .tensors = {{memory.value.data(), memory.new_value.data()}},
-        .gradient = memory.gradient.data(),
-        .dealing = dealing_of(memory.value.size(),
-                              {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
-                               memory.state[0].data(), memory.new_state[0].data(),
-                               memory.state[1].data(), memory.new_state[1].data()}),
-        .rule = rule,
-        .decay = decay};
-    size_t state = 0;
-    for (OldAndNewValues& tensor : std::span(kernel.tensors).subspan(1)) {
-      tensor = {memory.state[state].data(), memory.new_state[state].data()};
-      ++state;
-    }
-    if (kernel.dealing.count > 0) device_.launch(kernel, kernel.dealing.grid());
+    const auto& state = memory.state;
+    const auto& new_state = memory.new_state;
+    const Dealing dealing =
+        dealing_of(memory.value.size(),
+                   {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
+                    state[0].data(), new_state[0].data(), state[1].data(), new_state[1].data()});
+    if (memory.value.empty()) return;
+    const auto tensor = [&](std::span<const float> old, std::span<float> next) {
+      return OldAndNewValues{old.data() - dealing.begin, next.data() - dealing.begin};
+    };
+    UpdateKernel<Rule, Decay> kernel{.tensors = {tensor(memory.value, memory.new_value)},
+                                     .gradient = memory.gradient.data() - dealing.begin,
+                                     .dealing = dealing,
+                                     .rule = rule,
+                                     .decay = decay};
+    for (size_t t = 1; t < std::size(kernel.tensors); ++t)
+      kernel.tensors[t] = tensor(state[t - 1], new_state[t - 1]);
+    device_.launch(kernel, dealing.grid());
   }
 
   template <class Rule>
   void combine(const Rule& rule, std::span<const float> a, std::span<const float> b,
                std::span<float> next) {
     const Dealing dealing = dealing_of(next.size(), {a.data(), b.data(), next.data()});
-    if (dealing.count > 0)
-      device_.launch(CombineKernel<Rule>{a.data(), b.data(), next.data(), dealing, rule},
-                     dealing.grid());
+    if (next.empty()) return;
+    device_.launch(CombineKernel<Rule>{a.data() - dealing.begin, b.data() - dealing.begin,
+                                       next.data() - dealing.begin, dealing, rule},
+                   dealing.grid());
   }
 
   CudaDevice& device_;
