@@ -196,10 +196,7 @@ template <class Element, int kEach>
 struct BatchNormInputGradientKernel {
   static constexpr const char* kName = "batch_norm input gradient";
   static constexpr uint32_t kThreads = RowTiling::kThreads;
-  static constexpr int kBatch = 1;
-  /// A number of bf16 has so few digits that it need not be brought near zero first, and a thread
-  /// has fewer constants to keep.
-  static constexpr bool kCenters = !std::is_same_v<Element, Bf16>;
+  static constexpr int kBatch = kEach > 4 ? 1 : 2;
 
   RowTiling tiling;
   MaskedGradient<Element> gradient;
@@ -222,17 +219,10 @@ struct BatchNormInputGradientKernel {
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     const RowSpan span(thread, tiling);
     if (span.count == 0) return;
-    auto means = load_channels<kEach>(mean + span.channel);
+    const auto means = load_channels<kEach>(mean + span.channel);
     const auto of_gradient = load_channels<kEach>(coefficients.of_gradient + span.channel);
     const auto of_centered = load_channels<kEach>(coefficients.of_centered + span.channel);
-    auto term = load_channels<kEach>(coefficients.term + span.channel);
-    if constexpr (!kCenters) {
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        term[i] -= of_centered[i] * means[i];
-        means[i] = 0;
-      }
-    }
+    const auto term = load_channels<kEach>(coefficients.term + span.channel);
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows], g[rows];
 #pragma unroll

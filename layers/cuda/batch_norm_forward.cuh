@@ -185,7 +185,7 @@ template <class Element, int kEach>
 struct BatchNormNormalizeKernel {
   static constexpr const char* kName = "batch_norm normalize";
   static constexpr uint32_t kThreads = RowTiling::kThreads;
-  static constexpr int kBatch = kEach > 4 ? 1 : 2;
+  static constexpr int kBatch = kEach > 4 ? 2 : 4;
 
   RowTiling tiling;
   const Element* input;

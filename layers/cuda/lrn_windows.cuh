@@ -205,6 +205,7 @@ struct WithinWindow {
     const int down = row + half < rows ? half : rows - 1 - row;
     Channels<kEach> sum{};
     for (int y = up; y <= down; ++y)
+#pragma unroll 2
       for (int x = left; x <= right; ++x) {
         const auto here = value((int64_t{position} + y * columns + x) * channels + first);
 #pragma unroll

@@ -43,33 +43,34 @@ void check_all(const LayerCase& layer, const LayerInputs& values, double relativ
 }  // namespace
 
 TEST_CASE("batch_norm on a GPU: lines of every width, whole and in part") {
-  // Packs in a row, of four and of eight: 1, 2 and 0.5; 5 and 2.5; 10 and 5; 24 and 12; 40 and 20;
-  // 72 and 36; and single channels in two groups.
-  for (const int64_t channels : {4, 8, 20, 40, 96, 160, 288, 37})
-    check(case_of({3, channels, 5, 3}, 0.1F, false), 1);
+  // Packs of four in a row: 1, 5, 10, 24, 72; of eight: 5, 12, 36; and single channels in two
+  // groups.
+  for (const int64_t channels : {4, 20, 40, 96, 288, 37})
+    check(case_of({3, channels, 5, 2}, std::nullopt, false), 1);
 }
 
 TEST_CASE("batch_norm on a GPU: several rows for each thread") {
-  check(case_of({4, 33, 50, 50}, 0.0F, false), 1);
+  LayerCase layer = case_of({4, 33, 50, 50}, std::nullopt, false);
+  check_all(layer, random_inputs(LayerRunner(layer), layer, 1), 1e-5);
 }
 
 TEST_CASE("batch_norm on a GPU: several packs for each thread") {
-  LayerCase layer = case_of({20, 2048, 7, 7}, std::nullopt, false);
+  LayerCase layer = case_of({13, 2048, 7, 7}, std::nullopt, false);
   check_all(layer, random_inputs(LayerRunner(layer), layer, 1), 1e-5);
 }
 
 TEST_CASE("batch_norm on a GPU: any number of contributions") {
-  for (const size_t contributions : {1, 2, 4, 5, 9}) {
-    check(case_of({2, 12, 5, 4}, std::nullopt, false), contributions);
-    check(case_of({2, 12, 5, 4}, 0.2F, false), contributions);
-    check(case_of({2, 12, 5, 4}, 0.0F, true), contributions);
+  for (const size_t contributions : {1, 2, 5, 9}) {
+    check(case_of({2, 12, 3, 4}, std::nullopt, false), contributions);
+    check(case_of({2, 12, 3, 4}, 0.2F, false), contributions);
+    check(case_of({2, 12, 3, 4}, 0.0F, true), contributions);
   }
 }
 
 TEST_CASE("batch_norm on a GPU: gradients that nobody wants") {
   for (const size_t contributions : {1, 2})
     for (const bool of_input : {false, true}) {
-      LayerCase layer = case_of({2, 12, 5, 4}, 0.0F, true);
+      LayerCase layer = case_of({2, 12, 3, 4}, 0.0F, true);
       layer.input_needs_gradient = {of_input, !of_input};
       check(layer, contributions);
       layer.in_place = true;
@@ -78,15 +79,15 @@ TEST_CASE("batch_norm on a GPU: gradients that nobody wants") {
 }
 
 TEST_CASE("batch_norm on a GPU: means far from zero, and values far from the others") {
-  for (const float mean : {0.0F, 1000.0F, -20000.0F}) {
+  for (const float mean : {0.0F, -20000.0F}) {
     CAPTURE(mean);
-    LayerCase layer = case_of({3, 6, 40, 31}, std::nullopt, false);
+    LayerCase layer = case_of({3, 6, 40, 16}, std::nullopt, false);
     LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
     values.parameters = {Values(6, 1), Values(6, 0)};
     for (float& value : values.inputs[0]) value += mean;
     check_all(layer, values, 4e-6);
     // The first value of a plane is what distances are first taken from.
-    for (size_t i = 0; i < values.inputs[0].size(); i += 1240) values.inputs[0][i] += 300;
+    for (size_t i = 0; i < values.inputs[0].size(); i += 640) values.inputs[0][i] += 300;
     check_all(layer, values, 4e-6);
   }
 }
