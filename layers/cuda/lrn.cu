@@ -1,6 +1,7 @@
 #include "layers/lrn.h"
 
 #include "core/error.h"
+#include "layers/cuda/lrn_packs.cuh"
 #include "layers/cuda/lrn_windows.cuh"
 
 namespace poseidon::layers::cuda {
@@ -105,8 +106,8 @@ class CudaLrn final : public CudaLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(device_, memory, std::nullopt).as<Element>();
-    method_.backward(device_, memory.inputs[0].as<Element>(), gradient,
+    const Tensor& gradient = combined_gradient(device_, memory, std::nullopt);
+    method_.backward(device_, memory.inputs[0].as<Element>(), gradient.as<Element>(),
                      memory.input_gradients[0].as<Element>(), memory.scratch);
   }
 

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "layers/cuda/channels.cuh"
+#include "layers/cuda/device_math.cuh"
+
+/// With s = k + alpha/m * (sum of squares over the window) and q = g * x * s^-(beta+1):
+///   forward   y  = x * s^-beta
+///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
+/// Both need only x; s is computed again in backward, which costs less than to store it.
+namespace poseidon::layers::cuda {
+
+/// s = k + alpha * sum; alpha is divided by m, and gradient = 2 * alpha/m * beta.
+struct LrnConstants {
+  float k, alpha, gradient;
+  int half;
+};
+
+struct LrnPowers {
+  float root, step;  ///< s^-beta, s^-(beta+1)
+};
+
+struct BetaThreeQuarters {
+  POSEIDON_DEVICE LrnPowers operator()(float s) const {
+    const float r = inverse_root(s);               // s^-1/2
+    const float root = r * (r * inverse_root(r));  // times the root of r
+    return {root, root * (r * r)};
+  }
+};
+
+struct AnyBeta {
+  float beta;
+  POSEIDON_DEVICE LrnPowers operator()(float s) const {
+    const float root = exponential(-beta * logarithm(s));
+    return {root, root / s};
+  }
+};
+
+template <int kEach>
+POSEIDON_DEVICE Channels<kEach> squares_of(const Channels<kEach>& x) {
+  Channels<kEach> squares;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) squares[i] = x[i] * x[i];
+  return squares;
+}
+
+}  // namespace poseidon::layers::cuda
