@@ -47,8 +47,9 @@ class CudaLayer : public Layer {
   }
 };
 
-/// Makes the layers of a GPU (LayerFactory for this device). Both must outlive it.
-std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device, Products& products);
+/// Makes the layers of a GPU (LayerFactory for this device), which must outlive it.
+std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
+                                                std::unique_ptr<Products> products);
 
 /// What the makers of layers are given.
 struct Making {

@@ -42,7 +42,8 @@ const std::map<std::string_view, Maker>& makers() {
 
 class CudaFactory final : public LayerFactory {
  public:
-  CudaFactory(CudaDevice& device, Products& products) : making_{device, products} {}
+  CudaFactory(CudaDevice& device, std::unique_ptr<Products> products)
+      : products_(std::move(products)), making_{device, *products_} {}
 
   Device& device() override { return making_.device; }
 
@@ -70,13 +71,15 @@ class CudaFactory final : public LayerFactory {
   }
 
  private:
+  const std::unique_ptr<Products> products_;
   const Making making_;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device, Products& products) {
-  return std::make_unique<CudaFactory>(device, products);
+std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
+                                                std::unique_ptr<Products> products) {
+  return std::make_unique<CudaFactory>(device, std::move(products));
 }
 
 }  // namespace poseidon::layers::cuda

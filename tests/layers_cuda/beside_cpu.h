@@ -1,5 +1,7 @@
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cmath>
 
 #include "layers/cpu/cpu_layer.h"

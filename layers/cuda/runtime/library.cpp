@@ -2,38 +2,13 @@
 
 #include "core/cuda/runtime/gpus.h"
 #include "core/cuda/runtime/runtime_driver.h"
+#include "layers/cuda/cuda_layer.h"
 #include "layers/cuda/runtime/library_products.h"
 #include "layers/cuda/update.h"
 
 namespace poseidon::layers::cuda {
 
 namespace {
-
-/// The layers of a GPU, with the plans of products that they are made by.
-class PlannedFactory final : public LayerFactory {
- public:
-  PlannedFactory(CudaDevice& device, int index)
-      : products_(make_library_products(index, device.settings())),
-        layers_(make_cuda_factory(device, *products_)) {}
-
-  Device& device() override { return layers_->device(); }
-  std::unique_ptr<Layer> make(const LayerRequest& request) override {
-    return layers_->make(request);
-  }
-  bool fuses_relu(const Definition& definition) const override {
-    return layers_->fuses_relu(definition);
-  }
-  bool fuses_residual(const Definition& definition) const override {
-    return layers_->fuses_residual(definition);
-  }
-  std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
-    return layers_->make_reorder(shape, from, to);
-  }
-
- private:
-  std::unique_ptr<Products> products_;
-  std::unique_ptr<LayerFactory> layers_;
-};
 
 class GpuLibrary final : public Library {
  public:
@@ -44,9 +19,10 @@ class GpuLibrary final : public Library {
   }
 
   Backend make_backend(const GpuRequest& request) const override {
-    auto device = std::make_unique<CudaDevice>(
+    auto device = std::make_unique<poseidon::cuda::CudaDevice>(
         std::make_unique<poseidon::cuda::RuntimeDriver>(request.index), request.settings);
-    auto factory = std::make_unique<PlannedFactory>(*device, request.index);
+    auto factory =
+        make_cuda_factory(*device, make_library_products(request.index, request.settings));
     auto updater = make_cuda_updater(*device);
     return {
         .device = std::move(device), .factory = std::move(factory), .updater = std::move(updater)};

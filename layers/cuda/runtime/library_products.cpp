@@ -1,5 +1,10 @@
 #include "layers/cuda/runtime/library_products.h"
 
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include "core/error.h"
+
 namespace poseidon::layers::cuda {
 
 std::unique_ptr<Product> LibraryProducts::plan(const ConvolutionProblem& problem) {

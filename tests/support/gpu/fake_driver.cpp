@@ -121,6 +121,7 @@ class FakeDriver::Machine {
 
   void wait(size_t stream, const std::shared_ptr<const MachineMark>& mark) {
     const std::lock_guard lock(mutex_);
+    if (options_.waits != nullptr) ++*options_.waits;
     if (waits_++ == options_.dropped_wait) return;
     Lane& lane = streams_[stream];
     lane.clock.join(mark->clock);
@@ -162,11 +163,6 @@ class FakeDriver::Machine {
     for (const Lane& lane : streams_) host_.join(lane.clock);
     log_.forget(data, bytes);
     std::free(data);
-  }
-
-  int64_t waits() {
-    const std::lock_guard lock(mutex_);
-    return waits_;
   }
 
  private:
@@ -300,7 +296,5 @@ std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {
 void FakeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
   machine_->wait(static_cast<size_t>(stream), std::static_pointer_cast<const MachineMark>(mark));
 }
-
-int64_t FakeDriver::waits() const { return machine_->waits(); }
 
 }  // namespace poseidon::cuda

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "core/cuda/driver.h"
@@ -16,6 +17,8 @@ class FakeDriver final : public Driver {
     uint64_t seed = 0;  ///< 0: all is done when it is issued
     /// A mutation: this one of the waits of streams, counted from 0, is left out. -1: none.
     int64_t dropped_wait = -1;
+    /// Counts the waits of streams, of all drivers that are given it. May be null.
+    std::atomic<int64_t>* waits = nullptr;
   };
 
   explicit FakeDriver(const Options& options);
@@ -27,9 +30,6 @@ class FakeDriver final : public Driver {
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
-
-  /// Waits of streams so far.
-  int64_t waits() const;
 
  private:
   class Machine;

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <ucontext.h>
-
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -23,11 +22,12 @@ class Fiber {
   void suspend();
 
  private:
-  static void run(unsigned high, unsigned low);
+  static void run(Fiber* self);
+  void go_outside(void** keep);
 
   std::function<void()> function_;
-  std::unique_ptr<char[]> stack_;
-  ucontext_t inside_{}, outside_{};
+  std::unique_ptr<std::byte[]> stack_;
+  void *inside_ = nullptr, *outside_ = nullptr;  ///< where the stacks end while they are left
   // What the sanitizers want to know of stacks.
   void *inside_fake_ = nullptr, *outside_fake_ = nullptr;
   const void* outside_stack_ = nullptr;
