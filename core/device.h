@@ -77,7 +77,8 @@ class Device {
   /// The end of all work issued so far, within beside() of that of its lane.
   virtual Event record() = 0;
   /// Issues what `issue` issues to a lane: it is done after `after`, and with no order to other
-  /// work from now on but by await(). Returns its end. A device without lanes keeps to its order.
+  /// work from now on but by await(). Returns its end; `after` where there is none. A device
+  /// without lanes keeps to its order.
   virtual Event beside(Lane, const Event& /*after*/, const std::function<void()>& issue) {
     issue();
     return record();

@@ -103,6 +103,8 @@ class Net {
   };
   /// Blocks until the forward pass is over.
   std::vector<Loss> read_losses() const;
+  /// The end of the last forward pass.
+  const Event& forward_done() const;
 
   /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
   /// Only layers whose output is kept (see `keep`), else LogicError.

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "core/cuda/sparing_driver.h"
 #include "core/error.h"
 
 namespace poseidon::cuda {
 
 CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
-    : driver_(std::move(driver)),
+    : driver_(std::make_unique<SparingDriver>(std::move(driver))),
       settings_(settings),
       compute_(driver_->make_stream(Urgency::kUsual)),
       send_(driver_->make_stream(Urgency::kHigh)),
@@ -24,9 +25,15 @@ Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void
   current_ = lane == Lane::kSend ? send_ : update_;
   const auto back = [this](const void*) { current_ = compute_; };
   const std::unique_ptr<const void, decltype(back)> at_the_end(this, back);
+  const int64_t issued = issued_;
   await(after);
   issue();
-  return record();
+  return issued_ == issued ? after : record();
+}
+
+void CudaDevice::issue(std::unique_ptr<const Operation> operation) {
+  ++issued_;
+  driver_->issue(current_, std::move(operation));
 }
 
 void CudaDevice::await(const Event& event) {
@@ -35,7 +42,9 @@ void CudaDevice::await(const Event& event) {
 }
 
 void CudaDevice::copy(const void* from, void* to, size_t bytes) {
-  if (bytes > 0 && from != to) driver_->copy(current_, from, to, bytes);
+  if (bytes == 0 || from == to) return;
+  ++issued_;
+  driver_->copy(current_, from, to, bytes);
 }
 
 void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host) {
@@ -52,6 +61,7 @@ void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host
 }
 
 void CudaDevice::write(std::span<const std::byte> host, std::span<std::byte> to) {
+  ++issued_;
   uploads_.write(current_, host, to.data());
 }
 

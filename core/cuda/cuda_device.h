@@ -40,9 +40,7 @@ class CudaDevice final : public Device {
   /// Issues a copy between memory of any two places; nothing when they are one.
   void copy(const void* from, void* to, size_t bytes);
   /// Issues work to the stream of computation, within beside() to that of the lane.
-  void issue(std::unique_ptr<const Operation> operation) {
-    driver_->issue(current_, std::move(operation));
-  }
+  void issue(std::unique_ptr<const Operation> operation);
   /// A kernel on a grid; nothing for an empty one.
   template <class Kernel>
   void launch(const Kernel& kernel, const Grid& grid) {
@@ -58,7 +56,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<Driver> driver_;
   const Settings settings_;
   const Stream compute_, send_, update_;
-  Stream current_;  ///< what work is issued to
+  Stream current_;      ///< what work is issued to
+  int64_t issued_ = 0;  ///< pieces of work so far
   UploadRing uploads_;
   Buffer landing_;  ///< of what is read
 };

@@ -51,23 +51,22 @@ void ClusterExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
   std::vector<uint32_t> all(layers_.size());
   std::iota(all.begin(), all.end(), 0U);
-  contribute(all, shard, WorkerLayer::What::kStatistics);
+  contribute(all, shard, WorkerLayer::What::kStatistics, net_.forward_done());
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
 
 void ClusterExchange::contribute(int node, int64_t shard) {
   arrivals_.check_alive();
   const uint32_t layer = layer_of_node_.at(node);
-  contribute({&layer, 1}, shard, WorkerLayer::What::kGradients);
+  contribute({&layer, 1}, shard, WorkerLayer::What::kGradients, net_.device().record());
   if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
 }
 
 /// The device's work goes on while what the layers give is brought to where others get it.
 void ClusterExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
-                                 WorkerLayer::What what) {
-  Device& device = net_.device();
+                                 WorkerLayer::What what, const Event& made) {
   std::vector<Given> all;
-  const Event sent = device.beside(Lane::kSend, device.record(), [&] {
+  const Event sent = net_.device().beside(Lane::kSend, made, [&] {
     for (const uint32_t layer : layers)
       for (const comm::Contribution& each : layers_[layer]->contribute(step_, shard, what))
         all.push_back({layer, each});

@@ -82,7 +82,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
     std::function<void()> task;
   };
 
-  void contribute(std::span<const uint32_t> layers, int64_t shard, WorkerLayer::What what);
+  void contribute(std::span<const uint32_t> layers, int64_t shard, WorkerLayer::What what,
+                  const Event& made);
   void end_step();
   void hand_over(HandOver all);
   void post_when_done(HandOver all);

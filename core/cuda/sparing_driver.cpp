@@ -1,0 +1,90 @@
+#include "core/cuda/sparing_driver.h"
+
+#include <algorithm>
+
+namespace poseidon::cuda {
+
+/// Knows what is done when it is reached.
+class SparingDriver::OrderedMark final : public Mark {
+ public:
+  OrderedMark(std::shared_ptr<const Mark> mark, WorkDone done, std::shared_ptr<StreamOrder> order)
+      : mark_(std::move(mark)), done_(std::move(done)), order_(std::move(order)) {}
+
+  bool reached() const override {
+    if (!mark_->reached()) return false;
+    order_->host_knows(done_);
+    return true;
+  }
+  void wait() const override {
+    mark_->wait();
+    order_->host_knows(done_);
+  }
+  void then(std::function<void()> task) const override { mark_->then(std::move(task)); }
+
+  const std::shared_ptr<const Mark>& mark() const { return mark_; }
+  const WorkDone& done() const { return done_; }
+
+ private:
+  const std::shared_ptr<const Mark> mark_;
+  const WorkDone done_;
+  const std::shared_ptr<StreamOrder> order_;
+};
+
+Stream SparingDriver::make_stream(Urgency urgency) {
+  lanes_.emplace_back();
+  return driver_->make_stream(urgency);
+}
+
+void SparingDriver::wait_for_awaited(Stream stream) {
+  const auto number = static_cast<size_t>(stream);
+  for (const auto& mark : lane(stream).awaited) {
+    if (order_->is_after(number, mark->done())) continue;
+    driver_->wait(stream, mark->mark());
+    order_->comes_after(number, mark->done());
+  }
+  lane(stream).awaited.clear();
+}
+
+void SparingDriver::begin_operation(Stream stream) {
+  wait_for_awaited(stream);
+  order_->issued(static_cast<size_t>(stream));
+  lane(stream).last = nullptr;
+}
+
+void SparingDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
+  begin_operation(stream);
+  driver_->issue(stream, std::move(operation));
+}
+
+void SparingDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
+  begin_operation(stream);
+  driver_->copy(stream, from, to, bytes);
+}
+
+std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
+  const auto number = static_cast<size_t>(stream);
+  Lane& of_stream = lane(stream);
+  // A stream that has done nothing since is where the one mark that it awaits is.
+  if (of_stream.awaited.size() == 1 &&
+      of_stream.awaited[0]->done().includes(order_->before(number)))
+    return of_stream.awaited[0];
+  wait_for_awaited(stream);
+  if (of_stream.last == nullptr || !of_stream.last->done().includes(order_->before(number)))
+    of_stream.last =
+        std::make_shared<OrderedMark>(driver_->record(stream), order_->before(number), order_);
+  return of_stream.last;
+}
+
+void SparingDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
+  auto ordered = std::static_pointer_cast<const OrderedMark>(mark);
+  const WorkDone& done = ordered->done();
+  auto& awaited = lane(stream).awaited;
+  const auto comes_later = [&](const auto& other) { return other->done().includes(done); };
+  if (order_->is_after(static_cast<size_t>(stream), done) ||
+      std::ranges::any_of(awaited, comes_later))
+    return;
+  std::erase_if(awaited, [&](const auto& other) { return done.includes(other->done()); });
+  awaited.push_back(std::move(ordered));
+}
+
+}  // namespace poseidon::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/cuda/driver.h"
+#include "core/cuda/stream_order.h"
+
+namespace poseidon::cuda {
+
+/// A driver that leaves out what changes nothing: a wait for what a stream comes after anyway, or
+/// behind which it has nothing to do, and the mark of a point that has one.
+class SparingDriver final : public Driver {
+ public:
+  explicit SparingDriver(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
+
+  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
+    return driver_->allocate(bytes, place, purpose);
+  }
+  Stream make_stream(Urgency urgency) override;
+  void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
+  void copy(Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const Mark> record(Stream stream) override;
+  void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
+
+ private:
+  class OrderedMark;
+
+  struct Lane {
+    std::shared_ptr<const OrderedMark> last;  ///< of the stream's end; null where it has none
+    std::vector<std::shared_ptr<const OrderedMark>> awaited;  ///< by its next operation
+  };
+
+  Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }
+  void wait_for_awaited(Stream stream);
+  void begin_operation(Stream stream);
+
+  std::unique_ptr<Driver> driver_;
+  const std::shared_ptr<StreamOrder> order_ = std::make_shared<StreamOrder>();
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace poseidon::cuda
