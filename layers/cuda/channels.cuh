@@ -5,7 +5,8 @@
 #include "layers/cuda/map.cuh"
 
 /// A thread's part of the channels of one position, in tensors whose channels come last: a pack
-/// where a position's channels are whole packs, else one.
+/// where a position's channels are whole packs, else one. Where positions do not matter, elements
+/// of a tensor are all channels.
 namespace poseidon::layers::cuda {
 
 /// Neighbouring channels.
@@ -50,15 +51,21 @@ POSEIDON_DEVICE void store_channels(Element* to, const Channels<kEach>& channels
   }
 }
 
-/// Calls visitor(an element, how many channels a thread takes) with types that say it.
+/// Calls visitor(how many channels a thread takes, as a constant).
+template <class Element, class Visitor>
+void with_channels_of(int64_t channels, const Visitor& visitor) {
+  constexpr int kWhole = kPack<Element>;
+  if (channels % kWhole == 0)
+    visitor(std::integral_constant<int, kWhole>{});
+  else
+    visitor(std::integral_constant<int, 1>{});
+}
+
+/// The same for an element type that is not known here: visitor(an element, how many).
 template <class Visitor>
 void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
   with_element_of(type, [&](auto element) {
-    constexpr int kWhole = kPack<decltype(element)>;
-    if (channels % kWhole == 0)
-      visitor(element, std::integral_constant<int, kWhole>{});
-    else
-      visitor(element, std::integral_constant<int, 1>{});
+    with_channels_of<decltype(element)>(channels, [&](auto each) { visitor(element, each); });
   });
 }
 

@@ -1,7 +1,6 @@
 #include "layers/dropout.h"
 
-#include "layers/cuda/lanes.cuh"
-#include "layers/cuda/map.cuh"
+#include "layers/cuda/channels.cuh"
 
 namespace poseidon::layers::cuda {
 
@@ -119,11 +118,11 @@ struct ImageDropoutKernel {
 #pragma unroll
     for (uint32_t p = 0; p < kDecided; ++p) {
       if (position + p >= area) return;
-      Lanes<Element, kWidth> values = load_lanes<kWidth>(in + offset + p * channels);
+      Channels<kWidth> values = load_channels<kWidth>(in + offset + p * channels);
 #pragma unroll
       for (uint32_t c = 0; c < kWidth; ++c)
         values[c] = numbers.apply(values[c], bits >> (c * kDecided + p) & 1U);
-      store_lanes<kWidth>(out + offset + p * channels, values);
+      store_channels<kWidth>(out + offset + p * channels, values);
     }
   }
 
@@ -183,7 +182,7 @@ class CudaDropout final : public CudaLayer {
       device_.launch_for(kernel.things(), kernel);
       return;
     }
-    with_lanes_of<Element>(channels, [&](auto width) {
+    with_channels_of<Element>(channels, [&](auto width) {
       const ImageDropoutKernel<Element, width> kernel{in, out, samples, channels, area, numbers};
       device_.launch_for(kernel.things(), kernel);
     });

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "layers/cuda/lanes.cuh"
-#include "layers/cuda/map.cuh"
+#include "layers/cuda/channels.cuh"
 
 namespace poseidon::layers::cuda {
 
@@ -12,11 +11,11 @@ namespace {
 /// So many tensors are read, or written, by one kernel.
 constexpr size_t kTensorsAtOnce = 4;
 
-/// Calls body(first, count of lanes, as a constant) for what a thread has of `count` elements: a
+/// Calls body(first, how many, as a constant) for what a thread has of `count` elements: a
 /// pack, or the elements behind the last one.
 template <class Element, class Body>
-POSEIDON_DEVICE void for_eltwise_lanes(const Thread& thread, uint32_t threads, int64_t count,
-                                       const Body& body) {
+POSEIDON_DEVICE void for_neighbours(const Thread& thread, uint32_t threads, int64_t count,
+                                    const Body& body) {
   const int64_t first = (int64_t{thread.block()} * threads + thread.thread()) * kPack<Element>;
   if (first + kPack<Element> <= count)
     body(first, std::integral_constant<int, kPack<Element>>{});
@@ -58,16 +57,16 @@ struct JoinInputsKernel {
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    for_eltwise_lanes<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
-      Lanes<Element, lanes> joined = load_lanes<lanes>(in[0] + first);
+    for_neighbours<Element>(thread, kThreads, count, [this](int64_t first, auto each) {
+      Channels<each> joined = load_channels<each>(in[0] + first);
       for (int k = 1; k < inputs; ++k) {
-        const Lanes<Element, lanes> next = load_lanes<lanes>(in[k] + first);
+        const Channels<each> next = load_channels<each>(in[k] + first);
 #pragma unroll
-        for (int i = 0; i < lanes; ++i) joined[i] = Operation{}(joined[i], next[i]);
+        for (int i = 0; i < each; ++i) joined[i] = Operation{}(joined[i], next[i]);
       }
 #pragma unroll
-      for (int i = 0; i < lanes; ++i) joined[i] *= joined[i] > 0 ? 1 : slope;
-      store_lanes<lanes>(out + first, joined);
+      for (int i = 0; i < each; ++i) joined[i] *= joined[i] > 0 ? 1 : slope;
+      store_channels<each>(out + first, joined);
     });
   }
 };
@@ -95,19 +94,19 @@ struct SumBackwardKernel {
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    for_eltwise_lanes<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
-      Lanes<Element, lanes> sum = load_lanes<lanes>(in[0] + first);
+    for_neighbours<Element>(thread, kThreads, count, [this](int64_t first, auto each) {
+      Channels<each> sum = load_channels<each>(in[0] + first);
       for (int k = 1; k < contributions; ++k) {
-        const Lanes<Element, lanes> other = load_lanes<lanes>(in[k] + first);
+        const Channels<each> other = load_channels<each>(in[k] + first);
 #pragma unroll
-        for (int i = 0; i < lanes; ++i) sum[i] += other[i];
+        for (int i = 0; i < each; ++i) sum[i] += other[i];
       }
       if (output != nullptr) {
-        const Lanes<Element, lanes> y = load_lanes<lanes>(output + first);
+        const Channels<each> y = load_channels<each>(output + first);
 #pragma unroll
-        for (int i = 0; i < lanes; ++i) sum[i] = y[i] > 0 ? sum[i] : sum[i] * slope;
+        for (int i = 0; i < each; ++i) sum[i] = y[i] > 0 ? sum[i] : sum[i] * slope;
       }
-      for (int k = 0; k < wanted; ++k) store_lanes<lanes>(targets[k] + first, sum);
+      for (int k = 0; k < wanted; ++k) store_channels<each>(targets[k] + first, sum);
     });
   }
 };
@@ -136,16 +135,16 @@ struct MaximumBackwardKernel {
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    for_eltwise_lanes<Element>(thread, kThreads, count, [this](int64_t first, auto lanes) {
-      Lanes<Element, lanes> g = load_lanes<lanes>(gradient + first);
-      const Lanes<Element, lanes> x = load_lanes<lanes>(input + first);
+    for_neighbours<Element>(thread, kThreads, count, [this](int64_t first, auto each) {
+      Channels<each> g = load_channels<each>(gradient + first);
+      const Channels<each> x = load_channels<each>(input + first);
       for (int k = 0; k < count_of_rivals; ++k) {
-        const Lanes<Element, lanes> rival = load_lanes<lanes>(rivals[k] + first);
+        const Channels<each> rival = load_channels<each>(rivals[k] + first);
 #pragma unroll
-        for (int i = 0; i < lanes; ++i)
+        for (int i = 0; i < each; ++i)
           if (rival[i] > x[i] || (k < earlier && rival[i] == x[i])) g[i] = 0;
       }
-      store_lanes<lanes>(target + first, g);
+      store_channels<each>(target + first, g);
     });
   }
 };

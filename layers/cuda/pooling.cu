@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "layers/cuda/channels.cuh"
 #include "layers/cuda/divisor.cuh"
-#include "layers/cuda/lanes.cuh"
-#include "layers/cuda/map.cuh"
 
 namespace poseidon::layers::cuda {
 
@@ -110,7 +109,7 @@ struct PoolingSites {
 /// The sum of the cells of a window, so far.
 template <class Element, int kWidth>
 struct MeanOfWindow {
-  using Values = Lanes<Element, kWidth>;
+  using Values = Channels<kWidth>;
   using Place = uint8_t;  // of which it keeps none
   template <uint32_t kThreads>
   struct Parts {
@@ -138,7 +137,7 @@ struct MeanOfWindow {
     Values mean;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) mean[i] = sum[i] * share;
-    store_lanes<kWidth>(out, mean);
+    store_channels<kWidth>(out, mean);
   }
 };
 
@@ -153,7 +152,7 @@ struct alignas(sizeof(Place) * kWidth) PoolingPlaces {
 /// there stays, and others are never greater.
 template <class Element, int kWidth, class PlaceType>
 struct MaximumOfWindow {
-  using Values = Lanes<Element, kWidth>;
+  using Values = Channels<kWidth>;
   using Place = PlaceType;
   template <uint32_t kThreads>
   struct Parts {
@@ -198,7 +197,7 @@ struct MaximumOfWindow {
   }
   /// `kept` may be null.
   POSEIDON_DEVICE void finish(float, Element* out, Place* kept) const {
-    store_lanes<kWidth>(out, best);
+    store_channels<kWidth>(out, best);
     if (kept == nullptr) return;
     PoolingPlaces<Place, kWidth> packed;
 #pragma unroll
@@ -210,7 +209,7 @@ struct MaximumOfWindow {
 /// What the two forward kernels have in common: their memory, and how they read a window.
 template <class Element, int kWidth, class Method>
 struct PoolingForward {
-  using Values = Lanes<Element, kWidth>;
+  using Values = Channels<kWidth>;
   using Place = typename Method::Place;
 
   PoolingPlan plan;
@@ -236,7 +235,9 @@ struct PoolingForward {
     POSEIDON_DEVICE const Element* at(int32_t y, int32_t x) const {
       return plane + (int64_t{y} * width + x) * channels;
     }
-    POSEIDON_DEVICE Values cell(int32_t y, int32_t x) const { return load_lanes<kWidth>(at(y, x)); }
+    POSEIDON_DEVICE Values cell(int32_t y, int32_t x) const {
+      return load_channels<kWidth>(at(y, x));
+    }
     POSEIDON_DEVICE uint32_t place(int32_t y, int32_t x) const {
       return static_cast<uint32_t>(y - row.origin) * kernel_width +
              static_cast<uint32_t>(x - column.origin);
@@ -278,7 +279,7 @@ struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
       const Element* cell = window.at(y, window.column.begin);
 #pragma unroll 3
       for (int32_t x = window.column.begin; x < window.column.end; ++x, cell += all.channels)
-        method.take(load_lanes<kWidth>(cell), window.place(y, x));
+        method.take(load_channels<kWidth>(cell), window.place(y, x));
     }
     this->finish(method, site, index);
   }
@@ -325,7 +326,7 @@ struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
 template <class Element, int kWidth>
 struct PoolingBackward {
   static constexpr uint32_t kThreads = 256;
-  using Values = Lanes<Element, kWidth>;
+  using Values = Channels<kWidth>;
 
   PoolingPlan plan;
   PoolingSites sites;
@@ -354,7 +355,7 @@ struct PoolingBackward {
       for (int32_t column = left; column < right; ++column, offset += plan.channels)
         add(sum, row, column, offset, site);
     }
-    store_lanes<kWidth>(target + int64_t{index} * kWidth, sum);
+    store_channels<kWidth>(target + int64_t{index} * kWidth, sum);
   }
 };
 
@@ -366,7 +367,7 @@ struct MeanPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
     this->gather(
         thread, [this](auto& sum, int32_t row, int32_t column, int64_t offset, const PoolingSite&) {
           const float share = this->plan.share(row, column);
-          const auto values = load_lanes<kWidth>(this->gradient + offset);
+          const auto values = load_channels<kWidth>(this->gradient + offset);
 #pragma unroll
           for (int i = 0; i < kWidth; ++i) sum[i] += values[i] * share;
         });
@@ -392,7 +393,7 @@ struct MaximumPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
       const int32_t x = site.x - columns.origin(column);
       const auto here = static_cast<Place>(y * columns.kernel + x);
       const auto winners = *reinterpret_cast<const PoolingPlaces<Place, kWidth>*>(places + offset);
-      const auto values = load_lanes<kWidth>(this->gradient + offset);
+      const auto values = load_channels<kWidth>(this->gradient + offset);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) sum[i] += winners.values[i] == here ? values[i] : 0;
     });
@@ -461,7 +462,7 @@ class CudaPooling final : public CudaLayer {
   template <class Use>
   void with_kernels(const Use& use) const {
     with_element_of(needs_.output_format.type, [&](auto element) {
-      with_lanes_of<decltype(element)>(plan_.channels, [&](auto width) {
+      with_channels_of<decltype(element)>(plan_.channels, [&](auto width) {
         if (has_small_places())
           use(element, width, uint8_t{});
         else
