@@ -290,7 +290,8 @@ struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
 template <class Element, int kWidth, class Method>
 struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
   static constexpr const char* kName = "pooling of large windows";
-  static constexpr uint32_t kThreads = 256, kGroups = 8, kSplits = kThreads / kGroups;
+  static constexpr uint32_t kThreads = 256, kGroups = 8;
+  static constexpr int32_t kSplits = kThreads / kGroups;
   using Shared = typename Method::template Parts<kThreads>;
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
@@ -302,12 +303,18 @@ struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
     if (!is_inside) site.group = 0;  // it takes part, and writes nothing
     const auto window = this->reading(site);
     Method method = window.begin();
-    const auto width = static_cast<uint32_t>(window.column.end - window.column.begin);
-    const uint32_t cells = width * static_cast<uint32_t>(window.row.end - window.row.begin);
-    for (uint32_t i = thread.thread() / kGroups; i < cells; i += kSplits) {
-      const int32_t y = window.row.begin + static_cast<int32_t>(i / width);
-      const int32_t x = window.column.begin + static_cast<int32_t>(i % width);
+    const int32_t width = window.column.end - window.column.begin;
+    const auto part = static_cast<int32_t>(thread.thread() / kGroups);
+    int32_t y = window.row.begin + part / width, x = window.column.begin + part % width;
+    // From one cell to the next: so many rows and columns, and a row more past the last column.
+    const int32_t rows = kSplits / width, columns = kSplits % width;
+    while (y < window.row.end) {
       method.take(window.cell(y, x), window.place(y, x));
+      y += rows;
+      x += columns;
+      if (x < window.column.end) continue;
+      x -= width;
+      ++y;
     }
     for (uint32_t apart = kThreads / 2; apart >= kGroups; apart /= 2) {
       if (thread.thread() < 2 * apart) method.give(shared, thread.thread());
