@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/cuda/bias.h"
+#include "layers/cuda/map.cuh"
 
 namespace poseidon::layers::cuda {
 
@@ -62,8 +63,9 @@ class CudaLinear final : public CudaLayer {
 
   void rebuild(const FactorMemory& factors, const Bindings& memory,
                const GradientSink* sink) override {
-    run_backward_weights(factors.deltas, factors.activations, memory);
-    if (linear_.bias) bias_gradient_.sum(factors.deltas, bias_gradient_of(memory), memory.scratch);
+    const FactorMemory here = brought_here(factors, memory.scratch);
+    run_backward_weights(here.deltas, here.activations, memory);
+    if (linear_.bias) bias_gradient_.sum(here.deltas, bias_gradient_of(memory), memory.scratch);
     if (sink == nullptr) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       (*sink)(static_cast<int>(i), 0,
@@ -91,6 +93,29 @@ class CudaLinear final : public CudaLayer {
         needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
     if (backward_weights_ && linear_.bias)
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
+    if (!gives_factors_) return;
+    factors_offset_ = aligned_for_tensor(needs_.scratch_bytes);
+    needs_.scratch_bytes = factors_offset_ + aligned_for_tensor(factor_bytes(linear_.outputs)) +
+                           factor_bytes(linear_.inputs);
+  }
+
+  static size_t aligned_for_tensor(size_t bytes) {
+    constexpr size_t kAlignment = 64;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  size_t factor_bytes(int64_t columns) const {
+    return bytes_of_elements<float>(gradient_rows_ * columns);
+  }
+
+  /// Stacked factors lie in memory of the host, to which a product would go many times for each of
+  /// them. So they are copied behind its workspace first.
+  FactorMemory brought_here(const FactorMemory& factors, std::byte* scratch) const {
+    std::byte* deltas = scratch + factors_offset_;
+    std::byte* activations = deltas + aligned_for_tensor(factor_bytes(linear_.outputs));
+    device_.copy(factors.deltas, deltas, factor_bytes(linear_.outputs));
+    device_.copy(factors.activations, activations, factor_bytes(linear_.inputs));
+    return {.deltas = reinterpret_cast<float*>(deltas),
+            .activations = reinterpret_cast<float*>(activations)};
   }
 
   float* bias_gradient_of(const Bindings& memory) const {
@@ -112,7 +137,8 @@ class CudaLinear final : public CudaLayer {
   const Linear& linear_;
   std::optional<float> relu_;
   bool gives_factors_;
-  int64_t gradient_rows_;  ///< samples of which the parameters' gradients are made
+  int64_t gradient_rows_;      ///< samples of which the parameters' gradients are made
+  size_t factors_offset_ = 0;  ///< in scratch memory
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: no training
