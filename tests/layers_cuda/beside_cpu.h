@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/update.h"
 #include "tests/support/gradient_check.h"
 
 namespace poseidon::test {
@@ -12,7 +13,7 @@ namespace poseidon::test {
 inline LayerBackend make_cpu_backend(int threads, DataType type) {
   auto device = std::make_unique<cpu::CpuDevice>(threads, type);
   auto factory = layers::cpu::make_cpu_factory(*device);
-  return {std::move(device), std::move(factory)};
+  return {std::move(device), std::move(factory), layers::cpu::make_cpu_updater()};
 }
 
 /// The nearest whole numbers to twice the values. Their sums and products are exact also as bf16,

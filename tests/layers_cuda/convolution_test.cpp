@@ -65,11 +65,15 @@ TEST_CASE("cuda convolution: the order of a weight") {
   CHECK(!runner.layer().packed_is_canonical(0));
   CHECK(runner.layer().packed_is_canonical(1));
   const size_t outputs = 4, channels = 5, taps = 6;
-  Values canonical(outputs * channels * taps), packed(canonical.size()), again(canonical.size());
+  Values canonical(outputs * channels * taps);
   std::iota(canonical.begin(), canonical.end(), 0.0F);
-  runner.layer().pack(0, canonical.data(), packed.data());
-  runner.layer().unpack(0, packed.data(), again.data());
-  runner.finish();
+  DeviceMemory device(runner.device());
+  float* there = device.take_floats(static_cast<int64_t>(canonical.size()));
+  float* back = device.take_floats(static_cast<int64_t>(canonical.size()));
+  runner.layer().pack(0, device.hold(canonical), there);
+  runner.layer().unpack(0, there, back);
+  const Values packed = device.values_at(there, canonical.size());
+  const Values again = device.values_at(back, canonical.size());
   CHECK(again == canonical);
   for (size_t k = 0; k < outputs; ++k)
     for (size_t c = 0; c < channels; ++c)

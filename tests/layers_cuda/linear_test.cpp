@@ -47,88 +47,75 @@ class FactorLayer {
     for (const layers::ParameterSpec& spec : definition.parameters()) {
       const auto index = static_cast<int>(memory_.parameters.size());
       const Values values = random_values(spec.shape.count(), 50 + memory_.parameters.size());
-      float* value = take(layer_->packed_count(index));
-      layer_->pack(index, values.data(), value);
-      finish();  // what is packed must still be there
-      memory_.parameters.push_back({value, take(layer_->packed_count(index))});
+      float* value = device_.take_floats(layer_->packed_count(index));
+      layer_->pack(index, device_.hold(values), value);
+      memory_.parameters.push_back({value, device_.take_floats(layer_->packed_count(index))});
     }
-    memory_.workspace = reinterpret_cast<std::byte*>(take(bytes(layer_->needs().workspace_bytes)));
-    memory_.scratch = reinterpret_cast<std::byte*>(take(bytes(layer_->needs().scratch_bytes)));
+    memory_.workspace = take_bytes(layer_->needs().workspace_bytes);
+    memory_.scratch = take_bytes(layer_->needs().scratch_bytes);
   }
 
   /// `with_sink`: the gradients are those that the sink is given.
   Factored run(size_t contributions, bool with_sink) {
     Factored results;
-    const layers::FactorMemory stack{.deltas = take(kRows * output_.channels()),
-                                     .activations = take(kRows * input_.sample_count())};
+    const int64_t deltas = kRows * output_.channels(), activations = kRows * input_.sample_count();
+    const layers::FactorMemory stack{.deltas = device_.take_floats(deltas),
+                                     .activations = device_.take_floats(activations)};
     for (int64_t batch = 0; batch < kBatches; ++batch)
       results.input_gradients.push_back(
           run_batch(batch, contributions,
                     {.deltas = stack.deltas + batch * output_.count(),
                      .activations = stack.activations + batch * input_.count()}));
     rebuild(stack, with_sink, results);
-    results.deltas.assign(stack.deltas, stack.deltas + kRows * output_.channels());
-    results.activations.assign(stack.activations,
-                               stack.activations + kRows * input_.sample_count());
+    results.deltas = device_.values_at(stack.deltas, static_cast<size_t>(deltas));
+    results.activations = device_.values_at(stack.activations, static_cast<size_t>(activations));
     return results;
   }
 
  private:
-  static int64_t bytes(size_t bytes) { return static_cast<int64_t>(bytes / sizeof(float)) + 1; }
-  void finish() const { backend_.device->record().wait(); }
-
-  float* take(int64_t count) {
-    buffers_.emplace_back(static_cast<size_t>(count) * sizeof(float));
-    return static_cast<float*>(buffers_.back().data());
-  }
+  std::byte* take_bytes(size_t bytes) { return reinterpret_cast<std::byte*>(device_.take(bytes)); }
   Tensor random_tensor(const Shape& shape, uint64_t seed) {
-    const Values values = random_values(shape.count(), seed);
-    const Tensor tensor{take(shape.count()), shape, kPlainFp32};
-    std::copy(values.begin(), values.end(), tensor.as<float>());
-    return tensor;
+    return {device_.hold(random_values(shape.count(), seed)), shape, kPlainFp32};
   }
 
   Values run_batch(int64_t batch, size_t contributions, const layers::FactorMemory& factors) {
     const auto seed = static_cast<uint64_t>(batch) * 10;
     memory_.inputs = {random_tensor(input_, seed)};
-    memory_.output = {take(output_.count()), output_, kPlainFp32};
+    memory_.output = device_.take_tensor(output_, kPlainFp32);
     layer_->forward(usual_step(), memory_);
     memory_.output_gradients.clear();
     for (size_t k = 0; k < contributions; ++k)
       memory_.output_gradients.push_back(random_tensor(output_, seed + 1 + k));
-    memory_.input_gradients = {{take(input_.count()), input_, kPlainFp32}};
+    memory_.input_gradients = {device_.take_tensor(input_, kPlainFp32)};
     layer_->write_factors(memory_, factors);
     layer_->backward(usual_step(), memory_);
-    finish();
-    const auto* gradient = memory_.input_gradients[0].as<float>();
-    return {gradient, gradient + input_.count()};
+    return device_.load(memory_.input_gradients[0]);
   }
 
   void rebuild(const layers::FactorMemory& stack, bool with_sink, Factored& results) {
-    std::vector<Values> packed;
+    std::vector<float*> packed;
     for (size_t i = 0; i < memory_.parameters.size(); ++i)
-      packed.emplace_back(layer_->packed_count(static_cast<int>(i)));
+      packed.push_back(device_.take_floats(layer_->packed_count(static_cast<int>(i))));
     // The device's work is not done where the sink is called: it issues more of it.
     const layers::GradientSink sink = [&](int index, int64_t first, std::span<const float> piece) {
-      const auto begin = packed[static_cast<size_t>(index)].begin() + first;
-      backend_.device->copy(piece, {&*begin, piece.size()});
+      backend_.device->copy(piece, {packed[static_cast<size_t>(index)] + first, piece.size()});
     };
     layer_->rebuild(stack, memory_, with_sink ? &sink : nullptr);
-    finish();
     for (size_t i = 0; i < packed.size(); ++i) {
-      const float* gradient = with_sink ? packed[i].data() : memory_.parameters[i].gradient;
-      Values canonical(static_cast<size_t>(definition_.parameters()[i].shape.count()));
-      layer_->unpack(static_cast<int>(i), gradient, canonical.data());
-      finish();
-      results.parameter_gradients.push_back(canonical);
+      const float* gradient = with_sink ? packed[i] : memory_.parameters[i].gradient;
+      const int64_t count = definition_.parameters()[i].shape.count();
+      float* canonical = device_.take_floats(count);
+      layer_->unpack(static_cast<int>(i), gradient, canonical);
+      results.parameter_gradients.push_back(
+          device_.values_at(canonical, static_cast<size_t>(count)));
     }
   }
 
   LayerBackend backend_;
+  DeviceMemory device_{*backend_.device};
   const layers::Definition& definition_;
   Shape input_, output_;
   std::unique_ptr<layers::Layer> layer_;
-  std::vector<Buffer> buffers_;
   layers::Bindings memory_;
 };
 
@@ -195,20 +182,18 @@ TEST_CASE("cuda linear: contributions are summed also where no factors are wante
                                             .relu = std::nullopt,
                                             .factor_rows = 1,
                                             .choice = {}});
-  alignas(64) float weight[16] = {2, 3};
-  alignas(64) float input[16] = {}, gradient[16] = {}, one[16] = {1}, four[16] = {4}, made[16] = {};
-  Buffer scratch(layer->needs().scratch_bytes);
+  DeviceMemory device(*backend.device);
+  const Tensor made = device.take_tensor({1, 2}, kPlainFp32);
   const layers::Bindings memory{
-      .inputs = {{input, {1, 2}, kPlainFp32}},
+      .inputs = {{device.hold({0, 0}), {1, 2}, kPlainFp32}},
       .output = {},
-      .output_gradients = {{one, output, kPlainFp32}, {four, output, kPlainFp32}},
-      .input_gradients = {{made, {1, 2}, kPlainFp32}},
-      .parameters = {{weight, gradient}},
+      .output_gradients = {{device.hold({1}), output, kPlainFp32},
+                           {device.hold({4}), output, kPlainFp32}},
+      .input_gradients = {made},
+      .parameters = {{device.hold({2, 3}), device.take_floats(2)}},
       .statistics = {},
-      .scratch = static_cast<std::byte*>(scratch.data())};
+      .scratch = reinterpret_cast<std::byte*>(device.take(layer->needs().scratch_bytes))};
   layer->write_factors(memory, {});
   layer->backward(usual_step(), memory);
-  backend.device->record().wait();
-  CHECK(made[0] == 10);
-  CHECK(made[1] == 15);
+  CHECK(device.load(made) == Values{10, 15});
 }

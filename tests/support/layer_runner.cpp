@@ -2,13 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstring>
-#include <limits>
-
-#include "core/bf16.h"
 #include "core/philox.h"
-#include "layers/cpu/reorder.h"
 #include "layers/registry.h"
 
 namespace poseidon::test {
@@ -16,60 +10,17 @@ namespace poseidon::test {
 using layers::Layer;
 using layers::LayerRequest;
 
-namespace {
-
-/// Memory in which every float is a NaN.
-Buffer poisoned(size_t bytes) {
-  Buffer buffer(std::max<size_t>(bytes, 64));
-  std::memset(buffer.data(), 0xFF, buffer.bytes());
-  return buffer;
-}
-
-Buffer poisoned_floats(int64_t count) {
-  return poisoned(static_cast<size_t>(count) * sizeof(float));
-}
-
-Buffer poisoned_tensor(const Tensor& tensor) {
-  return poisoned(stored_bytes(tensor.shape, tensor.format));
-}
-
-void store(const Values& canonical, const Tensor& target) {
-  REQUIRE(static_cast<int64_t>(canonical.size()) == target.shape.count());
-  layers::cpu::reorder({const_cast<float*>(canonical.data()), target.shape, kPlainFp32}, target);
-}
-
-Values load(const Tensor& source) {
-  Values canonical(static_cast<size_t>(source.shape.count()));
-  layers::cpu::reorder(source, {canonical.data(), source.shape, kPlainFp32});
-  return canonical;
-}
-
-float element(const Tensor& tensor, int64_t place) {
-  if (tensor.format.type == DataType::kBf16) return tensor.as<Bf16>()[place];
-  return tensor.as<float>()[place];
-}
-
-void check_padding_is_zero(const Tensor& tensor) {
-  const Blocking b = tensor.blocking();
-  for (int64_t n = 0; n < b.samples; ++n)
-    for (int64_t c = b.channels; c < b.blocks * b.block; ++c)
-      for (int64_t p = 0; p < b.area; ++p)
-        if (element(tensor, b.offset(n, c, p)) != 0) {
-          FAIL_CHECK("padding lane is not zero: sample " << n << ", lane " << c);
-          return;
-        }
-}
-
-}  // namespace
-
 struct LayerRunner::Memory {
-  std::vector<Buffer> buffers;
-  layers::Bindings bindings;
-
-  float* keep(Buffer buffer) {
-    buffers.push_back(std::move(buffer));
-    return static_cast<float*>(buffers.back().data());
+  explicit Memory(const LayerRunner& runner)
+      : of_device(*runner.backend_.device), step(runner.case_.step) {
+    step.labels = of_device.hold(step.labels);
   }
+
+  std::byte* take(size_t bytes) { return reinterpret_cast<std::byte*>(of_device.take(bytes)); }
+
+  DeviceMemory of_device;
+  layers::StepContext step;  ///< with labels where layers are given them
+  layers::Bindings bindings;
 };
 
 layers::StepContext usual_step() {
@@ -134,88 +85,83 @@ std::vector<Shape> LayerRunner::statistic_shapes() const {
 
 void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
   auto& bound = memory.bindings;
+  DeviceMemory& device = memory.of_device;
   for (size_t i = 0; i < case_.inputs.size(); ++i) {
-    Tensor input{nullptr, case_.inputs[i], needs().input_formats[i]};
-    input.data = memory.keep(poisoned_tensor(input));
-    bound.inputs.push_back(input);
-    store(values.inputs[i], bound.inputs.back());
+    bound.inputs.push_back(device.take_tensor(case_.inputs[i], needs().input_formats[i]));
+    device.store(values.inputs[i], bound.inputs.back());
   }
   bound.output = {nullptr, output_shape_, needs().output_format};
   const int shared = case_.in_place ? needs().forward_in_place : -1;
-  bound.output.data = shared >= 0 ? bound.inputs[static_cast<size_t>(shared)].data
-                                  : memory.keep(poisoned_tensor(bound.output));
+  if (shared >= 0)
+    bound.output.data = bound.inputs[static_cast<size_t>(shared)].data;
+  else
+    bound.output = device.take_tensor(output_shape_, needs().output_format);
   for (size_t i = 0; i < values.parameters.size(); ++i) {
     const int index = static_cast<int>(i);
-    float* value = memory.keep(poisoned_floats(layer_->packed_count(index)));
-    layer_->pack(index, values.parameters[i].data(), value);
-    bound.parameters.push_back({value, memory.keep(poisoned_floats(layer_->packed_count(index)))});
+    float* value = device.take_floats(layer_->packed_count(index));
+    layer_->pack(index, device.hold(values.parameters[i]), value);
+    bound.parameters.push_back({value, device.take_floats(layer_->packed_count(index))});
   }
-  for (const Values& statistic : values.statistics) {
-    const auto count = static_cast<int64_t>(statistic.size());
-    float* value = memory.keep(poisoned_floats(count));
-    std::copy(statistic.begin(), statistic.end(), value);
-    bound.statistics.push_back({value, memory.keep(poisoned_floats(count))});
-  }
-  finish();
-  bound.workspace = reinterpret_cast<std::byte*>(memory.keep(poisoned(needs().workspace_bytes)));
-  bound.scratch = reinterpret_cast<std::byte*>(memory.keep(poisoned(needs().scratch_bytes)));
+  for (const Values& statistic : values.statistics)
+    bound.statistics.push_back(
+        {device.hold(statistic), device.take(statistic.size() * sizeof(float))});
+  bound.workspace = memory.take(needs().workspace_bytes);
+  bound.scratch = memory.take(needs().scratch_bytes);
 }
 
 void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const {
   auto& bound = memory.bindings;
+  DeviceMemory& device = memory.of_device;
   for (const Values& gradient : values.output_gradients) {
-    Tensor tensor = bound.output;
-    tensor.data = memory.keep(poisoned_tensor(tensor));
-    store(gradient, tensor);
-    bound.output_gradients.push_back(tensor);
+    bound.output_gradients.push_back(device.take_tensor(output_shape_, needs().output_format));
+    device.store(gradient, bound.output_gradients.back());
   }
   for (size_t i = 0; i < case_.inputs.size(); ++i) {
     Tensor tensor = bound.inputs[i];
     tensor.data = nullptr;
     const bool shared = case_.in_place && needs().backward_in_place == static_cast<int>(i);
     if (wants_gradient(i))
-      tensor.data = shared ? bound.output_gradients[0].data : memory.keep(poisoned_tensor(tensor));
+      tensor = shared ? Tensor{bound.output_gradients[0].data, tensor.shape, tensor.format}
+                      : device.take_tensor(tensor.shape, tensor.format);
     bound.input_gradients.push_back(tensor);
   }
 }
 
 Values LayerRunner::forward(const LayerInputs& values) {
-  Memory memory;
+  Memory memory(*this);
   bind(values, memory);
   definition_->check_labels(case_.step);
-  layer_->forward(case_.step, memory.bindings);
-  finish();
-  check_padding_is_zero(memory.bindings.output);
-  return load(memory.bindings.output);
+  layer_->forward(memory.step, memory.bindings);
+  memory.of_device.check_padding_is_zero(memory.bindings.output);
+  return memory.of_device.load(memory.bindings.output);
 }
 
 LayerResults LayerRunner::run(const LayerInputs& values) {
-  Memory memory;
+  Memory memory(*this);
   bind(values, memory);
   auto& bound = memory.bindings;
+  DeviceMemory& device = memory.of_device;
   LayerResults results;
   definition_->check_labels(case_.step);
-  layer_->forward(case_.step, bound);
-  finish();
-  check_padding_is_zero(bound.output);
-  results.output = load(bound.output);
+  layer_->forward(memory.step, bound);
+  device.check_padding_is_zero(bound.output);
+  results.output = device.load(bound.output);
   for (size_t i = 0; i < bound.statistics.size(); ++i)
-    results.statistics.emplace_back(bound.statistics[i].gradient,
-                                    bound.statistics[i].gradient + values.statistics[i].size());
+    results.statistics.push_back(
+        device.values_at(bound.statistics[i].gradient, values.statistics[i].size()));
   bind_backward(values, memory);
-  layer_->backward(case_.step, bound);
-  finish();
+  layer_->backward(memory.step, bound);
   for (const Tensor& gradient : bound.input_gradients) {
     results.input_gradients.emplace_back();
     if (!gradient) continue;
-    check_padding_is_zero(gradient);
-    results.input_gradients.back() = load(gradient);
+    device.check_padding_is_zero(gradient);
+    results.input_gradients.back() = device.load(gradient);
   }
   for (size_t i = 0; i < bound.parameters.size(); ++i) {
-    Values canonical(values.parameters[i].size());
-    layer_->unpack(static_cast<int>(i), bound.parameters[i].gradient, canonical.data());
-    finish();
-    results.parameter_gradients.push_back(canonical);
+    const size_t count = values.parameters[i].size();
+    float* canonical = device.take(count * sizeof(float));
+    layer_->unpack(static_cast<int>(i), bound.parameters[i].gradient, canonical);
+    results.parameter_gradients.push_back(device.values_at(canonical, count));
   }
   return results;
 }

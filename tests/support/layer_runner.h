@@ -4,14 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "core/buffer.h"
 #include "core/json.h"
 #include "layers/layer.h"
+#include "tests/support/device_memory.h"
 #include "tests/support/layer_backend.h"
 
 namespace poseidon::test {
-
-using Values = std::vector<float>;
 
 /// Training, of some seed and step.
 layers::StepContext usual_step();
@@ -60,12 +58,10 @@ class LayerRunner {
   const layers::Definition& definition() const { return *definition_; }
   const layers::Needs& needs() const { return layer_->needs(); }
   const layers::Layer& layer() const { return *layer_; }
+  Device& device() const { return *backend_.device; }
   const Shape& output_shape() const { return output_shape_; }
   std::vector<Shape> parameter_shapes() const;
   std::vector<Shape> statistic_shapes() const;
-
-  /// Blocks until the device's work is done.
-  void finish() const { backend_.device->record().wait(); }
 
   Values forward(const LayerInputs& values);
   /// Forward, then backward of the same batch.

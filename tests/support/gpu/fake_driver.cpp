@@ -1,5 +1,7 @@
 #include "tests/support/gpu/fake_driver.h"
 
+#include <sys/mman.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -16,6 +18,10 @@
 namespace poseidon::cuda {
 
 namespace {
+
+/// From here on staging memory, through which values pass and of which tests with few of them touch
+/// little, is pages that the system makes when they are touched.
+constexpr size_t kManyPages = size_t{1} << 20;
 
 class CopyOperation final : public Operation {
  public:
@@ -162,7 +168,6 @@ class FakeDriver::Machine {
     }
     for (const Lane& lane : streams_) host_.join(lane.clock);
     log_.forget(data, bytes);
-    std::free(data);
   }
 
  private:
@@ -267,13 +272,24 @@ FakeDriver::FakeDriver(const Options& options) : machine_(std::make_shared<Machi
 
 FakeDriver::~FakeDriver() { machine_->stop(); }
 
-Buffer FakeDriver::allocate(size_t bytes, Place, std::string_view) {
+Buffer FakeDriver::allocate(size_t bytes, Place place, std::string_view) {
+  if (place == Place::kStaging && bytes >= kManyPages) return pages(bytes);
   // As many as were asked for, so that a sanitizer sees who goes beyond.
   void* data = nullptr;
   check(::posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) == 0, "a test has memory");
   std::memset(data, 0, bytes);
   return Buffer(data, bytes, [machine = machine_](void* memory, size_t size) {
     machine->release(memory, size);
+    std::free(memory);
+  });
+}
+
+Buffer FakeDriver::pages(size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(data != MAP_FAILED, "a test has memory");
+  return Buffer(data, bytes, [machine = machine_](void* memory, size_t size) {
+    machine->release(memory, size);
+    ::munmap(memory, size);
   });
 }
 

@@ -35,6 +35,8 @@ class FakeDriver final : public Driver {
   class Machine;
   class MachineMark;
 
+  Buffer pages(size_t bytes);
+
   std::shared_ptr<Machine> machine_;
 };
 

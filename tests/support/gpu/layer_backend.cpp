@@ -9,10 +9,9 @@ namespace poseidon::test {
 LayerBackend make_layer_backend(int, DataType type) {
   // What brings a test's few numbers into order is not worth the waking of threads.
   omp_set_num_threads(1);
-  layers::Backend backend = make_played_backend(
+  return make_played_backend(
       {.seed = 1},
       {.precision = type == DataType::kBf16 ? cuda::Precision::kBf16 : cuda::Precision::kFp32});
-  return {std::move(backend.device), std::move(backend.factory)};
 }
 
 }  // namespace poseidon::test

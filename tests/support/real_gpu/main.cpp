@@ -1,0 +1,17 @@
+// The main program of tests that need a GPU. Without one it says why in a line, and exits with 2.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <iostream>
+
+#include "layers/cuda/opener.h"
+
+int main(int count, char** arguments) {
+  try {
+    static_cast<void>(poseidon::layers::cuda::open_library().gpus());
+  } catch (const poseidon::ConfigError& error) {
+    std::cerr << "no GPU to test on: " << error.what() << '\n';
+    return 2;
+  }
+  return doctest::Context(count, arguments).run();
+}
