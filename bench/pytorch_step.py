@@ -51,15 +51,22 @@ def alexnet():
         nn.Conv2d(384, 256, 3, padding=1, groups=2), relu(), nn.MaxPool2d(3, 2), *classifier(9216))
 
 
-def vgg11():
+def vgg(*counts):
     layers, channels = [], 3
-    for outputs in (64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None):
-        if outputs is None:
-            layers.append(nn.MaxPool2d(2, 2))
-            continue
-        layers += [nn.Conv2d(channels, outputs, 3, padding=1), relu()]
-        channels = outputs
+    for outputs, count in zip((64, 128, 256, 512, 512), counts):
+        for _ in range(count):
+            layers += [nn.Conv2d(channels, outputs, 3, padding=1), relu()]
+            channels = outputs
+        layers.append(nn.MaxPool2d(2, 2))
     return nn.Sequential(*layers, *classifier(25088))
+
+
+def vgg11():
+    return vgg(1, 1, 2, 2, 2)
+
+
+def vgg19():
+    return vgg(2, 2, 4, 4, 4)
 
 
 class Bottleneck(nn.Module):
@@ -92,6 +99,7 @@ def resnet50():
 
 NETWORKS = {"lenet": (lenet, (1, 28, 28), 10), "cifar10_quick": (cifar10_quick, (3, 32, 32), 10),
             "alexnet": (alexnet, (3, 227, 227), 1000), "vgg11": (vgg11, (3, 224, 224), 1000),
+            "vgg19": (vgg19, (3, 224, 224), 1000),
             "resnet50": (resnet50, (3, 224, 224), 1000)}
 
 

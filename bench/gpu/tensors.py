@@ -1,0 +1,46 @@
+"""Weights of two runs, compared: a reader of safetensors files (docs/checkpoint-format.md) by the standard library."""
+import array
+import json
+import math
+import struct
+import sys
+
+
+def read(path):
+    """{name: floats} of the fp32 tensors of a file."""
+    tensors = {}
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        for name, entry in header.items():
+            if name == "__metadata__" or entry["dtype"] != "F32":
+                continue
+            begin, end = entry["data_offsets"]
+            file.seek(8 + size + begin)
+            values = array.array("f")
+            values.frombytes(file.read(end - begin))
+            if sys.byteorder == "big":
+                values.byteswap()
+            tensors[name] = values
+    return tensors
+
+
+def distance(got, expected):
+    """The largest difference as a share of the largest expected value; infinite where one is no number."""
+    if len(got) != len(expected):
+        return math.inf
+    most = max(map(abs, expected), default=0.0)
+    # A sum of differences is finite exactly where all are: a largest one is blind to NaN.
+    differences = [abs(a - b) for a, b in zip(got, expected)]
+    if not math.isfinite(sum(differences)):
+        return math.inf
+    furthest = max(differences, default=0.0)
+    return furthest / most if most else (0.0 if furthest == 0 else math.inf)
+
+
+def distances(got, expected):
+    """By tensor, the furthest first."""
+    if got.keys() != expected.keys():
+        return {name: math.inf for name in got.keys() ^ expected.keys()}
+    found = {name: distance(got[name], expected[name]) for name in expected}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))

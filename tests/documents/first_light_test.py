@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""bench/gpu/first_light without a GPU: programs that are played, some of which fail, and what it reads of them."""
+import array
+import json
+import math
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GPU = ROOT / "bench" / "gpu"
+sys.path.insert(0, str(GPU))
+sys.dont_write_bytecode = True
+import proofs  # noqa: E402  # pylint: disable=wrong-import-position
+import stages  # noqa: E402  # pylint: disable=wrong-import-position
+import tensors  # noqa: E402  # pylint: disable=wrong-import-position
+import trace_overlap  # noqa: E402  # pylint: disable=wrong-import-position
+
+REPORT = """<doctest><TestSuite>
+<TestCase name="skipped" filename="a.cpp" line="1" skipped="true"/>
+<TestCase name="a &lt; b" filename="a.cpp" line="2">
+<OverallResultsAsserts successes="3" failures="0" test_case_success="true"/></TestCase>
+<TestCase name="wrong" filename="a.cpp" line="3"><Expression success="false"/>
+<OverallResultsAsserts successes="3" failures="1" test_case_success="false"/></TestCase>
+<TestCase name="died" filename="a.cpp" line="4">
+"""
+
+# Trains as --output says: fails with bf16, and with --device cpu gives other weights.
+TRAIN = """#!/usr/bin/env python3
+import json, pathlib, struct, sys
+arguments = sys.argv[1:]
+if "--devices" in arguments:
+    print(json.dumps({"gpus": [{"name": "Played GPU"}]}))
+    sys.exit()
+if "device.precision=bf16" in arguments:
+    sys.exit("played: no bf16")
+if "--time" in arguments:
+    print(json.dumps({"layers": [{"name": "conv1", "type": "convolution", "forward_ms": 2.0, "backward_ms": 4.0,
+          "forward_gflops": 500.0, "backward_gflops": 0.0}], "forward_ms": 2.0, "backward_ms": 4.0}))
+    sys.exit()
+folder = pathlib.Path(arguments[arguments.index("--output") + 1])
+(folder / "checkpoints").mkdir(parents=True)
+header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+value = 2.0 if arguments[arguments.index("--device") + 1] == "cpu" else 2.5
+(folder / "checkpoints" / "step-3.safetensors").write_bytes(
+    struct.pack("<Q", len(header)) + header + struct.pack("<2f", 1.0, value))
+(folder / "metrics.jsonl").write_text(json.dumps({"type": "train", "loss": 1.5, "samples_per_second": 10.0}))
+(folder / "summary.json").write_text(json.dumps({"weights_sha256": "aa", "samples_per_second": 10.0, "test_top1": 0.995,
+    "train_loss": 0.1, "wall_seconds": 1.0}))
+"""
+
+
+def expect(got, expected):
+    if got != expected:
+        sys.exit(f"expected {expected}, got {got}")
+
+
+def reports_are_read():
+    expect(stages.cases_of(REPORT), {"a < b": True, "wrong": False})
+    expect(stages.names_listed(REPORT), ["skipped", "a < b", "wrong", "died"])
+    expect(stages.pattern_of("x: a, b"), "x: a? b")
+
+
+def distances_know_what_is_no_number():
+    expect(tensors.distance(array.array("f", [1, 2]), array.array("f", [1, 2])), 0.0)
+    expect(tensors.distance(array.array("f", [1, 2.5]), array.array("f", [1, 2])), 0.25)
+    expect(tensors.distance(array.array("f", [1, math.nan]), array.array("f", [1, 2])), math.inf)
+    expect(tensors.distances({}, {"w": []}), {"w": math.inf})
+
+
+def tensors_are_read():
+    with tempfile.TemporaryDirectory() as folder:
+        header = json.dumps({"__metadata__": {}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}).encode()
+        file = pathlib.Path(folder) / "w.safetensors"
+        file.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<2f", 7, 3))
+        expect(list(tensors.read(file)["w"]), [3.0])
+
+
+def sending_beside_computing_is_found():
+    def span(kind, begin, end, pid=1):
+        return {"ph": "X", "cat": kind, "pid": pid, "ts": begin, "dur": end - begin}
+    events = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+              for pid, name in ((1, "worker 0"), (2, "server 0"))]
+    events += [span("backward", 0, 1000), span("send", 500, 1500), span("send", 600, 900), span("send", 0, 9000, 2)]
+    expect(trace_overlap.shares(events), {"workers": 1, "sent_ms": 1.0, "hidden": 0.5, "waited_ms": 0.0})
+
+
+def layers_are_beside_their_prediction():
+    rows = stages.beside_prediction([{"name": "c", "type": "convolution", "forward_ms": 2.0, "backward_ms": 1.0,
+                                      "forward_gflops": 500.0, "backward_gflops": 0.0}], 2.0)
+    expect(rows[0]["forward_predicted_ms"], 0.5)  # a thousand million operations at 2 TFLOP/s
+    expect("backward_predicted_ms" in rows[0], False)
+
+
+def played_folder(folder):
+    for name, text in (("poseidon-train", TRAIN), ("test_layers_gpu", f"#!/bin/sh\ncat <<'END'\n{REPORT}END\nexit 1\n")):
+        program = folder / name
+        program.write_text(text, encoding="utf-8")
+        program.chmod(0o755)
+
+
+def stages_go_on_after_failures():
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        (folder / "bin").mkdir()
+        played_folder(folder / "bin")
+        only = "properties,ceilings,steps,layers,trace,accuracy"
+        ended = subprocess.run(
+            [sys.executable, GPU / "first_light", "--bin", folder / "bin", "--output", folder / "out", "--only", only],
+            capture_output=True, text=True, check=False, env={**os.environ, "POSEIDON_DATA": ""})
+        expect((ended.returncode, ended.stderr), (1, ""))
+        found = {name: record for file in (folder / "out").glob("*.json")
+                 for name, record in json.loads(file.read_text(encoding="utf-8")).items()}
+        expect({name: record["status"] for name, record in found.items()},
+               {"properties": "passed", "ceilings": "skipped", "steps": "failed", "layers": "failed",
+                "trace": "broken", "accuracy": "passed"})
+        rows = {row["name"]: row for row in found["steps"]["results"]}
+        expect(rows["lenet fp32"]["distance"], 0.25)
+        expect(rows["resnet50 bf16"]["error"], "poseidon-train: exit 1: played: no bf16")
+        expect(len(list((folder / "out").iterdir())), 6)
+        expect((folder / "out" / "summary.md").read_text(encoding="utf-8").count("\n"), 8)
+
+
+def only_what_passed_on_a_gpu_is_proof():
+    class Kernel:  # pylint: disable=too-few-public-methods
+        code = "aa"
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        (folder / "properties.json").write_text(json.dumps({"properties": {"results": {
+            "devices": {"gpus": [{"name": "H100"}]}, "nvidia_smi": ["name, driver", "H100, 580.1"]}}}), encoding="utf-8")
+        for status, program, count in (("passed", "bin/test_layers_gpu", 1), ("passed", "bin/test_layers_cuda", 0),
+                                       ("failed", "bin/test_layers_gpu", 0)):
+            (folder / "parity.json").write_text(json.dumps({"parity": {
+                "status": status, "commands": [{"command": program}]}}), encoding="utf-8")
+            expect(len(proofs.records({"K": Kernel}, folder, "today")), count)
+
+
+if __name__ == "__main__":
+    for test in (reports_are_read, distances_know_what_is_no_number, tensors_are_read,
+                 sending_beside_computing_is_found, layers_are_beside_their_prediction, stages_go_on_after_failures,
+                 only_what_passed_on_a_gpu_is_proof):
+        test()
