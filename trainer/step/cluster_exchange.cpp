@@ -89,11 +89,7 @@ void ClusterExchange::end_step() {
 
 /// The I/O thread reads what the device's work so far has written.
 void ClusterExchange::post_when_done(HandOver all) {
-  hand_overs_.begin();
-  all.when.then([this, task = std::move(all.task)] {
-    post_(task);
-    hand_overs_.end();
-  });
+  hand_overs_.add(all.when, [this, task = std::move(all.task)] { post_(task); });
 }
 
 void ClusterExchange::hand_over(HandOver all) {

@@ -29,7 +29,6 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   /// ConfigError when the plan is not for this net.
   ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t rank,
                   uint64_t first_step, Post post);
-  ~ClusterExchange() override { hand_overs_.wait(); }
 
   /// What it takes of memory, bytes: of sums and factors, and where they are put together for the
   /// wire. The net need not have taken any.
@@ -102,9 +101,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   int64_t contributed_ = 0;          ///< layers announced in the last own shard
   std::vector<Event> sent_;          ///< by layer: its gradients have been read
   std::vector<HandOver> held_back_;  ///< without overlap
-  HandOvers hand_overs_;
   std::unique_ptr<comm::WorkerExchange> exchange_;
-  Arrivals arrivals_;  ///< layers of the plan
+  Arrivals arrivals_;     ///< layers of the plan
+  HandOvers hand_overs_;  ///< to the I/O thread; ends before all else does
 };
 
 }  // namespace poseidon::trainer

@@ -1,31 +1,37 @@
 #pragma once
 
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "core/device.h"
 #include "core/mutex.h"
 
 namespace poseidon::trainer {
 
-/// Counts what was begun in one thread and is to end in another, so that the first can wait until
-/// nothing is under way.
+/// Tasks that follow events of a device, in the order in which they were added: a device may come
+/// to the tasks of two events in any order, and in any of its threads.
 class HandOvers {
  public:
-  void begin() {
-    MutexLock lock(mutex_);
-    ++under_way_;
-  }
-  void end() {
-    MutexLock lock(mutex_);
-    --under_way_;
-    changed_.notify_all();
-  }
-  void wait() {
-    MutexLock lock(mutex_);
-    while (under_way_ > 0) changed_.wait(mutex_);
-  }
+  /// Waits for all of them.
+  ~HandOvers();
+
+  /// Runs `task`, which must not throw, once `when` is reached and all earlier tasks are done: in
+  /// this thread or in one of the device's.
+  void add(const Event& when, std::function<void()> task);
 
  private:
+  struct Task {
+    std::function<void()> run;
+    bool is_due = false;
+  };
+
+  void come_due(Task& task);
+
   Mutex mutex_;
   Condition changed_;
-  int under_way_ GUARDED_BY(mutex_) = 0;
+  std::deque<std::shared_ptr<Task>> tasks_ GUARDED_BY(mutex_);
+  bool running_ GUARDED_BY(mutex_) = false;  ///< some thread does what is due
 };
 
 }  // namespace poseidon::trainer

@@ -237,8 +237,14 @@ class FakeDriver::Machine {
         const auto task = std::move(due_.front());
         due_.pop_front();
         lock.unlock();
-        task();
+        std::exception_ptr failure;
+        try {
+          task();
+        } catch (...) {
+          failure = std::current_exception();
+        }
         lock.lock();
+        if (failure != nullptr) failure_ = failure;
         continue;
       }
       const uint64_t visits = visits_;

@@ -1,0 +1,59 @@
+// play_orders [FIRST [COUNT]]: trains small jobs on played GPUs, each seed in an order of its own,
+// and compares the bits with those of the plain order.
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "tests/cuda/played_jobs.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// Jobs by number, and what they come to in the plain order.
+class Jobs {
+ public:
+  /// What is wrong with this order of work; "" when nothing is.
+  std::string fault_of(uint64_t seed) {
+    const size_t number = seed % (kPlayedNetworks.size() * kClusters.size());
+    const TinyJob tiny(kPlayedNetworks[number % kPlayedNetworks.size()]);
+    const Job job = job_of(tiny, kClusters[number / kPlayedNetworks.size()]);
+    try {
+      if (!plain_.contains(number)) plain_[number] = train_played(job, 0);
+      return train_played(job, seed) == plain_[number] ? "" : "other bits than in the plain order";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+
+ private:
+  std::map<size_t, std::vector<int64_t>> plain_;
+};
+
+int play(uint64_t first, uint64_t count) {
+  Jobs jobs;
+  int faults = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const std::string fault = jobs.fault_of(seed);
+    if (fault.empty()) continue;
+    ++faults;
+    std::printf("seed %llu: %s (again: play_orders %llu 1)\n",
+                static_cast<unsigned long long>(seed), fault.c_str(),
+                static_cast<unsigned long long>(seed));
+  }
+  std::printf("%llu orders of work, %d with faults\n", static_cast<unsigned long long>(count),
+              faults);
+  return faults == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace poseidon::trainer
+
+int main(int count, char** arguments) {
+  const auto number = [&](int index, uint64_t otherwise) {
+    return index < count ? std::strtoull(arguments[index], nullptr, 10) : otherwise;
+  };
+  return poseidon::trainer::play(number(1, 1), number(2, 200));
+}

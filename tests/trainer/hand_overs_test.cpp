@@ -1,0 +1,44 @@
+#include "trainer/step/hand_overs.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// An event that a test has come.
+class Switch final : public Event::Point {
+ public:
+  bool reached() const override { return tasks_.empty(); }
+  void wait() const override {}
+  void then(std::function<void()> task) const override { tasks_.push_back(std::move(task)); }
+
+  void reach() {
+    for (const auto& task : tasks_) task();
+    tasks_.clear();
+  }
+
+ private:
+  mutable std::vector<std::function<void()>> tasks_;
+};
+
+}  // namespace
+
+TEST_CASE("what is handed over keeps its order, in whichever the events come") {
+  const auto first = std::make_shared<Switch>(), second = std::make_shared<Switch>();
+  std::vector<int> done;
+  HandOvers hand_overs;
+  hand_overs.add(Event(first), [&] { done.push_back(1); });
+  hand_overs.add(Event(second), [&] { done.push_back(2); });
+  hand_overs.add({}, [&] { done.push_back(3); });
+  CHECK(done.empty());
+  second->reach();
+  CHECK(done.empty());
+  first->reach();
+  CHECK(done == std::vector<int>{1, 2, 3});
+  hand_overs.add({}, [&] { done.push_back(4); });
+  CHECK(done.back() == 4);
+}
