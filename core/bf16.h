@@ -17,7 +17,9 @@ class Bf16 {
     bits_ = rounded(std::bit_cast<uint32_t>(value));
     return *this;
   }
-  constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits_) << 16); }
+  constexpr operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits_) << 16);
+  }
 
  private:
   static constexpr uint16_t rounded(uint32_t bits) {

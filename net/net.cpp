@@ -36,8 +36,7 @@ struct Net::State {
 
   /// They are on their way before anything else of the step is.
   void send_losses() {
-    forward_done = device.record();
-    losses_sent = device.beside(Lane::kSend, forward_done, [this] {
+    losses_sent = device.beside(Lane::kSend, device.record(), [this] {
       for (const LossMemory& loss : losses) {
         const std::span<float> host = loss.values.as<float>();
         device.copy({loss.call->memory.output.as<float>(), host.size()}, host);
@@ -63,7 +62,7 @@ struct Net::State {
     Buffer values;
   };
   std::vector<LossMemory> losses;
-  Event forward_done, losses_sent;
+  Event losses_sent;
   TraceRecorder* trace = nullptr;
 };
 
@@ -156,8 +155,6 @@ void Net::give_gradient(const Parameter& parameter, std::span<const float> canon
 }
 
 // ---- results
-
-const Event& Net::forward_done() const { return state_->forward_done; }
 
 std::vector<Net::Loss> Net::read_losses() const {
   state_->losses_sent.wait();

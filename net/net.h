@@ -67,7 +67,8 @@ class Net {
   /// The batch to compute, before forward: plain (n, c, h, w), of the host, which may reuse it.
   void set_input(std::span<const float> values);
 
-  /// `gate` may be null.
+  /// `gate` may be null. What is issued to Lane::kSend later is done after the pass, since its
+  /// losses are sent.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// After a forward in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
@@ -103,8 +104,6 @@ class Net {
   };
   /// Blocks until the forward pass is over.
   std::vector<Loss> read_losses() const;
-  /// The end of the last forward pass.
-  const Event& forward_done() const;
 
   /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
   /// Only layers whose output is kept (see `keep`), else LogicError.

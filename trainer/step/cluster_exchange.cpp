@@ -51,7 +51,8 @@ void ClusterExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
   std::vector<uint32_t> all(layers_.size());
   std::iota(all.begin(), all.end(), 0U);
-  contribute(all, shard, WorkerLayer::What::kStatistics, net_.forward_done());
+  // They were made in the forward pass, which the lane is behind.
+  contribute(all, shard, WorkerLayer::What::kStatistics, {});
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
 
