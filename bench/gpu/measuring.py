@@ -19,6 +19,10 @@ class Skipped(Exception):
 class ProgramFailed(Exception):
     """A program ended with an error, or ran into its limit."""
 
+    def __init__(self, why, output=""):
+        super().__init__(why)
+        self.output = output
+
 
 @dataclasses.dataclass
 class Settings:
@@ -74,7 +78,7 @@ class Bench:
         self.commands.append(entry)
         if code not in accept:
             last = (errors.strip() or output.strip() or "nothing said").splitlines()[-1]
-            raise ProgramFailed(f"{pathlib.Path(command[0]).name}: exit {code}: {last[:300]}")
+            raise ProgramFailed(f"{pathlib.Path(command[0]).name}: exit {code}: {last[:300]}", output)
         return output
 
     def folder(self):

@@ -96,7 +96,8 @@ def layers_are_beside_their_prediction():
 
 
 def played_folder(folder):
-    for name, text in (("poseidon-train", TRAIN), ("test_layers_gpu", f"#!/bin/sh\ncat <<'END'\n{REPORT}END\nexit 1\n")):
+    tests = f"#!/bin/sh\ncat <<'END'\n{REPORT}END\ncase $2 in --list*) ;; *) exit 1 ;; esac\n"
+    for name, text in (("poseidon-train", TRAIN), ("test_layers_gpu", tests)):
         program = folder / name
         program.write_text(text, encoding="utf-8")
         program.chmod(0o755)
@@ -107,7 +108,7 @@ def stages_go_on_after_failures():
         folder = pathlib.Path(place)
         (folder / "bin").mkdir()
         played_folder(folder / "bin")
-        only = "properties,ceilings,steps,layers,trace,accuracy"
+        only = "properties,ceilings,parity,steps,layers,trace,accuracy"
         ended = subprocess.run(
             [sys.executable, GPU / "first_light", "--bin", folder / "bin", "--output", folder / "out", "--only", only],
             capture_output=True, text=True, check=False, env={**os.environ, "POSEIDON_DATA": ""})
@@ -115,13 +116,15 @@ def stages_go_on_after_failures():
         found = {name: record for file in (folder / "out").glob("*.json")
                  for name, record in json.loads(file.read_text(encoding="utf-8")).items()}
         expect({name: record["status"] for name, record in found.items()},
-               {"properties": "passed", "ceilings": "skipped", "steps": "failed", "layers": "failed",
-                "trace": "broken", "accuracy": "passed"})
+               {"properties": "passed", "ceilings": "skipped", "parity": "failed", "steps": "failed",
+                "layers": "failed", "trace": "broken", "accuracy": "passed"})
         rows = {row["name"]: row for row in found["steps"]["results"]}
         expect(rows["lenet fp32"]["distance"], 0.25)
         expect(rows["resnet50 bf16"]["error"], "poseidon-train: exit 1: played: no bf16")
-        expect(len(list((folder / "out").iterdir())), 6)
-        expect((folder / "out" / "summary.md").read_text(encoding="utf-8").count("\n"), 8)
+        expect(found["parity"]["results"]["together"], {"cases": 2, "passed": 1})
+        expect(found["parity"]["results"]["wrong"], ["skipped", "wrong", "died"])
+        expect(len(list((folder / "out").iterdir())), 7)
+        expect((folder / "out" / "summary.md").read_text(encoding="utf-8").count("\n"), 9)
 
 
 def only_what_passed_on_a_gpu_is_proof():
@@ -130,7 +133,8 @@ def only_what_passed_on_a_gpu_is_proof():
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "properties.json").write_text(json.dumps({"properties": {"results": {
-            "devices": {"gpus": [{"name": "H100"}]}, "nvidia_smi": ["name, driver", "H100, 580.1"]}}}), encoding="utf-8")
+            "devices": {"gpus": [{"name": "H100"}]}, "nvidia_smi": ["name, driver", "H100, 580.1"]}}}),
+            encoding="utf-8")
         for status, program, count in (("passed", "bin/test_layers_gpu", 1), ("passed", "bin/test_layers_cuda", 0),
                                        ("failed", "bin/test_layers_gpu", 0)):
             (folder / "parity.json").write_text(json.dumps({"parity": {
