@@ -18,6 +18,8 @@ import proofs  # noqa: E402  # pylint: disable=wrong-import-position
 import stages  # noqa: E402  # pylint: disable=wrong-import-position
 import tensors  # noqa: E402  # pylint: disable=wrong-import-position
 import trace_overlap  # noqa: E402  # pylint: disable=wrong-import-position
+import kernel_code  # noqa: E402  # pylint: disable=wrong-import-position,wrong-import-order
+import unproven  # noqa: E402  # pylint: disable=wrong-import-position,wrong-import-order
 
 REPORT = """<doctest><TestSuite>
 <TestCase name="skipped" filename="a.cpp" line="1" skipped="true"/>
@@ -128,22 +130,34 @@ def stages_go_on_after_failures():
 
 
 def only_what_passed_on_a_gpu_is_proof():
-    class Kernel:  # pylint: disable=too-few-public-methods
-        code = "aa"
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "properties.json").write_text(json.dumps({"properties": {"results": {
             "devices": {"gpus": [{"name": "H100"}]}, "nvidia_smi": ["name, driver", "H100, 580.1"]}}}),
             encoding="utf-8")
-        for status, program, count in (("passed", "bin/test_layers_gpu", 1), ("passed", "bin/test_layers_cuda", 0),
-                                       ("failed", "bin/test_layers_gpu", 0)):
+        gpu = {"gpu": "H100", "driver": "580.1"}
+        for status, program, expected in (("passed", "bin/test_layers_gpu", gpu),
+                                          ("passed", "bin/test_layers_cuda", None),
+                                          ("failed", "bin/test_layers_gpu", None)):
             (folder / "parity.json").write_text(json.dumps({"parity": {
                 "status": status, "commands": [{"command": program}]}}), encoding="utf-8")
-            expect(len(proofs.records({"K": Kernel}, folder, "today")), count)
+            expect(proofs.passed_on_a_gpu(folder), expected)
+
+
+def only_kernels_that_ran_are_proven():
+    class Kernel:  # pylint: disable=too-few-public-methods
+        code = "aa"
+    types = {"a": "poseidon::cuda::KernelLaunch<poseidon::layers::cuda::(anonymous namespace)::K<float> >",
+             "b": "poseidon::cuda::(anonymous namespace)::CopyOperation"}
+    ran = proofs.names_that_ran(list(types), lambda symbols: {symbol: types[symbol] for symbol in symbols},
+                                kernel_code.short_name)
+    expect(ran, {"K<float>"})
+    found = proofs.records({"K<float>": Kernel, "L": Kernel}, ran, {"gpu": "H100", "driver": "1"}, "today")
+    expect([set(record) == unproven.KEYS and record["kernel"] for record in found], ["K<float>"])
 
 
 if __name__ == "__main__":
     for test in (reports_are_read, distances_know_what_is_no_number, tensors_are_read,
                  sending_beside_computing_is_found, layers_are_beside_their_prediction, stages_go_on_after_failures,
-                 only_what_passed_on_a_gpu_is_proof):
+                 only_what_passed_on_a_gpu_is_proof, only_kernels_that_ran_are_proven):
         test()

@@ -4,10 +4,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <typeinfo>
 #include <vector>
 
 #include "core/error.h"
@@ -39,6 +43,18 @@ class CopyOperation final : public Operation {
   void* to_;
   size_t bytes_;
 };
+
+/// Writes the type of each operation that is done, once, to the file that POSEIDON_KERNELS names:
+/// which kernels a test program runs (bench/gpu/first_light --proofs).
+void note_type(const Operation& operation) {
+  static const char* const file = std::getenv("POSEIDON_KERNELS");
+  if (file == nullptr) return;
+  static std::mutex mutex;
+  static std::set<std::string_view> noted;
+  const std::lock_guard lock(mutex);
+  const char* name = typeid(operation).name();
+  if (noted.insert(name).second) std::ofstream(file, std::ios::app) << name << '\n';
+}
 
 /// Enters what an operation touches in the log.
 class Logger final : public MemoryVisitor {
@@ -209,6 +225,7 @@ class FakeDriver::Machine {
   }
 
   void carry_out(const Operation& operation) {
+    note_type(operation);
     try {
       operation.issue({.stream = nullptr, .host = &executor_});
     } catch (...) {
