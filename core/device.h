@@ -51,8 +51,9 @@ class Event {
 
 /// Work that goes on beside the usual: each lane is in order for itself.
 enum class Lane : uint8_t {
-  kSend,    ///< what leaves the device for others
-  kUpdate,  ///< what comes from them, and what it changes
+  kReceive,  ///< the batch to compute next
+  kSend,     ///< what leaves the device for others
+  kUpdate,   ///< what comes from them, and what it changes
 };
 
 /// What net and trainer know of a device: memory, copies, and the order of its work. Its arithmetic
@@ -65,6 +66,8 @@ class Device {
 
   /// Zeroed memory, 64-byte aligned. Throws OutOfMemory, which says what it is for: "gradients".
   virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
+  /// What it may still take of its own memory, bytes.
+  virtual size_t available() const = 0;
   /// Whether the device's memory is the host's: then values can be sent, received and read where
   /// they lie, once the work on them is done.
   virtual bool shares_memory() const = 0;

@@ -27,6 +27,18 @@ struct Net::State {
     take_losses();
   }
 
+  /// While the device is still at the batch before, whose memory is needed to its end.
+  void receive_batch(std::span<const float> batch, std::span<float> input) {
+    if (next_batch.bytes() == 0)
+      next_batch = device.allocate(input.size_bytes(), Place::kDevice, "the next batch");
+    const std::span<float> received = next_batch.as<float>().first(input.size());
+    device.await(device.beside(Lane::kReceive, batch_taken, [&] {
+      device.write(std::as_bytes(batch), std::as_writable_bytes(received));
+    }));
+    device.copy(received, input);
+    batch_taken = device.record();
+  }
+
   void take_losses() {
     for (const Call& call : program.calls())
       if (call.definition != nullptr && call.definition->is_loss())
@@ -63,6 +75,8 @@ struct Net::State {
   };
   std::vector<LossMemory> losses;
   Event losses_sent;
+  Buffer next_batch;  ///< where it comes to, beside the passes
+  Event batch_taken;  ///< that memory is free again
   TraceRecorder* trace = nullptr;
 };
 
@@ -83,7 +97,10 @@ void Net::set_input(std::span<const float> values) {
   const Tensor input = state_->program.input();
   const std::span<float> memory(input.as<float>(), static_cast<size_t>(input.shape.count()));
   check(values.size() == memory.size(), "a batch is set whole");
-  state_->device.write(std::as_bytes(values), std::as_writable_bytes(memory));
+  if (state_->device.shares_memory())
+    state_->device.write(std::as_bytes(values), std::as_writable_bytes(memory));
+  else
+    state_->receive_batch(values, memory);
 }
 
 layers::StepContext Net::on_device(layers::StepContext step) {
@@ -111,7 +128,9 @@ void Net::forward(const layers::StepContext& host_step, const Gate& gate) {
 
 void Net::backward(const layers::StepContext& host_step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
-  const layers::StepContext step = on_device(host_step);
+  // The labels are where the forward pass has put them.
+  layers::StepContext step = host_step;
+  step.labels = state_->labels.as<int32_t>().first(step.labels.size());
   std::vector<Call>& calls = state_->program.calls();
   for (size_t i = calls.size(); i-- > 0;) {
     Call& call = calls[i];
@@ -214,7 +233,10 @@ Choices Net::choices() const {
 
 NetMemory Net::memory() const {
   const Program& program = state_->program;
-  return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes(),
+  const size_t next_batch = state_->device.shares_memory()
+                                ? 0
+                                : stored_bytes(program.input().shape, program.input().format);
+  return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes() + next_batch,
           program.scratch_bytes()};
 }
 

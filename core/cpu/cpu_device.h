@@ -3,6 +3,7 @@
 #include <dnnl.hpp>
 
 #include "core/device.h"
+#include "core/memory.h"
 #include "core/tensor.h"
 
 namespace poseidon::cpu {
@@ -23,6 +24,7 @@ class CpuDevice : public Device {
   Buffer allocate(size_t bytes, Place, std::string_view purpose) override {
     return Buffer(bytes, purpose);
   }
+  size_t available() const override { return available_memory("/"); }
   bool shares_memory() const override { return true; }
   void copy(std::span<const float> from, std::span<float> to) override;
   void read(std::span<const std::byte> from, std::span<std::byte> host) override {

@@ -11,18 +11,19 @@ CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
     : driver_(std::make_unique<SparingDriver>(std::move(driver))),
       settings_(settings),
       compute_(driver_->make_stream(Urgency::kUsual)),
-      send_(driver_->make_stream(Urgency::kHigh)),
-      update_(driver_->make_stream(Urgency::kHigh)),
+      lanes_{driver_->make_stream(Urgency::kUsual), driver_->make_stream(Urgency::kHigh),
+             driver_->make_stream(Urgency::kHigh)},
       current_(compute_),
       uploads_(*driver_) {}
 
 CudaDevice::~CudaDevice() {
-  for (const Stream stream : {compute_, send_, update_}) driver_->record(stream)->wait();
+  driver_->record(compute_)->wait();
+  for (const Stream lane : lanes_) driver_->record(lane)->wait();
 }
 
 Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void()>& issue) {
   check(current_ == compute_, "lanes are beside computation only");
-  current_ = lane == Lane::kSend ? send_ : update_;
+  current_ = lanes_[static_cast<size_t>(lane)];
   const auto back = [this](const void*) { current_ = compute_; };
   const std::unique_ptr<const void, decltype(back)> at_the_end(this, back);
   const int64_t issued = issued_;

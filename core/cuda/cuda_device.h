@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "core/cuda/driver.h"
@@ -26,6 +27,7 @@ class CudaDevice final : public Device {
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
     return driver_->allocate(bytes, place, purpose);
   }
+  size_t available() const override { return driver_->available(); }
   bool shares_memory() const override { return false; }
   void copy(std::span<const float> from, std::span<float> to) override {
     copy(from.data(), to.data(), from.size_bytes());
@@ -55,9 +57,10 @@ class CudaDevice final : public Device {
  private:
   std::unique_ptr<Driver> driver_;
   const Settings settings_;
-  const Stream compute_, send_, update_;
-  Stream current_;      ///< what work is issued to
-  int64_t issued_ = 0;  ///< pieces of work so far
+  const Stream compute_;
+  const std::array<Stream, 3> lanes_;  ///< by Lane
+  Stream current_;                     ///< what work is issued to
+  int64_t issued_ = 0;                 ///< pieces of work so far
   UploadRing uploads_;
   Buffer landing_;  ///< of what is read
 };

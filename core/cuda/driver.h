@@ -29,6 +29,8 @@ class Driver {
 
   /// Zeroed memory. Throws OutOfMemory. Giving memory back waits for all work.
   virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
+  /// What it may still take of the device's memory, bytes.
+  virtual size_t available() const = 0;
   virtual Stream make_stream(Urgency urgency) = 0;
 
   virtual void issue(Stream stream, std::unique_ptr<const Operation> operation) = 0;

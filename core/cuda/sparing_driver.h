@@ -17,6 +17,7 @@ class SparingDriver final : public Driver {
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
     return driver_->allocate(bytes, place, purpose);
   }
+  size_t available() const override { return driver_->available(); }
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;

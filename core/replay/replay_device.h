@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "core/device.h"
+#include "core/memory.h"
 
 namespace poseidon::replay {
 
@@ -14,6 +15,7 @@ class ReplayDevice final : public Device {
   ReplayDevice();
 
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  size_t available() const override { return available_memory("/"); }
   bool shares_memory() const override { return true; }
   void copy(std::span<const float> from, std::span<float> to) override;
   void read(std::span<const std::byte> from, std::span<std::byte> host) override {

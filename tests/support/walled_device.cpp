@@ -75,6 +75,7 @@ class WalledDevice final : public Device {
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
     return place == Place::kStaging ? Buffer(bytes, purpose) : wall_.take(bytes);
   }
+  size_t available() const override { return cpu_.available(); }
   bool shares_memory() const override { return false; }
   void copy(std::span<const float> from, std::span<float> to) override {
     const Inside inside(wall_);

@@ -16,6 +16,7 @@ class Switch final : public Event::Point {
   void wait() const override {}
   void then(std::function<void()> task) const override { tasks_.push_back(std::move(task)); }
 
+  void forget() { tasks_.clear(); }
   void reach() {
     for (const auto& task : tasks_) task();
     tasks_.clear();
@@ -41,4 +42,16 @@ TEST_CASE("what is handed over keeps its order, in whichever the events come") {
   CHECK(done == std::vector<int>{1, 2, 3});
   hand_overs.add({}, [&] { done.push_back(4); });
   CHECK(done.back() == 4);
+}
+
+TEST_CASE("what a device forgets keeps nobody waiting, and is not done") {
+  const auto first = std::make_shared<Switch>();
+  std::vector<int> done;
+  {
+    HandOvers hand_overs;
+    hand_overs.add(Event(first), [&] { done.push_back(1); });
+    hand_overs.add({}, [&] { done.push_back(2); });
+    first->forget();
+  }
+  CHECK(done == std::vector<int>{2});
 }

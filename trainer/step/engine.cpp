@@ -11,8 +11,8 @@ namespace {
 /// Where memory cannot be had, the user is told how much there is, and what would take less.
 std::unique_ptr<net::Net> make_net(const Job& job, layers::LayerFactory& factory,
                                    const net::Net::Options& options) {
-  const auto and_available = [](const OutOfMemory& error) {
-    return text(error.what(), "; ", bytes_text(available_memory("/")), " are available");
+  const auto and_available = [&](const OutOfMemory& error) {
+    return text(error.what(), "; ", bytes_text(factory.device().available()), " are available");
   };
   try {
     return std::make_unique<net::Net>(*job.network, factory, options);

@@ -1,6 +1,30 @@
 #include "trainer/step/hand_overs.h"
 
+#include <utility>
+
 namespace poseidon::trainer {
+
+/// What the device holds of a task: forgotten, it says so.
+class HandOvers::Ticket {
+ public:
+  Ticket(HandOvers& owner, std::shared_ptr<Task> task) : owner_(owner), task_(std::move(task)) {}
+  ~Ticket() {
+    if (task_ == nullptr) return;
+    task_->run = nullptr;
+    owner_.come_due(*task_);
+  }
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  void come_due() {
+    const std::shared_ptr<Task> task = std::exchange(task_, nullptr);
+    owner_.come_due(*task);
+  }
+
+ private:
+  HandOvers& owner_;
+  std::shared_ptr<Task> task_;
+};
 
 HandOvers::~HandOvers() {
   MutexLock lock(mutex_);
@@ -14,7 +38,7 @@ void HandOvers::add(const Event& when, std::function<void()> task) {
     MutexLock lock(mutex_);
     tasks_.push_back(added);
   }
-  when.then([this, added] { come_due(*added); });
+  when.then([ticket = std::make_shared<Ticket>(*this, added)] { ticket->come_due(); });
 }
 
 /// Where another thread is at it, it does this one too.
@@ -27,7 +51,7 @@ void HandOvers::come_due(Task& task) {
     const std::shared_ptr<Task> first = std::move(tasks_.front());
     tasks_.pop_front();
     mutex_.unlock();
-    first->run();
+    if (first->run) first->run();
     mutex_.lock();
   }
   running_ = false;

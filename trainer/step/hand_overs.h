@@ -17,14 +17,16 @@ class HandOvers {
   ~HandOvers();
 
   /// Runs `task`, which must not throw, once `when` is reached and all earlier tasks are done: in
-  /// this thread or in one of the device's.
+  /// this thread or in one of the device's. Where the device fails and forgets what was to follow
+  /// the event, the task is not run.
   void add(const Event& when, std::function<void()> task);
 
  private:
   struct Task {
-    std::function<void()> run;
+    std::function<void()> run;  ///< null: it was forgotten
     bool is_due = false;
   };
+  class Ticket;
 
   void come_due(Task& task);
 

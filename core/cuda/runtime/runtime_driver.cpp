@@ -84,6 +84,12 @@ void RuntimeDriver::out_of_memory(size_t bytes, std::string_view purpose, const 
                          bytes_text(all), " are free"));
 }
 
+size_t RuntimeDriver::available() const {
+  size_t free = 0, all = 0;
+  check_call(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
+  return free;
+}
+
 Stream RuntimeDriver::make_stream(Urgency urgency) {
   int least = 0, greatest = 0;
   check_call(cudaDeviceGetStreamPriorityRange(&least, &greatest),

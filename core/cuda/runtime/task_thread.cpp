@@ -9,6 +9,7 @@ namespace poseidon::cuda {
 void TaskThread::run_behind(std::shared_ptr<const StreamPoint> point, std::function<void()> task) {
   {
     MutexLock lock(mutex_);
+    if (failure_) return;
     if (!ends_) {
       if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
       entries_.push_back({std::move(point), std::move(task)});
@@ -41,8 +42,11 @@ void TaskThread::run() noexcept {
     check_call(cudaSetDevice(gpu_), "cudaSetDevice");
     run_all();
   } catch (...) {
+    // What was to follow is forgotten: its memory may hold anything.
+    std::deque<Entry> forgotten;
     MutexLock lock(mutex_);
     failure_ = std::current_exception();
+    forgotten.swap(entries_);
   }
 }
 

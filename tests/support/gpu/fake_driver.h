@@ -25,6 +25,7 @@ class FakeDriver final : public Driver {
   ~FakeDriver() override;
 
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  size_t available() const override { return size_t{1} << 30; }
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;

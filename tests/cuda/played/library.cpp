@@ -1,0 +1,46 @@
+// In place of the GPU half: a GPU that the host plays, so that whole programs run with --device
+// cuda.
+
+#include "layers/cuda/library.h"
+
+#include <cstdlib>
+
+#include "tests/support/gpu/played_backend.h"
+
+namespace poseidon::layers::cuda {
+
+namespace {
+
+class PlayedLibrary final : public Library {
+ public:
+  poseidon::cuda::GpuList gpus() const override {
+    return {.gpus = {{.name = "a played GPU", .memory_bytes = 1 << 30, .major = 9, .minor = 0}},
+            .driver = "13.0",
+            .runtime = "13.0",
+            .libraries = "loops of the host"};
+  }
+
+  /// POSEIDON_PLAYED_ORDER is the order's seed.
+  Backend make_backend(const GpuRequest& request) const override {
+    if (request.index != 0)
+      throw ConfigError(text("GPU ", request.index, ": this machine has 1 GPU, counted from 0"));
+    const char* order = std::getenv("POSEIDON_PLAYED_ORDER");
+    const uint64_t seed = order == nullptr ? 1 : std::strtoull(order, nullptr, 10);
+    return test::make_played_backend({.seed = seed}, request.settings);
+  }
+};
+
+}  // namespace
+
+}  // namespace poseidon::layers::cuda
+
+extern "C" __attribute__((visibility("default"))) const char* poseidon_cuda_build() {
+  static const std::string build = poseidon::layers::cuda::build_of(POSEIDON_VERSION);
+  return build.c_str();
+}
+
+extern "C" __attribute__((visibility("default"))) const poseidon::layers::cuda::Library*
+poseidon_cuda_library() {
+  static const poseidon::layers::cuda::PlayedLibrary library;
+  return &library;
+}
