@@ -58,6 +58,7 @@ class SharedDevice final : public Device {
     if (bytes == 0) return {};
     return pool_.take(device_, bytes, place, purpose);
   }
+  size_t available() const override { return device_.available(); }
   bool shares_memory() const override { return device_.shares_memory(); }
   void copy(std::span<const float> from, std::span<float> to) override { device_.copy(from, to); }
   void read(std::span<const std::byte> from, std::span<std::byte> host) override {
