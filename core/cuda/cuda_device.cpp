@@ -7,6 +7,23 @@
 
 namespace poseidon::cuda {
 
+namespace {
+
+/// Work is issued to this stream again when the scope ends, also by an error.
+class BackTo {
+ public:
+  BackTo(Stream& current, Stream stream) : current_(current), stream_(stream) {}
+  ~BackTo() { current_ = stream_; }
+  BackTo(const BackTo&) = delete;
+  BackTo& operator=(const BackTo&) = delete;
+
+ private:
+  Stream& current_;
+  const Stream stream_;
+};
+
+}  // namespace
+
 CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
     : driver_(std::make_unique<SparingDriver>(std::move(driver))),
       settings_(settings),
@@ -24,8 +41,7 @@ CudaDevice::~CudaDevice() {
 Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void()>& issue) {
   check(current_ == compute_, "lanes are beside computation only");
   current_ = lanes_[static_cast<size_t>(lane)];
-  const auto back = [this](const void*) { current_ = compute_; };
-  const std::unique_ptr<const void, decltype(back)> at_the_end(this, back);
+  const BackTo back(current_, compute_);
   const int64_t issued = issued_;
   await(after);
   issue();

@@ -6,16 +6,6 @@
 
 namespace poseidon::layers::cuda {
 
-CudaLayer::CudaLayer(const LayerRequest& request, CudaDevice& device)
-    : device_(device),
-      name_(request.definition.name),
-      parameters_(request.definition.parameters()) {
-  const DataType type = request.input_formats.at(0).type;
-  for (const Shape& shape : request.input_shapes)
-    needs_.input_formats.push_back(format_of(shape, type));
-  needs_.output_format = format_of(request.output_shape, type);
-}
-
 namespace {
 
 using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
