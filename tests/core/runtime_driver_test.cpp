@@ -104,8 +104,9 @@ TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with wh
 
 TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks follow in order") {
   const Machine machine;
-  std::vector<int> order;
-  std::vector<size_t> done;
+  std::vector<int> order;      // of the streams' work
+  std::atomic<int> begun = 0;  // works, as a task may see them while others begin
+  std::vector<int> done;       // of the tasks
   {
     RuntimeDriver driver(0);
     const Stream compute = driver.make_stream(Urgency::kUsual);
@@ -114,11 +115,12 @@ TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks foll
     const auto opened = gate.get_future().share();
     driver.issue(compute, work("first", [&, opened] {
                    opened.wait();
+                   ++begun;
                    order.push_back(1);
                  }));
     const auto first = driver.record(compute);
     CHECK_FALSE(first->reached());
-    first->then([&] { done.push_back(order.size()); });
+    first->then([&] { done.push_back(begun); });
     driver.wait(copies, first);
     driver.issue(copies, work("second", [&] { order.push_back(2); }));
     const auto second = driver.record(copies);
