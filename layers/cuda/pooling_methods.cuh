@@ -1,0 +1,108 @@
+#pragma once
+
+#include "layers/cuda/channels.cuh"
+
+/// What becomes of the cells of a window: their mean, or the greatest with its place.
+namespace poseidon::layers::cuda {
+
+/// The sum of the cells of a window, so far.
+template <class Element, int kWidth>
+struct MeanOfWindow {
+  using Values = Channels<kWidth>;
+  using Place = uint8_t;  // of which it keeps none
+  template <uint32_t kThreads>
+  struct Parts {
+    float sums[kWidth][kThreads];
+  };
+
+  Values sum{};
+
+  POSEIDON_DEVICE explicit MeanOfWindow(const Values&, uint32_t) {}
+  POSEIDON_DEVICE void take(const Values& cell, uint32_t) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sum[i] += cell[i];
+  }
+  template <uint32_t kThreads>
+  POSEIDON_DEVICE void give(Parts<kThreads>& parts, uint32_t thread) const {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) parts.sums[i][thread] = sum[i];
+  }
+  template <uint32_t kThreads>
+  POSEIDON_DEVICE void join(const Parts<kThreads>& parts, uint32_t thread) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sum[i] += parts.sums[i][thread];
+  }
+  POSEIDON_DEVICE void finish(float share, Element* out, uint8_t*) const {
+    Values mean;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) mean[i] = sum[i] * share;
+    store_channels<kWidth>(out, mean);
+  }
+};
+
+/// The places of the maxima of neighbouring channels, in memory.
+template <class Place, int kWidth>
+struct alignas(sizeof(Place) * kWidth) PoolingPlaces {
+  Place values[kWidth];
+};
+
+/// The maximum of the cells of a window, so far, and its place in the window, counted row by row
+/// with the padding. Of equal ones the first wins. It begins as the window's first cell: a NaN
+/// there stays, and others are never greater.
+template <class Element, int kWidth, class PlaceType>
+struct MaximumOfWindow {
+  using Values = Channels<kWidth>;
+  using Place = PlaceType;
+  template <uint32_t kThreads>
+  struct Parts {
+    float best[kWidth][kThreads];
+    uint32_t places[kWidth][kThreads];
+  };
+
+  Values best;
+  uint32_t places[kWidth];
+
+  POSEIDON_DEVICE MaximumOfWindow(const Values& cell, uint32_t place) : best(cell) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) places[i] = place;
+  }
+  POSEIDON_DEVICE void take(const Values& cell, uint32_t place) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const bool greater = cell[i] > best[i];
+      best[i] = greater ? cell[i] : best[i];
+      places[i] = greater ? place : places[i];
+    }
+  }
+  template <uint32_t kThreads>
+  POSEIDON_DEVICE void give(Parts<kThreads>& parts, uint32_t thread) const {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      parts.best[i][thread] = best[i];
+      parts.places[i][thread] = places[i];
+    }
+  }
+  template <uint32_t kThreads>
+  POSEIDON_DEVICE void join(const Parts<kThreads>& parts, uint32_t thread) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const float other = parts.best[i][thread];
+      const uint32_t place = parts.places[i][thread];
+      if (other > best[i] || (other == best[i] && place < places[i])) {
+        best[i] = other;
+        places[i] = place;
+      }
+    }
+  }
+  /// `kept` may be null.
+  POSEIDON_DEVICE void finish(float, Element* out, Place* kept) const {
+    store_channels<kWidth>(out, best);
+    if (kept == nullptr) return;
+    PoolingPlaces<Place, kWidth> packed;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) packed.values[i] = static_cast<Place>(places[i]);
+    *reinterpret_cast<PoolingPlaces<Place, kWidth>*>(kept) = packed;
+  }
+};
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <algorithm>
+
+#include "layers/cuda/divisor.cuh"
+#include "layers/pooling.h"
+
+/// Where the windows of a pooling lie, and how its kernels are dealt their positions.
+namespace poseidon::layers::cuda {
+
+/// The cells of one axis that a window holds: [begin, end) of the input; `origin` is where it would
+/// begin with the padding.
+struct PoolingWindow {
+  int32_t origin, begin, end;
+};
+
+/// Windows over one axis.
+struct PoolingAxis {
+  int32_t input, output, kernel, padding;
+  Divisor stride;
+
+  /// Where a window would begin with the padding.
+  constexpr int32_t origin(int32_t o) const {
+    return o * static_cast<int32_t>(stride.value()) - padding;
+  }
+  POSEIDON_DEVICE PoolingWindow window(int32_t o) const {
+    const int32_t first = origin(o), end = first + kernel;
+    return {first, first > 0 ? first : 0, end < input ? end : input};
+  }
+  /// The windows that hold a cell are [first_holding, end_holding).
+  POSEIDON_DEVICE int32_t first_holding(int32_t cell) const {
+    const int32_t past = cell + padding - kernel;
+    return past < 0 ? 0 : static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(past)) + 1);
+  }
+  POSEIDON_DEVICE int32_t end_holding(int32_t cell) const {
+    const auto end =
+        static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(cell + padding)) + 1);
+    return end < output ? end : output;
+  }
+  /// Cells of the padded input that a window holds. Only the last one may hang over.
+  int64_t cells(bool last) const {
+    return std::min<int64_t>(kernel, input + padding - origin(last ? output - 1 : 0));
+  }
+};
+
+inline PoolingAxis axis_of(const Pooling& pooling, int axis) {
+  const auto i = static_cast<size_t>(axis);
+  return {.input = static_cast<int32_t>(pooling.input[2 + axis]),
+          .output = static_cast<int32_t>(pooling.output[2 + axis]),
+          .kernel = static_cast<int32_t>(pooling.kernel[i]),
+          .padding = static_cast<int32_t>(pooling.padding[i]),
+          .stride = Divisor(static_cast<uint32_t>(pooling.stride[i]))};
+}
+
+/// The geometry of a layer.
+struct PoolingPlan {
+  PoolingAxis rows, columns;
+  uint32_t samples, channels;
+  /// Of each cell in a mean, by whether the window is the last one of its axis.
+  float shares[2][2];
+
+  int64_t inputs() const { return int64_t{samples} * rows.input * columns.input * channels; }
+  int64_t outputs() const { return int64_t{samples} * rows.output * columns.output * channels; }
+  POSEIDON_DEVICE float share(int32_t row, int32_t column) const {
+    return shares[row + 1 == rows.output ? 1 : 0][column + 1 == columns.output ? 1 : 0];
+  }
+};
+
+inline PoolingPlan plan_of(const Pooling& pooling) {
+  PoolingPlan plan{.rows = axis_of(pooling, 0),
+                   .columns = axis_of(pooling, 1),
+                   .samples = static_cast<uint32_t>(pooling.input.samples()),
+                   .channels = static_cast<uint32_t>(pooling.input.channels()),
+                   .shares = {}};
+  for (const bool last_row : {false, true})
+    for (const bool last_column : {false, true})
+      plan.shares[last_row][last_column] =
+          1 / static_cast<float>(plan.rows.cells(last_row) * plan.columns.cells(last_column));
+  return plan;
+}
+
+/// One position of a plane and a group there: what a thread takes of its channels.
+struct PoolingSite {
+  uint32_t group, sample;
+  int32_t y, x;
+};
+
+/// The sites that a kernel goes through, the groups of a position first.
+struct PoolingSites {
+  Divisor groups, width, height;
+
+  PoolingSites(int64_t groups_of_position, int32_t rows, int32_t columns)
+      : groups(static_cast<uint32_t>(groups_of_position)),
+        width(static_cast<uint32_t>(columns)),
+        height(static_cast<uint32_t>(rows)) {}
+
+  POSEIDON_DEVICE PoolingSite site(uint32_t index) const {
+    PoolingSite site;
+    site.group = groups.take_from(index);
+    site.x = static_cast<int32_t>(width.take_from(index));
+    site.y = static_cast<int32_t>(height.take_from(index));
+    site.sample = index;
+    return site;
+  }
+};
+
+}  // namespace poseidon::layers::cuda
