@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "layers/eltwise.h"
 
 namespace poseidon::layers {
 
@@ -77,6 +78,17 @@ void Layer::give_gradient(int index, const float* canonical, const Bindings& mem
   float* packed = memory.parameters[static_cast<size_t>(index)].gradient;
   pack(index, canonical, packed);
   sink(index, 0, {packed, count});
+}
+
+bool LayerFactory::fuses_relu(const Definition& definition) const {
+  const std::string_view type = definition.type();
+  if (type == "eltwise")
+    return static_cast<const Eltwise&>(definition).operation == EltwiseOperation::kSum;
+  return type == "convolution" || type == "linear" || type == "batch_norm";
+}
+
+bool LayerFactory::fuses_residual(const Definition& definition) const {
+  return definition.type() == "batch_norm";
 }
 
 }  // namespace poseidon::layers

@@ -232,9 +232,9 @@ class LayerFactory {
   virtual Device& device() = 0;
   virtual std::unique_ptr<Layer> make(const LayerRequest& request) = 0;
   /// Whether a layer of this kind can take a following relu, or the addition of a residual, into
-  /// itself.
-  virtual bool fuses_relu(const Definition& definition) const = 0;
-  virtual bool fuses_residual(const Definition& definition) const = 0;
+  /// itself. What every device that computes can, unless it says otherwise.
+  virtual bool fuses_relu(const Definition& definition) const;
+  virtual bool fuses_residual(const Definition& definition) const;
   /// A layer that copies its input into another format; its gradient back.
   virtual std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) = 0;
 };

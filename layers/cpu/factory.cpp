@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/reorder.h"
-#include "layers/eltwise.h"
 
 namespace poseidon::layers::cpu {
 
@@ -43,17 +42,6 @@ class CpuFactory final : public LayerFactory {
       throw ConfigError(text("[", request.definition.type(), " '", request.definition.name,
                              "'] this layer type has no CPU implementation"));
     return maker->second(request, device_);
-  }
-
-  bool fuses_relu(const Definition& definition) const override {
-    const std::string_view type = definition.type();
-    if (type == "eltwise")
-      return static_cast<const Eltwise&>(definition).operation == EltwiseOperation::kSum;
-    return type == "convolution" || type == "linear" || type == "batch_norm";
-  }
-
-  bool fuses_residual(const Definition& definition) const override {
-    return definition.type() == "batch_norm";
   }
 
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "layers/cuda/cuda_layer.h"
-#include "layers/eltwise.h"
 
 namespace poseidon::layers::cuda {
 
@@ -43,17 +42,6 @@ class CudaFactory final : public LayerFactory {
       throw ConfigError(text("[", request.definition.type(), " '", request.definition.name,
                              "'] this layer type has no GPU implementation"));
     return maker->second(request, making_);
-  }
-
-  bool fuses_relu(const Definition& definition) const override {
-    const std::string_view type = definition.type();
-    if (type == "eltwise")
-      return static_cast<const Eltwise&>(definition).operation == EltwiseOperation::kSum;
-    return type == "convolution" || type == "linear" || type == "batch_norm";
-  }
-
-  bool fuses_residual(const Definition& definition) const override {
-    return definition.type() == "batch_norm";
   }
 
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
