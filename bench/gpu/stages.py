@@ -1,5 +1,6 @@
 """The stages of first_light, in the order that teaches most. Each gives its results, whether they are as they should
 be, and a line that says them."""
+import csv
 import dataclasses
 import html
 import json
@@ -17,6 +18,8 @@ BAR_OF_COPY = 0.85
 BAR_OF_PARITY = 1e-5
 PRECISIONS = ("fp32", "tf32", "bf16")
 HERE = pathlib.Path(__file__).resolve().parent
+TIMED = (("cifar10_quick-random", 1024), ("alexnet-random", 256), ("resnet50-random", 128), ("vgg19-random", 128))
+PREDICTIONS = HERE.parents[1] / "docs" / "gpu-predictions.tsv"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +223,7 @@ def sanitizer(bench, _):
 
 # How fast it is.
 
-def beside_prediction(layers, peak_tflops):
+def beside_peak(layers, peak_tflops):
     """Of layers with products: the time that they would take at the measured peak."""
     rows = []
     for layer in layers:
@@ -228,29 +231,56 @@ def beside_prediction(layers, peak_tflops):
         for way in ("forward", "backward"):
             flops = layer[f"{way}_gflops"] * layer[f"{way}_ms"] / 1e3  # in thousands of millions
             if flops and peak_tflops:
-                row[f"{way}_predicted_ms"] = flops / peak_tflops
+                row[f"{way}_at_peak_ms"] = flops / peak_tflops
         rows.append(row)
     return rows
+
+
+def predictions(lines):
+    """{(network, batch, precision): {part of a step: ms}}, from lines of docs/gpu-predictions.tsv."""
+    found = {}
+    for row in csv.DictReader(lines, delimiter="\t"):
+        if row["kind"] == "part":
+            parts = found.setdefault((row["network"], int(row["batch"]), row["precision"]), {})
+            parts[row["name"]] = float(row["microseconds"]) / 1e3
+    return found
+
+
+def beside_prediction(said, predicted):
+    """What each type of layer took in each pass, and the update, beside what was predicted of it."""
+    measured = {"update": said.get("update_ms", 0.0)}
+    for layer in said["layers"]:
+        for way in ("forward", "backward"):
+            part = f"{layer['type']} {way}"
+            measured[part] = measured.get(part, 0.0) + layer[f"{way}_ms"]
+    return [{"name": part, "ms": took, "predicted_ms": predicted[part], "times": took / predicted[part]}
+            for part, took in sorted(measured.items()) if predicted.get(part)]
 
 
 def layers(bench, earlier):
     peaks = (earlier.get("ceilings", {}).get("results") or {}).get("peak_tflops", {})
     results, passed = [], True
-    networks = (("cifar10_quick-random", 1024), ("alexnet-random", 256), ("resnet50-random", 128))
-    if bench.settings.dry_run:
-        networks = (("lenet-digits", 64),)
-    for name, batch in networks:
+    with PREDICTIONS.open(encoding="utf-8") as file:
+        predicted = predictions(file)
+    for name, batch in (("lenet-digits", 64),) if bench.settings.dry_run else TIMED:
         job = bench.settings.configs / f"{name}.json"
         for precision in PRECISIONS[:1] if bench.settings.dry_run else PRECISIONS:
-            def timed(job=job, batch=batch, precision=precision):
+            def timed(job=job, name=name, batch=batch, precision=precision):
                 said = json.loads(bench.run([
                     bench.program("poseidon-train"), str(job), "--time", "--json", "--device", bench.settings.device,
                     "--set", f"data.batch_per_worker={batch}", "--set", f"device.precision={precision}"], 120))
-                said["layers"] = beside_prediction(said["layers"], peaks.get(precision))
+                key = (name.removesuffix("-random"), batch, precision)
+                said["beside_prediction"] = beside_prediction(said, predicted.get(key, {}))
+                said["layers"] = beside_peak(said["layers"], peaks.get(precision))
                 return {"precision": precision, "batch": batch, **said}
             passed &= attempt(results, f"{name} {precision}", timed)
-    return results, passed, ", ".join(f"{row['name']} {row['forward_ms'] + row['backward_ms']:.1f} ms"
-                                      for row in results if "forward_ms" in row)
+    return results, passed, ", ".join(timed_summary(row) for row in results if "forward_ms" in row)
+
+
+def timed_summary(row):
+    predicted = sum(part["predicted_ms"] for part in row["beside_prediction"] if part["name"] != "update")
+    return (f"{row['name']} {row['forward_ms'] + row['backward_ms']:.1f} ms"
+            + (f" ({predicted:.1f} predicted)" if predicted else ""))
 
 
 def trace(bench, _):
@@ -363,7 +393,7 @@ STAGES = (
     Stage("steps", "steps", 240, steps),
     Stage("hashes", "steps", 150, hashes),
     Stage("sanitizer", "sanitizer", 240, sanitizer),
-    Stage("layers", "layers", 150, layers),
+    Stage("layers", "layers", 200, layers),
     Stage("trace", "layers", 100, trace),
     Stage("accuracy", "runs", 150, accuracy),
     Stage("peers", "runs", 1200, peers),

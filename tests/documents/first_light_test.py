@@ -90,11 +90,30 @@ def sending_beside_computing_is_found():
     expect(trace_overlap.shares(events), {"workers": 1, "sent_ms": 1.0, "hidden": 0.5, "waited_ms": 0.0})
 
 
-def layers_are_beside_their_prediction():
-    rows = stages.beside_prediction([{"name": "c", "type": "convolution", "forward_ms": 2.0, "backward_ms": 1.0,
+def layers_are_beside_the_peak():
+    rows = stages.beside_peak([{"name": "c", "type": "convolution", "forward_ms": 2.0, "backward_ms": 1.0,
                                       "forward_gflops": 500.0, "backward_gflops": 0.0}], 2.0)
-    expect(rows[0]["forward_predicted_ms"], 0.5)  # a thousand million operations at 2 TFLOP/s
-    expect("backward_predicted_ms" in rows[0], False)
+    expect(rows[0]["forward_at_peak_ms"], 0.5)  # a thousand million operations at 2 TFLOP/s
+    expect("backward_at_peak_ms" in rows[0], False)
+
+
+def layers_are_beside_their_prediction():
+    lines = ["network\tbatch\tprecision\tkind\tname\tcalls\tMB\tGFLOP\tmicroseconds",
+             "n\t8\tfp32\tpart\trelu forward\t2\t1.0\t0.0\t500.0",
+             "n\t8\tfp32\tkernel\trelu backward\t2\t1.0\t0.0\t500.0"]
+    predicted = stages.predictions(lines)
+    expect(predicted, {("n", 8, "fp32"): {"relu forward": 0.5}})
+    layer = {"type": "relu", "forward_ms": 0.5, "backward_ms": 1.0}
+    rows = stages.beside_prediction({"layers": [layer, layer]}, predicted["n", 8, "fp32"])
+    expect(rows, [{"name": "relu forward", "ms": 1.0, "predicted_ms": 0.5, "times": 2.0}])
+
+
+def every_timed_network_is_predicted():
+    with stages.PREDICTIONS.open(encoding="utf-8") as file:
+        predicted = stages.predictions(file)
+    for name, batch in stages.TIMED:
+        for precision in stages.PRECISIONS:
+            expect(predicted[name.removesuffix("-random"), batch, precision]["update"] > 0, True)
 
 
 def played_folder(folder):
@@ -158,6 +177,7 @@ def only_kernels_that_ran_are_proven():
 
 if __name__ == "__main__":
     for test in (reports_are_read, distances_know_what_is_no_number, tensors_are_read,
-                 sending_beside_computing_is_found, layers_are_beside_their_prediction, stages_go_on_after_failures,
-                 only_what_passed_on_a_gpu_is_proof, only_kernels_that_ran_are_proven):
+                 sending_beside_computing_is_found, layers_are_beside_the_peak, layers_are_beside_their_prediction,
+                 every_timed_network_is_predicted, stages_go_on_after_failures, only_what_passed_on_a_gpu_is_proof,
+                 only_kernels_that_ran_are_proven):
         test()

@@ -46,6 +46,8 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
   return times;
 }
 
+}  // namespace
+
 layers::cuda::GpuRequest gpu_of(const DeviceConfig& device) {
   using cuda::Precision;
   const Precision precision = device.precision == kBf16Precision   ? Precision::kBf16
@@ -54,8 +56,6 @@ layers::cuda::GpuRequest gpu_of(const DeviceConfig& device) {
   return {.index = static_cast<int>(device.index),
           .settings = {.precision = precision, .deterministic = device.deterministic}};
 }
-
-}  // namespace
 
 layers::Backend make_backend(const Job& job) {
   if (job.config.device.type == kCudaDevice)

@@ -1,0 +1,91 @@
+#include "bench/gpu/counted_layers.h"
+
+namespace poseidon::bench {
+
+namespace {
+
+using layers::Bindings;
+using layers::FactorMemory;
+using layers::GradientSink;
+using layers::Layer;
+using layers::LayerFactory;
+using layers::LayerRequest;
+using layers::StepContext;
+
+class CountedLayer final : public Layer {
+ public:
+  CountedLayer(std::unique_ptr<Layer> layer, std::string type, Tally& tally)
+      : layer_(std::move(layer)), type_(std::move(type)), tally_(tally) {
+    needs_ = layer_->needs();
+  }
+
+  void forward(const StepContext& step, const Bindings& memory) override {
+    const Tally::Part part(tally_, type_ + " forward");
+    layer_->forward(step, memory);
+  }
+  void backward(const StepContext& step, const Bindings& memory) override {
+    const Tally::Part part(tally_, type_ + " backward");
+    layer_->backward(step, memory);
+  }
+  void write_factors(const Bindings& memory, const FactorMemory& factors) override {
+    layer_->write_factors(memory, factors);
+  }
+  void rebuild(const FactorMemory& factors, const Bindings& memory,
+               const GradientSink* sink) override {
+    layer_->rebuild(factors, memory, sink);
+  }
+  int64_t packed_count(int index) const override { return layer_->packed_count(index); }
+  void pack(int index, const float* canonical, float* packed) const override {
+    layer_->pack(index, canonical, packed);
+  }
+  void unpack(int index, const float* packed, float* canonical) const override {
+    layer_->unpack(index, packed, canonical);
+  }
+  void give_gradient(int index, const float* canonical, const Bindings& memory,
+                     const GradientSink& sink) const override {
+    layer_->give_gradient(index, canonical, memory, sink);
+  }
+  bool packed_is_canonical(int index) const override { return layer_->packed_is_canonical(index); }
+
+ private:
+  const std::unique_ptr<Layer> layer_;
+  const std::string type_;
+  Tally& tally_;
+};
+
+class CountedFactory final : public LayerFactory {
+ public:
+  CountedFactory(std::unique_ptr<LayerFactory> factory, Tally& tally)
+      : factory_(std::move(factory)), tally_(tally) {}
+
+  Device& device() override { return factory_->device(); }
+  std::unique_ptr<Layer> make(const LayerRequest& request) override {
+    return counted(factory_->make(request), std::string(request.definition.type()));
+  }
+  bool fuses_relu(const layers::Definition& definition) const override {
+    return factory_->fuses_relu(definition);
+  }
+  bool fuses_residual(const layers::Definition& definition) const override {
+    return factory_->fuses_residual(definition);
+  }
+  std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
+    return counted(factory_->make_reorder(shape, from, to), "reorder");
+  }
+
+ private:
+  std::unique_ptr<Layer> counted(std::unique_ptr<Layer> layer, const std::string& type) {
+    return std::make_unique<CountedLayer>(std::move(layer), type, tally_);
+  }
+
+  const std::unique_ptr<LayerFactory> factory_;
+  Tally& tally_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerFactory> make_counted_factory(std::unique_ptr<LayerFactory> factory,
+                                                   Tally& tally) {
+  return std::make_unique<CountedFactory>(std::move(factory), tally);
+}
+
+}  // namespace poseidon::bench

@@ -1,0 +1,78 @@
+#include "bench/gpu/counting_driver.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::bench {
+
+namespace {
+
+/// Nothing is ever under way.
+class ReachedMark final : public cuda::Mark {
+ public:
+  bool reached() const override { return true; }
+  void wait() const override {}
+  void then(std::function<void()> task) const override { task(); }
+};
+
+class ByteCount final : public cuda::MemoryVisitor {
+ public:
+  void reads(const void*, size_t bytes) override { total += static_cast<double>(bytes); }
+  void writes(const void*, size_t bytes) override { total += static_cast<double>(bytes); }
+  double total = 0;
+};
+
+}  // namespace
+
+bool CountingDriver::Memory::has(const void* data) const {
+  const auto* byte = static_cast<const std::byte*>(data);
+  const auto next = beginnings.upper_bound(byte);
+  return next != beginnings.end() && next->second <= byte;
+}
+
+Buffer CountingDriver::allocate(size_t bytes, Place place, std::string_view purpose) {
+  if (place == Place::kStaging) return Buffer(bytes, purpose);
+  if (bytes > available()) throw OutOfMemory(text(bytes, " bytes for ", purpose));
+  const size_t reserved = std::max<size_t>(bytes, 1);
+  void* data =
+      ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) throw OutOfMemory(text("addresses for ", purpose));
+  auto* begin = static_cast<std::byte*>(data);
+  memory_->beginnings[begin + reserved] = begin;
+  memory_->taken += bytes;
+  return Buffer(data, bytes, [memory = memory_, reserved](void* released, size_t size) {
+    memory->beginnings.erase(static_cast<std::byte*>(released) + reserved);
+    memory->taken -= size;
+    ::munmap(released, reserved);
+  });
+}
+
+size_t CountingDriver::available() const {
+  return static_cast<size_t>(tally_.rates().memory_bytes) - memory_->taken;
+}
+
+void CountingDriver::issue(cuda::Stream, std::unique_ptr<const cuda::Operation> operation) {
+  Demand demand;
+  if (const auto* counted = dynamic_cast<const CountedOperation*>(operation.get()))
+    demand = counted->demand();
+  ByteCount bytes;
+  operation->visit(bytes);
+  demand.bytes = bytes.total;
+  tally_.add(operation->name(), demand);
+}
+
+void CountingDriver::copy(cuda::Stream, const void* from, void* to, size_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  if (!memory_->has(from)) return tally_.add(kUploadKernel, {.host_bytes = count});
+  if (!memory_->has(to)) return tally_.add("copy from the GPU", {.host_bytes = count});
+  tally_.add("copy", {.bytes = 2 * count});
+}
+
+std::shared_ptr<const cuda::Mark> CountingDriver::record(cuda::Stream) {
+  return std::make_shared<const ReachedMark>();
+}
+
+}  // namespace poseidon::bench

@@ -1,0 +1,90 @@
+// What each kernel and layer should take on an H200, from what it reads, writes and multiplies;
+// nothing is measured, and no GPU is needed (docs/gpu.md).
+//   predict_gpu SOURCES                        lines for docs/gpu-predictions.tsv
+//   predict_gpu SOURCES --table                the table of docs/gpu.md
+//   predict_gpu SOURCES --check                whether these two are what it predicts
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "bench/gpu/prediction.h"
+#include "core/error.h"
+
+using namespace poseidon;
+using namespace poseidon::bench;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Case {
+  const char* job;
+  int batch;
+};
+/// As bench/gpu/first_light times them.
+constexpr Case kCases[] = {{"cifar10_quick-random", 1024},
+                           {"alexnet-random", 256},
+                           {"vgg19-random", 128},
+                           {"resnet50-random", 128}};
+
+std::vector<Prediction> all_predictions(const fs::path& sources) {
+  std::vector<Prediction> predictions;
+  SilentLog log;
+  for (const Case& each : kCases)
+    for (const char* precision : {"fp32", "tf32", "bf16"}) {
+      const trainer::Job job = trainer::load_job(
+          {.file = sources / "configs" / (std::string(each.job) + ".json"),
+           .overrides = {"device.type=cuda", std::string("device.precision=") + precision,
+                         text("data.batch_per_worker=", each.batch)}},
+          log);
+      predictions.push_back(predict(job, kH200));
+    }
+  return predictions;
+}
+
+std::string contents_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+/// Whether the file has each of these lines; says the first that it has not.
+bool has_lines(const fs::path& file, const std::string& lines) {
+  const std::string contents = "\n" + contents_of(file);
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);)
+    if (contents.find("\n" + line + "\n") == std::string::npos) {
+      std::cerr << file.string() << " lacks the line\n" << line << "\n";
+      return false;
+    }
+  return true;
+}
+
+int check_documents(const fs::path& sources, const std::vector<Prediction>& predictions) {
+  const fs::path file = sources / "docs/gpu-predictions.tsv";
+  const std::string lines = lines_of(predictions);
+  const bool same = has_lines(file, lines) && contents_of(file) == lines;
+  const bool stated = has_lines(sources / "docs/gpu.md", table_of(predictions));
+  if (same && stated) return 0;
+  std::cerr << "What is predicted has changed: predict_gpu writes both anew, the first as it is, "
+               "the second with --table\n";
+  return 1;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  if (count < 2 || count > 3) {
+    std::cerr << "usage: predict_gpu SOURCES [--table | --check]\n";
+    return 2;
+  }
+  const std::string_view what = count > 2 ? arguments[2] : "";
+  const std::vector<Prediction> predictions = all_predictions(arguments[1]);
+  if (what == "--check") return check_documents(arguments[1], predictions);
+  std::cout << (what == "--table" ? table_of(predictions) : lines_of(predictions));
+  return std::cout.flush() ? 0 : 1;
+} catch (const std::exception& error) {
+  std::cerr << "predict_gpu: " << error.what() << "\n";
+  return 1;
+}

@@ -1,0 +1,117 @@
+#include "bench/gpu/prediction.h"
+
+#include <algorithm>
+
+#include "bench/gpu/counted_layers.h"
+#include "bench/gpu/counted_products.h"
+#include "bench/gpu/counting_driver.h"
+#include "layers/cuda/cuda_layer.h"
+#include "layers/cuda/update.h"
+#include "trainer/step/backends.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/layer_updates.h"
+
+namespace poseidon::bench {
+
+namespace {
+
+layers::Backend make_counting_backend(const cuda::Settings& settings, Tally& tally) {
+  auto device =
+      std::make_unique<cuda::CudaDevice>(std::make_unique<CountingDriver>(tally), settings);
+  auto factory =
+      make_counted_factory(layers::cuda::make_cuda_factory(
+                               *device, std::make_unique<CountedProducts>(settings.precision)),
+                           tally);
+  auto updater = layers::cuda::make_cuda_updater(*device);
+  return {std::move(device), std::move(factory), std::move(updater)};
+}
+
+/// A worker of a job, alone, and its steps in the order in which a training loop makes them.
+class CountedWorker {
+ public:
+  CountedWorker(const trainer::Job& job, const GpuRates& rates, Tally& tally)
+      : tally_(tally),
+        engine_(make_counting_backend(trainer::gpu_of(job.config.device).settings, tally), job, {},
+                log_),
+        optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
+        exchange_(engine_.net(), engine_.updater(), 1),
+        schedule_(job.config.optimizer.schedule, 0.01, 2, 1, "/optimizer/schedule"),
+        updates_(engine_.net(), optimizer_, exchange_, schedule_, nullptr, 1),
+        input_(static_cast<size_t>(engine_.net().input_shape().count())),
+        labels_(static_cast<size_t>(job.config.shard_batch())),
+        memory_bytes_(static_cast<size_t>(rates.memory_bytes) -
+                      engine_.net().device().available()) {}
+
+  size_t memory_bytes() const { return memory_bytes_; }
+
+  void step(int64_t number) {
+    const Tally::Part part(tally_, kOtherPart);
+    upload();
+    net::Net& net = engine_.net();
+    net.forward({.phase = layers::Phase::kTrain, .step = number, .labels = labels_});
+    exchange_.begin_backward(0);
+    bool contributed = false;
+    const auto contribute = [&](int layer) {
+      if (!std::exchange(contributed, true)) exchange_.contribute_statistics(0);
+      exchange_.contribute(layer, 0);
+    };
+    net.backward({.phase = layers::Phase::kTrain, .step = number, .labels = labels_}, contribute,
+                 [&] { update(number); });
+    update(number);
+  }
+
+ private:
+  void upload() {
+    const Tally::Part part(tally_, kUploadPart);
+    engine_.net().set_input(input_);
+  }
+  void update(int64_t number) {
+    const Tally::Part part(tally_, kUpdatePart);
+    while (const auto layer = exchange_.arrived()) updates_.make(*layer, number);
+  }
+
+  Tally& tally_;
+  SilentLog log_;
+  trainer::Engine engine_;
+  trainer::Optimizer optimizer_;
+  trainer::LocalExchange exchange_;
+  trainer::Schedule schedule_;
+  trainer::LayerUpdates updates_;
+  std::vector<float> input_;
+  std::vector<int32_t> labels_;
+  const size_t memory_bytes_;
+};
+
+}  // namespace
+
+Prediction predict(const trainer::Job& job, const GpuRates& rates) {
+  Prediction prediction{.network = job.network->name(),
+                        .precision = job.config.device.precision,
+                        .batch = job.config.shard_batch(),
+                        .tally = Tally(rates)};
+  CountedWorker worker(job, rates, prediction.tally);
+  worker.step(0);
+  // What only a first step does is not in it.
+  prediction.tally.clear();
+  worker.step(1);
+  prediction.memory_bytes = worker.memory_bytes();
+  return prediction;
+}
+
+double Prediction::compute_seconds() const {
+  double seconds = 0;
+  for (const auto& [key, work] : tally.works())
+    if (key != std::pair<std::string, std::string>(kUploadPart, kUploadKernel))
+      seconds += work.seconds;
+  return seconds;
+}
+
+double Prediction::upload_seconds() const {
+  const auto& works = tally.works();
+  const auto upload = works.find({kUploadPart, kUploadKernel});
+  return upload == works.end() ? 0 : upload->second.seconds;
+}
+
+double Prediction::step_seconds() const { return std::max(compute_seconds(), upload_seconds()); }
+
+}  // namespace poseidon::bench

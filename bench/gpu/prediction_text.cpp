@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "bench/gpu/counting_driver.h"
+#include "bench/gpu/prediction.h"
+#include "core/error.h"
+
+namespace poseidon::bench {
+
+namespace {
+
+std::string fixed(double value, int digits) {
+  char digits_of[64];
+  std::snprintf(digits_of, sizeof digits_of, "%.*f", digits, value);
+  return digits_of;
+}
+
+std::string line_of(const Prediction& prediction, const char* kind, const std::string& name,
+                    const Work& work) {
+  return text(prediction.network, '\t', prediction.batch, '\t', prediction.precision, '\t', kind,
+              '\t', name, '\t', work.calls, '\t', fixed(work.bytes / 1e6, 2), '\t',
+              fixed(work.flop / 1e9, 2), '\t', fixed(work.seconds * 1e6, 1), '\n');
+}
+
+std::string lines_of_all(const Prediction& prediction, const char* kind,
+                         const std::map<std::string, Work>& works) {
+  std::string lines;
+  for (const auto& [name, work] : works) lines += line_of(prediction, kind, name, work);
+  return lines;
+}
+
+/// The three kernels that take longest, each with its share of the GPU's time.
+std::string longest(const Prediction& prediction) {
+  std::vector<std::pair<double, std::string>> kernels;
+  for (const auto& [name, work] : prediction.tally.by_kernel())
+    if (name != kUploadKernel) kernels.emplace_back(-work.seconds, name);
+  std::ranges::sort(kernels);
+  std::string named;
+  for (size_t i = 0; i < std::min<size_t>(3, kernels.size()); ++i)
+    named += text(i > 0 ? ", " : "", kernels[i].second, ' ',
+                  fixed(-100 * kernels[i].first / prediction.compute_seconds(), 0), " %");
+  return named;
+}
+
+}  // namespace
+
+std::string lines_of(const std::vector<Prediction>& predictions) {
+  std::string lines = "network\tbatch\tprecision\tkind\tname\tcalls\tMB\tGFLOP\tmicroseconds\n";
+  for (const Prediction& prediction : predictions) {
+    lines += lines_of_all(prediction, "part", prediction.tally.by_part());
+    lines += lines_of_all(prediction, "kernel", prediction.tally.by_kernel());
+  }
+  return lines;
+}
+
+std::string table_of(const std::vector<Prediction>& predictions) {
+  std::string table =
+      "| network | batch | precision | GPU ms | batch comes up, ms | samples/s | bound by memory | "
+      "memory GB | longest kernels |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const Prediction& each : predictions)
+    table +=
+        text("| ", each.network, " | ", each.batch, " | ", each.precision, " | ",
+             fixed(1e3 * each.compute_seconds(), 2), " | ", fixed(1e3 * each.upload_seconds(), 2),
+             " | ", fixed(each.samples_per_second(), 0), " | ",
+             fixed(100 * each.tally.all().memory_seconds / each.compute_seconds(), 0), " % | ",
+             fixed(static_cast<double>(each.memory_bytes) / 1e9, 1), " | ", longest(each), " |\n");
+  return table;
+}
+
+}  // namespace poseidon::bench

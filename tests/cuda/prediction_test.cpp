@@ -1,0 +1,114 @@
+// What is predicted of a GPU (bench/gpu/prediction.h), beside what a reader can count.
+
+#include <doctest/doctest.h>
+
+#include "bench/gpu/counting_driver.h"
+#include "bench/gpu/prediction.h"
+#include "core/error.h"
+#include "tests/trainer/tiny_job.h"
+
+using namespace poseidon;
+using namespace poseidon::bench;
+
+namespace {
+
+constexpr GpuRates kRates{.bytes_per_second = 1e9,
+                          .host_bytes_per_second = 1e8,
+                          .fp32_flops = 1e9,
+                          .tf32_flops = 2e9,
+                          .bf16_flops = 4e9,
+                          .launch_seconds = 1e-6,
+                          .memory_bytes = 1e6};
+
+/// Eight images of 2 x 6 x 6, by five kernels of 3 x 3, to 5 x 4 x 4 and 3 numbers.
+constexpr const char* kNetwork = R"({
+  "name": "counted", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv", "type": "convolution", "outputs": 5, "kernel": 3},
+    {"name": "drop", "type": "dropout"},
+    {"name": "ip", "type": "linear", "outputs": 3},
+    {"name": "loss", "type": "softmax_loss"}]})";
+
+Prediction prediction(const std::string& precision) {
+  const trainer::TinyJob tiny(kNetwork);
+  return predict(tiny.load({"device.type=cuda", "device.precision=" + precision}), kRates);
+}
+
+Work kernel(const Prediction& prediction, const std::string& name) {
+  const auto kernels = prediction.tally.by_kernel();
+  INFO(name);
+  REQUIRE(kernels.contains(name));
+  return kernels.at(name);
+}
+
+}  // namespace
+
+TEST_CASE("prediction: an operation takes as long as its memory or its arithmetic, and a launch") {
+  Tally tally(kRates);
+  {
+    const Tally::Part part(tally, "outer");
+    tally.add("copy", {.bytes = 2e6});
+    const Tally::Part inner(tally, "inner");
+    tally.add("product", {.bytes = 1e6, .flop = 8e6, .arithmetic = Arithmetic::kTf32});
+    tally.add("product", {.flop = 8e6, .arithmetic = Arithmetic::kBf16, .launches = 2});
+  }
+  tally.add("upload", {.host_bytes = 1e6});
+  CHECK(tally.by_kernel().at("copy").seconds == doctest::Approx(2e-3 + 1e-6));
+  CHECK(tally.by_kernel().at("product").seconds == doctest::Approx(4e-3 + 2e-3 + 3e-6));
+  CHECK(tally.by_kernel().at("upload").seconds == doctest::Approx(1e-2 + 1e-6));
+  CHECK(tally.by_part().at("inner").calls == 2);
+  CHECK(tally.by_part().at("outer").calls == 1);
+  CHECK(tally.all().memory_seconds == doctest::Approx(2e-3 + 1e-6));
+}
+
+TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more than it has") {
+  Tally tally(kRates);
+  CountingDriver driver(tally);
+  Buffer device = driver.allocate(600'000, Place::kDevice, "something");
+  const Buffer staging = driver.allocate(1000, Place::kStaging, "something");
+  CHECK(driver.available() == 400'000);
+  CHECK(error_of<OutOfMemory>([&] { driver.allocate(400'001, Place::kDevice, "much"); }) ==
+        "400001 bytes for much");
+  const cuda::Stream stream = driver.make_stream(cuda::Urgency::kUsual);
+  auto* inside = static_cast<std::byte*>(device.data()) + 599'999;
+  driver.copy(stream, device.data(), inside, 1);
+  driver.copy(stream, staging.data(), device.data(), 1000);
+  driver.copy(stream, device.data(), staging.data(), 10);
+  CHECK(tally.by_kernel().at("copy").bytes == 2);
+  CHECK(tally.by_kernel().at(kUploadKernel).bytes == 1000);
+  CHECK(tally.by_kernel().at("copy from the GPU").bytes == 10);
+  device = Buffer();
+  CHECK(driver.available() == 1'000'000);
+}
+
+TEST_CASE("prediction: a step of a small network is what can be counted by hand") {
+  const Prediction fp32 = prediction("fp32");
+  constexpr double kInput = 8 * 2 * 36, kOutput = 8 * 5 * 16, kWeight = 5 * 2 * 9;
+  const Work forward = kernel(fp32, "convolution");
+  CHECK(forward.calls == 1);
+  CHECK(forward.bytes == 4 * (kInput + kWeight + kOutput));
+  CHECK(forward.flop == 2 * kOutput * 18);
+  CHECK(forward.seconds == doctest::Approx(forward.flop / 1e9 + 1e-6));
+  CHECK(kernel(fp32, "convolution's weight gradient").bytes == 4 * (kInput + kWeight + kOutput));
+  // The input of a network needs no gradient.
+  CHECK(!fp32.tally.by_kernel().contains("convolution's input gradient"));
+  CHECK(kernel(fp32, "matrix product").calls == 3);
+  CHECK(kernel(fp32, "matrix product").flop == 3 * 2 * 8 * 80 * 3);
+  CHECK(kernel(fp32, "dropout of images").bytes == 2 * 4 * 2 * kOutput);
+  // Value, gradient and velocity are read, value and velocity written, of four tensors.
+  CHECK(kernel(fp32, "update").calls == 4);
+  CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3));
+  CHECK(kernel(fp32, kUploadKernel).bytes == 4 * kInput + 8 * 4);
+  CHECK(fp32.upload_seconds() == doctest::Approx(4 * kInput / 1e8 + 1e-6));
+  CHECK(fp32.step_seconds() == std::max(fp32.compute_seconds(), fp32.upload_seconds()));
+  CHECK(fp32.tally.by_part().at("convolution forward").calls == 2);  // the product, the bias
+}
+
+TEST_CASE("prediction: bf16 halves what a convolution moves, and its weight gradient is widened") {
+  const Prediction tf32 = prediction("tf32"), bf16 = prediction("bf16");
+  CHECK(kernel(bf16, "convolution").bytes == kernel(tf32, "convolution").bytes / 2);
+  CHECK(kernel(bf16, "convolution").flop == kernel(tf32, "convolution").flop);
+  CHECK(kernel(bf16, "convolution's weight gradient").bytes ==
+        kernel(tf32, "convolution's weight gradient").bytes / 2 + (2 + 4) * 90);
+  CHECK(kernel(bf16, "matrix product").bytes == kernel(tf32, "matrix product").bytes);
+}
