@@ -31,10 +31,10 @@ class ChannelArrays {
   int64_t length_;
 };
 
-/// A matrix of all positions x channels. Forward reads the input twice and writes the output;
-/// backward reads the gradient, the input and, for a relu's mask, the output twice and writes the
-/// input gradient. The sum of contributions, or the residual's gradient, is written by the first
-/// pass of backward and read by the second.
+/// A matrix of all positions x channels. Forward reads the input twice and writes the output, and
+/// for a relu which outputs are above zero; backward reads the gradient, the input and, for a
+/// relu's derivative, these bits twice and writes the input gradient. The sum of contributions, or
+/// the residual's gradient, is written by the first pass of backward and read by the second.
 template <class Element, int kEach>
 class CudaBatchNorm final : public CudaLayer {
  public:
@@ -46,9 +46,11 @@ class CudaBatchNorm final : public CudaLayer {
         channels_(definition_.input.channels()),
         tiling_(definition_.input.count() / channels_, channels_, kEach) {
     needs_.backward_reads_inputs = true;
-    needs_.backward_reads_output = relu_.has_value();
     needs_.backward_in_place = residual_ ? 1 : 0;
     needs_.workspace_bytes = ChannelArrays::bytes(channels_, 3);
+    keeps_bits_ = request.training && relu_.has_value();
+    if (keeps_bits_)
+      needs_.workspace_bytes += static_cast<size_t>(definition_.input.count() / kEach);
     needs_.scratch_bytes = bytes_of_bands() + ChannelArrays::bytes(channels_, 3);
   }
 
@@ -66,6 +68,7 @@ class CudaBatchNorm final : public CudaLayer {
                           .input = memory.inputs[0].as<Element>(),
                           .residual = residual_ ? memory.inputs[1].as<Element>() : nullptr,
                           .output = memory.output.as<Element>(),
+                          .above = above_zero(memory),
                           .mean = normalized.mean,
                           .factor = normalized.factor,
                           .term = normalized.term,
@@ -97,6 +100,12 @@ class CudaBatchNorm final : public CudaLayer {
   Saved saved(const Bindings& memory) const {
     ChannelArrays arrays(memory.workspace, channels_);
     return {.mean = arrays.take(), .mean_rest = arrays.take(), .inverse_deviation = arrays.take()};
+  }
+
+  /// Which outputs are above zero, behind what is saved of the channels; null: nobody asks.
+  uint8_t* above_zero(const Bindings& memory) const {
+    if (!keeps_bits_) return nullptr;
+    return reinterpret_cast<uint8_t*>(memory.workspace + ChannelArrays::bytes(channels_, 3));
   }
 
   size_t bytes_of_bands() const {
@@ -138,12 +147,11 @@ class CudaBatchNorm final : public CudaLayer {
 
   IncomingGradient<Element> incoming_gradient(const Bindings& memory) const {
     const std::vector<Tensor> some = gradients_for_one_pass(device_, memory);
-    IncomingGradient<Element> gradient{
-        .first = {.gradient = some[0].as<Element>(),
-                  .output = relu_ ? memory.output.as<Element>() : nullptr,
-                  .slope = relu_.value_or(1)},
-        .others = {},
-        .count = static_cast<int>(some.size()) - 1};
+    IncomingGradient<Element> gradient{.first = {.gradient = some[0].as<Element>(),
+                                                 .above = above_zero(memory),
+                                                 .slope = relu_.value_or(1)},
+                                       .others = {},
+                                       .count = static_cast<int>(some.size()) - 1};
     for (size_t k = 1; k < some.size(); ++k) gradient.others[k - 1] = some[k].as<Element>();
     return gradient;
   }
@@ -190,6 +198,7 @@ class CudaBatchNorm final : public CudaLayer {
   bool residual_;
   int64_t channels_;
   RowTiling tiling_;
+  bool keeps_bits_ = false;  ///< for a relu's derivative
 };
 
 }  // namespace

@@ -10,12 +10,13 @@ namespace poseidon::layers::cuda {
 template <class Element>
 struct MaskedGradient {
   const Element* gradient;
-  const Element* output = nullptr;  ///< null: no relu
+  /// Which outputs are above zero, as the forward pass wrote it; null: no relu.
+  const uint8_t* above = nullptr;
   float slope = 1;
 
-  void visit(MemoryVisitor& visitor, size_t bytes) const {
-    visitor.reads(gradient, bytes);
-    if (output != nullptr) visitor.reads(output, bytes);
+  void visit(MemoryVisitor& visitor, int64_t count, int each) const {
+    visitor.reads(gradient, bytes_of_elements<Element>(count));
+    if (above != nullptr) visitor.reads(above, static_cast<size_t>(count / each));
   }
 
   /// Of kRows rows that are `stride` apart.
@@ -28,12 +29,12 @@ struct MaskedGradient {
 
   template <int kRows, int kEach>
   POSEIDON_DEVICE void mask(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
-    if (output == nullptr) return;
+    if (above == nullptr) return;
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      const auto y = load_channels<kEach>(output + at + k * stride);
+      const uint32_t bits = above[(at + k * stride) / kEach];
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) g[k][i] = y[i] > 0 ? g[k][i] : g[k][i] * slope;
+      for (int i = 0; i < kEach; ++i) g[k][i] = (bits >> i & 1) != 0 ? g[k][i] : g[k][i] * slope;
     }
   }
 };
@@ -45,9 +46,9 @@ struct IncomingGradient {
   const Element* others[kContributions - 1];
   int count;  ///< of the others
 
-  void visit(MemoryVisitor& visitor, size_t bytes) const {
-    first.visit(visitor, bytes);
-    for (int k = 0; k < count; ++k) visitor.reads(others[k], bytes);
+  void visit(MemoryVisitor& visitor, int64_t elements, int each) const {
+    first.visit(visitor, elements, each);
+    for (int k = 0; k < count; ++k) visitor.reads(others[k], bytes_of_elements<Element>(elements));
   }
 
   template <int kRows, int kEach>
@@ -91,7 +92,7 @@ struct BatchNormGradientSumsKernel {
 
   void visit(MemoryVisitor& visitor) const {
     const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
-    gradient.visit(visitor, bytes);
+    gradient.visit(visitor, int64_t{tiling.rows} * tiling.channels, kEach);
     visitor.reads(input, bytes);
     visitor.reads(mean, bytes_of_elements<float>(tiling.channels));
     if (written != nullptr) visitor.writes(written, bytes);
@@ -207,7 +208,7 @@ struct BatchNormInputGradientKernel {
 
   void visit(MemoryVisitor& visitor) const {
     const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
-    gradient.visit(visitor, bytes);
+    gradient.visit(visitor, int64_t{tiling.rows} * tiling.channels, kEach);
     visitor.reads(input, bytes);
     for (const float* read : {mean, static_cast<const float*>(coefficients.of_gradient),
                               static_cast<const float*>(coefficients.of_centered),

@@ -180,7 +180,8 @@ struct BatchNormRecallKernel {
   }
 };
 
-/// output = relu((input - mean) * factor + term + residual).
+/// output = relu((input - mean) * factor + term + residual). Which values are above zero is written
+/// for the backward pass: a byte for each kEach of them, which is less to read than the output.
 template <class Element, int kEach>
 struct BatchNormNormalizeKernel {
   static constexpr const char* kName = "batch_norm normalize";
@@ -191,6 +192,7 @@ struct BatchNormNormalizeKernel {
   const Element* input;
   const Element* residual;  ///< null: none
   Element* output;
+  uint8_t* above;  ///< null: not wanted
   const float *mean, *factor, *term;
   float slope;  ///< of the relu below zero; 1: none
 
@@ -201,6 +203,7 @@ struct BatchNormNormalizeKernel {
     for (const float* read : {mean, factor, term})
       visitor.reads(read, bytes_of_elements<float>(tiling.channels));
     visitor.writes(output, bytes);
+    if (above != nullptr) visitor.writes(above, bytes / sizeof(Element) / kEach);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
@@ -221,12 +224,15 @@ struct BatchNormNormalizeKernel {
       }
 #pragma unroll
       for (int k = 0; k < rows; ++k) {
+        uint32_t bits = 0;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
           const float y = (x[k][i] - means[i]) * factors[i] + terms[i] + added[k][i];
+          bits |= static_cast<uint32_t>(y > 0) << i;
           x[k][i] = y > 0 ? y : y * slope;
         }
         store_channels<kEach>(output + at + k * span.stride, x[k]);
+        if (above != nullptr) above[(at + k * span.stride) / kEach] = static_cast<uint8_t>(bits);
       }
     });
   }

@@ -112,3 +112,19 @@ TEST_CASE("prediction: bf16 halves what a convolution moves, and its weight grad
         kernel(tf32, "convolution's weight gradient").bytes / 2 + (2 + 4) * 90);
   CHECK(kernel(bf16, "matrix product").bytes == kernel(tf32, "matrix product").bytes);
 }
+
+TEST_CASE("prediction: batch norm with a relu keeps bits of its output, and reads these") {
+  const trainer::TinyJob tiny(R"({
+    "name": "normed", "input": {"channels": 2, "height": 6, "width": 6},
+    "layers": [
+      {"name": "conv", "type": "convolution", "outputs": 8, "kernel": 3},
+      {"name": "bn", "type": "batch_norm"},
+      {"name": "relu", "type": "relu"},
+      {"name": "ip", "type": "linear", "outputs": 3},
+      {"name": "loss", "type": "softmax_loss"}]})");
+  constexpr double kValues = 8 * 8 * 16, kBits = kValues / 8, kChannels = 3 * 4 * 8;
+  const Prediction bf16 = predict(tiny.load({"device.type=cuda", "device.precision=bf16"}), kRates);
+  CHECK(kernel(bf16, "batch_norm normalize").bytes == 2 * 2 * kValues + kBits + kChannels);
+  CHECK(kernel(bf16, "batch_norm input gradient").bytes ==
+        3 * 2 * kValues + kBits + kChannels + 4 * 8);
+}
