@@ -54,13 +54,11 @@ void Choice::describe(Fields& fields) {
   for (const Layout each :
        {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16})
     layouts.push_back(layout_name(each));
-  const std::vector<std::string> algorithms{"direct", "winograd"};
   describe_name(fields, "layout", layout, layouts, "layout of the activations");
-  describe_name(fields, "forward", forward, algorithms, "algorithm of the forward pass");
-  describe_name(fields, "backward_data", backward_data, algorithms,
-                "algorithm of the gradient of the input");
-  describe_name(fields, "backward_weights", backward_weights, algorithms,
-                "algorithm of the gradient of the weight");
+  // Of these only the device's layer knows which there are.
+  fields.text("forward", forward, "algorithm of the forward pass");
+  fields.text("backward_data", backward_data, "algorithm of the gradient of the input");
+  fields.text("backward_weights", backward_weights, "algorithm of the gradient of the weight");
 }
 
 void Layer::write_factors(const Bindings&, const FactorMemory&) {

@@ -107,7 +107,8 @@ Counts counts_of(const MatrixProblem& problem, Arithmetic arithmetic) {
 
 }  // namespace
 
-std::unique_ptr<Product> CountedProducts::plan(const ConvolutionProblem& problem) {
+std::unique_ptr<Product> CountedProducts::plan(const ConvolutionProblem& problem,
+                                               std::string_view) {
   const Arithmetic arithmetic = problem.type == DataType::kBf16  ? Arithmetic::kBf16
                                 : precision_ == Precision::kFp32 ? Arithmetic::kFp32
                                                                  : Arithmetic::kTf32;

@@ -13,8 +13,12 @@ class CountedProducts final : public layers::cuda::Products {
 
   explicit CountedProducts(cuda::Precision precision) : precision_(precision) {}
 
-  std::unique_ptr<Product> plan(const layers::cuda::ConvolutionProblem& problem) override;
+  std::unique_ptr<Product> plan(const layers::cuda::ConvolutionProblem& problem,
+                                std::string_view name) override;
   std::unique_ptr<Product> plan(const layers::cuda::MatrixProblem& problem) override;
+  std::vector<std::string> alternatives(const layers::cuda::ConvolutionProblem&) override {
+    return {};
+  }
 
  private:
   const cuda::Precision precision_;

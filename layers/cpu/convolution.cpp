@@ -122,6 +122,9 @@ class CpuConvolution final : public PackedWeightLayer {
   std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
                                              Maker winograd, Maker direct) {
     const std::string& asked = request.choice.*pass;
+    if (!asked.empty() && asked != kDirect && asked != kWinograd)
+      throw ConfigError(text("[convolution '", name_, "'] the algorithm \"", asked,
+                             "\" is chosen, a CPU has \"", kDirect, "\" and \"", kWinograd, "\""));
     const bool by_winograd =
         winograd_is_legal(parts_) && (asked.empty() ? winograd_pays(parts_) : asked == kWinograd);
     choice_.*pass = by_winograd ? kWinograd : kDirect;

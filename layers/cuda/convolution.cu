@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.h"
 #include "layers/cuda/bias.h"
 #include "layers/cuda/transpose.cuh"
 
@@ -21,14 +22,30 @@ class CudaConvolution final : public CudaLayer {
         convolution_(static_cast<const Convolution&>(request.definition)),
         relu_(request.relu),
         type_(making.device.activations()),
+        products_(making.products),
         bias_gradient_(making.device, positions(), convolution_.outputs, type_) {
-    forward_ = plan(making, ConvolutionPass::kForward);
+    if (!request.choice.layout.empty())
+      throw ConfigError(text("[convolution '", name_, "'] the layout \"", request.choice.layout,
+                             "\" is chosen, and there is no choice of it on a GPU"));
+    forward_ = plan(kForward, request.choice);
     if (request.training) {
-      backward_weights_ = plan(making, ConvolutionPass::kBackwardWeights);
-      if (request.input_needs_gradient[0])
-        backward_data_ = plan(making, ConvolutionPass::kBackwardData);
+      backward_weights_ = plan(kBackwardWeights, request.choice);
+      if (request.input_needs_gradient[0]) backward_data_ = plan(kBackwardData, request.choice);
     }
     set_needs();
+  }
+
+  std::vector<Choice> alternatives() const override {
+    std::vector<Choice> others;
+    for (const NamedPass& pass : {kForward, kBackwardData, kBackwardWeights}) {
+      if ((choice_.*pass.field).empty()) continue;
+      for (const std::string& name : products_.alternatives(problem(pass.pass))) {
+        if (name == choice_.*pass.field) continue;
+        others.push_back(choice_);
+        others.back().*pass.field = name;
+      }
+    }
+    return others;
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
@@ -69,9 +86,24 @@ class CudaConvolution final : public CudaLayer {
   }
 
  private:
-  std::unique_ptr<Product> plan(const Making& making, ConvolutionPass pass) const {
-    return making.products.plan(
-        ConvolutionProblem{.pass = pass, .geometry = convolution_, .type = type_});
+  struct NamedPass {
+    ConvolutionPass pass;
+    decltype(&Choice::forward) field;
+  };
+  static constexpr NamedPass kForward{ConvolutionPass::kForward, &Choice::forward};
+  static constexpr NamedPass kBackwardData{ConvolutionPass::kBackwardData, &Choice::backward_data};
+  static constexpr NamedPass kBackwardWeights{ConvolutionPass::kBackwardWeights,
+                                              &Choice::backward_weights};
+
+  ConvolutionProblem problem(ConvolutionPass pass) const {
+    return {.pass = pass, .geometry = convolution_, .type = type_};
+  }
+
+  /// As the choice says, or by the fixed rule; notes which it was.
+  std::unique_ptr<Product> plan(const NamedPass& pass, const Choice& asked) {
+    auto product = products_.plan(problem(pass.pass), asked.*pass.field);
+    choice_.*pass.field = product->name();
+    return product;
   }
 
   void run(const Product& product, const ProductMemory& memory) const {
@@ -122,6 +154,7 @@ class CudaConvolution final : public CudaLayer {
   const Convolution& convolution_;
   std::optional<float> relu_;
   DataType type_;
+  Products& products_;
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: no training

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/cuda/cuda_device.h"
 #include "layers/convolution.h"
@@ -25,7 +27,8 @@ struct ProductMemory {
 class Product {
  public:
   virtual ~Product() = default;
-  /// The algorithm, as the library calls it.
+  /// The algorithm, as the library calls it: the same for the same problem wherever that is of the
+  /// same release and sees the same kind of GPU.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
   virtual std::unique_ptr<const poseidon::cuda::Operation> operation(
@@ -58,9 +61,14 @@ struct MatrixProblem {
 class Products {
  public:
   virtual ~Products() = default;
-  /// Throws ConfigError where the library has nothing for it.
-  virtual std::unique_ptr<Product> plan(const ConvolutionProblem& problem) = 0;
+  /// By the algorithm of this name (Product::name); "": by a fixed rule. Throws ConfigError where
+  /// the library has nothing for it, or the settings do not allow what is named.
+  virtual std::unique_ptr<Product> plan(const ConvolutionProblem& problem,
+                                        std::string_view name) = 0;
+  /// By a fixed rule. Throws ConfigError where the library has nothing for it.
   virtual std::unique_ptr<Product> plan(const MatrixProblem& problem) = 0;
+  /// The names of all algorithms that plan() takes, the rule's first.
+  virtual std::vector<std::string> alternatives(const ConvolutionProblem& problem) = 0;
 };
 
 }  // namespace poseidon::layers::cuda

@@ -11,6 +11,9 @@ using poseidon::trainer::TinyJob;
 
 namespace {
 
+/// The played GPU's plans of a convolution.
+constexpr const char *kRule = "host", *kOther = "host, with more workspace";
+
 /// Runs the tiny job so, and returns its summary.
 Json train(const TinyJob& job, std::vector<std::string> words) {
   words.insert(words.begin(), {"--device", "cuda", "--json"});
@@ -26,6 +29,14 @@ std::vector<std::string> beginning(const TinyJob& job, const std::string& output
   words.insert(words.begin(), {(job.folder / "job.json").string(), "--output",
                                (job.folder / output).string(), "--set", "train.steps=6"});
   return words;
+}
+
+/// The choices of the tiny job's convolution, whose input needs no gradient.
+Json choices(const std::string& forward, const std::string& backward_weights) {
+  return {{"layout", ""},
+          {"forward", forward},
+          {"backward_data", ""},
+          {"backward_weights", backward_weights}};
 }
 
 std::string weights(const Json& summary) { return summary["weights_sha256"].get<std::string>(); }
@@ -67,6 +78,65 @@ TEST_CASE("programs on a played GPU: every precision trains, and plan.json says 
     CHECK(plan["devices"][0]["arithmetic"] ==
           "a played GPU, CUDA 13.0, loops of the host, " + precision);
   }
+}
+
+TEST_CASE("programs on a played GPU: --tune writes choices that a run takes") {
+  const TinyJob job;
+  const std::filesystem::path folder = job.folder / "tuned";
+  const Json tuned =
+      train(job, {(job.folder / "job.json").string(), "--tune", "--output", folder.string()});
+  CHECK(tuned == read_json(folder / "choices.json"));
+  CHECK(tuned["rule_ms"] > 0);
+  const Json& conv = tuned["choices"]["conv"];
+  for (const char* pass : {"forward", "backward_weights"}) {
+    CAPTURE(pass);
+    CHECK((conv[pass] == kRule || conv[pass] == kOther));
+  }
+  CHECK(conv == choices(conv["forward"], conv["backward_weights"]));
+  const std::string set = "device.choices=" + (folder / "choices.json").string();
+  CHECK(weights(train(job, beginning(job, "by these", {"--set", set}))) ==
+        weights(train(job, beginning(job, "by the rule"))));
+}
+
+TEST_CASE("programs on a played GPU: a run by other choices has the bits of the fixed rule") {
+  const TinyJob job;
+  const auto conv_of = [&](const char* output) {
+    return Json::parse(trainer::read_text(job.folder / output / "plan.json"))["choices"]["conv"];
+  };
+  const std::string rule = weights(train(job, beginning(job, "rule")));
+  CHECK(conv_of("rule") == choices(kRule, kRule));
+
+  const Json other = choices(kRule, kOther);
+  trainer::write_text(job.folder / "other.json", Json{{"conv", other}}.dump());
+  const std::string set = "device.choices=" + (job.folder / "other.json").string();
+  CHECK(weights(train(job, beginning(job, "other", {"--set", set}))) == rule);
+  CHECK(conv_of("other") == other);
+
+  train(job, beginning(job, "part", {"--set", set, "--max-steps", "3"}));
+  CHECK(weights(train(job, {"--resume", (job.folder / "part").string()})) == rule);
+  CHECK(conv_of("part") == other);
+}
+
+TEST_CASE("programs on a played GPU: choices that it does not know are refused in a line") {
+  const TinyJob job;
+  const auto refusal = [&](const Json& choice) {
+    trainer::write_text(job.folder / "choices.json", Json{{"conv", choice}}.dump());
+    const Finished refused =
+        Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train",
+                {(job.folder / "job.json").string(), "--device", "cuda", "--set",
+                 "device.choices=" + (job.folder / "choices.json").string()},
+                job.folder)
+            .wait();
+    CHECK(refused.code == 2);
+    CHECK(std::ranges::count(refused.err, '\n') == 1);
+    return refused.err;
+  };
+  CHECK(refusal({{"forward", "eng1_k2=0"}})
+            .find("[convolution 'conv'] the plan \"eng1_k2=0\" is chosen, which the host does not "
+                  "have") != std::string::npos);
+  CHECK(refusal({{"layout", "blocked16"}})
+            .find("[convolution 'conv'] the layout \"blocked16\" is chosen, and there is no choice "
+                  "of it on a GPU") != std::string::npos);
 }
 
 TEST_CASE("programs on a played GPU: a GPU that is not there is refused in a line") {

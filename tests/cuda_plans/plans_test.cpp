@@ -127,8 +127,46 @@ TEST_CASE("a plan can be asked for by its name") {
           text("[convolution 'conv2'] forward of 32x96x27x27 to 32x256x27x27, kernel 5x5, stride "
                "1x1, padding 2x2, dilation 1x1, groups 2, bf16, on ",
                gpu.name(), " by cuDNN ", layers::cuda::cudnn_version(),
-               ": there is no plan \"eng99_k2=0\" that is allowed"));
+               ": the plan \"eng99_k2=0\" is chosen, which is not among those that cuDNN proposes "
+               "(--tune chooses anew, and so does --replan)"));
   }
+}
+
+TEST_CASE("every pass of every convolution is planned again by the name of its plan") {
+  size_t names = 0;
+  for (const CudnnDevice& gpu : described_gpus())
+    for (const NamedPrecision& precision : kPrecisions) {
+      const CudnnConvolutions planner(gpu, {.precision = precision.precision});
+      for (const NamedConvolution& each : convolutions().all())
+        for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
+          const ConvolutionProblem problem{pass, *each.definition, precision.type};
+          const std::vector<std::string> alternatives = planner.alternatives(problem);
+          INFO(gpu.name(), " ", precision.name, " ", each.layer);
+          REQUIRE(!alternatives.empty());
+          // The rule's, and the one that cuDNN expects least of.
+          for (const std::string& name : {alternatives.front(), alternatives.back()})
+            CHECK(planner.plan(problem, name)->name() == name);
+          CHECK(planner.plan(problem)->name() == alternatives.front());
+          names += alternatives.size();
+        }
+    }
+  CHECK(names > 4 * plans().size());
+}
+
+TEST_CASE("with fp32 a plan that rounds is refused by its name") {
+  const auto gpus = described_gpus();
+  const CudnnConvolutions exact(gpus[0], {.precision = Precision::kFp32});
+  const CudnnConvolutions rounding(gpus[0], {.precision = Precision::kTf32});
+  const ConvolutionProblem problem{Pass::kForward, convolution("alexnet conv2"), DataType::kFp32};
+  int refused = 0;
+  for (const std::string& name : rounding.alternatives(problem))
+    if (const auto& plan = rounding.plan(problem, name)->plan();
+        plan.tensor_cores || plan.rounds_factors) {
+      ++refused;
+      CHECK(error_of<ConfigError>([&] { exact.plan(problem, name); }).find("is chosen, which") !=
+            std::string::npos);
+    }
+  CHECK(refused > 0);
 }
 
 TEST_CASE("nondeterministic plans are offered where they are allowed, and only there") {
@@ -141,7 +179,10 @@ TEST_CASE("nondeterministic plans are offered where they are allowed, and only t
   for (const std::string& name : any.alternatives(problem))
     if (any.plan(problem, name)->plan().nondeterministic) {
       ++nondeterministic;
-      CHECK_THROWS_AS(careful.plan(problem, name), ConfigError);
+      CHECK(error_of<ConfigError>([&] { careful.plan(problem, name); })
+                .ends_with("the plan \"" + name +
+                           "\" is chosen, which is not deterministic, as device.deterministic asks "
+                           "for (--tune chooses anew, and so does --replan)"));
     }
   CHECK(nondeterministic > 0);
 }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "core/error.h"
+#include "tests/support/error_of.h"
+#include "tests/support/golden.h"
 #include "tests/support/gradient_check.h"
 
 using namespace poseidon;
@@ -59,4 +62,31 @@ TEST_CASE("convolution: every layout and method gives the same result") {
       check_close(got.parameter_gradients[1], expected.parameter_gradients[1], 1e-5,
                   "bias gradient");
     }
+}
+
+TEST_CASE("convolution by Winograd's method computes what PyTorch computes") {
+  Golden golden =
+      read_golden(POSEIDON_SOURCE_DIR "/tests/reference/golden/convolution_winograd.txt");
+  golden.layer.layout = Layout::kBlocked16;
+  golden.layer.choice = {.layout = "",
+                         .forward = "winograd",
+                         .backward_data = "winograd",
+                         .backward_weights = "winograd"};
+  const LayerResults got = LayerRunner(golden.layer).run(golden.values);
+  check_close(got.output, golden.expected.output, 2e-6, "output");
+  check_close(got.input_gradients[0], golden.expected.input_gradients[0], 2e-6, "input gradient");
+  for (size_t i = 0; i < 2; ++i)
+    check_close(got.parameter_gradients[i], golden.expected.parameter_gradients[i], 2e-6,
+                "parameter gradient");
+}
+
+TEST_CASE("convolution: an algorithm of another device is refused") {
+  const LayerCase layer{
+      .json = convolution({{"outputs", 16}, {"kernel", 3}}),
+      .inputs = {{1, 16, 8, 8}},
+      .choice = {
+          .layout = "", .forward = "", .backward_data = "eng1_k2=0", .backward_weights = ""}};
+  CHECK(error_of<ConfigError>([&] { LayerRunner runner(layer); }) ==
+        "[convolution 'conv'] the algorithm \"eng1_k2=0\" is chosen, a CPU has \"direct\" and "
+        "\"winograd\"");
 }

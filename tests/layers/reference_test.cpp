@@ -67,16 +67,6 @@ TEST_CASE("softmax computes what PyTorch computes") { check_type("softmax"); }
 TEST_CASE("softmax_loss computes what PyTorch computes") { check_type("softmax_loss"); }
 TEST_CASE("tanh computes what PyTorch computes") { check_type("tanh"); }
 
-TEST_CASE("convolution by Winograd's method computes what PyTorch computes") {
-  Golden golden =
-      read_golden(POSEIDON_SOURCE_DIR "/tests/reference/golden/convolution_winograd.txt");
-  golden.layer.choice = {.layout = "",
-                         .forward = "winograd",
-                         .backward_data = "winograd",
-                         .backward_weights = "winograd"};
-  check_golden(golden, Layout::kBlocked16, 1);
-}
-
 TEST_CASE("every layer type has golden values") {
   std::set<std::string> covered;
   for (const auto& file : golden_files())

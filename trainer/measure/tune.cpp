@@ -1,7 +1,8 @@
 #include "trainer/measure/tune.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "trainer/job/choices.h"
@@ -12,107 +13,144 @@ namespace poseidon::trainer {
 
 namespace {
 
+using layers::Choice;
+
 constexpr int kRepeats = 7;
 /// Faster by less than this is taken for noise, and the rule stays.
 constexpr double kWorthwhile = 0.97;
 
-using Alternatives = std::map<std::string, std::vector<layers::Choice>>;
+/// The algorithms that a choice names.
+constexpr std::string Choice::*kPasses[] = {&Choice::forward, &Choice::backward_data,
+                                            &Choice::backward_weights};
 
-struct Measured {
-  std::map<std::string, double> layer_ms;  ///< forward and backward
-  double total_ms = 0;
-  net::Choices choices;
-  Alternatives alternatives;
-};
+/// In which of kPasses two choices differ first.
+std::optional<size_t> changed_pass(const Choice& base, const Choice& other) {
+  for (size_t pass = 0; pass < std::size(kPasses); ++pass)
+    if (other.*kPasses[pass] != base.*kPasses[pass]) return pass;
+  return std::nullopt;
+}
 
-class Tuner {
+class TuningSearch {
  public:
-  Tuner(const Job& job, Log& log) : job_(job), log_(log) {}
+  TuningSearch(const TimedChoices& rule, const Alternatives& alternatives, const TimeChoices& time,
+               Log& log)
+      : rule_(rule), time_(time), log_(log) {
+    for (const auto& [layer, others] : alternatives)
+      for (const Choice& other : others)
+        (other.layout == rule.choices.at(layer).layout ? algorithms_ : layouts_)[layer].push_back(
+            other);
+  }
 
-  Json run() {
-    const Measured rule = measure("the fixed rule", {});
-    Measured best = rule;
-    if (const net::Choices algorithms = best_algorithms(rule); algorithms != rule.choices)
-      best = measure("the best of each layer", algorithms);
-    Measured channels_last = measure("channels last", all_with_other_layout(rule));
-    if (channels_last.total_ms < kWorthwhile * best.total_ms) best = std::move(channels_last);
-    if (best.total_ms > kWorthwhile * rule.total_ms) best = rule;
-    return {{"name", job_.config.name},
-            {"rule_ms", rule.total_ms},
-            {"tuned_ms", best.total_ms},
-            {"choices", choices_json(best.choices)}};
+  TimedChoices run() {
+    TimedChoices best = rule_;
+    consider(best, "the best of each layer", best_algorithms());
+    consider(best, "channels last", all_with_other_layout());
+    return best;
   }
 
  private:
-  /// A net with these choices, made anew and timed. Only one is in memory at a time.
-  Measured measure(const std::string& what, const net::Choices& choices) {
-    Engine engine(job_, {.choices = choices}, log_);
-    Measured measured;
-    for (const net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
-      measured.layer_ms[timing.name] += timing.forward_ms + timing.backward_ms;
-      measured.total_ms += timing.forward_ms + timing.backward_ms;
+  /// Choices that do not run on this device are left out, and said to be.
+  std::optional<TimedChoices> timed(const std::string& what, const net::Choices& choices) {
+    try {
+      return time_(what, choices);
+    } catch (const RunError& error) {
+      log_.warning(text("tune: ", what, " does not run and is left out: ", error.what()));
+      return std::nullopt;
     }
-    measured.choices = engine.net().choices();
-    measured.alternatives = engine.net().diagnosis().alternatives();
-    log_.info(poseidon::text("tune: ", what, ": ", measured.total_ms, " ms"));
-    return measured;
   }
 
-  /// Every layer's k-th alternative of algorithm is timed in one net; what gains is merged, since
-  /// alternatives differ in one pass each.
-  net::Choices best_algorithms(const Measured& rule) {
-    net::Choices best = rule.choices;
+  void consider(TimedChoices& best, const std::string& what, const net::Choices& choices) {
+    if (choices == rule_.choices) return;
+    if (auto found = timed(what, choices); found && found->total_ms < kWorthwhile * best.total_ms)
+      best = std::move(*found);
+  }
+
+  /// Every layer's k-th alternative of algorithm is timed in one net. Alternatives differ from the
+  /// rule in one pass each, so of each pass the fastest is taken for itself.
+  net::Choices best_algorithms() {
     size_t most = 0;
-    for (const auto& [layer, others] : rule.alternatives)
-      most = std::max(most, same_layout(rule, layer).size());
+    for (const auto& [layer, others] : algorithms_) most = std::max(most, others.size());
+    net::Choices best = rule_.choices;
     for (size_t k = 0; k < most; ++k) {
-      net::Choices tried = rule.choices;
-      for (const auto& [layer, others] : rule.alternatives)
-        if (const auto usable = same_layout(rule, layer); k < usable.size())
-          tried[layer] = usable[k];
-      const Measured measured = measure(poseidon::text("alternative ", k + 1, " of ", most), tried);
-      for (const auto& [layer, others] : rule.alternatives) {
-        const auto usable = same_layout(rule, layer);
-        if (k < usable.size() &&
-            measured.layer_ms.at(layer) < kWorthwhile * rule.layer_ms.at(layer))
-          merge(rule.choices.at(layer), usable[k], best[layer]);
-      }
+      net::Choices tried = rule_.choices;
+      for (const auto& [layer, others] : algorithms_)
+        if (k < others.size()) tried[layer] = others[k];
+      const auto found = timed(text("alternative ", k + 1, " of ", most), tried);
+      if (!found) continue;
+      for (const auto& [layer, others] : algorithms_)
+        if (k < others.size()) take_faster(layer, others[k], found->layer_ms.at(layer), best);
     }
     return best;
   }
 
-  static std::vector<layers::Choice> same_layout(const Measured& rule, const std::string& layer) {
-    std::vector<layers::Choice> usable = rule.alternatives.at(layer);
-    std::erase_if(usable, [&](const layers::Choice& other) {
-      return other.layout != rule.choices.at(layer).layout;
-    });
-    return usable;
-  }
-
-  /// Puts the field in which `other` differs from `base` into `target`.
-  static void merge(const layers::Choice& base, const layers::Choice& other,
-                    layers::Choice& target) {
-    using layers::Choice;
-    for (std::string Choice::*pass :
-         {&Choice::forward, &Choice::backward_data, &Choice::backward_weights})
-      if (other.*pass != base.*pass) target.*pass = other.*pass;
+  void take_faster(const std::string& layer, const Choice& tried, double ms, net::Choices& best) {
+    const std::optional<size_t> pass = changed_pass(rule_.choices.at(layer), tried);
+    if (!pass) return;
+    const double rule_ms = kWorthwhile * rule_.layer_ms.at(layer);
+    double& least = least_ms_.try_emplace({layer, *pass}, rule_ms).first->second;
+    if (ms >= least) return;
+    least = ms;
+    best[layer].*kPasses[*pass] = tried.*kPasses[*pass];
   }
 
   /// A layout concerns the neighbours, so it is tried for all layers at once.
-  static net::Choices all_with_other_layout(const Measured& rule) {
-    net::Choices choices = rule.choices;
-    for (const auto& [layer, others] : rule.alternatives)
-      for (const layers::Choice& other : others)
-        if (other.layout != rule.choices.at(layer).layout) choices[layer] = other;
+  net::Choices all_with_other_layout() const {
+    net::Choices choices = rule_.choices;
+    for (const auto& [layer, others] : layouts_) choices[layer] = others.back();
     return choices;
   }
 
+  const TimedChoices& rule_;
+  const TimeChoices& time_;
+  Log& log_;
+  Alternatives algorithms_, layouts_;
+  /// Of a layer and a pass, with what is in `best` for it; at first what would be worthwhile.
+  std::map<std::pair<std::string, size_t>, double> least_ms_;
+};
+
+class NetTimer {
+ public:
+  NetTimer(const Job& job, Log& log) : job_(job), log_(log) {}
+
+  /// A net with these choices, made anew and timed. Only one is in memory at a time.
+  TimedChoices time(const std::string& what, const net::Choices& choices) {
+    Engine engine(job_, {.choices = choices}, log_);
+    TimedChoices timed;
+    for (const net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
+      timed.layer_ms[timing.name] += timing.forward_ms + timing.backward_ms;
+      timed.total_ms += timing.forward_ms + timing.backward_ms;
+    }
+    timed.choices = engine.net().choices();
+    if (choices.empty()) alternatives = engine.net().diagnosis().alternatives();
+    log_.info(text("tune: ", what, ": ", timed.total_ms, " ms"));
+    return timed;
+  }
+
+  Alternatives alternatives;  ///< to the fixed rule, once that is timed
+
+ private:
   const Job& job_;
   Log& log_;
 };
 
 }  // namespace
 
-Json tune(const Job& job, Log& log) { return Tuner(job, log).run(); }
+TimedChoices best_choices(const TimedChoices& rule, const Alternatives& alternatives,
+                          const TimeChoices& time, Log& log) {
+  return TuningSearch(rule, alternatives, time, log).run();
+}
+
+Json tune(const Job& job, Log& log) {
+  NetTimer timer(job, log);
+  const auto time = [&timer](const std::string& what, const net::Choices& choices) {
+    return timer.time(what, choices);
+  };
+  const TimedChoices rule = time("the fixed rule", {});
+  const TimedChoices best = best_choices(rule, timer.alternatives, time, log);
+  return {{"name", job.config.name},
+          {"rule_ms", rule.total_ms},
+          {"tuned_ms", best.total_ms},
+          {"choices", choices_json(best.choices)}};
+}
 
 }  // namespace poseidon::trainer

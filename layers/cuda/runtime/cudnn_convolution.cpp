@@ -262,19 +262,24 @@ std::unique_ptr<CudnnConvolution> planned(const ConvolutionProblem& problem,
 
 }  // namespace
 
-bool CudnnConvolutions::allows(const ConvolutionProblem& problem,
-                               const ConvolutionPlan& plan) const {
+std::string CudnnConvolutions::why_not(const ConvolutionProblem& problem,
+                                       const ConvolutionPlan& plan) const {
   const bool strict = settings_.precision == Precision::kFp32 && problem.type == DataType::kFp32;
-  if (strict && (plan.tensor_cores || plan.rounds_factors)) return false;
-  if (settings_.deterministic && plan.nondeterministic) return false;
-  return !plan.rounds_sums && with_alignment(narrow_bytes(problem) + plan.workspace_bytes) <=
-                                  most_workspace_bytes(problem);
+  if (strict && (plan.tensor_cores || plan.rounds_factors))
+    return "rounds what device.precision \"fp32\" must not round";
+  if (plan.rounds_sums) return "rounds sums";
+  if (settings_.deterministic && plan.nondeterministic)
+    return "is not deterministic, as device.deterministic asks for";
+  const size_t bytes = with_alignment(narrow_bytes(problem) + plan.workspace_bytes);
+  if (bytes > most_workspace_bytes(problem))
+    return text("takes ", bytes, " bytes of workspace, at most ", most_workspace_bytes(problem));
+  return "";
 }
 
 std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProblem& problem) const {
   auto graph = std::make_shared<ConvolutionGraph>(problem, device_);
   for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
-    if (auto plan = graph->build(i); plan && allows(problem, *plan))
+    if (auto plan = graph->build(i); plan && why_not(problem, *plan).empty())
       return planned(problem, device_, std::move(*plan), std::move(graph));
   throw ConfigError(text(problem_text(problem, device_), ": none of its ",
                          graph->get_execution_plan_count(), " plans is ",
@@ -286,21 +291,25 @@ std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProbl
 std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProblem& problem,
                                                           std::string_view name) const {
   auto graph = std::make_shared<ConvolutionGraph>(problem, device_);
+  std::string fault = "which is not among those that cuDNN proposes";
   for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
     std::string proposed;
     if (graph->get_plan_name_at_index(i, proposed).is_bad() || proposed != name) continue;
-    if (auto plan = graph->build(i); plan && allows(problem, *plan))
-      return planned(problem, device_, std::move(*plan), std::move(graph));
+    auto plan = graph->build(i);
+    if (!plan) continue;
+    const std::string why = why_not(problem, *plan);
+    if (why.empty()) return planned(problem, device_, std::move(*plan), std::move(graph));
+    fault = "which " + why;
   }
-  throw ConfigError(
-      text(problem_text(problem, device_), ": there is no plan \"", name, "\" that is allowed"));
+  throw ConfigError(text(problem_text(problem, device_), ": the plan \"", name, "\" is chosen, ",
+                         fault, " (--tune chooses anew, and so does --replan)"));
 }
 
 std::vector<std::string> CudnnConvolutions::alternatives(const ConvolutionProblem& problem) const {
   ConvolutionGraph graph(problem, device_);
   std::vector<std::string> names;
   for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i)
-    if (auto plan = graph.build(i); plan && allows(problem, *plan))
+    if (auto plan = graph.build(i); plan && why_not(problem, *plan).empty())
       if (std::ranges::find(names, plan->name) == names.end()) names.push_back(plan->name);
   return names;
 }

@@ -44,14 +44,15 @@ class CudnnConvolutions {
 
   /// By the rule. Throws ConfigError where no plan is allowed.
   std::unique_ptr<CudnnConvolution> plan(const ConvolutionProblem& problem) const;
-  /// The alternative of this name. Throws ConfigError where there is none.
+  /// The alternative of this name. Throws ConfigError where there is none, which says why.
   std::unique_ptr<CudnnConvolution> plan(const ConvolutionProblem& problem,
                                          std::string_view name) const;
   /// The names of all plans that are allowed, the rule's choice first.
   std::vector<std::string> alternatives(const ConvolutionProblem& problem) const;
 
  private:
-  bool allows(const ConvolutionProblem& problem, const ConvolutionPlan& plan) const;
+  /// "" for a plan that is allowed.
+  std::string why_not(const ConvolutionProblem& problem, const ConvolutionPlan& plan) const;
 
   CudnnDevice device_;
   poseidon::cuda::Settings settings_;

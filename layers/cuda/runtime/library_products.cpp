@@ -7,12 +7,17 @@
 
 namespace poseidon::layers::cuda {
 
-std::unique_ptr<Product> LibraryProducts::plan(const ConvolutionProblem& problem) {
-  return convolutions_.plan(problem);
+std::unique_ptr<Product> LibraryProducts::plan(const ConvolutionProblem& problem,
+                                               std::string_view name) {
+  return name.empty() ? convolutions_.plan(problem) : convolutions_.plan(problem, name);
 }
 
 std::unique_ptr<Product> LibraryProducts::plan(const MatrixProblem& problem) {
   return matrices_.plan(problem);
+}
+
+std::vector<std::string> LibraryProducts::alternatives(const ConvolutionProblem& problem) {
+  return convolutions_.alternatives(problem);
 }
 
 std::unique_ptr<Products> make_library_products(int device,

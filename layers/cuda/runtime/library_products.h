@@ -6,19 +6,16 @@
 namespace poseidon::layers::cuda {
 
 /// The products of NVIDIA's libraries, for the layers of a GPU: convolutions by cuDNN, matrices by
-/// cuBLASLt, each chosen by its fixed rule.
+/// cuBLASLt.
 class LibraryProducts final : public Products {
  public:
   /// For the GPU of this number, which must be the current one. Throws RunError.
   LibraryProducts(int device, const poseidon::cuda::Settings& settings)
       : convolutions_(CudnnDevice::running(device), settings), matrices_(settings) {}
 
-  std::unique_ptr<Product> plan(const ConvolutionProblem& problem) override;
+  std::unique_ptr<Product> plan(const ConvolutionProblem& problem, std::string_view name) override;
   std::unique_ptr<Product> plan(const MatrixProblem& problem) override;
-
-  /// For choices by name.
-  const CudnnConvolutions& convolutions() const { return convolutions_; }
-  const CublasltMatrices& matrices() const { return matrices_; }
+  std::vector<std::string> alternatives(const ConvolutionProblem& problem) override;
 
  private:
   CudnnConvolutions convolutions_;

@@ -21,7 +21,7 @@ using Numbers = std::vector<double>;
 
 /// What every product asks for, so that the memory that it is given is seen: no multiple of what
 /// memory is aligned to.
-constexpr size_t kWorkspaceBytes = 1000;
+constexpr size_t kWorkspaceBytes = 1000, kMoreWorkspaceBytes = 2500;
 
 /// Dense numbers in memory.
 struct Matter {
@@ -67,8 +67,9 @@ class Computation {
 
 class HostOperation final : public cuda::Operation {
  public:
-  HostOperation(std::shared_ptr<const Computation> computation, const ProductMemory& memory)
-      : computation_(std::move(computation)), memory_(memory) {
+  HostOperation(std::shared_ptr<const Computation> computation, size_t workspace_bytes,
+                const ProductMemory& memory)
+      : computation_(std::move(computation)), workspace_bytes_(workspace_bytes), memory_(memory) {
     check((computation_->bias() > 0) == (memory.bias != nullptr), "a bias where there is one");
   }
 
@@ -79,38 +80,42 @@ class HostOperation final : public cuda::Operation {
     visitor.reads(memory_.second, computation_->second().bytes());
     if (memory_.bias != nullptr)
       visitor.reads(memory_.bias, static_cast<size_t>(computation_->bias()) * sizeof(float));
-    visitor.writes(memory_.workspace, kWorkspaceBytes);
+    visitor.writes(memory_.workspace, workspace_bytes_);
     visitor.writes(memory_.result, computation_->result().bytes());
   }
 
   /// Where the workspace overlaps a factor or the result, nothing of use comes out.
   void issue(const cuda::Executor&) const override {
-    std::memset(memory_.workspace, 0xFF, kWorkspaceBytes);
+    std::memset(memory_.workspace, 0xFF, workspace_bytes_);
     const Numbers first = load(memory_.first, computation_->first());
     const Numbers second = load(memory_.second, computation_->second());
     store(computation_->compute(first, second, memory_.bias), memory_.result,
           computation_->result().type);
-    std::memset(memory_.workspace, 0xFF, kWorkspaceBytes);
+    std::memset(memory_.workspace, 0xFF, workspace_bytes_);
   }
 
  private:
   std::shared_ptr<const Computation> computation_;
+  size_t workspace_bytes_;
   ProductMemory memory_;
 };
 
 class HostProduct final : public Product {
  public:
-  explicit HostProduct(std::shared_ptr<const Computation> computation)
-      : computation_(std::move(computation)) {}
+  HostProduct(std::shared_ptr<const Computation> computation, std::string name)
+      : computation_(std::move(computation)), name_(std::move(name)) {}
 
-  std::string name() const override { return "host"; }
-  size_t workspace_bytes() const override { return kWorkspaceBytes; }
+  std::string name() const override { return name_; }
+  size_t workspace_bytes() const override {
+    return name_ == HostProducts::kRule ? kWorkspaceBytes : kMoreWorkspaceBytes;
+  }
   std::unique_ptr<const cuda::Operation> operation(const ProductMemory& memory) const override {
-    return std::make_unique<HostOperation>(computation_, memory);
+    return std::make_unique<HostOperation>(computation_, workspace_bytes(), memory);
   }
 
  private:
   std::shared_ptr<const Computation> computation_;
+  std::string name_;
 };
 
 class ConvolutionComputation final : public Computation {
@@ -237,12 +242,17 @@ class MatrixComputation final : public Computation {
 
 }  // namespace
 
-std::unique_ptr<Product> HostProducts::plan(const ConvolutionProblem& problem) {
-  return std::make_unique<HostProduct>(std::make_shared<ConvolutionComputation>(problem));
+std::unique_ptr<Product> HostProducts::plan(const ConvolutionProblem& problem,
+                                            std::string_view name) {
+  if (!name.empty() && name != kRule && name != kRoomy)
+    throw ConfigError(text("[convolution '", problem.geometry.name, "'] the plan \"", name,
+                           "\" is chosen, which the host does not have"));
+  return std::make_unique<HostProduct>(std::make_shared<ConvolutionComputation>(problem),
+                                       name.empty() ? kRule : std::string(name));
 }
 
 std::unique_ptr<Product> HostProducts::plan(const MatrixProblem& problem) {
-  return std::make_unique<HostProduct>(std::make_shared<MatrixComputation>(problem));
+  return std::make_unique<HostProduct>(std::make_shared<MatrixComputation>(problem), kRule);
 }
 
 }  // namespace poseidon::test
