@@ -2,7 +2,12 @@
 
 #include <cstdint>
 #include <cstring>
-#include <functional>
+
+/// Marks what runs in a thread of a kernel, for which the thread sanitizer is not to look: it seeks
+/// races of the host's threads, and each kernel runs in one of them, between whose stacks it is
+/// switched. A function that is left in the middle so must not enter and leave the sanitizer's own
+/// list of calls.
+#define POSEIDON_KERNEL_CODE __attribute__((no_sanitize_thread))
 
 /// What a kernel knows of its threads where it runs on the host: the twin of gpu_thread.cuh.
 namespace poseidon::cuda {
@@ -37,9 +42,9 @@ class Thread {
   uint32_t lane() const { return thread_ % 32; }
   uint32_t warp() const { return thread_ / 32; }
 
-  void synchronize() const { mates_->synchronize(); }
+  POSEIDON_KERNEL_CODE void synchronize() const { mates_->synchronize(); }
   template <class T>
-  T shuffle_xor(T value, uint32_t mask) const {
+  POSEIDON_KERNEL_CODE T shuffle_xor(T value, uint32_t mask) const {
     static_assert(sizeof(T) <= sizeof(uint64_t));
     uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof(T));
@@ -53,16 +58,20 @@ class Thread {
   BlockMates* mates_;
 };
 
+/// What each thread of a grid does; the memory is what its block shares.
+class ThreadBody {
+ public:
+  virtual ~ThreadBody() = default;
+  virtual void run(const Thread& thread, void* shared) const = 0;
+};
+
 /// Runs all threads of a grid.
 class BlockRunner {
  public:
-  /// Called once for each thread; the memory is what its block shares.
-  using Body = std::function<void(const Thread& thread, void* shared)>;
-
   virtual ~BlockRunner() = default;
   /// `shared_bytes` 0: the threads have nothing to do with each other.
   virtual void run(uint32_t blocks, uint32_t blocks_y, uint32_t threads, size_t shared_bytes,
-                   const Body& body) = 0;
+                   const ThreadBody& body) = 0;
 };
 
 }  // namespace poseidon::cuda

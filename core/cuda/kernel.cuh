@@ -12,7 +12,7 @@
 #define POSEIDON_DEVICE __device__ __forceinline__
 #else
 #include "core/cuda/host_thread.h"
-#define POSEIDON_DEVICE inline
+#define POSEIDON_DEVICE POSEIDON_KERNEL_CODE inline
 #endif
 
 /// A kernel is written once, as a struct of its arguments. nvcc makes it code of a GPU; the C++
@@ -65,16 +65,32 @@ void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& execut
 #else
 
 template <class Kernel>
-void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& executor) {
-  if constexpr (kSharesMemory<Kernel>) {
-    using Shared = typename Kernel::Shared;
-    executor.host->run(
-        grid.blocks, grid.blocks_y, Kernel::kThreads, sizeof(Shared),
-        [&](const Thread& thread, void* shared) { kernel(thread, *static_cast<Shared*>(shared)); });
-  } else {
-    executor.host->run(grid.blocks, grid.blocks_y, Kernel::kThreads, 0,
-                       [&](const Thread& thread, void*) { kernel(thread); });
+class KernelBody final : public ThreadBody {
+ public:
+  explicit KernelBody(const Kernel& kernel) : kernel_(kernel) {}
+
+  static constexpr size_t shared_bytes() {
+    if constexpr (kSharesMemory<Kernel>)
+      return sizeof(typename Kernel::Shared);
+    else
+      return 0;
   }
+  POSEIDON_KERNEL_CODE void run(const Thread& thread, void* shared) const override {
+    if constexpr (kSharesMemory<Kernel>)
+      kernel_(thread, *static_cast<typename Kernel::Shared*>(shared));
+    else
+      kernel_(thread);
+  }
+
+ private:
+  const Kernel& kernel_;
+};
+
+template <class Kernel>
+void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& executor) {
+  using Body = KernelBody<Kernel>;
+  executor.host->run(grid.blocks, grid.blocks_y, Kernel::kThreads, Body::shared_bytes(),
+                     Body(kernel));
 }
 
 #endif

@@ -30,7 +30,7 @@ struct Mirror {
   float* out;
 
   void visit(MemoryVisitor&) const {}
-  void operator()(const Thread& thread, Shared& shared) const {
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const uint32_t first = thread.block() * kThreads, t = thread.thread();
     shared.values[t] = in[first + t];
     if (kSynchronizes) thread.synchronize();
@@ -49,7 +49,7 @@ struct WarpSums {
   float* out;
 
   void visit(MemoryVisitor&) const {}
-  void operator()(const Thread& thread, Shared&) const {
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     auto sum = static_cast<float>(thread.thread());
     for (uint32_t mask = 16; mask > 0; mask /= 2) sum += thread.shuffle_xor(sum, mask);
     out[thread.thread()] = sum;
@@ -66,7 +66,7 @@ struct ReadsShared {
   float* out;
 
   void visit(MemoryVisitor&) const {}
-  void operator()(const Thread& thread, Shared& shared) const {
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     out[thread.thread()] = shared.value;
   }
 };
@@ -80,7 +80,7 @@ struct Leaves {
   };
 
   void visit(MemoryVisitor&) const {}
-  void operator()(const Thread& thread, Shared&) const {
+  POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     if (thread.thread() % 2 == 0) thread.synchronize();
   }
 };
@@ -92,7 +92,7 @@ struct Order {
   std::vector<uint32_t>* seen;
 
   void visit(MemoryVisitor&) const {}
-  void operator()(const Thread& thread) const {
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
     seen->push_back((thread.block_y() * thread.blocks() + thread.block()) * 32 + thread.thread());
   }
 };

@@ -1,11 +1,17 @@
 #include "tests/support/gpu/kernel_executor.h"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
+#include <cstring>
 #include <exception>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "core/buffer.h"
 #include "core/error.h"
+#include "core/philox.h"
 #include "tests/support/gpu/fiber.h"
 
 namespace poseidon::cuda {
@@ -14,20 +20,27 @@ namespace {
 
 constexpr uint32_t kWarp = 32;
 
+/// Made by the system when they are touched, as most of a stack never is.
+Buffer pages_for_stacks(size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(data != MAP_FAILED, "a test has memory");
+  return Buffer(data, bytes, [](void* memory, size_t size) { ::munmap(memory, size); });
+}
+
 enum class State : uint8_t { kReady, kAtBarrier, kAtShuffle, kDone };
 
 }  // namespace
 
-/// The threads of one block that share memory, each a fiber.
+/// The threads of one block that share memory, each a fiber. Fibers are kept for the next block.
 class KernelExecutor::Block {
  public:
   explicit Block(KernelExecutor& executor) : executor_(executor) {}
 
   void run(uint32_t block, uint32_t block_y, uint32_t blocks, uint32_t threads, size_t shared_bytes,
-           const Body& body) {
-    shared_.assign((shared_bytes + sizeof(Line) - 1) / sizeof(Line), Line{});
-    for (Line& line : shared_) std::fill(std::begin(line.bytes), std::end(line.bytes), 0xFF);
-    while (members_.size() < threads) members_.push_back(std::make_unique<Member>(*this));
+           const ThreadBody& body) {
+    shared_.resize((shared_bytes + sizeof(Line) - 1) / sizeof(Line));
+    std::memset(shared_.data(), 0xFF, shared_.size() * sizeof(Line));
+    if (members_.size() < threads) add_members(threads);
     threads_ = threads;
     failure_ = nullptr;
     for (uint32_t t = 0; t < threads; ++t)
@@ -43,55 +56,65 @@ class KernelExecutor::Block {
   };
 
   /// One thread.
-  class Member final : public BlockMates {
+  class Member final : public Fiber, public BlockMates {
    public:
-    explicit Member(Block& block) : block_(block) {}
+    Member(Block& block, std::span<std::byte> stack) : Fiber(stack), block_(block) {}
 
-    void begin(const Thread& thread, const Body& body) {
-      lane_ = thread.thread();
+    void begin(const Thread& thread, const ThreadBody& body) {
+      thread_.emplace(thread);
+      body_ = &body;
       state = State::kReady;
-      fiber_.begin([this, thread, &body] {
-        try {
-          body(thread, block_.shared_.data());
-        } catch (...) {
-          block_.failure_ = std::current_exception();
-        }
-        state = State::kDone;
-      });
     }
-    void go_on() { fiber_.resume(); }
-
-    void synchronize() override {
+    POSEIDON_KERNEL_CODE void synchronize() override {
       state = State::kAtBarrier;
-      fiber_.suspend();
+      suspend();
     }
-    uint64_t shuffle(uint64_t value, uint32_t lane) override {
+    POSEIDON_KERNEL_CODE uint64_t shuffle(uint64_t value, uint32_t lane) override {
       given_ = value;
       from_ = lane;
       state = State::kAtShuffle;
-      fiber_.suspend();
+      suspend();
       return taken_;
     }
     void take(const std::vector<std::unique_ptr<Member>>& members) {
-      taken_ = members[lane_ / kWarp * kWarp + from_]->given_;
+      taken_ = members[thread_->warp() * kWarp + from_]->given_;
     }
 
     State state = State::kDone;
 
    private:
+    POSEIDON_KERNEL_CODE void run() override {
+      try {
+        body_->run(*thread_, block_.shared_.data());
+      } catch (...) {
+        block_.failure_ = std::current_exception();
+      }
+      state = State::kDone;
+    }
+
     Block& block_;
-    Fiber fiber_;
-    uint32_t lane_ = 0;
+    std::optional<Thread> thread_;
+    const ThreadBody* body_ = nullptr;
     uint64_t given_ = 0, taken_ = 0;
     uint32_t from_ = 0;
   };
 
+  void add_members(uint32_t threads) {
+    const size_t added = threads - members_.size();
+    stacks_.push_back(pages_for_stacks(added * Fiber::kStackBytes));
+    const std::span<std::byte> stacks = stacks_.back().as<std::byte>();
+    for (size_t i = 0; i < added; ++i)
+      members_.push_back(std::make_unique<Member>(
+          *this, stacks.subspan(i * Fiber::kStackBytes, Fiber::kStackBytes)));
+  }
+
   /// Lets one thread after another go to where it waits, until all are done.
   bool go_on() {
     bool any = false;
-    for (const uint32_t t : executor_.order_of(threads_)) {
+    executor_.put_in_order(order_, threads_);
+    for (const uint32_t t : order_) {
       if (members_[t]->state != State::kReady) continue;
-      members_[t]->go_on();
+      members_[t]->resume();
       any = true;
       if (failure_) return abandon();
     }
@@ -102,6 +125,7 @@ class KernelExecutor::Block {
   /// After a failure the other threads are left where they are.
   bool abandon() {
     members_.clear();
+    stacks_.clear();
     return false;
   }
 
@@ -135,36 +159,49 @@ class KernelExecutor::Block {
 
   KernelExecutor& executor_;
   std::vector<Line> shared_;
+  std::vector<Buffer> stacks_;
   std::vector<std::unique_ptr<Member>> members_;
+  std::vector<uint32_t> order_;
   uint32_t threads_ = 0;
   std::exception_ptr failure_;
 };
 
 KernelExecutor::KernelExecutor(uint64_t seed)
-    : shuffles_(seed != 0),
-      random_(seed, RandomPurpose::kGeneration, 0, 0),
+    : random_(RandomStream(seed, RandomPurpose::kGeneration, 0, 0).next_word() | 1U),
+      shuffles_(seed != 0),
       block_(std::make_unique<Block>(*this)) {}
 
 KernelExecutor::~KernelExecutor() = default;
 
-std::vector<uint32_t> KernelExecutor::order_of(uint32_t count) {
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
+uint32_t KernelExecutor::random_below(uint32_t bound) {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return static_cast<uint32_t>(((random_ >> 32) * bound) >> 32);
+}
+
+void KernelExecutor::put_in_order(std::vector<uint32_t>& numbers, uint32_t count) {
+  if (numbers.size() != count) {
+    numbers.resize(count);
+    std::iota(numbers.begin(), numbers.end(), 0U);
+  }
   if (shuffles_)
-    for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[random_.next_below(i)]);
-  return order;
+    for (uint32_t i = count; i > 1; --i) std::swap(numbers[i - 1], numbers[random_below(i)]);
 }
 
 void KernelExecutor::run(uint32_t blocks, uint32_t blocks_y, uint32_t threads, size_t shared_bytes,
-                         const Body& body) {
+                         const ThreadBody& body) {
   check(threads % kWarp == 0 && threads > 0 && threads <= 1024, "a block is whole warps");
-  for (const uint32_t number : order_of(blocks * blocks_y)) {
+  put_in_order(blocks_, blocks * blocks_y);
+  for (const uint32_t number : blocks_) {
     const uint32_t block = number % blocks, block_y = number / blocks;
-    if (shared_bytes > 0)
+    if (shared_bytes > 0) {
       block_->run(block, block_y, blocks, threads, shared_bytes, body);
-    else
-      for (const uint32_t t : order_of(threads))
-        body(Thread(block, block_y, t, blocks, threads, nullptr), nullptr);
+      continue;
+    }
+    put_in_order(threads_, threads);
+    for (const uint32_t t : threads_)
+      body.run(Thread(block, block_y, t, blocks, threads, nullptr), nullptr);
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "core/cuda/host_thread.h"
-#include "core/philox.h"
 
 namespace poseidon::cuda {
 
@@ -19,15 +19,19 @@ class KernelExecutor final : public BlockRunner {
   ~KernelExecutor() override;
 
   void run(uint32_t blocks, uint32_t blocks_y, uint32_t threads, size_t shared_bytes,
-           const Body& body) override;
+           const ThreadBody& body) override;
 
  private:
   class Block;
 
-  std::vector<uint32_t> order_of(uint32_t count);
+  /// Every thread is drawn for: this is quick, where RandomStream is good.
+  uint32_t random_below(uint32_t bound);
+  /// Makes them those below `count`, in the next order by seed.
+  void put_in_order(std::vector<uint32_t>& numbers, uint32_t count);
 
-  bool shuffles_;
-  RandomStream random_;
+  uint64_t random_;
+  const bool shuffles_;
+  std::vector<uint32_t> blocks_, threads_;  ///< in the order in which they go on
   std::unique_ptr<Block> block_;
 };
 
