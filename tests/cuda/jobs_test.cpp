@@ -80,8 +80,9 @@ namespace {
 std::string without_wait(const Job& job, int64_t wait) {
   int worker = 0;
   return error_of<LogicError>([&] {
-    train_together(
-        job, 3, [&] { return make_played_backend({.dropped_wait = worker++ == 0 ? wait : -1}); });
+    train_together(job, {.steps = 3}, [&] {
+      return make_played_backend({.dropped_wait = worker++ == 0 ? wait : -1});
+    });
   });
 }
 
@@ -93,8 +94,9 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
     const Job job = job_of(tiny, cluster);
     std::atomic<int64_t> waits = 0;
     int worker = 0;
-    train_together(
-        job, 3, [&] { return make_played_backend({.waits = worker++ == 0 ? &waits : nullptr}); });
+    train_together(job, {.steps = 3}, [&] {
+      return make_played_backend({.waits = worker++ == 0 ? &waits : nullptr});
+    });
     CHECK(waits > 10);
     for (int64_t wait = 0; wait < waits; ++wait) {
       CAPTURE(wait);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.h"
@@ -61,15 +62,37 @@ inline Job job_of(const TinyJob& tiny, const Cluster& cluster) {
 
 inline constexpr std::array kPlayedNetworks{kTinyNetwork, kSmallResNet, kSmallLenet};
 
-/// The digests that all workers come to, in the order of work that the seed says; 0: as it is
-/// issued. LogicError where they differ.
-inline std::vector<int64_t> train_played(const Job& job, uint64_t seed) {
+inline constexpr int64_t kPlayedSteps = 3;
+
+/// The digests that all workers come to after a part of a run, in the order of work that the seed
+/// says; 0: as it is issued.
+inline std::vector<int64_t> train_played(const Job& job, uint64_t seed,
+                                         const RunPart& part = {.steps = kPlayedSteps}) {
   uint64_t worker = 0;
-  const auto digests = train_together(job, 3, [&] {
+  const auto digests = train_together(job, part, [&] {
     return test::make_played_backend({.seed = seed == 0 ? 0 : seed * 100 + worker++});
   });
   for (const std::vector<int64_t>& each : digests) check(each == digests[0], "workers agree");
   return digests[0];
+}
+
+/// The same of a run that one cluster begins and another ends, from a checkpoint after `stop`
+/// steps.
+inline std::vector<int64_t> train_in_two(const TinyJob& tiny, const Cluster& first,
+                                         const Cluster& then, int64_t stop, uint64_t seed) {
+  train_played(job_of(tiny, first), seed,
+               {.steps = kPlayedSteps, .stop = stop, .folder = tiny.folder});
+  const Checkpoint checkpoint(tiny.folder / text("step-", stop, ".state"));
+  return train_played(job_of(tiny, then), seed, {.steps = kPlayedSteps, .resumed = &checkpoint});
+}
+
+/// Another cluster that comes to the same bits: by the same schemes, of the same logical shards.
+inline Cluster other_cluster(Cluster cluster, int workers) {
+  if (cluster.shards == 0) cluster.shards = cluster.workers;
+  if (std::string_view(cluster.scheme) == "auto" || workers > cluster.shards) return cluster;
+  cluster.workers = workers;
+  if (workers == 1) cluster.servers = 0;
+  return cluster;
 }
 
 }  // namespace poseidon::trainer

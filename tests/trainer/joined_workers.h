@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "layers/backend.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/run/computation.h"
+#include "trainer/state/checkpoint.h"
 #include "trainer/step/cluster_exchange.h"
 
 /// The workers and servers of a job in one process, for tests of what they compute.
@@ -21,12 +23,14 @@ namespace poseidon::trainer {
 /// lock, and frames that arrive when their sender is done.
 class Hub {
  public:
-  explicit Hub(const comm::Plan& plan) {
+  explicit Hub(const comm::Plan& plan, int64_t first_step = 0) {
     for (uint32_t rank = 0; rank < plan.servers(); ++rank) {
       outlets_.push_back(
           std::make_unique<Wire>(*this, comm::NodeId{comm::Role::kServer, uint16_t(rank)}));
       servers_.push_back(std::make_unique<comm::ServerShard>(
-          plan, rank, comm::ServerShard::Options{.view = 1}, *outlets_.back()));
+          plan, rank,
+          comm::ServerShard::Options{.view = 1, .first_step = static_cast<uint64_t>(first_step)},
+          *outlets_.back()));
     }
   }
 
@@ -91,52 +95,103 @@ class Hub {
   std::vector<ClusterExchange*> workers_;
 };
 
-/// CRC-32C of each tensor, by worker, after `steps` steps.
-inline std::vector<std::vector<int64_t>> train_together(
-    const Job& job, int64_t steps, const std::function<layers::Backend()>& backend) {
-  SilentLog log;
-  const comm::Plan plan = sync_plan(job, plan_request(job));
-  const PreparedData data = open_data(job, DataPart::kTrain, log);
-  const PublishedPlan published{.plan = comm::to_json(plan), .steps = steps, .last_step = steps};
-  Hub hub(plan);
-  const auto workers = static_cast<size_t>(plan.workers());
-  std::vector<std::unique_ptr<Computation>> computations;
-  for (uint32_t rank = 0; rank < workers; ++rank) {
+/// A run of `steps` steps, or what lies between two of its stops.
+struct RunPart {
+  int64_t steps = 0;
+  int64_t stop = steps;                 ///< after so many of them
+  std::filesystem::path folder = {};    ///< where the checkpoint goes that it ends with, if any
+  const Checkpoint* resumed = nullptr;  ///< what it begins with; null: it begins anew
+};
+
+/// The workers of a part of a run, with what they are given.
+class JoinedWorkers {
+ public:
+  JoinedWorkers(const Job& job, const RunPart& part,
+                const std::function<layers::Backend()>& backend)
+      : job_(job),
+        part_(part),
+        plan_(sync_plan(job, plan_request(job))),
+        data_(open_data(job, DataPart::kTrain, log_)),
+        published_{.plan = comm::to_json(plan_),
+                   .steps = part.steps,
+                   .first_step = part.resumed != nullptr ? part.resumed->state().step : 0,
+                   .last_step = part.stop,
+                   .in_flight = part.resumed != nullptr ? part.resumed->state().in_flight : 0},
+        hub_(plan_, published_.first_step) {
+    for (uint32_t rank = 0; rank < static_cast<uint32_t>(plan_.workers()); ++rank)
+      add(rank, backend());
+  }
+
+  /// CRC-32C of each tensor, by worker.
+  std::vector<std::vector<int64_t>> train() {
+    std::vector<std::vector<int64_t>> digests(workers_.size());
+    Mutex mutex;
+    std::exception_ptr failure;
+    {
+      std::vector<std::jthread> threads;
+      for (size_t rank = 0; rank < workers_.size(); ++rank)
+        threads.emplace_back([&, rank] {
+          try {
+            digests[rank] = train(*workers_[rank]);
+          } catch (const std::exception& error) {
+            MutexLock lock(mutex);
+            if (failure == nullptr) failure = std::current_exception();
+            hub_.lose(error.what());
+          }
+        });
+    }
+    if (failure != nullptr) std::rethrow_exception(failure);
+    return digests;
+  }
+
+ private:
+  void add(uint32_t rank, layers::Backend backend) {
     ClusterExchange* exchange = nullptr;
-    computations.push_back(std::make_unique<Computation>(
-        backend(), net_options(job, published, plan, 2),
-        WorkerPart{.job = job, .published = published, .plan = plan, .data = data, .rank = rank},
+    workers_.push_back(std::make_unique<Computation>(
+        std::move(backend), net_options(job_, published_, plan_, 2),
+        WorkerPart{
+            .job = job_, .published = published_, .plan = plan_, .data = data_, .rank = rank},
         [&](net::Net& net, layers::Updater& updater) {
           auto made = std::make_unique<ClusterExchange>(
-              net, updater, plan, rank, 0,
-              [&hub](const std::function<void()>& task) { hub.post(task); });
+              net, updater, plan_, rank, static_cast<uint64_t>(published_.first_step),
+              [this](const std::function<void()>& task) { hub_.post(task); });
           exchange = made.get();
           return made;
         },
-        log));
-    hub.join(*exchange);
+        log_));
+    hub_.join(*exchange);
+    if (part_.resumed != nullptr) part_.resumed->restore(workers_.back()->tensors);
   }
-  std::vector<std::vector<int64_t>> digests(workers);
-  Mutex mutex;
-  std::exception_ptr failure;
-  {
-    std::vector<std::jthread> threads;
-    for (size_t rank = 0; rank < workers; ++rank)
-      threads.emplace_back([&, rank] {
-        try {
-          Computation& mine = *computations[rank];
-          for (int64_t step = 0; step < steps; ++step) mine.loop->step();
-          mine.loop->finish();
-          digests[rank] = tensor_digests(mine.tensors, 0);
-        } catch (const std::exception& error) {
-          MutexLock lock(mutex);
-          if (failure == nullptr) failure = std::current_exception();
-          hub.lose(error.what());
-        }
-      });
+
+  std::vector<int64_t> train(Computation& worker) {
+    while (worker.loop->steps_done() < part_.stop) worker.loop->step();
+    if (part_.stop == part_.steps) worker.loop->finish();
+    if (!part_.folder.empty()) {
+      worker.loop->settle_for_checkpoint();
+      if (worker.part.rank == 0) write(worker);
+    }
+    return tensor_digests(worker.tensors, part_.stop == part_.steps ? 0 : worker.sums.steps());
   }
-  if (failure != nullptr) std::rethrow_exception(failure);
-  return digests;
+  void write(Computation& worker) {
+    RunState state = worker.state_after(part_.stop);
+    state.in_flight = worker.sums.steps();
+    write_checkpoint(part_.folder, state, worker.tensors);
+  }
+
+  SilentLog log_;
+  const Job& job_;
+  const RunPart part_;
+  const comm::Plan plan_;
+  const PreparedData data_;
+  const PublishedPlan published_;
+  Hub hub_;
+  std::vector<std::unique_ptr<Computation>> workers_;
+};
+
+/// CRC-32C of each tensor, by worker, after a part of a run.
+inline std::vector<std::vector<int64_t>> train_together(
+    const Job& job, const RunPart& part, const std::function<layers::Backend()>& backend) {
+  return JoinedWorkers(job, part, backend).train();
 }
 
 }  // namespace poseidon::trainer

@@ -1,10 +1,12 @@
 // play_orders [FIRST [COUNT]]: trains small jobs on played GPUs, each seed in an order of its own,
-// and compares the bits with those of the plain order.
+// most with a stop and other workers from there on, and compares the bits with those of the plain
+// order.
 
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 
+#include "core/philox.h"
 #include "tests/cuda/played_jobs.h"
 
 namespace poseidon::trainer {
@@ -18,16 +20,26 @@ class Jobs {
   std::string fault_of(uint64_t seed) {
     const size_t number = seed % (kPlayedNetworks.size() * kClusters.size());
     const TinyJob tiny(kPlayedNetworks[number % kPlayedNetworks.size()]);
-    const Job job = job_of(tiny, kClusters[number / kPlayedNetworks.size()]);
+    const Cluster& cluster = kClusters[number / kPlayedNetworks.size()];
     try {
-      if (!plain_.contains(number)) plain_[number] = train_played(job, 0);
-      return train_played(job, seed) == plain_[number] ? "" : "other bits than in the plain order";
+      if (!plain_.contains(number)) plain_[number] = train_played(job_of(tiny, cluster), 0);
+      return train(tiny, cluster, seed) == plain_[number] ? ""
+                                                          : "other bits than in the plain order";
     } catch (const std::exception& error) {
       return error.what();
     }
   }
 
  private:
+  /// Two of three runs are stopped, and end with another number of workers where they may.
+  static std::vector<int64_t> train(const TinyJob& tiny, const Cluster& cluster, uint64_t seed) {
+    RandomStream random(seed, RandomPurpose::kGeneration, 2, 0);
+    const int64_t stop = random.next_below(kPlayedSteps);
+    if (stop == 0) return train_played(job_of(tiny, cluster), seed);
+    const int workers = 1 + static_cast<int>(random.next_below(5));
+    return train_in_two(tiny, cluster, other_cluster(cluster, workers), stop, seed);
+  }
+
   std::map<size_t, std::vector<int64_t>> plain_;
 };
 
