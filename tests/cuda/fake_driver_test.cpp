@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -13,6 +14,10 @@
 #include "core/cuda/cuda_device.h"
 #include "core/error.h"
 #include "tests/support/error_of.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 using namespace poseidon;
 using namespace poseidon::cuda;
@@ -38,6 +43,22 @@ class Step final : public Operation {
   float* to_;
 };
 
+/// Calls `look`, and says that it reads some memory.
+class Look final : public Operation {
+ public:
+  Look(const void* data, size_t bytes, std::function<void()> look)
+      : data_(data), bytes_(bytes), look_(std::move(look)) {}
+
+  std::string name() const override { return "look"; }
+  void visit(MemoryVisitor& visitor) const override { visitor.reads(data_, bytes_); }
+  void issue(const Executor&) const override { look_(); }
+
+ private:
+  const void* data_;
+  size_t bytes_;
+  std::function<void()> look_;
+};
+
 /// Two streams, and memory for a few numbers.
 struct Machine {
   explicit Machine(const FakeDriver::Options& options) : driver(options) {}
@@ -45,11 +66,11 @@ struct Machine {
   void step(Stream stream, const char* name, size_t from, size_t to) {
     driver.issue(stream, std::make_unique<Step>(name, &at(from), &at(to)));
   }
-  float& at(size_t index) const { return memory.as<float>()[index]; }
+  float& at(size_t index) const { return memory.as<float>().data()[index]; }
 
   FakeDriver driver;
   Stream first = driver.make_stream(Urgency::kUsual), second = driver.make_stream(Urgency::kHigh);
-  Buffer memory = driver.allocate(16, Place::kDevice, "a test");
+  Buffer memory = driver.allocate(32, Place::kStaging, "a test");
 };
 
 /// A value goes from stream to stream and back.
@@ -95,6 +116,64 @@ TEST_CASE("the played GPU: memory that is read must not be written before") {
         "\"writer\" in stream 1 writes what \"reader\" in stream 0 reads, and nothing orders them");
 }
 
+TEST_CASE("the played GPU: an operation must lie within a piece of its memory") {
+  Machine machine({});
+  float outside = 0;
+  CHECK(error_of<LogicError>([&] {
+          machine.driver.issue(machine.first,
+                               std::make_unique<Step>("a", &machine.at(0), &outside));
+        }) == "\"a\" in stream 0 writes 4 bytes that are no one piece of the device's memory");
+  CHECK(error_of<LogicError>([&] { machine.step(machine.first, "b", 8, 0); }) ==
+        "\"b\" in stream 0 reads 4 bytes that are no one piece of the device's memory");
+}
+
+// What the sanitizer guards begins anywhere and ends where eight bytes do.
+#if defined(__SANITIZE_ADDRESS__)
+TEST_CASE(
+    "the played GPU: the host may touch staging memory when it knows the work on it is done") {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Machine machine({.seed = seed});
+    const auto is_guarded = [&](size_t index) {
+      return __asan_address_is_poisoned(&machine.at(index)) != 0;
+    };
+    machine.step(machine.first, "a", 0, 3);
+    const auto first = machine.driver.record(machine.first);
+    machine.step(machine.second, "b", 0, 7);
+    CHECK(!is_guarded(0));
+    CHECK(is_guarded(3));
+    CHECK(is_guarded(7));
+    first->wait();
+    CHECK(!is_guarded(3));
+    CHECK(is_guarded(7));
+    std::atomic<bool> done = false, was_guarded = true;
+    machine.driver.record(machine.second)->then([&] {
+      was_guarded = is_guarded(7);
+      done = true;
+    });
+    while (!done) std::this_thread::yield();
+    CHECK(!was_guarded);
+  }
+}
+
+TEST_CASE("the played GPU: the host may not touch memory of the device, nor work what it hides") {
+  FakeDriver driver({});
+  const Buffer memory = driver.allocate(64, Place::kDevice, "a test");
+  const auto values = memory.as<float>();
+  const auto is_guarded = [&](size_t index) {
+    return __asan_address_is_poisoned(&values[index]) != 0;
+  };
+  bool inside = true, outside = false;
+  driver.issue(driver.make_stream(Urgency::kUsual),
+               std::make_unique<Look>(memory.data(), 2 * sizeof(float), [&] {
+                 inside = is_guarded(0);
+                 outside = is_guarded(2);
+               }));
+  CHECK(!inside);
+  CHECK(outside);
+  CHECK(is_guarded(0));
+}
+#endif
+
 TEST_CASE("the played GPU: what the host has waited for is before all that it issues") {
   Machine machine({.seed = 3});
   machine.step(machine.first, "a", 0, 1);
@@ -105,16 +184,21 @@ TEST_CASE("the played GPU: what the host has waited for is before all that it is
 }
 
 TEST_CASE("the played GPU: what nothing orders is done in both orders") {
-  std::set<bool> second_was_earlier;
+  std::set<std::vector<int>> orders;
   for (uint64_t seed = 1; seed < 40; ++seed) {
+    std::vector<int> order;
     Machine machine({.seed = seed});
-    machine.step(machine.first, "a", 0, 1);
-    const auto first = machine.driver.record(machine.first);
-    machine.step(machine.second, "b", 2, 3);
-    machine.driver.record(machine.second)->wait();
-    second_was_earlier.insert(machine.at(1) == 0);
+    const auto note = [&](Stream stream, int number) {
+      machine.driver.issue(stream, std::make_unique<Look>(
+                                       nullptr, 0, [&order, number] { order.push_back(number); }));
+      return machine.driver.record(stream);
+    };
+    const auto first = note(machine.first, 1), second = note(machine.second, 2);
+    second->wait();
+    first->wait();
+    orders.insert(order);
   }
-  CHECK(second_was_earlier.size() == 2);
+  CHECK(orders.size() == 2);
 }
 
 TEST_CASE("the played GPU: it goes on while the host does something else") {

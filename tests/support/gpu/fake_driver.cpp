@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/philox.h"
 #include "tests/support/gpu/access_log.h"
+#include "tests/support/gpu/guarded_memory.h"
 #include "tests/support/gpu/kernel_executor.h"
 
 namespace poseidon::cuda {
@@ -128,6 +129,7 @@ class FakeDriver::Machine {
     const Stamp by{stream, lane.clock.of(stream), operation->name()};
     Logger logger(log_, by, before);
     operation->visit(logger);
+    memory_.issued(*operation, by);
     lane.items.push_back({.operation = std::move(operation), .mark = {}, .awaited = {}});
     advance();
   }
@@ -154,7 +156,7 @@ class FakeDriver::Machine {
   bool observe(const MachineMark& mark) {
     const std::lock_guard lock(mutex_);
     advance();
-    if (mark.is_reached) host_.join(mark.clock);
+    if (mark.is_reached) host_learns(mark.clock);
     return mark.is_reached;
   }
 
@@ -164,7 +166,7 @@ class FakeDriver::Machine {
       throw_failure();
       check(step(), "what is waited for can be done");
     }
-    host_.join(mark.clock);
+    host_learns(mark.clock);
   }
 
   void then(const MachineMark& mark, std::function<void()> task) {
@@ -174,16 +176,23 @@ class FakeDriver::Machine {
         mark.tasks.push_back(std::move(task));
         return;
       }
+      memory_.host_knows(mark.clock);
     }
     task();
+  }
+
+  void allocated(const void* data, size_t bytes, Place place) {
+    const std::lock_guard lock(mutex_);
+    memory_.add(data, bytes, place);
   }
 
   void release(void* data, size_t bytes) {
     const std::lock_guard lock(mutex_);
     while (step()) {
     }
-    for (const Lane& lane : streams_) host_.join(lane.clock);
+    for (const Lane& lane : streams_) host_learns(lane.clock);
     log_.forget(data, bytes);
+    memory_.remove(data, bytes);
   }
 
  private:
@@ -226,15 +235,24 @@ class FakeDriver::Machine {
 
   void carry_out(const Operation& operation) {
     note_type(operation);
+    memory_.open(operation);
     try {
       operation.issue({.stream = nullptr, .host = &executor_});
     } catch (...) {
       failure_ = std::current_exception();
     }
+    memory_.close(operation);
+  }
+
+  void host_learns(const Clock& clock) {
+    host_.join(clock);
+    memory_.host_knows(clock);
   }
 
   void reach(const MachineMark& mark) {
     mark.is_reached = true;
+    // What follows the mark knows it to be reached, though not the thread that issues work.
+    if (!mark.tasks.empty()) memory_.host_knows(mark.clock);
     for (auto& task : mark.tasks) due_.push_back(std::move(task));
     mark.tasks.clear();
     changed_.notify_all();
@@ -276,6 +294,7 @@ class FakeDriver::Machine {
   RandomStream random_;
   KernelExecutor executor_;
   AccessLog log_;
+  GuardedMemory memory_;
   std::deque<Lane> streams_;
   Clock host_;  ///< what the host knows to be done
   std::deque<std::function<void()>> due_;
@@ -296,7 +315,12 @@ FakeDriver::FakeDriver(const Options& options) : machine_(std::make_shared<Machi
 FakeDriver::~FakeDriver() { machine_->stop(); }
 
 Buffer FakeDriver::allocate(size_t bytes, Place place, std::string_view) {
-  if (place == Place::kStaging && bytes >= kManyPages) return pages(bytes);
+  Buffer memory = place == Place::kStaging && bytes >= kManyPages ? pages(bytes) : plain(bytes);
+  machine_->allocated(memory.data(), bytes, place);
+  return memory;
+}
+
+Buffer FakeDriver::plain(size_t bytes) {
   // As many as were asked for, so that a sanitizer sees who goes beyond.
   void* data = nullptr;
   check(::posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) == 0, "a test has memory");

@@ -10,7 +10,9 @@ namespace poseidon::cuda {
 /// A GPU that the host plays: its memory is the host's, and work is done in an order by seed, of
 /// all that streams and marks allow: some of it at once, some when the host waits for it, and some
 /// while the host is busy elsewhere. Two operations that touch the same memory, one of them
-/// writing, and that nothing orders, end by LogicError, which names both, whatever the order was.
+/// writing, and that nothing orders, end by LogicError, which names both, whatever the order was;
+/// so does one that touches other memory than this GPU's. What operations do not tell of, and the
+/// host's own touches, the address sanitizer sees (GuardedMemory).
 class FakeDriver final : public Driver {
  public:
   struct Options {
@@ -36,6 +38,7 @@ class FakeDriver final : public Driver {
   class Machine;
   class MachineMark;
 
+  Buffer plain(size_t bytes);
   Buffer pages(size_t bytes);
 
   std::shared_ptr<Machine> machine_;

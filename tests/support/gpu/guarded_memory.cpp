@@ -1,0 +1,125 @@
+#include "tests/support/gpu/guarded_memory.h"
+
+#include "core/error.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace poseidon::cuda {
+
+namespace {
+
+/// Whoever touches it from now on ends the test; nothing without the address sanitizer.
+void guard([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_poison_memory_region(data, bytes);
+#endif
+}
+
+void unguard([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(data, bytes);
+#endif
+}
+
+}  // namespace
+
+class GuardedMemory::Checker final : public MemoryVisitor {
+ public:
+  Checker(GuardedMemory& memory, const Stamp& stamp) : memory_(memory), stamp_(stamp) {}
+
+  void reads(const void* data, size_t bytes) override { piece(data, bytes, "reads"); }
+  void writes(const void* data, size_t bytes) override {
+    const Piece* written = piece(data, bytes, "writes");
+    if (written != nullptr && written->place == Place::kStaging)
+      memory_.writes_.push_back({data, bytes, stamp_});
+  }
+
+ private:
+  const Piece* piece(const void* data, size_t bytes, const char* does) const {
+    if (bytes == 0) return nullptr;
+    const Piece* found = memory_.piece_of(data, bytes);
+    if (found == nullptr)
+      throw LogicError(text("\"", stamp_.name, "\" in stream ", stamp_.stream, " ", does, " ",
+                            bytes, " bytes that are no one piece of the device's memory"));
+    return found;
+  }
+
+  GuardedMemory& memory_;
+  const Stamp& stamp_;
+};
+
+class GuardedMemory::Opener final : public MemoryVisitor {
+ public:
+  void reads(const void* data, size_t bytes) override { unguard(data, bytes); }
+  void writes(const void* data, size_t bytes) override { unguard(data, bytes); }
+};
+
+/// Of staging memory that it wrote more is open than should be, until the writes are guarded.
+class GuardedMemory::Closer final : public MemoryVisitor {
+ public:
+  explicit Closer(const GuardedMemory& memory) : memory_(memory) {}
+
+  void reads(const void* data, size_t bytes) override { close(data, bytes); }
+  void writes(const void* data, size_t bytes) override { close(data, bytes); }
+
+ private:
+  void close(const void* data, size_t bytes) const {
+    const Piece* piece = memory_.piece_of(data, bytes);
+    if (piece != nullptr && piece->place == Place::kDevice) guard(data, bytes);
+  }
+
+  const GuardedMemory& memory_;
+};
+
+void GuardedMemory::add(const void* data, size_t bytes, Place place) {
+  pieces_[reinterpret_cast<uintptr_t>(data)] = {bytes, place};
+  if (place == Place::kDevice) guard(data, bytes);
+}
+
+void GuardedMemory::remove(const void* data, size_t bytes) {
+  pieces_.erase(reinterpret_cast<uintptr_t>(data));
+  std::erase_if(writes_, [&](const Write& write) {
+    return write.data >= data && write.data < static_cast<const std::byte*>(data) + bytes;
+  });
+  unguard(data, bytes);
+}
+
+const GuardedMemory::Piece* GuardedMemory::piece_of(const void* data, size_t bytes) const {
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  auto found = pieces_.upper_bound(at);
+  if (found == pieces_.begin()) return nullptr;
+  --found;
+  return at + bytes <= found->first + found->second.bytes ? &found->second : nullptr;
+}
+
+void GuardedMemory::issued(const Operation& operation, const Stamp& stamp) {
+  Checker checker(*this, stamp);
+  operation.visit(checker);
+  guard_writes();
+}
+
+void GuardedMemory::open(const Operation& operation) const {
+  Opener opener;
+  operation.visit(opener);
+}
+
+void GuardedMemory::close(const Operation& operation) const {
+  Closer closer(*this);
+  operation.visit(closer);
+  guard_writes();
+}
+
+void GuardedMemory::host_knows(const Clock& clock) {
+  for (const Write& write : writes_)
+    if (write.by.is_before(clock)) unguard(write.data, write.bytes);
+  std::erase_if(writes_, [&](const Write& write) { return write.by.is_before(clock); });
+  guard_writes();
+}
+
+void GuardedMemory::guard_writes() const {
+  for (const Write& write : writes_) guard(write.data, write.bytes);
+}
+
+}  // namespace poseidon::cuda
