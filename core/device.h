@@ -72,7 +72,10 @@ class Device {
   /// they lie, once the work on them is done.
   virtual bool shares_memory() const = 0;
   /// Issues a copy between memory of any two places.
-  virtual void copy(std::span<const float> from, std::span<float> to) = 0;
+  virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
+  void copy(std::span<const float> from, std::span<float> to) {
+    copy(std::as_bytes(from), std::as_writable_bytes(to));
+  }
   /// Copies from a place to any memory of the host; blocks until it is there.
   virtual void read(std::span<const std::byte> from, std::span<std::byte> host) = 0;
   /// Copies from any memory of the host to a place; `host` may be reused at once.

@@ -37,7 +37,7 @@ CpuDevice::CpuDevice(int threads, DataType activations)
   omp_set_num_threads(threads_);
 }
 
-void CpuDevice::copy(std::span<const float> from, std::span<float> to) {
+void CpuDevice::copy(std::span<const std::byte> from, std::span<std::byte> to) {
   std::ranges::copy(from, to.begin());
 }
 

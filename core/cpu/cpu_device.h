@@ -26,7 +26,8 @@ class CpuDevice : public Device {
   }
   size_t available() const override { return available_memory("/"); }
   bool shares_memory() const override { return true; }
-  void copy(std::span<const float> from, std::span<float> to) override;
+  using Device::copy;
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override;
   void read(std::span<const std::byte> from, std::span<std::byte> host) override {
     write(from, host);
   }

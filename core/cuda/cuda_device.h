@@ -29,8 +29,9 @@ class CudaDevice final : public Device {
   }
   size_t available() const override { return driver_->available(); }
   bool shares_memory() const override { return false; }
-  void copy(std::span<const float> from, std::span<float> to) override {
-    copy(from.data(), to.data(), from.size_bytes());
+  using Device::copy;
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override {
+    copy(from.data(), to.data(), from.size());
   }
   void read(std::span<const std::byte> from, std::span<std::byte> host) override;
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;

@@ -31,7 +31,7 @@ Buffer ReplayDevice::allocate(size_t bytes, Place, std::string_view purpose) {
   return Buffer(memory, bytes, [](void* data, size_t size) { ::munmap(data, size); });
 }
 
-void ReplayDevice::copy(std::span<const float> from, std::span<float> to) {
+void ReplayDevice::copy(std::span<const std::byte> from, std::span<std::byte> to) {
   std::ranges::copy(from, to.begin());
 }
 

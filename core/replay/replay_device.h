@@ -17,7 +17,8 @@ class ReplayDevice final : public Device {
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
   size_t available() const override { return available_memory("/"); }
   bool shares_memory() const override { return true; }
-  void copy(std::span<const float> from, std::span<float> to) override;
+  using Device::copy;
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override;
   void read(std::span<const std::byte> from, std::span<std::byte> host) override {
     write(from, host);
   }

@@ -77,7 +77,8 @@ class WalledDevice final : public Device {
   }
   size_t available() const override { return cpu_.available(); }
   bool shares_memory() const override { return false; }
-  void copy(std::span<const float> from, std::span<float> to) override {
+  using Device::copy;
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override {
     const Inside inside(wall_);
     cpu_.copy(from, to);
   }
