@@ -10,7 +10,6 @@
 
 #include "core/trace.h"
 #include "layers/layer.h"
-#include "net/batch_too_large.h"
 #include "net/diagnosis.h"
 #include "net/network.h"
 #include "net/parameters.h"
@@ -35,6 +34,10 @@ using BetweenLayers = std::function<void()>;
 struct NetMemory : ParameterMemory {
   size_t activations = 0;  ///< with their gradients and workspaces, after reuse
   size_t scratch = 0;      ///< of whichever layer is at work
+
+  size_t total() const {
+    return parameters + second_version + gradients + statistics + activations + scratch;
+  }
 };
 
 /// A network in the memory of one device: parameters, activations, and the order of execution. Used
@@ -57,8 +60,7 @@ class Net {
   };
 
   /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError;
-  /// where memory cannot be had, OutOfMemory that names what wants most, of activations
-  /// BatchTooLarge.
+  /// where memory cannot be had, OutOfMemory that names what wants most.
   Net(const Network& network, layers::LayerFactory& factory, const Options& options);
   ~Net();
 

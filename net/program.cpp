@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "net/at.h"
-#include "net/batch_too_large.h"
 
 namespace poseidon::net {
 
@@ -261,9 +260,9 @@ void Program::fail_to_take() const {
   const std::string wanted = purpose.call < 0 ? bytes + " for the input"
                                               : text("layer \"", name_of(calls_[at(purpose.call)]),
                                                      "\": ", bytes, " for its ", purpose.what);
-  throw BatchTooLarge(text(network_.file(), ": ", wanted, " with a batch of ", network_.batch(),
-                           ", the largest part of ", bytes_text(arena_.bytes()),
-                           " for activations, cannot be had"));
+  throw OutOfMemory(text(network_.file(), ": ", wanted, " with a batch of ", network_.batch(),
+                         ", the largest part of ", bytes_text(arena_.bytes()),
+                         " for activations, cannot be had"));
 }
 
 void Program::bind(size_t c) {

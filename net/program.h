@@ -54,7 +54,7 @@ class Program {
 
   Program(const Network& network, layers::LayerFactory& factory, const Options& options);
 
-  /// Throws BatchTooLarge, naming the layer that wants most.
+  /// Throws OutOfMemory, naming the layer that wants most.
   void take_memory();
 
   std::vector<Call>& calls() { return calls_; }

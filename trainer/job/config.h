@@ -97,6 +97,10 @@ struct JobConfig {
   const char* batch_key() const {
     return data.global_batch != 0 ? "data.global_batch" : "data.batch_per_worker";
   }
+  /// What that key says.
+  int64_t batch() const {
+    return data.global_batch != 0 ? data.global_batch : data.batch_per_worker;
+  }
   /// Samples that go through the net at once.
   int64_t shard_batch() const { return global_batch() / logical_shards(); }
 };

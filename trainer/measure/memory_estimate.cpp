@@ -61,8 +61,7 @@ comm::Plan plan_before_run(const Job& job) {
 }  // namespace
 
 size_t MemoryEstimate::total() const {
-  return net.parameters + net.second_version + net.gradients + net.statistics + net.activations +
-         net.scratch + optimizer_state + batches + data + sums + copies + process;
+  return net.total() + optimizer_state + batches + data + sums + copies + process;
 }
 
 Json MemoryEstimate::json() const {

@@ -1,26 +1,42 @@
 #include "trainer/step/engine.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/memory.h"
 #include "trainer/step/backends.h"
+#include "trainer/step/fitting_batch.h"
 
 namespace poseidon::trainer {
 
 namespace {
 
-/// Where memory cannot be had, the user is told how much there is, and what would take less.
+bool has_convolutions(const net::Network& network) {
+  return std::ranges::any_of(network.nodes(), [](const net::Node& node) {
+    return node.definition->type() == "convolution";
+  });
+}
+
+/// What the user is told where memory cannot be had: how much there is, and what would take less.
+std::string advice(const Job& job, layers::LayerFactory& factory,
+                   const net::Net::Options& options) {
+  const size_t available = factory.device().available();
+  std::string advice = "; " + bytes_text(available) + " are available";
+  const int64_t fitting = fitting_batch(job, factory, options, available);
+  if (fitting == 0) return advice + ", too little for any batch";
+  advice += text(": reduce ", job.config.batch_key(), " from ", job.config.batch(), " to ", fitting,
+                 ", which fits");
+  if (job.config.device.precision != kBf16Precision && has_convolutions(*job.network))
+    advice += "; \"device.precision\": \"bf16\" takes less";
+  return advice;
+}
+
 std::unique_ptr<net::Net> make_net(const Job& job, layers::LayerFactory& factory,
                                    const net::Net::Options& options) {
-  const auto and_available = [&](const OutOfMemory& error) {
-    return text(error.what(), "; ", bytes_text(factory.device().available()), " are available");
-  };
   try {
     return std::make_unique<net::Net>(*job.network, factory, options);
-  } catch (const net::BatchTooLarge& error) {
-    if (job.network->batch() == 1) throw OutOfMemory(and_available(error));
-    throw OutOfMemory(and_available(error) + ": reduce " + job.config.batch_key());
   } catch (const OutOfMemory& error) {
-    throw OutOfMemory(and_available(error));
+    throw OutOfMemory(error.what() + advice(job, factory, options));
   }
 }
 

@@ -310,25 +310,33 @@ void FakeDriver::MachineMark::then(std::function<void()> task) const {
   machine_->then(*this, std::move(task));
 }
 
-FakeDriver::FakeDriver(const Options& options) : machine_(std::make_shared<Machine>(options)) {}
+FakeDriver::FakeDriver(const Options& options)
+    : memory_(options.memory), machine_(std::make_shared<Machine>(options)) {}
 
 FakeDriver::~FakeDriver() { machine_->stop(); }
 
-Buffer FakeDriver::allocate(size_t bytes, Place place, std::string_view) {
-  Buffer memory = place == Place::kStaging && bytes >= kManyPages ? pages(bytes) : plain(bytes);
+Buffer FakeDriver::allocate(size_t bytes, Place place, std::string_view purpose) {
+  const size_t counted = place == Place::kDevice ? bytes : 0;
+  if (counted > available())
+    throw OutOfMemory(text("out of memory: ", bytes, " bytes for ", purpose, " cannot be had"));
+  Buffer memory =
+      place == Place::kStaging && bytes >= kManyPages ? pages(bytes) : plain(bytes, counted);
   machine_->allocated(memory.data(), bytes, place);
   return memory;
 }
 
-Buffer FakeDriver::plain(size_t bytes) {
+Buffer FakeDriver::plain(size_t bytes, size_t counted) {
   // As many as were asked for, so that a sanitizer sees who goes beyond.
   void* data = nullptr;
   check(::posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) == 0, "a test has memory");
   std::memset(data, 0, bytes);
-  return Buffer(data, bytes, [machine = machine_](void* memory, size_t size) {
-    machine->release(memory, size);
-    std::free(memory);
-  });
+  *taken_ += counted;
+  return Buffer(data, bytes,
+                [machine = machine_, taken = taken_, counted](void* memory, size_t size) {
+                  machine->release(memory, size);
+                  *taken -= counted;
+                  std::free(memory);
+                });
 }
 
 Buffer FakeDriver::pages(size_t bytes) {

@@ -21,13 +21,14 @@ class FakeDriver final : public Driver {
     int64_t dropped_wait = -1;
     /// Counts the waits of streams, of all drivers that are given it. May be null.
     std::atomic<int64_t>* waits = nullptr;
+    size_t memory = size_t{1} << 30;  ///< of the device, bytes
   };
 
   explicit FakeDriver(const Options& options);
   ~FakeDriver() override;
 
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
-  size_t available() const override { return size_t{1} << 30; }
+  size_t available() const override { return memory_ - *taken_; }
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
@@ -38,9 +39,13 @@ class FakeDriver final : public Driver {
   class Machine;
   class MachineMark;
 
-  Buffer plain(size_t bytes);
+  /// Of which `counted` are of the device's memory.
+  Buffer plain(size_t bytes, size_t counted);
   Buffer pages(size_t bytes);
 
+  const size_t memory_;
+  const std::shared_ptr<std::atomic<size_t>> taken_ =
+      std::make_shared<std::atomic<size_t>>();  ///< of memory_
   std::shared_ptr<Machine> machine_;
 };
 

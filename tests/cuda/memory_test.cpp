@@ -1,0 +1,116 @@
+// Memory that a device has not: which batch the user is told to take.
+
+#include <doctest/doctest.h>
+
+#include "core/cpu/cpu_device.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/update.h"
+#include "tests/cuda/played_jobs.h"
+#include "trainer/step/engine.h"
+#include "trainer/step/optimizer.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+/// The CPU with so much memory for its work.
+class SmallCpu final : public cpu::CpuDevice {
+ public:
+  explicit SmallCpu(size_t memory) : CpuDevice(1), left_(std::make_shared<size_t>(memory)) {}
+
+  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
+    if (place != Place::kDevice) return CpuDevice::allocate(bytes, place, purpose);
+    if (bytes > *left_) throw OutOfMemory("out of memory");
+    *left_ -= bytes;
+    auto memory = std::make_shared<Buffer>(bytes, purpose);
+    return Buffer(memory->data(), bytes,
+                  [memory, left = left_](void*, size_t size) { *left += size; });
+  }
+  size_t available() const override { return *left_; }
+
+ private:
+  const std::shared_ptr<size_t> left_;
+};
+
+layers::Backend small_cpu(size_t memory) {
+  auto device = std::make_unique<SmallCpu>(memory);
+  auto factory = layers::cpu::make_cpu_factory(*device);
+  return {std::move(device), std::move(factory), layers::cpu::make_cpu_updater()};
+}
+
+layers::Backend small_gpu(size_t memory) { return test::make_played_backend({.memory = memory}); }
+
+/// What is said when the job's net and optimizer are made; "" where there is memory for both.
+std::string fault_of(layers::Backend backend, const Job& job, const net::Net::Options& options) {
+  return error_of<OutOfMemory>([&] {
+    SilentLog log;
+    Engine engine(std::move(backend), job, options, log);
+    const Optimizer optimizer(job.config.optimizer, engine.net(), engine.updater());
+  });
+}
+
+/// The number that the message names, of "... from 64 to 48, which fits".
+int64_t named_batch(const std::string& fault) {
+  const size_t end = fault.find(", which fits");
+  REQUIRE(end != std::string::npos);
+  return std::stoll(fault.substr(fault.rfind(" to ", end) + 4));
+}
+
+}  // namespace
+
+TEST_CASE("where memory is short, the batch that is named fits, and no larger one") {
+  const TinyJob tiny(kSmallResNet);
+  const std::string key = "data.batch_per_worker=";
+  for (const auto& make_small : {small_cpu, small_gpu})
+    for (const int versions : {1, 2})
+      for (const size_t memory : {size_t{60'000}, size_t{100'001}, size_t{250'000}}) {
+        CAPTURE(memory);
+        const net::Net::Options options{.versions = versions};
+        const std::string fault = fault_of(make_small(memory), tiny.load({key + "512"}), options);
+        CHECK(fault.find(" are available: reduce data.batch_per_worker from 512 to ") !=
+              std::string::npos);
+        const int64_t batch = named_batch(fault);
+        const auto fault_with = [&](int64_t other) {
+          return fault_of(make_small(memory), tiny.load({key + std::to_string(other)}), options);
+        };
+        CHECK(batch > 1);
+        CHECK(fault_with(batch) == "");
+        CHECK(fault_with(batch + 1) != "");
+      }
+}
+
+TEST_CASE("the batch that is named goes into shards and workers") {
+  const TinyJob tiny;
+  for (const auto& [overrides, unit] :
+       {std::pair(std::vector<std::string>{"data.global_batch=1200", "cluster.workers=2",
+                                           "cluster.logical_shards=5"},
+                  int64_t{5}),
+        std::pair(std::vector<std::string>{"data.batch_per_worker=600", "cluster.workers=2",
+                                           "cluster.logical_shards=4"},
+                  int64_t{2}),
+        std::pair(std::vector<std::string>{"data.batch_per_worker=600", "cluster.workers=2",
+                                           "cluster.logical_shards=5"},
+                  int64_t{5})}) {
+    std::vector<std::string> changed = overrides;
+    const std::string fault = fault_of(small_gpu(50'000), tiny.load(changed), {.versions = 2});
+    const int64_t batch = named_batch(fault);
+    CHECK(batch % unit == 0);
+    const std::string key = changed[0].substr(0, changed[0].find('=') + 1);
+    changed[0] = key + std::to_string(batch);
+    CHECK(fault_of(small_gpu(50'000), tiny.load(changed), {.versions = 2}) == "");
+    changed[0] = key + std::to_string(batch + unit);
+    CHECK(fault_of(small_gpu(50'000), tiny.load(changed), {.versions = 2}) != "");
+  }
+}
+
+TEST_CASE("where no batch fits, that is said, and what else takes less") {
+  const TinyJob tiny;
+  const std::string none = fault_of(small_gpu(1000), tiny.load(), {});
+  CHECK(none.ends_with("; 1.0 kB are available, too little for any batch"));
+  CHECK(fault_of(small_cpu(50'000), tiny.load({"data.batch_per_worker=4096"}), {})
+            .ends_with("which fits; \"device.precision\": \"bf16\" takes less"));
+  CHECK(fault_of(small_gpu(50'000),
+                 tiny.load({"data.batch_per_worker=4096", "device.precision=bf16"}), {})
+            .ends_with("which fits"));
+}
