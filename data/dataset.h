@@ -15,6 +15,7 @@ struct DatasetDescription {
   std::string source;                ///< for messages: a path, or "digits (generated)"
   int64_t samples = 0;               ///< at least 1
   std::vector<std::string> classes;  ///< names; a label is an index into them, checked on reading
+  bool floats = false;               ///< samples are SampleForm::kFloats
   Shape shape;  ///< channels, height, width where all samples agree; rank 0 where they may differ
   /// SHA-256 over the number of samples, the classes, and the index (names, sizes, labels) or a
   /// record set's checksums; equal wherever the same data lie. 64 hexadecimal digits.

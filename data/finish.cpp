@@ -56,4 +56,23 @@ template void finish(const PixelWindow<uint8_t>&, const Normalization&, bool, in
 template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
                      std::span<float>);
 
+void copy_window(const PixelWindow<uint8_t>& window, int64_t channels, bool mirror,
+                 int64_t out_height, int64_t out_width, std::span<uint8_t> out) {
+  std::ranges::fill(out, uint8_t{0});
+  const int64_t begin = std::clamp<int64_t>(-window.left, 0, out_width);
+  const int64_t end = std::clamp<int64_t>(window.width - window.left, begin, out_width);
+  for (int64_t y = 0; y < out_height; ++y) {
+    const int64_t from = window.top + y;
+    if (from < 0 || from >= window.height || begin == end) continue;
+    const uint8_t* in = window.pixels + (from * window.width + window.left + begin) * channels;
+    uint8_t* row = &out[static_cast<size_t>(y * out_width * channels)];
+    if (!mirror) {
+      std::copy_n(in, (end - begin) * channels, row + begin * channels);
+      continue;
+    }
+    for (int64_t x = begin; x < end; ++x, in += channels)
+      std::copy_n(in, channels, row + (out_width - 1 - x) * channels);
+  }
+}
+
 }  // namespace poseidon::data

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "core/batch_values.h"
 
 namespace poseidon::data {
 
@@ -15,11 +16,6 @@ struct PixelWindow {
   int64_t top = 0, left = 0;  ///< the window's corner; below 0 outside of the pixels
 };
 
-/// Per channel: (value - mean) * factor.
-struct Normalization {
-  std::vector<float> mean, factor;
-};
-
 /// Writes the window as channels x out_height x out_width floats, normalized, and mirrored if
 /// `mirror` is set. The number of channels is that of `normalization`.
 template <class Value>
@@ -30,5 +26,9 @@ extern template void finish(const PixelWindow<uint8_t>&, const Normalization&, b
                             int64_t, std::span<float>);
 extern template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
                             std::span<float>);
+
+/// Writes the window as out_height x out_width x channels pixels, mirrored if `mirror` is set.
+void copy_window(const PixelWindow<uint8_t>& window, int64_t channels, bool mirror,
+                 int64_t out_height, int64_t out_width, std::span<uint8_t> out);
 
 }  // namespace poseidon::data

@@ -10,6 +10,7 @@
 #include <exception>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "core/buffer.h"
 #include "core/error.h"
@@ -67,7 +68,7 @@ class SamplePreparer {
 
   /// Fills `out` from sample `wanted`, or from the next good one where that is allowed. Gives the
   /// index of the sample used.
-  int64_t prepare(OrderedSample wanted, std::span<float> out, Memory& memory) {
+  int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
     for (int attempt = 0; attempt < kMostReplacements; ++attempt) {
       if (try_prepare({wanted.epoch, index}, out, memory)) return index;
@@ -82,7 +83,7 @@ class SamplePreparer {
   }
 
  private:
-  bool try_prepare(OrderedSample at, std::span<float> out, Memory& memory) {
+  bool try_prepare(OrderedSample at, const SampleOutput& out, Memory& memory) {
     const auto name = [&] { return dataset_.name(at.index); };
     try {
       dataset_.read(at.index, memory.sample);
@@ -115,14 +116,23 @@ class SamplePreparer {
 
 /// A place for one batch. While it is prepared, the threads write to parts of their own.
 struct Slot {
-  Buffer pixels;
-  std::vector<int32_t> labels;
+  Buffer values, labels;
   std::vector<int64_t> indices;
   Batch batch;
   int64_t chunks_left = 0;
   std::exception_ptr error;
   int64_t error_at = 0;  ///< place in the batch of the sample that failed
 };
+
+Buffer take_memory(const BatchMemory& memory, size_t bytes) {
+  constexpr const char* kPurpose = "batches ahead";
+  return memory.take ? memory.take(bytes, kPurpose) : Buffer(bytes, kPurpose);
+}
+
+bool gives_pixels(const Dataset& dataset, const Transform& transform,
+                  const LoaderOptions& options) {
+  return options.memory.pixels && transform.keeps_pixels() && !dataset.description().floats;
+}
 
 /// Some samples of a batch: what a thread takes at once.
 struct Chunk {
@@ -139,6 +149,7 @@ class Loader::Ring {
   ~Ring();
 
   const Batch& next();
+  void keep_until(Event event) { kept_until_ = std::move(event); }
   const Plan& plan() const { return plan_; }
   int64_t corrupt_samples() const { return preparer_.corrupt_samples(); }
   double waited_seconds() const { return waited_.load(); }
@@ -148,6 +159,7 @@ class Loader::Ring {
   bool take_chunk(Chunk& chunk);
   void start_batch(Slot& slot, int64_t sequence) REQUIRES(mutex_);
   int64_t fill_chunk(const Chunk& chunk, SamplePreparer::Memory& memory);
+  SampleOutput place_of(const Slot& slot, size_t sample) const;
   int64_t fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory);
   void finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error);
 
@@ -160,9 +172,11 @@ class Loader::Ring {
   }
 
   const LoaderOptions options_;
-  const int64_t sample_count_;  ///< floats of a sample
+  const size_t sample_count_;              ///< values of a sample
+  const Normalization* const left_to_do_;  ///< of pixels; null: batches are floats
   const Plan plan_;
   SamplePreparer preparer_;  ///< locks itself
+  Event kept_until_;         ///< of the batch given last; of the thread that asks
   std::atomic<double> waited_{0};
 
   Mutex mutex_;
@@ -179,17 +193,19 @@ class Loader::Ring {
 Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
                    Log& log)
     : options_(options),
-      sample_count_(transform.output().count()),
+      sample_count_(static_cast<size_t>(transform.output().count())),
+      left_to_do_(gives_pixels(dataset, transform, options) ? &transform.normalization() : nullptr),
       plan_(dataset.size(), options),
       preparer_(dataset, transform, options.on_error, log),
       slots_(static_cast<size_t>(options.ready_batches)) {
-  int64_t largest = 0;
-  for (const ShardRange& shard : options_.shards) largest = std::max(largest, shard.count);
+  size_t largest = 0;
+  for (const ShardRange& shard : options_.shards)
+    largest = std::max(largest, static_cast<size_t>(shard.count));
+  const size_t bytes_of_value = left_to_do_ != nullptr ? sizeof(uint8_t) : sizeof(float);
   for (Slot& slot : slots_) {
-    slot.pixels =
-        Buffer(static_cast<size_t>(largest * sample_count_) * sizeof(float), "batches ahead");
-    slot.labels.resize(static_cast<size_t>(largest));
-    slot.indices.resize(static_cast<size_t>(largest));
+    slot.values = take_memory(options_.memory, largest * sample_count_ * bytes_of_value);
+    slot.labels = take_memory(options_.memory, largest * sizeof(int32_t));
+    slot.indices.resize(largest);
   }
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
 }
@@ -248,8 +264,12 @@ void Loader::Ring::start_batch(Slot& slot, int64_t sequence) {
   while (batch.valid < range.count && plan_.at(batch.step, range.first + batch.valid).index >= 0)
     ++batch.valid;
   batch.replaced = 0;
-  batch.pixels = slot.pixels.as<float>().first(count * static_cast<size_t>(sample_count_));
-  batch.labels = std::span(slot.labels).first(count);
+  batch.values = {.floats = {}, .pixels = {}, .normalization = left_to_do_};
+  if (left_to_do_ != nullptr)
+    batch.values.pixels = slot.values.as<uint8_t>().first(count * sample_count_);
+  else
+    batch.values.floats = slot.values.as<float>().first(count * sample_count_);
+  batch.labels = slot.labels.as<int32_t>().first(count);
   batch.indices = std::span(slot.indices).first(count);
 }
 
@@ -261,20 +281,29 @@ int64_t Loader::Ring::fill_chunk(const Chunk& chunk, SamplePreparer::Memory& mem
   return replaced;
 }
 
+SampleOutput Loader::Ring::place_of(const Slot& slot, size_t sample) const {
+  const size_t first = sample * sample_count_;
+  if (left_to_do_ != nullptr)
+    return {.values = {}, .pixels = slot.values.as<uint8_t>().subspan(first, sample_count_)};
+  return {.values = slot.values.as<float>().subspan(first, sample_count_), .pixels = {}};
+}
+
 /// 1 when another sample had to take its place.
 int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory) {
-  const size_t at = static_cast<size_t>(i), floats = static_cast<size_t>(sample_count_);
-  const std::span<float> out = slot.pixels.as<float>().subspan(at * floats, floats);
+  const size_t at = static_cast<size_t>(i);
+  const SampleOutput out = place_of(slot, at);
+  const std::span<int32_t> labels = slot.labels.as<int32_t>();
   const OrderedSample wanted =
       plan_.at(slot.batch.step, options_.shards[slot.batch.shard].first + i);
   if (wanted.index < 0) {
-    std::fill(out.begin(), out.end(), 0.0f);
-    slot.labels[at] = 0;
+    std::ranges::fill(out.values, 0.0F);
+    std::ranges::fill(out.pixels, uint8_t{0});
+    labels[at] = 0;
     slot.indices[at] = -1;
     return 0;
   }
   slot.indices[at] = preparer_.prepare(wanted, out, memory);
-  slot.labels[at] = memory.sample.label;
+  labels[at] = memory.sample.label;
   return slot.indices[at] != wanted.index ? 1 : 0;
 }
 
@@ -292,6 +321,7 @@ void Loader::Ring::finish_chunk(const Chunk& chunk, int64_t replaced, std::excep
 
 const Batch& Loader::Ring::next() {
   const auto began = std::chrono::steady_clock::now();
+  std::exchange(kept_until_, {}).wait();
   MutexLock lock(mutex_);
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   const int64_t sequence = given_++;
@@ -354,6 +384,7 @@ size_t Loader::bytes(int64_t samples, int64_t values, int64_t ready_batches) {
 }
 
 const Batch& Loader::next() { return ring_->next(); }
+void Loader::keep_until(Event event) { ring_->keep_until(std::move(event)); }
 int64_t Loader::steps_per_pass() const { return ring_->plan().steps_per_pass(); }
 int64_t Loader::corrupt_samples() const { return ring_->corrupt_samples(); }
 double Loader::waited_seconds() const { return ring_->waited_seconds(); }

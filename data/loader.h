@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "core/batch_values.h"
+#include "core/device.h"
 #include "core/log.h"
 #include "data/dataset.h"
 #include "data/dataset_config.h"
@@ -23,6 +25,14 @@ struct ShardRange {
 /// not divide. Needs global_batch >= shards >= 1.
 std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 
+/// What batches are made for.
+struct BatchMemory {
+  /// Takes the memory that batches lie in; null: any memory of the host.
+  std::function<Buffer(size_t bytes, std::string_view purpose)> take = {};
+  /// They are pixels where data and transform keep them.
+  bool pixels = false;
+};
+
 struct LoaderOptions {
   Phase phase = Phase::kTrain;
   uint64_t seed = 1;
@@ -34,18 +44,19 @@ struct LoaderOptions {
   int64_t start_step = 0;     ///< steps already done, counted from 0
   int threads = 1;            ///< at least 1; few and light: they run at a low priority
   int64_t ready_batches = 3;  ///< prepared ahead, at most; at least 2
+  BatchMemory memory = {};
 };
 
-/// One shard of one step, in host memory, plain nchw. Valid until the next call of next().
+/// One shard of one step, in host memory. Valid until the next call of next().
 struct Batch {
   int64_t step = 0;   ///< counted from 0
   size_t shard = 0;   ///< index into LoaderOptions::shards
   int64_t epoch = 0;  ///< of the first sample
   /// Samples that count. In training always the shard's count; in testing less (also 0) at the end
-  /// of a pass: what follows in `pixels` is zero, in `labels` 0, in `indices` -1.
+  /// of a pass: what follows in `values` is zero, in `labels` 0, in `indices` -1.
   int64_t valid = 0;
   int64_t replaced = 0;  ///< samples that stand in for corrupt ones
-  std::span<const float> pixels;
+  BatchValues values;
   std::span<const int32_t> labels;
   std::span<const int64_t> indices;
 };
@@ -59,8 +70,8 @@ struct Batch {
 /// index order (kSkip).
 class Loader {
  public:
-  /// `dataset`, `transform` and `log` must outlive the loader. Throws ConfigError for options that
-  /// cannot be.
+  /// `dataset`, `transform`, `log` and what gives memory must outlive the loader. Throws
+  /// ConfigError for options that cannot be.
   Loader(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
          Log& log);
   ~Loader();
@@ -73,6 +84,9 @@ class Loader {
   /// Returns the next batch in order, and waits for it. An error met while preparing it is thrown
   /// here, again at every further call.
   const Batch& next();
+
+  /// The batch that was given last is read until the event: its memory is written again after it.
+  void keep_until(Event event);
 
   /// Steps of one pass over the dataset, the last one perhaps short.
   int64_t steps_per_pass() const;

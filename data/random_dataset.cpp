@@ -38,6 +38,7 @@ class RandomDataset final : public Dataset {
       : seed_(seed), form_(form) {
     description_.source = "random (generated)";
     description_.samples = samples;
+    description_.floats = form == SampleForm::kFloats;
     description_.shape = shape;
     for (int64_t i = 0; i < classes; ++i) description_.classes.push_back(std::to_string(i));
     Fingerprint fingerprint;

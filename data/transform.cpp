@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "core/file.h"
 #include "core/philox.h"
@@ -41,20 +42,25 @@ struct Transform::State {
   void subtract_mean_image(const CropPlan& plan, bool mirror, const SampleName& name,
                            std::span<float> out) const;
   JitterFactors draw_jitter(RandomStream& random) const;
+  bool may_resize() const {
+    return config.resize[0] > 0 || config.resize_short > 0 || config.random_resized_crop.present;
+  }
+  bool keeps_pixels() const { return !may_resize() && !jittered() && config.mean_image.empty(); }
   bool jittered() const { return phase == Phase::kTrain && config.jitter.present; }
 
   void apply_encoded(const Sample& sample, RandomStream& random, const SampleName& name,
-                     std::span<float> out, TransformScratch& scratch) const;
+                     const SampleOutput& out, TransformScratch& scratch) const;
   void apply_pixels(const Sample& sample, RandomStream& random, const SampleName& name,
-                    std::span<float> out, TransformScratch& scratch) const;
+                    const SampleOutput& out, TransformScratch& scratch) const;
   void apply_floats(const Sample& sample, RandomStream& random, const SampleName& name,
-                    std::span<float> out) const;
+                    const SampleOutput& out) const;
   /// From pixels in memory, of which `part` says where they lie in the sample.
   void from_pixels(const CropPlan& plan, const DecodedPart& part, RandomStream& random,
-                   const SampleName& name, std::span<float> out, TransformScratch& scratch) const;
+                   const SampleName& name, const SampleOutput& out,
+                   TransformScratch& scratch) const;
   template <class Value>
   void finish_window(const CropPlan& plan, const PixelWindow<Value>& window, RandomStream& random,
-                     const SampleName& name, std::span<float> out) const;
+                     const SampleName& name, const SampleOutput& out) const;
 
   CropPlan plan(int64_t height, int64_t width, RandomStream& random, const SampleName& name) const {
     return plan_crop(config, height, width, phase == Phase::kTrain ? &random : nullptr, name);
@@ -218,15 +224,19 @@ JitterFactors Transform::State::draw_jitter(RandomStream& random) const {
 template <class Value>
 void Transform::State::finish_window(const CropPlan& plan, const PixelWindow<Value>& window,
                                      RandomStream& random, const SampleName& name,
-                                     std::span<float> out) const {
+                                     const SampleOutput& out) const {
   const bool mirror = phase == Phase::kTrain && config.mirror && (random.next_word() >> 31) != 0;
-  finish(window, normalization, mirror, plan.height, plan.width, out);
-  if (!mean_image.values.empty()) subtract_mean_image(plan, mirror, name, out);
+  if constexpr (std::is_same_v<Value, uint8_t>)
+    if (!out.pixels.empty())
+      return copy_window(window, output[0], mirror, plan.height, plan.width, out.pixels);
+  check(out.pixels.empty(), "samples of floats have no pixels");
+  finish(window, normalization, mirror, plan.height, plan.width, out.values);
+  if (!mean_image.values.empty()) subtract_mean_image(plan, mirror, name, out.values);
 }
 
 void Transform::State::from_pixels(const CropPlan& plan, const DecodedPart& part,
                                    RandomStream& random, const SampleName& name,
-                                   std::span<float> out, TransformScratch& scratch) const {
+                                   const SampleOutput& out, TransformScratch& scratch) const {
   const Image& image = part.image;
   if (!plan.resized() && !jittered()) {
     const PixelWindow<uint8_t> window{image.pixels.data(), image.height, image.width,
@@ -256,7 +266,7 @@ void Transform::State::from_pixels(const CropPlan& plan, const DecodedPart& part
 }
 
 void Transform::State::apply_encoded(const Sample& sample, RandomStream& random,
-                                     const SampleName& name, std::span<float> out,
+                                     const SampleName& name, const SampleOutput& out,
                                      TransformScratch& scratch) const {
   if (output[0] != 1 && output[0] != 3)
     throw ConfigError(
@@ -270,7 +280,7 @@ void Transform::State::apply_encoded(const Sample& sample, RandomStream& random,
 }
 
 void Transform::State::apply_pixels(const Sample& sample, RandomStream& random,
-                                    const SampleName& name, std::span<float> out,
+                                    const SampleName& name, const SampleOutput& out,
                                     TransformScratch& scratch) const {
   const CropPlan crop = plan(sample.height, sample.width, random, name);
   check_size(crop, sample.channels, name);
@@ -291,7 +301,7 @@ void Transform::State::apply_pixels(const Sample& sample, RandomStream& random,
 }
 
 void Transform::State::apply_floats(const Sample& sample, RandomStream& random,
-                                    const SampleName& name, std::span<float> out) const {
+                                    const SampleName& name, const SampleOutput& out) const {
   const CropPlan crop = plan(sample.height, sample.width, random, name);
   check_size(crop, sample.channels, name);
   if (sample.channels != output[0] || crop.resized() || jittered())
@@ -325,10 +335,15 @@ Transform::~Transform() = default;
 Transform::Transform(Transform&&) noexcept = default;
 
 const Shape& Transform::output() const { return state_->output; }
+bool Transform::keeps_pixels() const { return state_->keeps_pixels(); }
+const Normalization& Transform::normalization() const { return state_->normalization; }
 
 void Transform::apply(const Sample& sample, SampleKey key, const SampleName& name,
-                      std::span<float> out, TransformScratch& scratch) const {
-  check(out.size() == static_cast<size_t>(state_->output.count()), "wrong size of a sample's span");
+                      const SampleOutput& out, TransformScratch& scratch) const {
+  check(
+      std::max(out.values.size(), out.pixels.size()) == static_cast<size_t>(state_->output.count()),
+      "wrong size of a sample's span");
+  check(out.pixels.empty() || keeps_pixels(), "a transform that keeps no pixels gives values");
   RandomStream random(state_->seed, RandomPurpose::kAugmentation, key.epoch, key.index);
   switch (sample.form) {
     case SampleForm::kEncoded: return state_->apply_encoded(sample, random, name, out, scratch);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/batch_values.h"
 #include "core/shape.h"
 #include "data/sample.h"
 #include "data/transform_config.h"
@@ -28,6 +29,12 @@ struct SampleKey {
   uint64_t index = 0;
 };
 
+/// Where a sample goes, in one of two forms.
+struct SampleOutput {
+  std::span<float> values;    ///< channels x height x width, normalized; or
+  std::span<uint8_t> pixels;  ///< height x width x channels, still to be normalized
+};
+
 /// Prepares samples for a network input of a given shape. Immutable, thread-safe.
 class Transform {
  public:
@@ -42,10 +49,20 @@ class Transform {
 
   const Shape& output() const;
 
-  /// Writes channels x height x width floats. Throws CorruptSample when the image cannot be
-  /// decoded, ConfigError when it does not come out in the wanted size; both begin with `name`.
-  void apply(const Sample& sample, SampleKey key, const SampleName& name, std::span<float> out,
+  /// Whether pixels stay whole numbers of 0 to 255 until they are normalized: nothing is resized,
+  /// jittered, or subtracted that differs from pixel to pixel. Samples of floats are no pixels.
+  bool keeps_pixels() const;
+  /// What is left to do of pixels.
+  const Normalization& normalization() const;
+
+  /// Writes a sample; pixels only where it keeps them. Throws CorruptSample when the image cannot
+  /// be decoded, ConfigError when it does not come out in the wanted size; both begin with `name`.
+  void apply(const Sample& sample, SampleKey key, const SampleName& name, const SampleOutput& out,
              TransformScratch& scratch) const;
+  void apply(const Sample& sample, SampleKey key, const SampleName& name, std::span<float> out,
+             TransformScratch& scratch) const {
+    apply(sample, key, name, SampleOutput{.values = out, .pixels = {}}, scratch);
+  }
 
  private:
   struct State;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/batch_values.h"
 #include "core/device.h"
 #include "core/fields.h"
 #include "core/tensor.h"
@@ -225,6 +226,20 @@ struct LayerRequest {
   Choice choice;
 };
 
+/// Writes batches to a net's input, on a device with memory of its own: in the format that the
+/// first layer asks for, from values or from pixels, of which it makes what data::Transform makes
+/// of them.
+class BatchInput {
+ public:
+  virtual ~BatchInput() = default;
+  /// Whether batches of this shape may come as pixels.
+  virtual bool takes_pixels(const Shape& shape) const = 0;
+  /// What it can write that is closest to `wanted`.
+  virtual Format format_for(const Shape& shape, Format wanted) const = 0;
+  /// Issues the write of a batch that is in device memory.
+  virtual void write(const BatchValues& batch, const Tensor& input) = 0;
+};
+
 /// Makes layers for one device. One for each kind of device; chosen when the net is made.
 class LayerFactory {
  public:
@@ -237,6 +252,8 @@ class LayerFactory {
   virtual bool fuses_residual(const Definition& definition) const;
   /// A layer that copies its input into another format; its gradient back.
   virtual std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) = 0;
+  /// What writes batches to a net's input; null where they are copied to it, as plain fp32.
+  virtual std::unique_ptr<BatchInput> make_batch_input() { return nullptr; }
 };
 
 }  // namespace poseidon::layers

@@ -18,25 +18,13 @@ struct Net::State {
                  .factor_rows = options.factor_rows}),
         parameters(device, definition, program, options.versions),
         values(device, parameters),
-        diagnosis(net, program) {
+        diagnosis(net, program),
+        reception(device, program.input().writer) {
     if (!options.takes_memory) return;
     program.take_memory();
     parameters.take_memory();
-    labels = device.allocate(static_cast<size_t>(network.batch()) * sizeof(int32_t), Place::kDevice,
-                             "labels");
+    reception.take_memory(program.input().memory);
     take_losses();
-  }
-
-  /// While the device is still at the batch before, whose memory is needed to its end.
-  void receive_batch(std::span<const float> batch, std::span<float> input) {
-    if (next_batch.bytes() == 0)
-      next_batch = device.allocate(input.size_bytes(), Place::kDevice, "the next batch");
-    const std::span<float> received = next_batch.as<float>().first(input.size());
-    device.await(device.beside(Lane::kReceive, batch_taken, [&] {
-      device.write(std::as_bytes(batch), std::as_writable_bytes(received));
-    }));
-    device.copy(received, input);
-    batch_taken = device.record();
   }
 
   void take_losses() {
@@ -67,7 +55,7 @@ struct Net::State {
   Parameters parameters;
   Values values;
   Diagnosis diagnosis;
-  Buffer labels;  ///< of the batch that is computed
+  BatchReception reception;
   /// The result of a loss layer, for the host.
   struct LossMemory {
     const Call* call;
@@ -75,8 +63,6 @@ struct Net::State {
   };
   std::vector<LossMemory> losses;
   Event losses_sent;
-  Buffer next_batch;  ///< where it comes to, beside the passes
-  Event batch_taken;  ///< that memory is free again
   TraceRecorder* trace = nullptr;
 };
 
@@ -90,25 +76,14 @@ Device& Net::device() const { return state_->device; }
 Parameters& Net::parameters() { return state_->parameters; }
 const Parameters& Net::parameters() const { return state_->parameters; }
 Values& Net::values() { return state_->values; }
-const Values& Net::values() const { return state_->values; }
 Diagnosis& Net::diagnosis() { return state_->diagnosis; }
 
-void Net::set_input(std::span<const float> values) {
-  const Tensor input = state_->program.input();
-  const std::span<float> memory(input.as<float>(), static_cast<size_t>(input.shape.count()));
-  check(values.size() == memory.size(), "a batch is set whole");
-  if (state_->device.shares_memory())
-    state_->device.write(std::as_bytes(values), std::as_writable_bytes(memory));
-  else
-    state_->receive_batch(values, memory);
-}
+void Net::set_input(std::span<const float> values) { state_->reception.set(values); }
+BatchReception& Net::reception() { return state_->reception; }
 
 layers::StepContext Net::on_device(layers::StepContext step) {
   for (const Node& node : state_->network.nodes()) node.definition->check_labels(step);
-  const std::span<int32_t> there = state_->labels.as<int32_t>().first(step.labels.size());
-  if (!step.labels.empty())
-    state_->device.write(std::as_bytes(step.labels), std::as_writable_bytes(there));
-  step.labels = there;
+  step.labels = state_->reception.labels(step.labels);
   return step;
 }
 
@@ -130,7 +105,7 @@ void Net::backward(const layers::StepContext& host_step, const OnGradient& on_gr
                    const BetweenLayers& between_layers) {
   // The labels are where the forward pass has put them.
   layers::StepContext step = host_step;
-  step.labels = state_->labels.as<int32_t>().first(step.labels.size());
+  step.labels = state_->reception.labels_there(step.labels.size());
   std::vector<Call>& calls = state_->program.calls();
   for (size_t i = calls.size(); i-- > 0;) {
     Call& call = calls[i];
@@ -233,10 +208,8 @@ Choices Net::choices() const {
 
 NetMemory Net::memory() const {
   const Program& program = state_->program;
-  const size_t next_batch = state_->device.shares_memory()
-                                ? 0
-                                : stored_bytes(program.input().shape, program.input().format);
-  return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes() + next_batch,
+  const size_t batches = state_->reception.bytes(input_shape());
+  return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes() + batches,
           program.scratch_bytes()};
 }
 

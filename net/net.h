@@ -10,6 +10,7 @@
 
 #include "core/trace.h"
 #include "layers/layer.h"
+#include "net/batch_reception.h"
 #include "net/diagnosis.h"
 #include "net/network.h"
 #include "net/parameters.h"
@@ -68,6 +69,8 @@ class Net {
   const Shape& input_shape() const;
   /// The batch to compute, before forward: plain (n, c, h, w), of the host, which may reuse it.
   void set_input(std::span<const float> values);
+  /// The same for batches of a loader.
+  BatchReception& reception();
 
   /// `gate` may be null. What is issued to Lane::kSend later is done after the pass, since its
   /// losses are sent.
@@ -89,7 +92,6 @@ class Net {
   Parameters& parameters();
   const Parameters& parameters() const;
   Values& values();
-  const Values& values() const;
   Diagnosis& diagnosis();
   /// A parameter's gradient, piece by piece to `sink`, while the gradient's memory becomes
   /// undefined. `canonical` is what the gradient's memory was filled from: its values in canonical

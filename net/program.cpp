@@ -12,6 +12,7 @@ namespace poseidon::net {
 Program::Program(const Network& network, layers::LayerFactory& factory, const Options& options)
     : network_(network),
       factory_(factory),
+      batch_input_(factory.make_batch_input()),
       options_(options),
       value_of_node_(network.nodes().size(), -1),
       call_of_node_(network.nodes().size(), -1) {
@@ -108,6 +109,9 @@ void Program::add_operation(const Operation& operation) {
 
 /// The value itself, or a copy of it in another format, made once for all who want it so.
 int Program::in_format(int value, Format format) {
+  // The input is written as its first reader wants it.
+  if (value == 0 && batch_input_ != nullptr && values_[0].consumers.empty())
+    values_[0].format = batch_input_->format_for(values_[0].shape, format);
   if (values_[at(value)].format == format) return value;
   if (const auto found = reordered_.find({value, format}); found != reordered_.end())
     return found->second;

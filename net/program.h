@@ -61,8 +61,12 @@ class Program {
   const std::vector<Call>& calls() const { return calls_; }
   /// The call that has a node's parameters; nullptr where the node was fused into another.
   Call* call_of(int node);
-  /// The network's input.
-  Tensor input() const { return tensor(0); }
+  /// The network's input, and what writes it, which may be null.
+  struct Input {
+    Tensor memory;
+    layers::BatchInput* writer;
+  };
+  Input input() const { return {tensor(0), batch_input_.get()}; }
   /// The output of a node; a null tensor when it was fused into a later one or its memory is
   /// reused.
   Tensor kept_output(int node) const;
@@ -94,6 +98,7 @@ class Program {
 
   const Network& network_;
   layers::LayerFactory& factory_;
+  const std::unique_ptr<layers::BatchInput> batch_input_;
   Options options_;
   std::vector<Call> calls_;
   std::vector<Value> values_;

@@ -76,6 +76,11 @@ std::unique_ptr<Layer> make_tanh(const LayerRequest& request, const Making& maki
 /// A layer that copies its input into another format; its gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);
 
+/// Issues a copy of an activation into another format.
+void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to);
+
+std::unique_ptr<BatchInput> make_batch_input(CudaDevice& device);
+
 /// Calls `visitor` with a value of the type that the elements have: float or Bf16.
 template <class Visitor>
 auto with_element_of(DataType type, const Visitor& visitor) {

@@ -48,6 +48,10 @@ class CudaFactory final : public LayerFactory {
     return cuda::make_reorder(shape, from, to, making_.device);
   }
 
+  std::unique_ptr<BatchInput> make_batch_input() override {
+    return cuda::make_batch_input(making_.device);
+  }
+
  private:
   const std::unique_ptr<Products> products_;
   const Making making_;

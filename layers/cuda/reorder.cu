@@ -5,7 +5,7 @@ namespace poseidon::layers::cuda {
 namespace {
 
 template <class From, class To>
-void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to) {
+void issue_reorder_of(CudaDevice& device, const Tensor& from, const Tensor& to) {
   const Shape& shape = from.shape;
   const auto* in = from.as<From>();
   auto* out = to.as<To>();
@@ -17,14 +17,6 @@ void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to) {
     transpose(device, in, out, shape.samples(), shape.channels(), shape.area());
   else
     transpose(device, in, out, shape.samples(), shape.area(), shape.channels());
-}
-
-void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to) {
-  with_element_of(from.format.type, [&](auto of_source) {
-    with_element_of(to.format.type, [&](auto of_target) {
-      issue_reorder<decltype(of_source), decltype(of_target)>(device, from, to);
-    });
-  });
 }
 
 class CudaReorder final : public Layer {
@@ -56,6 +48,14 @@ class CudaReorder final : public Layer {
 };
 
 }  // namespace
+
+void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to) {
+  with_element_of(from.format.type, [&](auto of_source) {
+    with_element_of(to.format.type, [&](auto of_target) {
+      issue_reorder_of<decltype(of_source), decltype(of_target)>(device, from, to);
+    });
+  });
+}
 
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to,
                                     CudaDevice& device) {

@@ -64,14 +64,14 @@ TEST_CASE("a training on a played GPU has the same bits in every order") {
 }
 
 TEST_CASE("workers on played GPUs have the same bits in every order, by any scheme") {
-  for (const char* network : kPlayedNetworks) {
-    const TinyJob tiny(network);
+  for (const PlayedNetwork& network : kPlayedNetworks) {
+    const PlayedJob played(network);
     for (const Cluster& cluster : kClusters) {
-      CAPTURE(std::string(network).substr(0, 24));
+      CAPTURE(std::string(network.network).substr(0, 24));
       CAPTURE(std::string(cluster.scheme));
       CAPTURE(cluster.workers);
       CAPTURE(cluster.staleness);
-      const Job job = job_of(tiny, cluster);
+      const Job job = job_of(played, cluster);
       const std::vector<int64_t> plain = train_played(job, 0);
       for (uint64_t seed = 1; seed <= kOrders; ++seed) CHECK(train_played(job, seed) == plain);
     }
@@ -93,9 +93,11 @@ std::string without_wait(const Job& job, int64_t wait) {
 }  // namespace
 
 TEST_CASE("a wait of streams that is left out is found, whichever it is") {
-  const TinyJob tiny(kSmallResNet);
-  for (const Cluster& cluster : {kClusters[0], kClusters[2], kClusters[3]}) {
-    const Job job = job_of(tiny, cluster);
+  const PlayedJob floats({kSmallResNet}), pixels({kOfImages, kImages});
+  for (const auto& [played, cluster] :
+       {std::pair(&floats, kClusters[0]), std::pair(&floats, kClusters[2]),
+        std::pair(&floats, kClusters[3]), std::pair(&pixels, kClusters[0])}) {
+    const Job job = job_of(*played, cluster);
     std::atomic<int64_t> waits = 0;
     int worker = 0;
     train_together(job, {.steps = 3}, [&] {

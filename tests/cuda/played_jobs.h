@@ -1,11 +1,11 @@
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "core/philox.h"
 #include "tests/support/gpu/played_backend.h"
 #include "tests/trainer/joined_workers.h"
 #include "tests/trainer/tiny_job.h"
@@ -42,6 +42,74 @@ inline constexpr const char* kSmallLenet = R"({
     {"name": "ip2", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
+/// LeNet's way with generated digits, which are pixels of one channel.
+inline constexpr const char* kOfDigits = R"({
+  "name": "of-digits", "input": {"channels": 1, "height": 8, "width": 8},
+  "layers": [
+    {"name": "conv1", "type": "convolution", "outputs": 3, "kernel": 3},
+    {"name": "pool1", "type": "pooling", "method": "max", "kernel": 2, "stride": 2},
+    {"name": "ip1", "type": "linear", "outputs": 10},
+    {"name": "loss", "type": "softmax_loss"}]})";
+inline constexpr const char* kDigits =
+    R"({"type": "digits", "samples": 50, "transform": {"crop": [8, 8], "scale": 0.00390625}})";
+
+/// One that reads images of three channels twice, by layers of which one wants another order.
+inline constexpr const char* kOfImages = R"({
+  "name": "of-images", "input": {"channels": 3, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv1", "type": "convolution", "outputs": 4, "kernel": 3},
+    {"name": "relu1", "type": "relu"},
+    {"name": "pool1", "type": "pooling", "method": "average", "global": true},
+    {"name": "ip1", "type": "linear", "outputs": 10},
+    {"name": "ip2", "type": "linear", "inputs": ["input"], "outputs": 10},
+    {"name": "sum", "type": "eltwise", "inputs": ["ip1", "ip2"]},
+    {"name": "loss", "type": "softmax_loss"}]})";
+inline constexpr const char* kImages = R"({"type": "cifar10", "path": "images", "transform":
+    {"padding": 2, "crop": [6, 6], "mirror": true, "mean": [125, 123, 114], "std": [63, 62, 67]}})";
+
+/// A network with its data; null: the tiny job's, which are floats.
+struct PlayedNetwork {
+  const char* network;
+  const char* data = nullptr;
+};
+inline const std::vector<PlayedNetwork> kPlayedNetworks{
+    {kTinyNetwork}, {kSmallResNet}, {kSmallLenet}, {kOfDigits, kDigits}, {kOfImages, kImages}};
+
+/// Ten random records in each file of CIFAR-10.
+inline void write_images(const fs::path& folder) {
+  fs::create_directories(folder);
+  for (const char* file : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                           "data_batch_5", "test_batch"}) {
+    std::string records;
+    RandomStream random(1, RandomPurpose::kGeneration, 0, static_cast<uint64_t>(file[11]));
+    for (char label = 0; label < 10; ++label) {
+      records.push_back(label);
+      for (int pixel = 0; pixel < 3 * 32 * 32; ++pixel)
+        records.push_back(static_cast<char>(random.next_word() >> 24));
+    }
+    write_text(folder / (std::string(file) + ".bin"), records);
+  }
+}
+
+/// The tiny job with a network, and data for it.
+class PlayedJob {
+ public:
+  explicit PlayedJob(const PlayedNetwork& played) : tiny_(played.network), data_(played.data) {
+    if (data_ == kImages) write_images(tiny_.folder / "images");
+  }
+  Job load(std::vector<std::string> overrides = {}) const {
+    if (data_ != nullptr)
+      for (const char* set : {"data.train=", "data.test="})
+        overrides.push_back(std::string(set) + data_);
+    return tiny_.load(std::move(overrides));
+  }
+  const fs::path& folder() const { return tiny_.folder; }
+
+ private:
+  TinyJob tiny_;
+  const char* data_;
+};
+
 struct Cluster {
   const char* scheme;
   int workers, servers, staleness;
@@ -51,21 +119,19 @@ inline const std::vector<Cluster> kClusters{{"ps", 2, 1, 0},   {"ps", 4, 2, 1}, 
                                             {"sfb", 2, 1, 0},  {"sfb", 4, 1, 1}, {"auto", 4, 4, 0},
                                             {"auto", 2, 2, 1}, {"auto", 1, 0, 0}};
 
-inline Job job_of(const TinyJob& tiny, const Cluster& cluster) {
+inline Job job_of(const PlayedJob& played, const Cluster& cluster) {
   const auto number = [](int value) { return std::to_string(value); };
-  return tiny.load({std::string("comm.scheme=") + cluster.scheme,
-                    "cluster.workers=" + number(cluster.workers),
-                    "cluster.servers=" + number(cluster.servers),
-                    "cluster.logical_shards=" + number(cluster.shards),
-                    "comm.staleness=" + number(cluster.staleness), "data.global_batch=20"});
+  return played.load({std::string("comm.scheme=") + cluster.scheme,
+                      "cluster.workers=" + number(cluster.workers),
+                      "cluster.servers=" + number(cluster.servers),
+                      "cluster.logical_shards=" + number(cluster.shards),
+                      "comm.staleness=" + number(cluster.staleness), "data.global_batch=20"});
 }
-
-inline constexpr std::array kPlayedNetworks{kTinyNetwork, kSmallResNet, kSmallLenet};
 
 inline constexpr int64_t kPlayedSteps = 3;
 
 /// The digests that all workers come to after a part of a run, in the order of work that the seed
-/// says; 0: as it is issued.
+/// says; 0: as it is issued. LogicError where they differ.
 inline std::vector<int64_t> train_played(const Job& job, uint64_t seed,
                                          const RunPart& part = {.steps = kPlayedSteps}) {
   uint64_t worker = 0;
@@ -78,12 +144,12 @@ inline std::vector<int64_t> train_played(const Job& job, uint64_t seed,
 
 /// The same of a run that one cluster begins and another ends, from a checkpoint after `stop`
 /// steps.
-inline std::vector<int64_t> train_in_two(const TinyJob& tiny, const Cluster& first,
+inline std::vector<int64_t> train_in_two(const PlayedJob& played, const Cluster& first,
                                          const Cluster& then, int64_t stop, uint64_t seed) {
-  train_played(job_of(tiny, first), seed,
-               {.steps = kPlayedSteps, .stop = stop, .folder = tiny.folder});
-  const Checkpoint checkpoint(tiny.folder / text("step-", stop, ".state"));
-  return train_played(job_of(tiny, then), seed, {.steps = kPlayedSteps, .resumed = &checkpoint});
+  train_played(job_of(played, first), seed,
+               {.steps = kPlayedSteps, .stop = stop, .folder = played.folder()});
+  const Checkpoint checkpoint(played.folder() / text("step-", stop, ".state"));
+  return train_played(job_of(played, then), seed, {.steps = kPlayedSteps, .resumed = &checkpoint});
 }
 
 /// Another cluster that comes to the same bits: by the same schemes, of the same logical shards.

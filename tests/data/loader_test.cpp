@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "core/mutex.h"
 #include "data/digits.h"
 #include "data/order.h"
+#include "data/random_dataset.h"
 
 using namespace poseidon;
 using namespace poseidon::data;
@@ -79,7 +82,7 @@ Copy copy_of(const Batch& batch) {
           batch.valid,
           batch.replaced,
           batch.shard,
-          {batch.pixels.begin(), batch.pixels.end()},
+          {batch.values.floats.begin(), batch.values.floats.end()},
           {batch.labels.begin(), batch.labels.end()},
           {batch.indices.begin(), batch.indices.end()}};
 }
@@ -254,4 +257,98 @@ TEST_CASE("loader: options that cannot be are refused") {
                        ConfigError);
   options.shards = {};
   CHECK_THROWS_AS(make(options), ConfigError);
+}
+
+TEST_CASE("loader: batches as pixels have what is left to do with them") {
+  const CountingDataset dataset(10);
+  TransformConfig config;
+  config.mean = {4};
+  config.scale = 0.25;
+  const Transform transform(config, {1, 1, 1}, Phase::kTest, 1);
+  LoaderOptions options = options_for(4, 2);
+  options.phase = Phase::kTest;
+  SilentLog log;
+  Loader floats(dataset, transform, options, log);
+  std::vector<size_t> taken;
+  options.memory = {.take =
+                        [&](size_t bytes, std::string_view purpose) {
+                          taken.push_back(bytes);
+                          return Buffer(bytes, purpose);
+                        },
+                    .pixels = true};
+  Loader pixels(dataset, transform, options, log);
+  CHECK(taken == std::vector<size_t>{4, 16, 4, 16, 4, 16});
+  for (int step = 0; step < 6; ++step) {
+    const Batch& expected = floats.next();
+    const Batch& got = pixels.next();
+    CHECK(std::ranges::equal(got.labels, expected.labels));
+    CHECK(got.values.floats.empty());
+    REQUIRE(got.values.pixels.size() == 4);
+    CHECK(got.values.normalization == &transform.normalization());
+    CHECK(expected.values.normalization == nullptr);
+    for (size_t i = 0; i < 4; ++i)
+      if (got.indices[i] >= 0)
+        CHECK((static_cast<float>(got.values.pixels[i]) - 4) * 0.25F == expected.values.floats[i]);
+      else
+        CHECK(got.values.pixels[i] == 0);
+  }
+}
+
+TEST_CASE("loader: batches are floats where data or transform have no pixels") {
+  SilentLog log;
+  LoaderOptions options = options_for(2, 1);
+  options.memory.pixels = true;
+  const auto has_pixels = [&](const Dataset& dataset, const TransformConfig& config) {
+    const Transform transform(config, {1, 1, 1}, Phase::kTrain, 1);
+    Loader loader(dataset, transform, options, log);
+    const Batch& batch = loader.next();
+    CHECK(batch.values.count() == 2);
+    CHECK(batch.values.floats.empty() == batch.values.are_pixels());
+    return batch.values.are_pixels();
+  };
+  CHECK(has_pixels(CountingDataset(10), {}));
+  CHECK_FALSE(has_pixels(*make_random({1, 1, 1}, 3, 10, 1), {}));
+  CHECK(has_pixels(*make_random_pixels({1, 1, 1}, 3, 10, 1), {}));
+  TransformConfig jittered;
+  jittered.jitter.present = true;
+  CHECK_FALSE(has_pixels(CountingDataset(10), jittered));
+}
+
+namespace {
+
+/// A point that is reached some time after somebody waits for it.
+class LatePoint final : public Event::Point {
+ public:
+  explicit LatePoint(std::function<void()> before) : before_(std::move(before)) {}
+  bool reached() const override { return false; }
+  void wait() const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    before_();
+  }
+  void then(std::function<void()>) const override {}
+
+ private:
+  std::function<void()> before_;
+};
+
+}  // namespace
+
+TEST_CASE("loader: a batch stays whole until the event that it is kept for") {
+  const CountingDataset dataset(200);
+  const Transform transform = plain_transform();
+  LoaderOptions options = options_for(4, 2);
+  options.ready_batches = 2;
+  SilentLog log;
+  Loader loader(dataset, transform, options, log);
+  int waits = 0;
+  for (int step = 0; step < 5; ++step) {
+    const Batch& batch = loader.next();
+    const std::vector<float> values = copy_of(batch).pixels;
+    const auto memory = batch.values.floats;
+    loader.keep_until(Event(std::make_shared<LatePoint>([&, values, memory] {
+      ++waits;
+      CHECK(std::ranges::equal(values, memory));
+    })));
+  }
+  CHECK(waits == 4);
 }

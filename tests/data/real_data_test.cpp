@@ -64,7 +64,7 @@ TEST_CASE("real photographs, packed and loaded") {
   Loader loader(*dataset, transform, options, log);
   double sum = 0;
   for (int i = 0; i < 2; ++i)
-    for (float value : loader.next().pixels) sum += static_cast<double>(value);
+    for (float value : loader.next().values.floats) sum += static_cast<double>(value);
   CHECK(sum / (50 * 3 * 64 * 64) > 60);
   CHECK(sum / (50 * 3 * 64 * 64) < 180);
 }

@@ -322,3 +322,90 @@ TEST_CASE("transform: what does not go together is refused") {
   CHECK_THROWS_WITH_AS(
       make(config), "transform: \"resize\" and \"resize_short\" exclude each other", ConfigError);
 }
+
+namespace {
+
+/// What is left to do of pixels, done.
+std::vector<float> normalized_planes(const std::vector<uint8_t>& pixels,
+                                     const Transform& transform) {
+  const Normalization& left = transform.normalization();
+  const auto channels = static_cast<size_t>(transform.output()[0]);
+  const size_t area = pixels.size() / channels;
+  std::vector<float> values;
+  for (size_t c = 0; c < channels; ++c)
+    for (size_t p = 0; p < area; ++p)
+      values.push_back((static_cast<float>(pixels[p * channels + c]) - left.mean[c]) *
+                       left.factor[c]);
+  return values;
+}
+
+/// Both forms of a sample are one, whatever is drawn.
+void check_forms(const TransformConfig& config, const Shape& output, const Sample& sample) {
+  for (const Phase phase : {Phase::kTrain, Phase::kTest})
+    for (uint64_t epoch = 0; epoch < 8; ++epoch) {
+      const Transform transform(config, output, phase, 1);
+      REQUIRE(transform.keeps_pixels());
+      std::vector<uint8_t> pixels(static_cast<size_t>(output.count()), 77);
+      const auto scratch = make_transform_scratch();
+      transform.apply(sample, {epoch, 3}, kName, {.values = {}, .pixels = pixels}, *scratch);
+      CHECK(normalized_planes(pixels, transform) ==
+            apply(config, output, sample, phase, {epoch, 3}));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("transform: pixels that are normalized later come to the same bits") {
+  TransformConfig config;
+  config.mirror = true;
+  config.mean = {123.675, 116.28, 103.53};
+  config.std_dev = {58.395, 57.12, 57.375};
+  const Image image = made::smooth_image(9, 11, 3);
+  check_forms(config, {3, 9, 11}, sample_of(image));
+  config.crop = {5, 6};
+  check_forms(config, {3, 5, 6}, sample_of(image));
+  config.padding = 4;
+  check_forms(config, {3, 5, 6}, sample_of(image));
+  config.crop = {17, 19};
+  check_forms(config, {3, 17, 19}, sample_of(image));
+  config.crop = {1, 1};
+  config.padding = 30;
+  check_forms(config, {3, 1, 1}, sample_of(image));
+}
+
+TEST_CASE("transform: pixels that are normalized later, of other channels and of files") {
+  TransformConfig config;
+  config.mirror = true;
+  config.crop = {8, 8};
+  config.scale = 1.0 / 256;
+  const Image grey = made::smooth_image(9, 11, 1), colour = made::smooth_image(9, 11, 3);
+  check_forms(config, {1, 8, 8}, sample_of(grey));
+  check_forms(config, {3, 8, 8}, sample_of(grey));
+  check_forms(config, {1, 8, 8}, sample_of(colour));
+  const std::vector<std::byte> file = made::pnm(colour);
+  Sample encoded;
+  encoded.form = SampleForm::kEncoded;
+  encoded.bytes = file;
+  check_forms(config, {3, 8, 8}, encoded);
+  check_forms(config, {1, 8, 8}, encoded);
+}
+
+TEST_CASE("transform: what is resized, jittered or has a mean image of its own keeps no pixels") {
+  const auto keeps = [](const auto& change, Phase phase = Phase::kTrain) {
+    TransformConfig config;
+    change(config);
+    return Transform(config, {3, 8, 8}, phase, 1).keeps_pixels();
+  };
+  CHECK(keeps([](TransformConfig&) {}));
+  CHECK_FALSE(keeps([](TransformConfig& config) { config.resize = {8, 8}; }));
+  CHECK_FALSE(keeps([](TransformConfig& config) { config.resize_short = 8; }));
+  const auto random_crop = [](TransformConfig& config) {
+    config.random_resized_crop.present = true;
+    config.random_resized_crop.size = {8, 8};
+  };
+  CHECK_FALSE(keeps(random_crop));
+  CHECK_FALSE(keeps(random_crop, Phase::kTest));
+  const auto jittered = [](TransformConfig& config) { config.jitter.present = true; };
+  CHECK_FALSE(keeps(jittered));
+  CHECK(keeps(jittered, Phase::kTest));
+}

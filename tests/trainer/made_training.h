@@ -10,6 +10,7 @@
 #include "trainer/step/backends.h"
 #include "trainer/step/engine.h"
 #include "trainer/step/named_tensor.h"
+#include "trainer/step/net_batches.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/training_loop.h"
 
@@ -63,7 +64,11 @@ struct Training {
         schedule(job.config.optimizer.schedule, job.config.optimizer.learning_rate, 9, 6, ""),
         shards(data::cut_batch(job.config.global_batch(), job.config.logical_shards())),
         loader(*data.dataset, *data.transform,
-               {.seed = 3, .global_batch = job.config.global_batch(), .shards = shards}, log),
+               {.seed = 3,
+                .global_batch = job.config.global_batch(),
+                .shards = shards,
+                .memory = memory_for(engine.net())},
+               log),
         exchange(engine.net(), engine.updater(), job.config.logical_shards(), staleness, arrivals),
         sums(engine.net(), staleness),
         loop(engine.net(), optimizer, exchange, schedule, loader,

@@ -226,7 +226,7 @@ class PlainlyDelayed {
   double compute(int64_t step) {
     net::Net& net = training_.engine.net();
     const data::Batch& batch = training_.loader.next();
-    net.set_input(batch.pixels);
+    net.set_input(batch.values.floats);
     const layers::StepContext context{.phase = layers::Phase::kTrain,
                                       .seed = 3,
                                       .step = step,

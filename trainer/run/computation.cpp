@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/step/net_batches.h"
+
 namespace poseidon::trainer {
 
 namespace {
@@ -16,7 +18,7 @@ std::vector<data::ShardRange> shards_of(const WorkerPart& part) {
   return shards;
 }
 
-data::LoaderOptions loader_options(const WorkerPart& part) {
+data::LoaderOptions loader_options(const WorkerPart& part, net::Net& net) {
   const JobConfig& config = part.job.config;
   return {.phase = data::Phase::kTrain,
           .seed = static_cast<uint64_t>(config.train.seed),
@@ -25,7 +27,8 @@ data::LoaderOptions loader_options(const WorkerPart& part) {
           .global_batch = part.plan.global_batch,
           .shards = shards_of(part),
           .start_step = part.published.first_step,
-          .threads = static_cast<int>(config.data.loader_threads)};
+          .threads = static_cast<int>(config.data.loader_threads),
+          .memory = memory_for(net)};
 }
 
 TrainingLoop::Options loop_options(const WorkerPart& part, SumsInFlight& sums) {
@@ -55,7 +58,7 @@ Computation::Computation(layers::Backend backend, const net::Net::Options& optio
   engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
   sums.begin_with(published.first_step - published.in_flight, published.in_flight);
   loader = std::make_unique<data::Loader>(*part.data.dataset, *part.data.transform,
-                                          loader_options(part), log);
+                                          loader_options(part, engine.net()), log);
   loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, *exchange, schedule, *loader,
                                         loop_options(part, sums));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "trainer/step/net_batches.h"
 #include "trainer/step/step_report.h"
 
 namespace poseidon::trainer {
@@ -55,14 +56,15 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                        .on_error = options.on_error,
                        .global_batch = batch_size * options.workers,
                        .shards = {parts[static_cast<size_t>(options.rank)]},
-                       .threads = options.loader_threads},
+                       .threads = options.loader_threads,
+                       .memory = memory_for(net)},
                       log);
   TestSums sums;
   for (int64_t step = 0; step < loader.steps_per_pass(); ++step) {
     if (options.goes_on && !options.goes_on(step, loader.steps_per_pass())) return std::nullopt;
     const data::Batch& batch = loader.next();
     if (batch.valid == 0) continue;
-    net.set_input(batch.pixels);
+    set_input(net, batch, loader);
     net.forward({.phase = layers::Phase::kTest,
                  .seed = options.seed,
                  .step = step,

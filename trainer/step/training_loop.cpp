@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "trainer/step/net_batches.h"
 
 namespace poseidon::trainer {
 
@@ -85,7 +86,7 @@ const data::Batch& TrainingLoop::next_batch() {
 
 void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const data::Batch& batch = next_batch();
-  net_.set_input(batch.pixels);
+  set_input(net_, batch, loader_);
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .seed = options_.seed,
                                     .step = steps_done(),

@@ -19,12 +19,12 @@ class Jobs {
   /// What is wrong with this order of work; "" when nothing is.
   std::string fault_of(uint64_t seed) {
     const size_t number = seed % (kPlayedNetworks.size() * kClusters.size());
-    const TinyJob tiny(kPlayedNetworks[number % kPlayedNetworks.size()]);
+    const PlayedJob played(kPlayedNetworks[number % kPlayedNetworks.size()]);
     const Cluster& cluster = kClusters[number / kPlayedNetworks.size()];
     try {
-      if (!plain_.contains(number)) plain_[number] = train_played(job_of(tiny, cluster), 0);
-      return train(tiny, cluster, seed) == plain_[number] ? ""
-                                                          : "other bits than in the plain order";
+      if (!plain_.contains(number)) plain_[number] = train_played(job_of(played, cluster), 0);
+      return train(played, cluster, seed) == plain_[number] ? ""
+                                                            : "other bits than in the plain order";
     } catch (const std::exception& error) {
       return error.what();
     }
@@ -32,12 +32,13 @@ class Jobs {
 
  private:
   /// Two of three runs are stopped, and end with another number of workers where they may.
-  static std::vector<int64_t> train(const TinyJob& tiny, const Cluster& cluster, uint64_t seed) {
+  static std::vector<int64_t> train(const PlayedJob& played, const Cluster& cluster,
+                                    uint64_t seed) {
     RandomStream random(seed, RandomPurpose::kGeneration, 2, 0);
     const int64_t stop = random.next_below(kPlayedSteps);
-    if (stop == 0) return train_played(job_of(tiny, cluster), seed);
+    if (stop == 0) return train_played(job_of(played, cluster), seed);
     const int workers = 1 + static_cast<int>(random.next_below(5));
-    return train_in_two(tiny, cluster, other_cluster(cluster, workers), stop, seed);
+    return train_in_two(played, cluster, other_cluster(cluster, workers), stop, seed);
   }
 
   std::map<size_t, std::vector<int64_t>> plain_;

@@ -97,6 +97,9 @@ class SharedFactory final : public layers::LayerFactory {
   std::unique_ptr<layers::Layer> make_reorder(const Shape& shape, Format from, Format to) override {
     return factory_.make_reorder(shape, from, to);
   }
+  std::unique_ptr<layers::BatchInput> make_batch_input() override {
+    return factory_.make_batch_input();
+  }
 
  private:
   LayerFactory& factory_;

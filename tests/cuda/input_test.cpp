@@ -1,0 +1,174 @@
+// Batches of pixels on a GPU that the host plays: what they are beside batches of values.
+
+#include <doctest/doctest.h>
+
+#include "core/bf16.h"
+#include "data/random_dataset.h"
+#include "tests/cuda/played_jobs.h"
+#include "tests/support/device_memory.h"
+#include "tests/trainer/made_training.h"
+#include "trainer/measure/timing.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+using poseidon::test::make_played_backend;
+
+namespace {
+
+/// A batch of 4, as values and as pixels.
+struct TwoForms {
+  TwoForms(const data::Dataset& dataset, const data::Transform& transform, data::Phase phase)
+      : as_values(dataset, transform, options(phase, false), log),
+        as_pixels(dataset, transform, options(phase, true), log) {}
+
+  static data::LoaderOptions options(data::Phase phase, bool pixels) {
+    return {.phase = phase,
+            .global_batch = 4,
+            .shards = {{0, 4}},
+            .memory = {.take = nullptr, .pixels = pixels}};
+  }
+
+  SilentLog log;
+  data::Loader as_values, as_pixels;
+};
+
+struct Written {
+  explicit Written(DataType type)
+      : backend(make_played_backend(
+            {}, {.precision =
+                     type == DataType::kBf16 ? cuda::Precision::kBf16 : cuda::Precision::kFp32})),
+        input(backend.factory->make_batch_input()) {}
+
+  /// What a batch is in the input, in canonical order.
+  std::vector<float> write(const BatchValues& batch, const Shape& shape, DataType type) {
+    Device& device = *backend.device;
+    test::DeviceMemory memory(device);
+    const Buffer held = device.allocate(batch.bytes().size(), Place::kDevice, "a test");
+    device.write(batch.bytes(), held.as<std::byte>());
+    const Tensor there =
+        memory.take_tensor(shape, input->format_for(shape, {Layout::kChannelsLast, type}));
+    input->write(batch.at(held.as<std::byte>()), there);
+    return memory.load(there);
+  }
+
+  layers::Backend backend;
+  std::unique_ptr<layers::BatchInput> input;
+};
+
+/// Checks both forms of what a transform makes of random pixels; false where it keeps none.
+bool same_in_both_forms(const data::TransformConfig& config, const Shape& sample,
+                        data::Phase phase) {
+  const auto dataset = data::make_random_pixels(sample, 3, 12, 1);
+  const data::Transform transform(config, sample, phase, 1);
+  if (!transform.keeps_pixels()) return false;
+  TwoForms forms(*dataset, transform, phase);
+  const Shape shape{4, sample[0], sample[1], sample[2]};
+  for (int step = 0; step < 3; ++step) {
+    const data::Batch& values = forms.as_values.next();
+    const data::Batch& pixels = forms.as_pixels.next();
+    REQUIRE_FALSE(values.values.are_pixels());
+    REQUIRE(pixels.values.are_pixels());
+    for (const DataType type : {DataType::kFp32, DataType::kBf16}) {
+      Written written(type);
+      std::vector<float> expected(values.values.floats.begin(), values.values.floats.end());
+      if (type == DataType::kBf16)
+        for (float& value : expected) value = Bf16(value);
+      CHECK(written.write(pixels.values, shape, type) == expected);
+      CHECK(written.write(values.values, shape, type) == expected);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("batches as pixels come to the bits of the CPU's transform, for every job of configs") {
+  std::vector<std::string> as_pixels;
+  for (const auto& entry : fs::directory_iterator(fs::path(POSEIDON_SOURCE_DIR) / "configs")) {
+    if (entry.path().extension() != ".json") continue;
+    CAPTURE(entry.path().string());
+    SilentLog log;
+    const Job job = load_job({.file = entry.path(), .data_may_be_missing = true}, log);
+    const Shape& input = job.network->input();
+    const Shape sample{input.channels(), input.height(), input.width()};
+    const data::DatasetConfig& train = job.config.data.train;
+    const data::DatasetConfig& test = job.config.data.test;
+    if (train.type == "random") continue;  // of floats
+    if (same_in_both_forms(train.transform, sample, data::Phase::kTrain))
+      as_pixels.push_back(entry.path().stem());
+    if (same_in_both_forms(test.has_transform ? test.transform : train.transform, sample,
+                           data::Phase::kTest))
+      as_pixels.push_back(entry.path().stem().string() + " test");
+  }
+  std::ranges::sort(as_pixels);
+  CHECK(as_pixels == std::vector<std::string>{"cifar10_quick-cifar10", "cifar10_quick-cifar10 test",
+                                              "lenet-digits", "lenet-digits test", "lenet-mnist",
+                                              "lenet-mnist test"});
+}
+
+namespace {
+
+/// All that a few steps change, by batches as pixels where they can be, or as values.
+std::vector<float> train_on(const Job& job, bool pixels, uint64_t seed, cuda::Precision precision) {
+  Training training(make_played_backend({.seed = seed}, {.precision = precision}), job);
+  const data::LoaderOptions options{
+      .seed = 3,
+      .global_batch = job.config.global_batch(),
+      .shards = training.shards,
+      .memory = {.take = memory_for(training.engine.net()).take, .pixels = pixels}};
+  data::Loader loader(*training.data.dataset, *training.data.transform, options, training.log);
+  TrainingLoop loop(training.engine.net(), training.optimizer, training.exchange, training.schedule,
+                    loader,
+                    {.seed = 3,
+                     .global_batch = job.config.global_batch(),
+                     .logical_shards = job.config.logical_shards(),
+                     .shards = training.shards});
+  for (int step = 0; step < 4; ++step) loop.step();
+  loop.finish();
+  loop.settle();
+  return training.state();
+}
+
+}  // namespace
+
+TEST_CASE("a training on pixels has the bits of one on values, in every order") {
+  for (const PlayedNetwork& network : {kPlayedNetworks[3], kPlayedNetworks[4]})
+    for (const cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
+      const PlayedJob played(network);
+      const Job job = played.load({"cluster.logical_shards=2"});
+      const std::vector<float> expected = train_on(job, false, 0, precision);
+      for (uint64_t seed = 0; seed < 4; ++seed)
+        CHECK(train_on(job, true, seed, precision) == expected);
+    }
+}
+
+TEST_CASE("a first layer reads the input as it is written, and only another needs a copy") {
+  const auto copies_of_input = [](const PlayedNetwork& network) {
+    const PlayedJob played(network);
+    const Job job = played.load();
+    Training training(make_played_backend({}), job);
+    return std::ranges::count(time_on_random_values(job, training.engine.net(), 1),
+                              "reorder of the input", &net::Timing::name);
+  };
+  CHECK(copies_of_input({kSmallResNet}) == 0);
+  CHECK(copies_of_input({kOfDigits, kDigits}) == 0);
+  CHECK(copies_of_input({kOfImages, kImages}) == 1);
+}
+
+TEST_CASE("batches that come one after another, before anything is read, are kept apart") {
+  const PlayedJob played({kOfImages, kImages});
+  const Job job = played.load();
+  std::vector<float> expected;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    Training training(make_played_backend({.seed = seed}), job);
+    net::Net& net = training.engine.net();
+    for (int step = 0; step < 3; ++step) {
+      const data::Batch& batch = training.loader.next();
+      set_input(net, batch, training.loader);
+      net.forward({.phase = layers::Phase::kTrain, .seed = 1, .labels = batch.labels});
+    }
+    const std::vector<float> losses = net.read_losses()[0].loss_and_rank;
+    if (seed == 0) expected = losses;
+    CHECK(losses == expected);
+  }
+}
