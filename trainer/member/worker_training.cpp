@@ -42,10 +42,8 @@ std::unique_ptr<GradientExchange> WorkerTraining::make_exchange(net::Net& net,
                                                                 layers::Updater& updater) {
   auto made = std::make_unique<ClusterExchange>(
       net, updater, plan_, job_.rank, static_cast<uint64_t>(published_.first_step),
-      [this](std::function<void()> task) {
-        reports_.progress.sign("training");
-        reports_.session.transport().post(std::move(task));
-      });
+      [this](std::function<void()> task) { reports_.session.transport().post(std::move(task)); });
+  made->on_contribution([this] { reports_.progress.sign("training"); });
   made->on_long_wait([this] { reports_.progress.waits("sums"); },
                      [this] { reports_.progress.sign("training"); });
   exchange_ = made.get();

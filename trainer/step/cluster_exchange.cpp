@@ -66,6 +66,7 @@ void ClusterExchange::contribute(int node, int64_t shard) {
 /// The device's work goes on while what the layers give is brought to where others get it.
 void ClusterExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                  WorkerLayer::What what, const Event& made) {
+  sign_();
   std::vector<Given> all;
   const Event sent = net_.device().beside(Lane::kSend, made, [&] {
     for (const uint32_t layer : layers)

@@ -22,7 +22,7 @@ namespace poseidon::trainer {
 /// each layer's WorkerLayer.
 class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
  public:
-  /// Runs a function in the I/O thread.
+  /// Runs a function in the I/O thread. Called in the compute thread or one of the device's.
   using Post = std::function<void(std::function<void()>)>;
 
   /// For the net of worker `rank`, from step `first_step` on. All must outlive it. Throws
@@ -43,6 +43,8 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   void wait() override { arrivals_.wait(); }
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
 
+  /// Called in the compute thread with each contribution.
+  void on_contribution(std::function<void()> sign) { sign_ = std::move(sign); }
   /// Called in the compute thread when it has waited for sums for a second, and when it goes on.
   void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
     arrivals_.on_long_wait(std::move(begins), std::move(ends));
@@ -92,6 +94,7 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   const uint32_t rank_;
   const uint64_t first_step_;
   const Post post_;
+  std::function<void()> sign_ = [] {};
   const OwnShards own_;
   const int64_t announced_;                           ///< layers that the backward pass announces
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< of the plan
