@@ -78,10 +78,11 @@ inline const std::vector<PlayedNetwork> kPlayedNetworks{
 /// Ten random records in each file of CIFAR-10.
 inline void write_images(const fs::path& folder) {
   fs::create_directories(folder);
+  uint64_t number = 0;
   for (const char* file : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
                            "data_batch_5", "test_batch"}) {
     std::string records;
-    RandomStream random(1, RandomPurpose::kGeneration, 0, static_cast<uint64_t>(file[11]));
+    RandomStream random(1, RandomPurpose::kGeneration, 0, number++);
     for (char label = 0; label < 10; ++label) {
       records.push_back(label);
       for (int pixel = 0; pixel < 3 * 32 * 32; ++pixel)
