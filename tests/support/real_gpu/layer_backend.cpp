@@ -61,7 +61,9 @@ class SharedDevice final : public Device {
   size_t available() const override { return device_.available(); }
   bool shares_memory() const override { return device_.shares_memory(); }
   using Device::copy;
-  void copy(std::span<const std::byte> from, std::span<std::byte> to) override { device_.copy(from, to); }
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override {
+    device_.copy(from, to);
+  }
   void read(std::span<const std::byte> from, std::span<std::byte> host) override {
     device_.read(from, host);
   }
