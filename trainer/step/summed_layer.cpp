@@ -5,7 +5,7 @@ namespace poseidon::trainer {
 namespace {
 
 /// Whether the net's own memory is in the order, and free for the time, of a sum.
-bool is_direct(const net::Net& net, const comm::Plan& plan, const net::Parameter* parameter) {
+bool is_direct(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter) {
   return plan.staleness == 0 && net.device().shares_memory() &&
          (parameter == nullptr || net.values().canonical_is_packed(*parameter));
 }
