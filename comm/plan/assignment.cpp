@@ -72,22 +72,30 @@ bool Assignment::servers_apart() const {
       servers_, [&](const AssignedServer& server) { return has_worker[server.host]; });
 }
 
-Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards) {
+Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64_t servers,
+                                bool servers_apart) {
   std::vector<AssignedWorker> all_workers;
-  for (int64_t rank = 0; rank < workers; ++rank) {
-    const IndexRange own = even_part(shards, workers, rank);
-    const auto number = static_cast<uint32_t>(rank);
-    all_workers.push_back(
-        {.shards = {static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)},
-         .host = number,
-         .member = number});
+  uint32_t first = 0;
+  for (const int64_t count : shards_of_worker) {
+    const auto number = static_cast<uint32_t>(all_workers.size());
+    const Part own{first, static_cast<uint32_t>(count)};
+    all_workers.push_back({.shards = own, .host = number, .member = number});
+    first += own.count;
   }
+  const auto workers = static_cast<int64_t>(all_workers.size());
   std::vector<AssignedServer> all_servers;
   for (int64_t rank = 0; rank < servers; ++rank)
     all_servers.push_back(
         {.host = static_cast<uint32_t>(servers_apart ? workers + rank : rank % workers),
          .member = static_cast<uint32_t>(rank)});
   return {std::move(all_workers), std::move(all_servers)};
+}
+
+Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards) {
+  std::vector<int64_t> counts;
+  for (int64_t rank = 0; rank < workers; ++rank)
+    counts.push_back(even_part(shards, workers, rank).count);
+  return assignment_by_counts(counts, servers, servers_apart);
 }
 
 }  // namespace poseidon::comm

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/wire/wire.h"
@@ -73,9 +74,13 @@ class Assignment {
   int64_t hosts_ = 0;
 };
 
-/// Gives all workers as many shards as each other, the first ones one more where they do not
-/// divide. Each worker has a host of its own; server s is on that of worker s mod workers, or has
-/// its own.
+/// Gives each worker so many shards, one range after another. Each has a host of its own; server s
+/// is on that of worker s mod workers, or has its own.
+Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64_t servers,
+                                bool servers_apart);
+
+/// The same with as many shards for all workers as each other, the first ones having one more where
+/// they do not divide.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
 }  // namespace poseidon::comm

@@ -20,11 +20,27 @@ constexpr double kEvenEnough = 1.1;
 /// Steps that differ by less, as a part of them, take the same time.
 constexpr double kAsFast = 1e-9;
 
+/// Whether both have the same numbers of workers, servers and logical shards, on as many hosts.
+bool same_counts(const Assignment& one, const Assignment& other) {
+  return one.workers().size() == other.workers().size() &&
+         one.servers().size() == other.servers().size() &&
+         one.logical_shards() == other.logical_shards() &&
+         one.servers_apart() == other.servers_apart();
+}
+
+Assignment even_assignment(const PlanRequest& request) {
+  const bool by_default = request.logical_shards == 0;
+  return comm::even_assignment(request.workers, request.servers, request.servers_apart,
+                               by_default ? request.workers : request.logical_shards);
+}
+
 void check_request(const PlanRequest& request) {
   check(request.workers >= 1 && request.servers >= 1, "a plan is for workers and servers");
   check(request.global_batch >= 1, "a plan is for a batch");
   check(request.logical_shards == 0 || request.logical_shards >= request.workers,
         "each worker has a logical shard");
+  check(!request.assignment || same_counts(*request.assignment, even_assignment(request)),
+        "an assignment is for the numbers of its request");
 }
 
 /// Both sides of Algorithm 1.
@@ -46,7 +62,7 @@ void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
 
 /// A plan without chunks.
 Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes) {
-  Plan plan{.assignment = even_assignment(request),
+  Plan plan{.assignment = assignment_of(request),
             .global_batch = request.global_batch,
             .policy = request.policy,
             .wire = request.wire,
@@ -109,20 +125,14 @@ void check_same_layers(const PlanRequest& request, const Plan& earlier) {
   if (!same) throw ConfigError("the earlier plan is for another network");
 }
 
-/// Whether both have the same numbers of workers, servers and logical shards, on as many hosts.
-bool same_counts(const Assignment& one, const Assignment& other) {
-  return one.workers().size() == other.workers().size() &&
-         one.servers().size() == other.servers().size() &&
-         one.logical_shards() == other.logical_shards() &&
-         one.servers_apart() == other.servers_apart();
-}
-
 }  // namespace
 
-Assignment even_assignment(const PlanRequest& request) {
-  const bool by_default = request.logical_shards == 0;
-  return even_assignment(request.workers, request.servers, request.servers_apart,
-                         by_default ? request.workers : request.logical_shards);
+Assignment assignment_of(const PlanRequest& request) {
+  return request.assignment ? *request.assignment : even_assignment(request);
+}
+
+bool keeps_assignment(const PlanRequest& request, const Plan& earlier) {
+  return !request.assignment && same_counts(even_assignment(request), earlier.assignment);
 }
 
 Plan make_plan(const PlanRequest& request) {
@@ -145,7 +155,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
     check_factors(request.layers[i], schemes.back());
   }
   Plan plan = with_schemes(request, schemes);
-  if (same_counts(plan.assignment, earlier.assignment)) plan.assignment = earlier.assignment;
+  if (keeps_assignment(request, earlier)) plan.assignment = earlier.assignment;
   plan.policy = earlier.policy;
   if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;

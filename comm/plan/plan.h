@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct PlanRequest {
   /// Whether servers have hosts of their own; else server s is on that of worker s mod workers.
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
+  /// Who holds which shards, for these numbers; none: as evenly as can be.
+  std::optional<Assignment> assignment = {};
   int64_t global_batch = 1;
   SchemeRule scheme = SchemeRule::kAuto;
   Policy policy = Policy::kBytes;
@@ -57,10 +60,11 @@ struct PlanRequest {
   Overlap overlap = Overlap::kPriority;
   int64_t staleness = 0;  ///< by how many steps sums may be late
   // Policy::kTime needs these; with them every plan has a prediction.
-  double link_mbps = 0;          ///< one direction of a node's link
-  std::vector<LayerTime> times;  ///< by layer; includes following layers without anything to sum
-  LayerTime time_before;         ///< of the layers before the first of `layers`
-  double rebuild_gflops = 0;     ///< speed of the rebuild from factors
+  double link_mbps = 0;  ///< one direction of a node's link
+  /// By layer, of the worker that all wait for; includes following layers without anything to sum.
+  std::vector<LayerTime> times;
+  LayerTime time_before;      ///< of the layers before the first of `layers`
+  double rebuild_gflops = 0;  ///< speed of the rebuild from factors
   /// Processor time that a byte costs a node, sent or received, over the threads that compute: by
   /// so much computing takes longer. 0: bytes cost none.
   double processor_ns_per_byte = 0;
@@ -117,8 +121,11 @@ struct Plan {
   IndexRange rows_of(Part shards) const { return assignment.rows_of(shards, global_batch); }
 };
 
-/// The assignment for the numbers of a request, as even as it can be.
-Assignment even_assignment(const PlanRequest& request);
+/// The assignment of a request, or one for its numbers that is as even as it can be.
+Assignment assignment_of(const PlanRequest& request);
+/// Whether a plan for `request` that follows `earlier` keeps its assignment: it has none of its
+/// own, and the same numbers of workers, servers and logical shards, on as many hosts.
+bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 
 /// Makes the plan for a request. Throws ConfigError for one that cannot be met (a forced "sfb" for
 /// a layer without factors).
@@ -126,7 +133,7 @@ Plan make_plan(const PlanRequest& request);
 
 /// Makes the plan for `request` with the schemes of an earlier plan for the same layers, perhaps
 /// for another number of workers. It has the earlier chunks if the number of servers is the same,
-/// and the earlier assignment if all numbers are the same. Throws ConfigError if a layer goes by
+/// and the earlier assignment as keeps_assignment() says. Throws ConfigError if a layer goes by
 /// factors in the earlier plan and cannot here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 

@@ -113,7 +113,7 @@ int64_t total_bytes(const LayerTrafficBytes& nodes) {
 }
 
 EvenTraffic::EvenTraffic(const PlanRequest& request) : wire_(request.wire) {
-  const Assignment assignment = even_assignment(request);
+  const Assignment assignment = assignment_of(request);
   const ClusterLoad load = load_of(assignment, request.global_batch);
   const auto hosts = static_cast<double>(assignment.hosts());
   for (size_t node = 0; node < load.hosts.size(); ++node) {

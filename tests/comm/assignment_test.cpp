@@ -117,10 +117,10 @@ TEST_CASE("a plan that is followed keeps its assignment, where all numbers are t
   const Plan earlier = with_assignment(make_plan(request), out_of_order());
   CHECK(follow_plan(request, earlier).assignment == earlier.assignment);
   request.servers_apart = true;
-  CHECK(follow_plan(request, earlier).assignment == even_assignment(request));
+  CHECK(follow_plan(request, earlier).assignment == assignment_of(request));
   request.servers_apart = false;
   request.logical_shards = 8;
-  CHECK(follow_plan(request, earlier).assignment == even_assignment(request));
+  CHECK(follow_plan(request, earlier).assignment == assignment_of(request));
 }
 
 TEST_CASE("an assignment that is not sound is refused with its place") {

@@ -1,0 +1,138 @@
+#include "comm/plan/dealing.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <tuple>
+
+#include "comm/plan/shard_parts.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+/// Of more shards all dealings are not looked through; the one with the shortest step is taken.
+constexpr int64_t kMostCompared = 4096;
+
+/// Gives one shard after another to the worker that has done it first.
+std::vector<int64_t> shortest(std::span<const WorkerPace> workers, int64_t shards) {
+  using Next =
+      std::tuple<double, int64_t, size_t>;  // its step with one shard more, those, its rank
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
+  std::vector<int64_t> dealt(workers.size());
+  const auto give = [&](size_t worker) {
+    const int64_t more = ++dealt[worker] + 1;
+    next.emplace(workers[worker].step_of(more), more, worker);
+  };
+  for (size_t worker = 0; worker < workers.size(); ++worker) give(worker);
+  for (int64_t left = shards - static_cast<int64_t>(workers.size()); left > 0; --left) {
+    const size_t worker = std::get<2>(next.top());
+    next.pop();
+    give(worker);
+  }
+  return dealt;
+}
+
+/// The dealings in which no worker takes longer than `limit`, and the best of them, found worker by
+/// worker: how the shards before a border are dealt best does not depend on those behind it.
+class Dealings {
+ public:
+  Dealings(std::span<const WorkerPace> workers, int64_t shards, double limit)
+      : workers_(workers), shards_(shards), limit_(limit) {
+    for (const WorkerPace& worker : workers) most_.push_back(most_within(worker));
+  }
+
+  std::vector<int64_t> best() {
+    std::vector<Border> borders{{.end = 0}};
+    std::vector<std::vector<Border>> all;
+    int64_t behind = 0;
+    for (const int64_t most : most_) behind += most;
+    for (size_t worker = 0; worker < workers_.size(); ++worker) {
+      behind -= most_[worker];
+      borders = borders_after(worker, borders, behind);
+      all.push_back(borders);
+    }
+    std::vector<int64_t> dealt(workers_.size());
+    size_t index = 0;
+    for (size_t worker = workers_.size(); worker-- > 0;) {
+      dealt[worker] = all[worker][index].count;
+      index = all[worker][index].before;
+    }
+    return dealt;
+  }
+
+ private:
+  /// Where the shards of some workers end, and the best dealing of those before.
+  struct Border {
+    int64_t end = 0, count = 0;  ///< shards before it, and those of the last of the workers
+    size_t before = 0;           ///< the border before those
+    size_t parts = 0;
+    double step = 0;
+  };
+
+  int64_t most_within(const WorkerPace& worker) const {
+    int64_t least = 1, most = shards_;
+    while (least < most) {
+      const int64_t middle = (least + most + 1) / 2;
+      if (worker.step_of(middle) <= limit_)
+        least = middle;
+      else
+        most = middle - 1;
+    }
+    return least;
+  }
+
+  /// Borders that the workers before and behind can both meet; those behind hold at most `behind`.
+  std::vector<Border> borders_after(size_t worker, const std::vector<Border>& before,
+                                    int64_t behind) const {
+    const auto others = static_cast<int64_t>(workers_.size() - worker) - 1;
+    const int64_t first = std::max(before.front().end + 1, shards_ - behind);
+    const int64_t last = std::min(before.back().end + most_[worker], shards_ - others);
+    std::vector<Border> borders;
+    for (int64_t end = first; end <= last; ++end) borders.push_back(border(worker, before, end));
+    return borders;
+  }
+
+  /// Among equals the first workers have more.
+  Border border(size_t worker, const std::vector<Border>& before, int64_t end) const {
+    Border best{.parts = std::numeric_limits<size_t>::max()};
+    for (size_t i = 0; i < before.size(); ++i) {
+      const int64_t count = end - before[i].end;
+      if (count < 1 || count > most_[worker]) continue;
+      const Part range{static_cast<uint32_t>(before[i].end), static_cast<uint32_t>(count)};
+      const Border found{
+          .end = end,
+          .count = count,
+          .before = i,
+          .parts = before[i].parts + parts_within(static_cast<uint32_t>(shards_), range).size(),
+          .step = std::max(before[i].step, workers_[worker].step_of(count))};
+      if (std::tie(found.parts, found.step) <= std::tie(best.parts, best.step)) best = found;
+    }
+    return best;
+  }
+
+  const std::span<const WorkerPace> workers_;
+  const int64_t shards_;
+  const double limit_;
+  std::vector<int64_t> most_;  ///< shards of each worker within the limit
+};
+
+}  // namespace
+
+std::vector<int64_t> deal_shards(std::span<const WorkerPace> workers, int64_t shards) {
+  check(!workers.empty() && shards >= static_cast<int64_t>(workers.size()),
+        "each worker has a logical shard");
+  std::vector<int64_t> dealt = shortest(workers, shards);
+  if (shards > kMostCompared) return dealt;
+  return Dealings(workers, shards, slowest_step(workers, dealt) * kAlmostShortest).best();
+}
+
+double slowest_step(std::span<const WorkerPace> workers, std::span<const int64_t> shards) {
+  double slowest = 0;
+  for (size_t i = 0; i < workers.size(); ++i)
+    slowest = std::max(slowest, workers[i].step_of(shards[i]));
+  return slowest;
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,149 @@
+// Shards for workers that are not equally fast: beside all dealings that there are.
+
+#include "comm/plan/dealing.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "comm/plan/assignment.h"
+#include "core/philox.h"
+#include "tests/comm/small_plan.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+namespace {
+
+size_t parts_of(const std::vector<int64_t>& counts) {
+  const Assignment assignment = assignment_by_counts(counts, 1, false);
+  size_t parts = 0;
+  for (uint32_t rank = 0; rank < counts.size(); ++rank) parts += assignment.parts_of(rank).size();
+  return parts;
+}
+
+/// Calls `look` for all ways of giving each of `workers` a shard or more.
+void all_dealings(size_t workers, int64_t shards, std::vector<int64_t>& counts,
+                  const std::function<void(const std::vector<int64_t>&)>& look) {
+  if (counts.size() + 1 == workers) {
+    counts.push_back(shards);
+    look(counts);
+    counts.pop_back();
+    return;
+  }
+  const auto others = static_cast<int64_t>(workers - counts.size()) - 1;
+  for (int64_t count = 1; count <= shards - others; ++count) {
+    counts.push_back(count);
+    all_dealings(workers, shards - count, counts, look);
+    counts.pop_back();
+  }
+}
+
+struct Best {
+  double shortest = std::numeric_limits<double>::infinity();
+  size_t parts = SIZE_MAX;                                ///< of a dealing that is almost as short
+  double step = std::numeric_limits<double>::infinity();  ///< the shortest with these parts
+};
+
+Best best_of(const std::vector<WorkerPace>& workers, int64_t shards) {
+  Best best;
+  std::vector<int64_t> counts;
+  const auto each = [&](const auto& look) { all_dealings(workers.size(), shards, counts, look); };
+  each([&](const auto& dealt) {
+    best.shortest = std::min(best.shortest, slowest_step(workers, dealt));
+  });
+  each([&](const auto& dealt) {
+    const double step = slowest_step(workers, dealt);
+    const size_t parts = parts_of(dealt);
+    if (step > best.shortest * kAlmostShortest || parts > best.parts) return;
+    best.step = parts < best.parts ? step : std::min(best.step, step);
+    best.parts = parts;
+  });
+  return best;
+}
+
+void check_dealing(const std::vector<WorkerPace>& workers, int64_t shards) {
+  CAPTURE(shards);
+  const std::vector<int64_t> dealt = deal_shards(workers, shards);
+  CAPTURE(dealt);
+  REQUIRE(dealt.size() == workers.size());
+  int64_t all = 0;
+  for (const int64_t count : dealt) {
+    CHECK(count >= 1);
+    all += count;
+  }
+  CHECK(all == shards);
+  const Best best = best_of(workers, shards);
+  CHECK(parts_of(dealt) == best.parts);
+  CHECK(slowest_step(workers, dealt) == best.step);
+}
+
+std::vector<int64_t> counts_of(const std::vector<WorkerPace>& workers, int64_t shards) {
+  return deal_shards(workers, shards);
+}
+
+}  // namespace
+
+TEST_CASE("shards by speed, by hand") {
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1}}, 8) == std::vector<int64_t>{4, 4});
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 3}}, 8) == std::vector<int64_t>{6, 2});
+  CHECK(counts_of({{.each_shard = 3}, {.each_shard = 1}}, 8) == std::vector<int64_t>{2, 6});
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 40}}, 8) == std::vector<int64_t>{7, 1});
+  // What comes once a step counts too.
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1, .each_step = 4}}, 8) ==
+        std::vector<int64_t>{6, 2});
+  CHECK(counts_of({{.each_shard = 5}}, 3) == std::vector<int64_t>{3});
+  // Times of nothing at all are no times.
+  CHECK(counts_of({{.each_shard = 0}, {.each_shard = 0}}, 8) == std::vector<int64_t>{4, 4});
+}
+
+TEST_CASE("shards by speed: what times have of noise does not cut the tree of additions") {
+  // The shortest step would be with 33 and 31, of seven parts.
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1.05}}, 64) == std::vector<int64_t>{32, 32});
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1.2}}, 64) != std::vector<int64_t>{32, 32});
+}
+
+TEST_CASE("shards by speed: as good as any of all dealings") {
+  RandomStream random(9, RandomPurpose::kGeneration, 0, 0);
+  for (size_t count = 1; count <= 4; ++count)
+    for (int64_t shards = static_cast<int64_t>(count); shards <= 14; ++shards)
+      for (int round = 0; round < 6; ++round) {
+        std::vector<WorkerPace> workers;
+        for (size_t i = 0; i < count; ++i)
+          workers.push_back({.each_shard = round == 0 ? 1 : random.next_uniform(0.5F, 8),
+                             .each_step = round < 3 ? 0 : random.next_uniform(0, 5)});
+        check_dealing(workers, shards);
+      }
+}
+
+TEST_CASE("shards by speed: many workers and shards") {
+  std::vector<WorkerPace> workers(64);
+  for (size_t i = 0; i < workers.size(); ++i) workers[i].each_shard = 1 + double(i % 7);
+  for (const int64_t shards : {64, 1000, 4096, 4097, 100000}) {
+    const std::vector<int64_t> dealt = deal_shards(workers, shards);
+    double speed = 0;
+    for (const WorkerPace& worker : workers) speed += 1 / worker.each_shard;
+    // No worker takes longer than by one shard of its own, and what is left out for parts.
+    const double ideal = static_cast<double>(shards) / speed;
+    CHECK(slowest_step(workers, dealt) <= (ideal + 7) * kAlmostShortest);
+  }
+}
+
+TEST_CASE("a plan for a given assignment has it, and follows another only without one") {
+  PlanRequest request = on_nodes(small_network(), 2);
+  request.logical_shards = 8;
+  const Plan even = make_plan(request);
+  CHECK(even.assignment.ranges() == std::vector<Part>{{0, 4}, {4, 4}});
+  PlanRequest dealt = request;
+  dealt.assignment = assignment_by_counts(std::vector<int64_t>{6, 2}, 2, false);
+  const Plan uneven = make_plan(dealt);
+  CHECK(uneven.assignment == *dealt.assignment);
+  // Worker 0 sends two partial sums of each chunk: 0 to 3, 4 and 5.
+  CHECK(uneven.bytes_per_node > even.bytes_per_node);
+  CHECK(keeps_assignment(request, uneven));
+  CHECK(follow_plan(request, uneven).assignment == uneven.assignment);
+  CHECK_FALSE(keeps_assignment(dealt, even));
+  CHECK(follow_plan(dealt, even).assignment == uneven.assignment);
+}
