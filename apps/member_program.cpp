@@ -21,6 +21,7 @@
 #include "core/cores.h"
 #include "core/error.h"
 #include "core/mutex.h"
+#include "trainer/messages/device_note.h"
 
 namespace poseidon::apps {
 
@@ -104,7 +105,8 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_flag("--end-with-stdin", arguments.end_with_stdin,
                "leave when standard input ends, as with the connection that this was started by");
   if (!computes) return;
-  app.add_option("--device", arguments.device, "what computes: cpu")->check(CLI::IsMember({"cpu"}));
+  app.add_option("--device", arguments.device,
+                 "what computes: cpu, cuda or cuda:1 (the second GPU); default: as the job says");
   app.add_option("--threads", options.threads, "computing threads; 0: all cores")
       ->check(whole_number(0, 1024));
   app.add_option("--workers-on-host", arguments.workers_on_host,
@@ -198,6 +200,8 @@ void complete(Arguments& arguments, const char* name, bool computes) {
     options.threads = std::max<int64_t>(1, available_cores() / arguments.workers_on_host);
   options.run_directory = arguments.run_directory;
   if (!arguments.once && computes) options.keeper = std::make_shared<trainer::StepKeeper>();
+  if (!arguments.device.empty())
+    options.device = trainer::device_of_this_machine("--device", arguments.device);
   if (!arguments.data_root.empty()) options.data_root = trainer::DataRoot(arguments.data_root);
 }
 

@@ -10,6 +10,7 @@
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
 #include "core/error.h"
+#include "trainer/job/device_name.h"
 #include "trainer/report/run_directory.h"
 
 namespace poseidon::apps {
@@ -140,16 +141,12 @@ bool needs_no_job(Action action) {
   return action == Action::kSchema || action == Action::kReference || action == Action::kDevices;
 }
 
-/// "cpu", "cuda" or "cuda:1".
-std::vector<std::string> device_overrides(const std::string& device) {
-  const size_t colon = device.find(':');
-  const std::string kind = device.substr(0, colon);
-  if (colon == std::string::npos) return {"device.type=" + kind};
-  const std::string number = device.substr(colon + 1);
-  if (kind != trainer::kCudaDevice || number.empty() ||
-      number.find_first_not_of("0123456789") != std::string::npos)
-    throw ConfigError("--device " + device + ": expected cpu, replay, cuda, or cuda:1 and so on");
-  return {"device.type=" + kind, "device.index=" + number};
+std::vector<std::string> device_overrides(const std::string& name) {
+  const trainer::DeviceName device =
+      trainer::parse_device("--device", name, "cpu, replay, cuda, or cuda:1 and so on");
+  std::vector<std::string> overrides{"device.type=" + device.type};
+  if (name != device.type) overrides.push_back("device.index=" + std::to_string(device.index));
+  return overrides;
 }
 
 /// The folder of data that this machine's environment names, for hosts that have it as well.

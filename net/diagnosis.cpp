@@ -120,6 +120,18 @@ std::vector<Timing> Diagnosis::time(const layers::StepContext& host_step, int re
   return out;
 }
 
+double Diagnosis::time_pass(const layers::StepContext& step, int repeats) {
+  std::vector<double> times;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    net_.forward(step);
+    net_.backward(step);
+    net_.device().record().wait();
+    times.push_back(milliseconds_since(start));
+  }
+  return median(times);
+}
+
 // ---- choices and warnings
 
 std::vector<std::string> Diagnosis::warnings() const {

@@ -32,6 +32,8 @@ class Diagnosis {
   std::string first_non_finite(const layers::StepContext& step);
   /// Times every operation over `repeats` steps (medians).
   std::vector<Timing> time(const layers::StepContext& step, int repeats);
+  /// Milliseconds of a forward and a backward pass, in which nothing is waited for (median).
+  double time_pass(const layers::StepContext& step, int repeats);
   /// What the user should know of this network on this device, each with the layer's name.
   std::vector<std::string> warnings() const;
   /// By layer, other choices worth timing (Layer::alternatives).

@@ -31,8 +31,8 @@ TEST_CASE("a run measures when it decides by time and has no plan that it keeps"
   CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"cluster.workers=2"}), nullptr, false));
   CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"comm.policy=time"}), nullptr, false));
   CHECK_FALSE(MeasuredPlan::wanted(by_time(tiny, {"comm.scheme=ps"}), nullptr, false));
-  CHECK(MeasuredPlan(by_time(tiny)).wants_link());
-  CHECK_FALSE(MeasuredPlan(by_time(tiny, {"comm.link_mbps=100"})).wants_link());
+  CHECK(MeasuredPlan(by_time(tiny), nullptr, false).wants_link());
+  CHECK_FALSE(MeasuredPlan(by_time(tiny, {"comm.link_mbps=100"}), nullptr, false).wants_link());
 }
 
 TEST_CASE("the slowest worker's times and the measured link make the plan") {
@@ -41,14 +41,13 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
   const LayerTimes times = times_of(job);
   double one = 0, slower = 0;
   for (const double factor : {1.0, 10.0}) {
-    MeasuredPlan measured(job);
+    MeasuredPlan measured(job, nullptr, false);
     measured.set_link({.mbps = 940, .processor_ns_per_byte = 0.5});
     measured.add_times(0, times);
     LayerTimes others = times;
     for (LayerTimes::Layer& layer : others.layers)
       for (double* ms : {&layer.forward_ms, &layer.backward_ms}) *ms *= factor;
     measured.add_times(1, others);
-    measured.add_times(2, times);
     const comm::Plan plan = measured.make();
     CHECK(plan.policy == comm::Policy::kTime);
     CHECK(plan.link_mbps == 940);
@@ -65,7 +64,7 @@ TEST_CASE("times of a worker that was replaced do not count") {
   const LayerTimes times = times_of(job);
   LayerTimes slow = times;
   for (LayerTimes::Layer& layer : slow.layers) layer.forward_ms *= 1000;
-  MeasuredPlan measured(job), expected(job);
+  MeasuredPlan measured(job, nullptr, false), expected(job, nullptr, false);
   expected.add_times(0, times);
   expected.add_times(1, times);
   measured.add_times(0, times);
@@ -79,7 +78,7 @@ TEST_CASE("a limit of bandwidth is the link where it is less") {
   const TinyJob tiny;
   const Job job = by_time(tiny, {"comm.bandwidth_limit_mbps=50"});
   const LayerTimes times = times_of(job);
-  MeasuredPlan measured(job);
+  MeasuredPlan measured(job, nullptr, false);
   CHECK(measured.wants_link());
   measured.set_link({.mbps = 900});
   measured.add_times(0, times);
@@ -89,7 +88,7 @@ TEST_CASE("a limit of bandwidth is the link where it is less") {
 TEST_CASE("times of other layers than the others' are refused, and none at all") {
   const TinyJob tiny;
   const Job job = by_time(tiny);
-  MeasuredPlan measured(job);
+  MeasuredPlan measured(job, nullptr, false);
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
         "no worker has told what its layers take");
   LayerTimes times = times_of(job);
@@ -97,5 +96,89 @@ TEST_CASE("times of other layers than the others' are refused, and none at all")
   times.layers[0].name = "other";
   measured.add_times(1, times);
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
-        "worker 1 has timed other layers than other workers, or another batch");
+        "the times of worker 1: /layers: the layer \"conv\" is missing; of which network are "
+        "these?");
+}
+
+namespace {
+
+/// Times of a device that is `factor` times as slow as that of `times`.
+LayerTimes slower(LayerTimes times, double factor) {
+  for (LayerTimes::Layer& layer : times.layers) {
+    layer.forward_ms *= factor;
+    layer.backward_ms *= factor;
+  }
+  times.pass_ms *= factor;
+  return times;
+}
+
+std::vector<comm::Part> dealt(const Job& job, const std::vector<LayerTimes>& times,
+                              const Checkpoint* resumed = nullptr, bool replan = false) {
+  MeasuredPlan measured(job, resumed, replan);
+  for (size_t i = 0; i < times.size(); ++i) measured.add_times(static_cast<uint16_t>(i), times[i]);
+  return measured.make().assignment.ranges();
+}
+
+}  // namespace
+
+TEST_CASE("shards are dealt by the times that workers measure, when a job asks for that") {
+  const TinyJob tiny;
+  const std::vector<std::string> words{"cluster.workers=2", "cluster.logical_shards=16",
+                                       "data.global_batch=16"};
+  CHECK_FALSE(MeasuredPlan::wanted(tiny.load(words), nullptr, false));
+  std::vector<std::string> by_speed = words;
+  by_speed.emplace_back("cluster.balance=speed");
+  const Job job = tiny.load(by_speed);
+  REQUIRE(MeasuredPlan::wanted(job, nullptr, false));
+  CHECK_FALSE(MeasuredPlan(job, nullptr, false).wants_link());
+  LayerTimes times = times_of(job);
+  CHECK(times.pass_ms > 0);
+  times.update_ms = 0;
+  times.pass_ms = 2.5;
+  CHECK(dealt(job, {times, times}) == std::vector<comm::Part>{{0, 8}, {8, 8}});
+  CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});
+  CHECK(dealt(job, {slower(times, 3), times}) == std::vector<comm::Part>{{0, 4}, {4, 12}});
+  // Without the time of a pass in one go, that of the layers counts.
+  times.pass_ms = 0;
+  CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});
+}
+
+TEST_CASE("the line of shards by speed says who has how many, and why") {
+  const TinyJob tiny;
+  const Job job = tiny.load({"cluster.workers=2", "cluster.logical_shards=16",
+                             "data.global_batch=16", "cluster.balance=speed"});
+  LayerTimes times = times_of(job);
+  times.update_ms = 0;
+  times.pass_ms = 2.5;
+  MeasuredPlan measured(job, nullptr, false);
+  measured.add_times(0, times);
+  CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
+        "not all workers have told what their layers take");
+  measured.add_times(1, slower(times, 30));
+  const comm::Plan plan = measured.make();
+  CHECK(plan.assignment.ranges() == std::vector<comm::Part>{{0, 15}, {15, 1}});
+  CHECK(measured.dealt() ==
+        "logical shards by speed: 15 for worker 0 (2.5 ms each), 1 for worker 1 (75 ms each); the "
+        "slowest computes for 75 ms a step");
+}
+
+TEST_CASE("what is predicted of uneven shards is the step of the worker that all wait for") {
+  const TinyJob tiny;
+  const std::vector<std::string> words{"cluster.workers=2", "cluster.logical_shards=16",
+                                       "data.global_batch=16", "cluster.balance=speed",
+                                       "comm.link_mbps=1e9"};
+  const Job job = tiny.load(words);
+  LayerTimes times = times_of(job);
+  times.update_ms = times.pass_ms = 0;
+  const auto predicted = [&](const Job& of, double factor) {
+    MeasuredPlan measured(of, nullptr, false);
+    measured.add_times(0, times);
+    measured.add_times(1, slower(times, factor));
+    return measured.make().predicted_step_ms;
+  };
+  // 12 shards on the one take as long as 4 on the other.
+  CHECK(predicted(job, 3) == doctest::Approx(12 * times.batch_ms()).epsilon(0.01));
+  std::vector<std::string> even = words;
+  even[3] = "comm.policy=time";
+  CHECK(predicted(tiny.load(even), 3) == doctest::Approx(8 * 3 * times.batch_ms()).epsilon(0.01));
 }

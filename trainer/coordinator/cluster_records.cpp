@@ -6,6 +6,7 @@
 #include "trainer/coordinator/coordinator_io.h"
 #include "trainer/job/choices.h"
 #include "trainer/messages/facts.h"
+#include "trainer/plan/balance_advice.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/tensor_check.h"
@@ -33,9 +34,14 @@ ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDir
 void ClusterRecords::begin(DecidedPlan decided) {
   decided_ = std::move(decided);
   if (!decided_.no_factors.empty()) console_.warning(decided_.no_factors);
-  if (resumed_ != nullptr)
-    warn_of_other_data(resumed_->state(), fact(decided_.facts, "the training set"), console_);
+  if (!decided_.dealt.empty()) console_.info(decided_.dealt);
+  const std::string advice = balance_advice(job_, decided_.plan, decided_.devices);
+  if (!advice.empty()) console_.warning(advice);
   const PublishedPlan& published = decided_.published;
+  if (resumed_ != nullptr) {
+    warn_of_other_data(resumed_->state(), fact(decided_.facts, "the training set"), console_);
+    warn_of_other_devices(resumed_->state(), published, job_, console_);
+  }
   const int64_t samples = training_samples(decided_.facts);
   schedule_.emplace(schedule_of(job_, published.steps, samples));
   report_.emplace(decided_.plan, directory_,
@@ -61,7 +67,7 @@ void ClusterRecords::started() {
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
-      [&](const TensorsNote& content) { take(content), tensors = content; },
+      [&](const TensorsNote& content) { take(node, content), tensors = content; },
       [&](const ClassesNote& content) { take(node, content); },
       [&](const StepNote& content) { take(node, note.step, content); },
       [&](const TestNote& content) { report_->take_test(node.rank, note.step, content); },
@@ -81,13 +87,29 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   values_.send(node.rank, decided_.published.first_step, io_);
 }
 
-/// The first worker's note says what all have.
-void ClusterRecords::take(const TensorsNote& note) {
-  if (values_.are_made()) return;
-  check_tensors(note.list, *job_.network, job_.config.optimizer,
-                std::max(decided_.plan.staleness, decided_.published.in_flight));
-  choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
+/// The first worker's note says what tensors all have.
+void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
+  if (!values_.are_made())
+    check_tensors(note.list, *job_.network, job_.config.optimizer,
+                  std::max(decided_.plan.staleness, decided_.published.in_flight));
+  const std::optional<uint16_t> chooser = chooses();
+  if (worker.rank != chooser.value_or(0)) return;
   threads_ = note.threads;
+  if (chooser) choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
+  write_plan();
+}
+
+/// The first worker of the job's kind of device, whose choices are the run's.
+std::optional<uint16_t> ClusterRecords::chooses() const {
+  for (const auto& [rank, device] : decided_.devices)
+    if (device.kind == job_.config.device.type) return rank;
+  return std::nullopt;
+}
+
+void ClusterRecords::write_plan() {
+  Json plan = plan_json(decided_.plan, choices_, decided_.devices);
+  if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
+  directory_.write("plan.json", plan);
 }
 
 void ClusterRecords::make_first_values(const Json& list) {
@@ -97,9 +119,6 @@ void ClusterRecords::make_first_values(const Json& list) {
     console_.info(text("going on after step ", decided_.published.first_step, " of ",
                        decided_.published.steps, " from ", checkpoints_.last().string()));
   resumed_.reset();
-  Json plan = plan_json(decided_.plan, choices_, decided_.devices);
-  if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
-  directory_.write("plan.json", plan);
 }
 
 /// Data may be where the workers are, and not here; all have the same.
@@ -186,6 +205,7 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds,
                                       .steps = saved,
                                       .steps_of_job = published().steps,
                                       .wall_seconds = wall_seconds,
+                                      .device = kinds_of(decided_.devices),
                                       .servers = decided_.plan.servers(),
                                       .threads = threads_,
                                       .weights_sha256 = checkpoints_.weights_digest(),

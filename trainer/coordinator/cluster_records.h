@@ -61,7 +61,9 @@ class ClusterRecords {
   bool wants_checkpoint(int64_t step) const { return checkpoints_.wants(step); }
 
  private:
-  void take(const TensorsNote& note);
+  void take(comm::NodeId worker, const TensorsNote& note);
+  std::optional<uint16_t> chooses() const;
+  void write_plan();
   void take(comm::NodeId worker, const ClassesNote& note);
   void take(comm::NodeId worker, int64_t step, const StepNote& note);
   void make_first_values(const Json& list);

@@ -53,6 +53,7 @@ std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts) {
                                                    .published = plan.published(),
                                                    .facts = facts,
                                                    .no_factors = plan.no_factors(),
+                                                   .dealt = plan.dealt(),
                                                    .devices = plan.devices()}] {
     setting_.records.begin(decided);
   });

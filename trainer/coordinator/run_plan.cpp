@@ -10,10 +10,17 @@ namespace poseidon::trainer {
 void RunPlan::begin_from(const Checkpoint* resumed) {
   if (!MeasuredPlan::wanted(job_, resumed, options_.replan))
     measured_.reset();
-  else if (!measured_)
-    measured_.emplace(job_);
+  else
+    measure_for(resumed);
   plan_ = measured_ ? measured_->provisional() : plan_of(job_, resumed, options_.replan);
   published_ = begun_plan(job_, plan_, resumed, options_);
+}
+
+/// The workers measure once.
+void RunPlan::measure_for(const Checkpoint* resumed) {
+  const std::optional<MeasuredPlan> before = std::move(measured_);
+  measured_.emplace(job_, resumed, options_.replan);
+  if (before) measured_->take_measurements(*before);
 }
 
 void RunPlan::forget(uint16_t worker) {
@@ -24,6 +31,7 @@ void RunPlan::forget(uint16_t worker) {
 void RunPlan::decide(const std::vector<comm::Fact>& facts) {
   if (measured_) take(measured_->make());
   avoid_factors();
+  set_devices(published_, devices_);
   set_end(published_, job_, training_samples(facts), options_);
   decided_ = true;
 }

@@ -21,7 +21,8 @@ struct DecidedPlan {
   PublishedPlan published;
   std::vector<comm::Fact> facts;  ///< that all workers share
   std::string no_factors;         ///< why no layer goes by factors, where that is decided here
-  std::map<uint16_t, DeviceNote> devices;  ///< of workers
+  std::string dealt;              ///< how logical shards were dealt by speed, where they were
+  DeviceNotes devices;            ///< of workers
 };
 
 /// The plan of a run while it comes about: provisional at first; decided when all workers are
@@ -56,16 +57,18 @@ class RunPlan {
   const comm::Plan& plan() const { return plan_; }
   const PublishedPlan& published() const { return published_; }
   const std::string& no_factors() const { return no_factors_; }
-  const std::map<uint16_t, DeviceNote>& devices() const { return devices_; }
+  std::string dealt() const { return measured_ ? measured_->dealt() : ""; }
+  const DeviceNotes& devices() const { return devices_; }
 
  private:
+  void measure_for(const Checkpoint* resumed);
   void take(comm::Plan plan);
   void avoid_factors();
 
   const Job& job_;
   const RunOptions& options_;
   std::optional<MeasuredPlan> measured_;
-  std::map<uint16_t, DeviceNote> devices_;  ///< of workers
+  DeviceNotes devices_;  ///< of workers
   comm::Plan plan_;
   PublishedPlan published_;
   std::string no_factors_;

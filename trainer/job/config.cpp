@@ -121,6 +121,9 @@ void ClusterConfig::describe(Fields& fields) {
   fields.integer("logical_shards", logical_shards, between(0, 1 << 20),
                  "parts of the global batch, summed by a fixed tree; 0: as many as workers; more: "
                  "gradient accumulation");
+  fields.option("balance", balance, {"even", "speed"},
+                "who has how many logical shards: all as many; by the speed that each worker "
+                "measures when it joins, at least one");
   fields.boolean("servers_apart", servers_apart, "servers have hosts of their own");
   fields.number("timeout_s", timeout_s,
                 between(comm::kLeastTimeoutSeconds, comm::kMostTimeoutSeconds),

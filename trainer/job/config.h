@@ -64,10 +64,17 @@ struct CommConfig {
   void describe(Fields& fields);
 };
 
+/// How logical shards are dealt to workers.
+enum class Balance : uint8_t {
+  kEven,   ///< as many to each
+  kSpeed,  ///< by the times that the workers measure
+};
+
 /// "cluster" of a job.
 struct ClusterConfig {
   int64_t workers = 1, servers = 0;
   int64_t logical_shards = 0;  ///< 0: as many as workers
+  Balance balance = Balance::kEven;
   bool servers_apart = false;
   double timeout_s = 10, stall_timeout_s = 600, rejoin_s = 120;
 

@@ -36,7 +36,11 @@ struct Job {
   JobConfig config;                       ///< paths are absolute, variables replaced
   std::unique_ptr<net::Network> network;  ///< for batches of config.shard_batch() samples
   std::optional<LayerTimes> times = {};   ///< that the device "replay" takes
+  /// What this process computes with, where it chooses for itself; what the job means otherwise is
+  /// the same: all but type and index are as in config.
+  std::optional<DeviceConfig> own_device = {};
 
+  const DeviceConfig& device() const { return own_device ? *own_device : config.device; }
   Json decisive_part() const { return decisive(config, network->json()); }
 };
 

@@ -22,6 +22,7 @@ void LayerTimes::Layer::describe(Fields& fields) {
 
 void LayerTimes::describe_totals(Fields& fields) {
   fields.number("batch", batch, between(1, 1e12), "samples that were timed", Presence::kRequired);
+  fields.number("pass_ms", pass_ms, kTimed, "of all layers, in one go");
   fields.number("update_ms", update_ms, kTimed, "of all parameters");
   fields.number("threads", threads, between(1, 1e6), "that computed");
 }
@@ -42,6 +43,13 @@ double LayerTimes::rebuild_gflops() const {
     if (layer.type == "convolution") convolution = std::max(convolution, layer.backward_gflops);
   }
   return linear > 0 ? linear : convolution;
+}
+
+double LayerTimes::batch_ms() const {
+  if (pass_ms > 0) return pass_ms;
+  double sum = 0;
+  for (const Layer& layer : layers) sum += layer.forward_ms + layer.backward_ms;
+  return sum;
 }
 
 LayerTimes read_layer_times(const Json& json, const std::string& file) {

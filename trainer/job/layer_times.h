@@ -16,6 +16,7 @@ struct LayerTimes {
     void describe(Fields& fields);
   };
   double batch = 1;      ///< samples that were timed
+  double pass_ms = 0;    ///< of all layers forward and backward, in one go; 0: not known
   double update_ms = 0;  ///< of all parameters
   double threads = 1;    ///< that computed
   std::vector<Layer> layers;
@@ -23,6 +24,9 @@ struct LayerTimes {
   /// 10^9 operations a second of a weight gradient made from factors: the best speed of one of a
   /// linear layer, else of a convolution.
   double rebuild_gflops() const;
+  /// Of a batch forward and backward. A device that is not waited for after each layer is faster
+  /// than its layers.
+  double batch_ms() const;
 
   void describe_totals(Fields& fields);
   void describe(Fields& fields);

@@ -1,6 +1,7 @@
 #include "trainer/measure/memory_estimate.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/counted.h"
 #include "core/memory.h"
@@ -23,12 +24,23 @@ namespace {
 /// run and its files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (the same, a worker of two).
 constexpr size_t kTouchedInRun = size_t{5} << 20;
 
+/// Of the worker that has most there: that has to do with its number of partial sums, which need
+/// not be largest where it has most shards.
+size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan) {
+  size_t most = 0;
+  std::set<size_t> seen;
+  for (uint32_t rank = 0; rank < plan.assignment.workers().size(); ++rank)
+    if (seen.insert(plan.assignment.parts_of(rank).size()).second)
+      most = std::max(most, ClusterExchange::bytes(net, plan, rank));
+  return most;
+}
+
 /// What is on its way of gradients: nothing, where one worker has one shard and no layer gives
 /// factors.
 size_t bytes_of_sums(net::Net& net, const comm::Plan& plan) {
   const size_t exchange = net.parameters().versions() == 1
                               ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
-                              : ClusterExchange::bytes(net, plan, plan.assignment.fullest_worker());
+                              : most_bytes_of_exchange(net, plan);
   const size_t in_flight = SumsInFlight(net, 0).bytes_of_step();
   return exchange + static_cast<size_t>(plan.staleness) * in_flight;
 }
@@ -54,7 +66,7 @@ size_t bytes_of_batches(const Job& job) {
 
 /// Where a run measures before it decides, the plan that it begins with.
 comm::Plan plan_before_run(const Job& job) {
-  return MeasuredPlan::wanted(job, nullptr, false) ? MeasuredPlan(job).provisional()
+  return MeasuredPlan::wanted(job, nullptr, false) ? MeasuredPlan(job, nullptr, false).provisional()
                                                    : plan_of(job, nullptr, false);
 }
 

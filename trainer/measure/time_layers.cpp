@@ -9,6 +9,9 @@ namespace poseidon::trainer {
 
 namespace {
 
+/// Of all layers in one go, which are timed one by one besides.
+constexpr int kPassRepeats = 3;
+
 /// Median milliseconds of one update of all parameters.
 double update_ms(net::Net& net, Optimizer& optimizer, int repeats) {
   std::vector<double> times;
@@ -17,6 +20,7 @@ double update_ms(net::Net& net, Optimizer& optimizer, int repeats) {
     // A rate of 0: the same work, and the values stay what they are.
     for (size_t i = 0; i < net.parameters().size(); ++i)
       optimizer.update(i, {.step = repeat, .learning_rate = 0});
+    net.device().record().wait();
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
             .count());
@@ -38,6 +42,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
   Engine engine(job, {.choices = choices, .versions = versions}, log);
   net::Net& net = engine.net();
   const std::vector<net::Timing> timings = time_on_random_values(job, net, repeats);
+  const double pass = time_pass(job, net, kPassRepeats);
   Optimizer optimizer(job.config.optimizer, net, engine.updater());
   const double update = update_ms(net, optimizer, repeats);
 
@@ -58,10 +63,15 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
          {"forward_gflops", gigaflops(timing.multiply_adds, timing.forward_ms)},
          // Two products of the same size: by the weights, and by the inputs.
          {"backward_gflops", gigaflops(2 * timing.multiply_adds, timing.backward_ms)}});
-  return {{"name", job.config.name},     {"batch", job.config.shard_batch()},
-          {"threads", engine.threads()}, {"layers", std::move(layers)},
-          {"forward_ms", forward},       {"backward_ms", backward},
-          {"update_ms", update},         {"arena_bytes", memory.activations + memory.scratch}};
+  return {{"name", job.config.name},
+          {"batch", job.config.shard_batch()},
+          {"threads", engine.threads()},
+          {"layers", std::move(layers)},
+          {"forward_ms", forward},
+          {"backward_ms", backward},
+          {"pass_ms", pass},
+          {"update_ms", update},
+          {"arena_bytes", memory.activations + memory.scratch}};
 }
 
 }  // namespace poseidon::trainer

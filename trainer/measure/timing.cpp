@@ -13,21 +13,36 @@ void fill_input(net::Net& net) {
   net.set_input(values);
 }
 
+/// A step of the job on labels that are all the first.
+layers::StepContext step_on(std::span<const int32_t> labels, const Job& job) {
+  return {.phase = layers::Phase::kTrain,
+          .seed = 1,
+          .step = 0,
+          .first_sample = 0,
+          .labels = labels,
+          .loss_scale = 1 / static_cast<float>(job.config.global_batch())};
+}
+
+std::vector<int32_t> first_labels(const Job& job) {
+  return std::vector<int32_t>(static_cast<size_t>(job.config.shard_batch()), 0);
+}
+
 }  // namespace
 
 std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats) {
   net.values().initialize(static_cast<uint64_t>(job.config.train.seed));
   fill_input(net);
-  const std::vector<int32_t> labels(static_cast<size_t>(job.config.shard_batch()), 0);
-  const layers::StepContext context{
-      .phase = layers::Phase::kTrain,
-      .seed = 1,
-      .step = 0,
-      .first_sample = 0,
-      .labels = labels,
-      .loss_scale = 1 / static_cast<float>(job.config.global_batch())};
+  const std::vector<int32_t> labels = first_labels(job);
+  const layers::StepContext context = step_on(labels, job);
   net.diagnosis().time(context, 2);  // warm: memory touched, code made
   return net.diagnosis().time(context, repeats);
+}
+
+double time_pass(const Job& job, net::Net& net, int repeats) {
+  const std::vector<int32_t> labels = first_labels(job);
+  const layers::StepContext context = step_on(labels, job);
+  net.diagnosis().time_pass(context, 1);
+  return net.diagnosis().time_pass(context, repeats);
 }
 
 }  // namespace poseidon::trainer

@@ -13,8 +13,12 @@ namespace poseidon::trainer {
 /// that do not count). Overwrites the net's parameters.
 std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats);
 
+/// Times a shard's forward and backward pass in one go, milliseconds, on the values and the input
+/// that the net has (the median over `repeats`, after one that does not count).
+double time_pass(const Job& job, net::Net& net, int repeats);
+
 /// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",
-/// "backward_ms", "update_ms"}: as one worker of the job does them.
+/// "backward_ms", "pass_ms", "update_ms"}: as one worker of the job does them with one shard.
 inline constexpr int kTimingRepeats = 9;
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 

@@ -2,6 +2,19 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+/// A rehearsal is one of all workers.
+void choose_device(Job& job, const MemberOptions& options) {
+  const DeviceConfig& device = job.config.device;
+  if (!options.device || device.type == kReplayDevice) return;
+  job.own_device = device;
+  job.own_device->type = options.device->type;
+  job.own_device->index = options.device->index;
+}
+
+}  // namespace
+
 Job open_job_message(const JobMessage& message, const MemberOptions& options) {
   Job job{.file = message.file,
           .config = read_job_config(message.config, message.file),
@@ -12,6 +25,7 @@ Job open_job_message(const JobMessage& message, const MemberOptions& options) {
        {&train.path, &train.transform.mean_image, &test.path, &test.transform.mean_image})
     if (!path->empty()) *path = options.data_root.resolve(*path).string();
   job.config.device.threads = options.threads;
+  choose_device(job, options);
   job.network = std::make_unique<net::Network>(message.network, message.network_file,
                                                job.config.shard_batch());
   if (job.config.device.type == kReplayDevice) set_times(job, message.times, "the job's times");

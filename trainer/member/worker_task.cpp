@@ -74,7 +74,7 @@ void WorkerTask::open_data_sets() {
   if (job_.message.times_layers)
     session_.note(TimesNote{
         read_layer_times(time_layers(job, {}, kJoinRepeats, log_), "this worker's times")});
-  session_.note(device_note(job.config.device));
+  session_.note(device_note(job.device()));
 }
 
 /// The coordinator may have been lost since this was its last checkpoint.

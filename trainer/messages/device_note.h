@@ -6,6 +6,7 @@
 
 #include "core/fields.h"
 #include "trainer/job/config.h"
+#include "trainer/job/device_name.h"
 
 namespace poseidon::trainer {
 
@@ -13,16 +14,30 @@ namespace poseidon::trainer {
 /// may differ between the workers of a job, where comm's facts may not.
 struct DeviceNote {
   static constexpr const char* kAbout = "device";
-  std::string arithmetic;  ///< libraries and instruction sets
-  int64_t threads = 1;     ///< that compute
+  std::string kind = "cpu";  ///< as device.type of a job
+  std::string arithmetic;    ///< libraries and instruction sets
+  int64_t threads = 1;       ///< that compute
   void describe(Fields& fields);
 };
 
-/// Of this process, for a job's device.
+/// Of this process, for a device.
 DeviceNote device_note(const DeviceConfig& device);
+
+/// A device of this machine that `option` names. Throws ConfigError where there is none.
+DeviceName device_of_this_machine(const std::string& option, const std::string& name);
+
+/// By rank of worker.
+using DeviceNotes = std::map<uint16_t, DeviceNote>;
 
 /// The first difference between workers, by rank: "worker 1 computes with ..., worker 0 with ...";
 /// "" where all are alike.
-std::string difference_of(const std::map<uint16_t, DeviceNote>& devices);
+std::string difference_of(const DeviceNotes& devices);
+
+/// The kinds of these devices: "cpu", "cpu and cuda".
+std::string kinds_of(const DeviceNotes& devices);
+
+/// The list of them as plan.json has it, and what such a list says; none of a plan without one.
+Json devices_json(const DeviceNotes& devices);
+DeviceNotes devices_of_plan(const Json& plan);
 
 }  // namespace poseidon::trainer

@@ -20,8 +20,7 @@ std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test) {
   std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.decisive_part())},
                                 {"the training set", train.dataset->fingerprint()},
-                                {kTrainingSamples, std::to_string(train.dataset->size())},
-                                {"the kind of device", job.config.device.type}};
+                                {kTrainingSamples, std::to_string(train.dataset->size())}};
   if (test.dataset != nullptr) facts.push_back({"the test set", test.dataset->fingerprint()});
   return facts;
 }

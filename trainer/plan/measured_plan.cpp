@@ -1,6 +1,8 @@
 #include "trainer/plan/measured_plan.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "core/error.h"
 #include "trainer/plan/sync_plan.h"
@@ -9,59 +11,134 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Each layer's time becomes the longer of both. Throws ConfigError where they are of other layers.
-void raise(LayerTimes& slowest, const LayerTimes& times, uint16_t worker) {
-  const auto same = [](const LayerTimes::Layer& one, const LayerTimes::Layer& other) {
-    return one.name == other.name;
-  };
-  if (times.batch != slowest.batch || !std::ranges::equal(times.layers, slowest.layers, same))
-    throw ConfigError(
-        text("worker ", worker, " has timed other layers than other workers, or another batch"));
-  slowest.update_ms = std::max(slowest.update_ms, times.update_ms);
-  for (size_t i = 0; i < times.layers.size(); ++i) {
-    LayerTimes::Layer& layer = slowest.layers[i];
-    const LayerTimes::Layer& other = times.layers[i];
-    layer.forward_ms = std::max(layer.forward_ms, other.forward_ms);
-    if (other.backward_ms <= layer.backward_ms) continue;
-    layer.backward_ms = other.backward_ms;
-    layer.backward_gflops = other.backward_gflops;
+/// A line says of so many workers what they have.
+constexpr size_t kMostNamed = 8;
+
+bool decides_by_time(const Job& job, const std::optional<comm::Plan>& earlier) {
+  const CommConfig& comm = job.config.comm;
+  return comm.policy == comm::Policy::kTime && comm.scheme == comm::SchemeRule::kAuto &&
+         job.config.cluster.workers > 1 && !earlier;
+}
+
+bool deals_by_speed(const Job& job, const comm::PlanRequest& request,
+                    const std::optional<comm::Plan>& earlier) {
+  const ClusterConfig& cluster = job.config.cluster;
+  const bool keeps = earlier && comm::keeps_assignment(request, *earlier);
+  return cluster.balance == Balance::kSpeed && cluster.workers > 1 && !keeps;
+}
+
+/// What a worker computes in a step becomes the longer of both.
+void raise(comm::LayerTime& longest, const comm::LayerTime& other) {
+  longest.forward_ms = std::max(longest.forward_ms, other.forward_ms);
+  longest.backward_ms = std::max(longest.backward_ms, other.backward_ms);
+}
+
+LayerTimes scaled(LayerTimes times, double scale) {
+  for (LayerTimes::Layer& layer : times.layers) {
+    layer.forward_ms *= scale;
+    layer.backward_ms *= scale;
   }
+  return times;
+}
+
+/// "31 ms", "3.1 ms", "0.031 ms".
+std::string time_text(double ms) {
+  std::array<char, 64> digits{};
+  std::snprintf(digits.data(), digits.size(), "%.*f ms", ms >= 10 ? 0 : (ms >= 1 ? 1 : 3), ms);
+  return digits.data();
+}
+
+/// "logical shards by speed: 14 for worker 0 (3.1 ms each), 2 for ...".
+std::string dealt_text(const std::vector<comm::WorkerPace>& paces,
+                       const std::vector<int64_t>& shards) {
+  std::string line = "logical shards by speed:";
+  for (size_t worker = 0; worker < std::min(shards.size(), kMostNamed); ++worker)
+    line += text(worker == 0 ? " " : ", ", shards[worker], " for worker ", worker, " (",
+                 time_text(paces[worker].each_shard), " each)");
+  if (shards.size() > kMostNamed)
+    line += text(" and ", shards.size() - kMostNamed, " more workers");
+  return line + text("; the slowest computes for ", time_text(comm::slowest_step(paces, shards)),
+                     " a step");
 }
 
 }  // namespace
 
-MeasuredPlan::MeasuredPlan(const Job& job)
+MeasuredPlan::MeasuredPlan(const Job& job, const Checkpoint* resumed, bool replan)
     : limit_mbps_(job.config.comm.bandwidth_limit_mbps),
-      wants_link_(job.config.comm.link_mbps <= 0),
-      request_(plan_request(job)) {}
+      request_(plan_request(job)),
+      earlier_(earlier_plan(job, request_, resumed, replan)),
+      by_time_(decides_by_time(job, earlier_)),
+      by_speed_(deals_by_speed(job, request_, earlier_)),
+      wants_link_(by_time_ && job.config.comm.link_mbps <= 0) {}
+
+void MeasuredPlan::take_measurements(const MeasuredPlan& other) {
+  times_ = other.times_;
+  link_ = other.link_;
+}
 
 bool MeasuredPlan::wanted(const Job& job, const Checkpoint* resumed, bool replan) {
-  const CommConfig& comm = job.config.comm;
-  const bool keeps = resumed != nullptr && !replan && !resumed->state().plan.empty();
-  return comm.policy == comm::Policy::kTime && comm.scheme == comm::SchemeRule::kAuto &&
-         comm.plan.empty() && job.config.cluster.workers > 1 && !keeps;
+  const comm::PlanRequest request = plan_request(job);
+  const std::optional<comm::Plan> earlier = earlier_plan(job, request, resumed, replan);
+  return decides_by_time(job, earlier) || deals_by_speed(job, request, earlier);
 }
 
 comm::Plan MeasuredPlan::provisional() const {
   comm::PlanRequest request = request_;
-  request.policy = comm::Policy::kBytes;
-  return comm::make_plan(request);
-}
-
-void MeasuredPlan::set_link(const comm::LinkRate& rate) {
-  request_.link_mbps = limit_mbps_ > 0 ? std::min(rate.mbps, limit_mbps_) : rate.mbps;
-  processor_ns_per_byte_ = rate.processor_ns_per_byte;
+  if (by_time_) request.policy = comm::Policy::kBytes;
+  if (by_speed_) {
+    std::vector<int64_t> shards(static_cast<size_t>(request.workers), 1);
+    shards[0] += request.logical_shards - request.workers;
+    request.assignment = comm::assignment_by_counts(shards, request.servers, request.servers_apart);
+  }
+  return sync_plan(request, earlier_);
 }
 
 comm::Plan MeasuredPlan::make() {
   if (times_.empty()) throw ConfigError("no worker has told what its layers take");
-  LayerTimes slowest = times_.begin()->second;
-  for (const auto& [worker, times] : times_) raise(slowest, times, worker);
-  trainer::add_times(request_, slowest, "the workers' times");
-  // The threads that compute share what the network takes of their processors.
+  if (by_speed_) deal_by_speed();
+  add_longest_times();
+  if (link_) add_link(times_.begin()->second.threads);
+  return sync_plan(request_, earlier_);
+}
+
+/// The threads that compute share what the network takes of their processors.
+void MeasuredPlan::add_link(double threads) {
+  request_.link_mbps = limit_mbps_ > 0 ? std::min(link_->mbps, limit_mbps_) : link_->mbps;
   if (request_.processor_ns_per_byte == 0)
-    request_.processor_ns_per_byte = processor_ns_per_byte_ / slowest.threads;
-  return comm::make_plan(request_);
+    request_.processor_ns_per_byte = link_->processor_ns_per_byte / threads;
+}
+
+void MeasuredPlan::deal_by_speed() {
+  std::vector<comm::WorkerPace> paces;
+  for (const auto& [worker, times] : times_)
+    paces.push_back({.each_shard = times.batch_ms(), .each_step = times.update_ms});
+  if (static_cast<int64_t>(paces.size()) != request_.workers)
+    throw ConfigError("not all workers have told what their layers take");
+  const std::vector<int64_t> shards = comm::deal_shards(paces, request_.logical_shards);
+  request_.assignment =
+      comm::assignment_by_counts(shards, request_.servers, request_.servers_apart);
+  dealt_ = dealt_text(paces, shards);
+}
+
+/// Of each layer the longest that a worker takes for its samples. Between the layers that have
+/// something to sum, devices have others of their own, which count with them.
+void MeasuredPlan::add_longest_times() {
+  const comm::Assignment assignment = comm::assignment_of(request_);
+  const auto shards = [&](uint32_t worker) {
+    return static_cast<double>(assignment.shards_of(worker).count);
+  };
+  const double most = shards(assignment.fullest_worker());
+  std::optional<comm::PlanRequest> longest;
+  for (const auto& [worker, times] : times_) {
+    comm::PlanRequest one = request_;
+    trainer::add_times(one, scaled(times, shards(worker) / most),
+                       text("the times of worker ", worker));
+    if (!longest) longest = one;
+    raise(longest->time_before, one.time_before);
+    for (size_t i = 0; i < one.times.size(); ++i) raise(longest->times[i], one.times[i]);
+    longest->rebuild_gflops = std::min(longest->rebuild_gflops, one.rebuild_gflops);
+  }
+  request_ = *std::move(longest);
 }
 
 }  // namespace poseidon::trainer

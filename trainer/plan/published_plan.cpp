@@ -20,9 +20,35 @@ void PublishedPlan::describe(Fields& fields) {
   fields.boolean("trace", trace, "record what is done when");
 }
 
+namespace {
+
+/// The kind of device that a checkpoint's job names, "" where that is not known.
+std::string device_of_job(const RunState& state) {
+  const Json::json_pointer type("/device/type");
+  const bool known = state.config.is_object() && state.config.contains(type);
+  return known && state.config[type].is_string() ? state.config[type].get<std::string>() : "";
+}
+
+/// The kind of device that computes each logical shard of a plan; `otherwise` where it is not said.
+std::vector<std::string> kinds_by_shard(const Json& plan, const Job& job,
+                                        const std::string& otherwise) {
+  const DeviceNotes devices = devices_of_plan(plan);
+  const comm::Assignment assignment =
+      comm::read_plan(plan, {"the plan", ""}, layer_traffic(*job.network)).assignment;
+  std::vector<std::string> kinds;
+  for (uint32_t shard = 0; shard < assignment.logical_shards(); ++shard) {
+    const auto device = devices.find(static_cast<uint16_t>(assignment.worker_of(shard)));
+    kinds.push_back(device == devices.end() ? otherwise : device->second.kind);
+  }
+  return kinds;
+}
+
+}  // namespace
+
 PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoint* resumed,
                          const RunOptions& options) {
-  const bool keeps_choices = resumed != nullptr && !options.replan;
+  const bool keeps_choices = resumed != nullptr && !options.replan &&
+                             device_of_job(resumed->state()) == job.config.device.type;
   PublishedPlan published{
       .plan = comm::to_json(plan),
       .choices = choices_json(keeps_choices ? read_choices(resumed->state().choices,
@@ -35,6 +61,24 @@ PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoin
   published.first_step = resumed->state().step;
   published.in_flight = resumed->state().in_flight;
   return published;
+}
+
+void set_devices(PublishedPlan& published, const DeviceNotes& devices) {
+  published.plan["devices"] = devices_json(devices);
+}
+
+void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
+                           Log& log) {
+  if (before.plan.empty()) return;
+  const std::string otherwise = device_of_job(before);
+  const std::vector<std::string> old_kinds = kinds_by_shard(before.plan, job, otherwise);
+  const std::vector<std::string> kinds = kinds_by_shard(now.plan, job, otherwise);
+  if (old_kinds.size() != kinds.size()) return;
+  const auto [was, is] = std::ranges::mismatch(old_kinds, kinds);
+  if (was == old_kinds.end()) return;
+  log.warning(text("logical shard ", was - old_kinds.begin(), " was computed by ", *was,
+                   " until the checkpoint and is by ", *is,
+                   " now, so the result is not that of an unbroken run"));
 }
 
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
@@ -81,7 +125,9 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
 
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
                               const comm::Plan& plan, int versions) {
-  return {.choices = read_choices(published.choices, {"the plan", "/choices"}, *job.network),
+  const bool chosen_for_this = job.device().type == job.config.device.type;
+  const Json& choices = chosen_for_this ? published.choices : Json::object();
+  return {.choices = read_choices(choices, {"the plan", "/choices"}, *job.network),
           .versions = versions,
           .factored = factored_layers(plan),
           .factor_rows = plan.global_batch};

@@ -9,6 +9,7 @@
 #include "trainer/job/job.h"
 #include "trainer/job/run_options.h"
 #include "trainer/job/schedule.h"
+#include "trainer/messages/device_note.h"
 #include "trainer/state/checkpoint.h"
 
 namespace poseidon::trainer {
@@ -30,15 +31,23 @@ struct PublishedPlan {
 /// checkpoint are not those of the job.
 PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoint* resumed,
                          const RunOptions& options);
+/// Says what each worker computes with, which checkpoints then say too.
+void set_devices(PublishedPlan& published, const DeviceNotes& devices);
 /// Says how far a run of the job goes on a training set of `samples`.
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options);
 
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
+/// Tells where a logical shard is computed by another kind of device than it was until the
+/// checkpoint.
+void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
+                           Log& log);
+
 /// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
-/// Of a worker's net that has so many versions of what an update changes. Throws ConfigError.
+/// Of a worker's net that has so many versions of what an update changes. The choices are for the
+/// job's kind of device: another has its fixed rule. Throws ConfigError.
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
                               const comm::Plan& plan, int versions);
 

@@ -68,6 +68,14 @@ int64_t elements_of(const comm::LayerTraffic& layer) {
   return sum;
 }
 
+/// Of the worker that has most logical shards; may be fractional.
+double most_samples(const comm::PlanRequest& request) {
+  const comm::Assignment assignment = comm::assignment_of(request);
+  const auto most = static_cast<double>(assignment.shards_of(assignment.fullest_worker()).count);
+  return static_cast<double>(request.global_batch) * most /
+         static_cast<double>(assignment.logical_shards());
+}
+
 /// Each layer's share of the update, before its next forward pass.
 void add_updates(comm::PlanRequest& request, double update_ms) {
   double all = 0;
@@ -111,8 +119,7 @@ comm::PlanRequest plan_request(const Job& job) {
 
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file) {
   const JsonPlace top{file, ""};
-  const double scale = static_cast<double>(request.global_batch) /
-                       static_cast<double>(request.workers) / timing.batch;
+  const double scale = most_samples(request) / timing.batch;
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < request.layers.size(); ++i) index[request.layers[i].name] = i;
   request.times.assign(request.layers.size(), {});
@@ -131,20 +138,25 @@ void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::
   request.rebuild_gflops = timing.rebuild_gflops();
 }
 
-comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request) {
+std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
+                                       const Checkpoint* resumed, bool replan) {
   const std::string& file = job.config.comm.plan;
-  if (file.empty()) return comm::make_plan(request);
-  return comm::follow_plan(request,
-                           comm::read_plan(read_json(file), JsonPlace{file, ""}, request.layers));
+  if (!file.empty()) return comm::read_plan(read_json(file), JsonPlace{file, ""}, request.layers);
+  if (resumed == nullptr || replan || resumed->state().plan.empty()) return std::nullopt;
+  return comm::read_plan(resumed->state().plan, {"the checkpoint's plan", ""}, request.layers);
+}
+
+comm::Plan sync_plan(const comm::PlanRequest& request, const std::optional<comm::Plan>& earlier) {
+  return earlier ? comm::follow_plan(request, *earlier) : comm::make_plan(request);
+}
+
+comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request) {
+  return sync_plan(request, earlier_plan(job, request, nullptr, false));
 }
 
 comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan) {
   const comm::PlanRequest request = plan_request(job);
-  if (resumed == nullptr || replan || !job.config.comm.plan.empty() ||
-      resumed->state().plan.empty())
-    return sync_plan(job, request);
-  return comm::follow_plan(request, comm::read_plan(resumed->state().plan,
-                                                    {"the checkpoint's plan", ""}, request.layers));
+  return sync_plan(request, earlier_plan(job, request, resumed, replan));
 }
 
 std::vector<std::string> factored_layers(const comm::Plan& plan) {
@@ -159,14 +171,10 @@ double bandwidth_share(const JobConfig& config, bool shares_process) {
   return config.comm.bandwidth_limit_mbps / (whole ? 1 : 2);
 }
 
-Json plan_json(const comm::Plan& plan, const net::Choices& choices,
-               const std::map<uint16_t, DeviceNote>& devices) {
+Json plan_json(const comm::Plan& plan, const net::Choices& choices, const DeviceNotes& devices) {
   Json json = comm::to_json(plan);
   json["choices"] = choices_json(choices);
-  json["devices"] = Json::array();
-  for (const auto& [worker, device] : devices)
-    json["devices"].push_back(
-        {{"worker", worker}, {"arithmetic", device.arithmetic}, {"threads", device.threads}});
+  json["devices"] = devices_json(devices);
   return json;
 }
 

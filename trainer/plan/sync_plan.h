@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "comm/plan/plan.h"
@@ -23,15 +24,21 @@ std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
 comm::PlanRequest plan_request(const Job& job);
 
 /// Adds the times of the layers, told by `file` or by workers, as messages name it. They are scaled
-/// to the batch of one worker; an update counts as part of the next forward pass, by the number of
-/// a layer's elements. Throws ConfigError.
+/// to the samples of the worker that has most; an update counts as part of the next forward pass,
+/// by the number of a layer's elements. Throws ConfigError.
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file);
 
-/// The plan of "comm.plan" where the job names one, else a new one. Throws ConfigError.
-comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
+/// The plan that a run follows: the one of "comm.plan" where the job names one, or that of the run
+/// which goes on (unless `replan`); none where it makes a new one. `resumed` may be null. Throws
+/// ConfigError.
+std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
+                                       const Checkpoint* resumed, bool replan);
 
-/// The plan of a run: a new one, the one that the job names, or that of the run which goes on
-/// (unless `replan`). `resumed` may be null. Throws ConfigError.
+/// The plan for a request, which may follow another. Throws ConfigError.
+comm::Plan sync_plan(const comm::PlanRequest& request, const std::optional<comm::Plan>& earlier);
+/// The same for a run that begins anew.
+comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
+/// The plan of a run, where nothing is measured for it. Throws ConfigError.
 comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan);
 
 /// The layers that go by sufficient factors.
@@ -43,8 +50,7 @@ std::vector<std::string> factored_layers(const comm::Plan& plan);
 double bandwidth_share(const JobConfig& config, bool shares_process);
 
 /// plan.json: the plan with what was chosen for each layer, and what each worker computes with.
-Json plan_json(const comm::Plan& plan, const net::Choices& choices,
-               const std::map<uint16_t, DeviceNote>& devices);
+Json plan_json(const comm::Plan& plan, const net::Choices& choices, const DeviceNotes& devices);
 
 /// traffic.json: bytes that each layer moved in `steps` steps, over all nodes, beside those
 /// planned.

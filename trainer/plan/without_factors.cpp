@@ -29,6 +29,7 @@ comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::st
         text(job.file, ": ", asks, ", which takes workers that compute alike, but ", difference));
   request.scheme = comm::SchemeRule::kPs;
   request.policy = comm::Policy::kBytes;
+  request.assignment = plan.assignment;
   comm::Plan by_servers = comm::make_plan(request);
   by_servers.policy = plan.policy;
   by_servers.link_mbps = plan.link_mbps;

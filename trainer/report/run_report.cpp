@@ -44,7 +44,7 @@ Json RunReport::summary(const Job& job, const RunEnd& end) const {
           {"state_sha256", end.state_sha256},
           {"workers", job.config.cluster.workers},
           {"servers", end.servers},
-          {"device", job.config.device.type},
+          {"device", end.device},
           {"threads", end.threads},
           {"finished", end.steps >= end.steps_of_job},
           {"checkpoint", end.checkpoint.string()},

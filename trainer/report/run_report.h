@@ -18,6 +18,7 @@ struct RunEnd {
   int64_t steps = 0;         ///< steps done
   int64_t steps_of_job = 0;  ///< that would be all
   double wall_seconds = 0;   ///< that it took
+  std::string device = {};   ///< the kinds that computed
   int64_t servers = 0;
   int64_t threads = 1;                        ///< of a worker
   double bytes_sent = 0, bytes_received = 0;  ///< payload, in the mean of the nodes

@@ -51,6 +51,7 @@ class Run final : public RunSink {
   RunDirectory directory_;
   CheckpointFiles files_;
   const comm::Plan plan_;
+  const DeviceNotes devices_;
   PublishedPlan published_;
   TraceRecorder trace_;
   std::unique_ptr<Computation> computation_;
@@ -68,7 +69,9 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
       directory_(open_run_directory(options.output, options.resume, job.config.name)),
       files_(directory_, job.config.train.keep_checkpoints),
       plan_(plan_of(job, resumed_.get(), options.replan)),
+      devices_({{0, device_note(job.device())}}),
       published_(begun_plan(job, plan_, resumed_.get(), options)) {
+  set_devices(published_, devices_);
   set_end(published_, job, train_data_.dataset->size(), options);
 }
 
@@ -113,8 +116,7 @@ void Run::open_directory() {
     report_match(options_.weights, load_weights(options_.weights, computation_->tensors), console_);
   directory_.write_config(job_);
   directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
-  directory_.write("plan.json", plan_json(plan_, computation_->engine.net().choices(),
-                                          {{0, device_note(job_.config.device)}}));
+  directory_.write("plan.json", plan_json(plan_, computation_->engine.net().choices(), devices_));
   directory_.write("traffic.json", traffic_json(plan_, 0));
   report_from_here();
 }
@@ -123,6 +125,7 @@ void Run::restore() {
   const RunState& state = resumed_->state();
   warn_of_other_data(state, train_data_.dataset->fingerprint(), console_);
   warn_of_changes(state, job_, console_);
+  warn_of_other_devices(state, published_, job_, console_);
   resumed_->restore(computation_->tensors);
   files_.begin_from(state.step, resumed_->weights_file());
   console_.info(text("going on after step ", state.step, " of ", published_.steps, " from ",
@@ -174,6 +177,7 @@ Json Run::summary() const {
              .steps = computation_->loop->steps_done(),
              .steps_of_job = published_.steps,
              .wall_seconds = std::chrono::duration<double>(Clock::now() - start_).count(),
+             .device = kinds_of(devices_),
              .servers = job_.config.cluster.servers,
              .threads = computation_->engine.threads(),
              .weights_sha256 = weights_sha256(computation_->tensors),

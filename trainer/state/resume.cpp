@@ -17,6 +17,7 @@ std::string changes(const Json& before, const Json& now) {
   for (const Json& change : Json::diff(before, now)) {
     const auto path = change["path"].get<std::string>();
     if (path.starts_with("/train/") && path.ends_with("_every")) continue;
+    if (path == "/device/type") continue;  // workers may have devices of their own, which count
     out += (out.empty() ? "" : ", ") + path;
   }
   return out;

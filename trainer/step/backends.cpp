@@ -58,13 +58,12 @@ layers::cuda::GpuRequest gpu_of(const DeviceConfig& device) {
 }
 
 layers::Backend make_backend(const Job& job) {
-  if (job.config.device.type == kCudaDevice)
-    return layers::cuda::open_library().make_backend(gpu_of(job.config.device));
-  if (job.config.device.type == kReplayDevice)
-    return layers::replay::make_replay_backend(replay_times(job));
+  const DeviceConfig& device = job.device();
+  if (device.type == kCudaDevice) return layers::cuda::open_library().make_backend(gpu_of(device));
+  if (device.type == kReplayDevice) return layers::replay::make_replay_backend(replay_times(job));
   return layers::cpu::make_cpu_backend(
-      static_cast<int>(job.config.device.threads),
-      job.config.device.precision == kBf16Precision ? DataType::kBf16 : DataType::kFp32);
+      static_cast<int>(device.threads),
+      device.precision == kBf16Precision ? DataType::kBf16 : DataType::kFp32);
 }
 
 cuda::GpuList gpus_of_this_machine() { return layers::cuda::open_library().gpus(); }
