@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "layers/cpu/backend.h"
 #include "tests/cuda/played_jobs.h"
 
@@ -10,35 +12,148 @@ using namespace poseidon::trainer;
 
 namespace {
 
-layers::Backend cpu_backend() { return layers::cpu::make_cpu_backend(1, DataType::kFp32); }
-layers::Backend gpu_backend() { return test::make_played_backend({}); }
-
-/// Every second worker computes on a GPU, from the first or the second on.
+/// Makes backends by turns, for one worker after another: those of CPUs and of GPUs.
 std::function<layers::Backend()> by_turns(bool gpu_first) {
-  return [gpu = gpu_first]() mutable {
+  return [gpu = !gpu_first]() mutable {
     gpu = !gpu;
-    return gpu ? cpu_backend() : gpu_backend();
+    return gpu ? test::make_played_backend({}) : layers::cpu::make_cpu_backend(1, DataType::kFp32);
   };
 }
 
-/// Shares of the global batch that are no nodes of the tree of additions.
+/// Most shards for worker 0, such that they are no node of the tree of additions.
 comm::Assignment uneven(const Job& job) {
-  const int64_t workers = job.config.cluster.workers;
-  std::vector<int64_t> counts(static_cast<size_t>(workers), 1);
-  counts[0] = job.config.logical_shards() - workers + 1;
-  if (workers > 2) {
-    counts[0] -= 2;
-    counts[1] += 2;
-  }
   const comm::PlanRequest request = plan_request(job);
+  std::vector<int64_t> counts(static_cast<size_t>(request.workers), 1);
+  counts[0] += request.logical_shards - request.workers;
   return comm::assignment_by_counts(counts, request.servers, request.servers_apart);
 }
 
-void check_job(const Job& job, int64_t steps, bool gpu_first = false) {
-  REQUIRE(job.config.cluster.workers > 1);
-  std::vector<std::vector<int64_t>> after;
-  const auto last = train_together(job, steps, by_turns(gpu_first), uneven(job), [&](size_t, int64_t) {});
-  for (const auto& each : last) CHECK(each == last[0]);
+/// Digests of all replicas after each step, and the losses of worker 0.
+struct Course {
+  explicit Course(size_t workers) : worker_digests(workers) {}
+  std::vector<std::vector<std::vector<int64_t>>> worker_digests;  ///< by worker and step
+  std::vector<double> losses;
+};
+
+Course course_of(const Job& job, int64_t steps, const std::function<layers::Backend()>& backend) {
+  Course course(static_cast<size_t>(job.config.cluster.workers));
+  JoinedWorkers(
+      job,
+      {.steps = steps,
+       .assignment = uneven(job),
+       .settled =
+           [&](size_t worker, const std::vector<int64_t>& digests, const StepReport& report) {
+             course.worker_digests[worker].push_back(digests);
+             if (worker == 0) course.losses.push_back(report.shards[0].loss);
+           }},
+      backend)
+      .train();
+  return course;
 }
 
+/// The first step after which two replicas differ, -1 where none do.
+int64_t first_difference(const Course& course) {
+  for (size_t step = 0; step < course.worker_digests[0].size(); ++step)
+    for (const auto& worker : course.worker_digests)
+      if (worker[step] != course.worker_digests[0][step]) return static_cast<int64_t>(step);
+  return -1;
+}
+
+double mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+std::vector<std::string> words_of(int workers, std::vector<std::string> more) {
+  more.insert(more.end(), {"cluster.workers=" + std::to_string(workers), "cluster.servers=1",
+                           "cluster.logical_shards=5", "data.global_batch=20", "comm.scheme=ps"});
+  return more;
+}
+
+/// From its 30th update on, takes a learning rate that is larger by the least that a float can
+/// tell.
+class RoundsOtherwise final : public layers::Updater {
+ public:
+  explicit RoundsOtherwise(std::unique_ptr<layers::Updater> right) : right_(std::move(right)) {}
+  void update(const layers::UpdateNumbers& numbers, const layers::UpdateMemory& memory) override {
+    layers::UpdateNumbers wrong = numbers;
+    if (++updates_ >= kWrongUpdate) wrong.learning_rate = std::nextafter(wrong.learning_rate, 1.0F);
+    right_->update(wrong, memory);
+  }
+  void track(const layers::Tracking& numbers, std::span<const float> value,
+             std::span<const float> sum, std::span<float> next) override {
+    right_->track(numbers, value, sum, next);
+  }
+  void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
+    right_->add(a, b, sum);
+  }
+  double squared_norm(std::span<const float> values) override {
+    return right_->squared_norm(values);
+  }
+
+ private:
+  static constexpr int kWrongUpdate = 30;
+  const std::unique_ptr<layers::Updater> right_;
+  int updates_ = 0;
+};
+
 }  // namespace
+
+TEST_CASE("CPUs and GPUs in one job: replicas are equal after each of 200 steps") {
+  const TinyJob tiny;
+  const Job job = tiny.load(words_of(2, {"train.steps=200"}));
+  const Course course = course_of(job, 200, by_turns(false));
+  CHECK(first_difference(course) == -1);
+  REQUIRE(course.losses.size() == 200);
+  CHECK(mean(std::span(course.losses).last(40)) < 0.9 * mean(std::span(course.losses).first(40)));
+}
+
+TEST_CASE("CPUs and GPUs in one job: by every rule, with late sums, norms and a narrow wire") {
+  for (const auto& [network, workers] : {std::pair{kTinyNetwork, 2}, {kSmallResNet, 3}}) {
+    const TinyJob tiny(network);
+    for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+             {"comm.staleness=1"},
+             {"optimizer.clip_norm=0.5"},
+             {"optimizer.clip_norm=0.5", "comm.staleness=1", "comm.wire=bf16"},
+             {"optimizer.type=lars"},
+             {"optimizer.type=adam", "comm.staleness=1"},
+             {"optimizer.type=adamw", "comm.wire=bf16"},
+             {"optimizer.type=rmsprop"}}) {
+      const std::string first = more[0] + (more.size() > 1 ? " " + more[1] : "");
+      CAPTURE(first);
+      CAPTURE(workers);
+      const Course course =
+          course_of(tiny.load(words_of(workers, more)), 5, by_turns(workers == 3));
+      CHECK(first_difference(course) == -1);
+    }
+  }
+}
+
+TEST_CASE(
+    "CPUs and GPUs in one job: what a GPU computes is not the CPU's, so equal bits say much") {
+  const TinyJob tiny(kSmallResNet);
+  const Job job = tiny.load(words_of(2, {}));
+  const auto alike = [&](const std::function<layers::Backend()>& backend) {
+    return course_of(job, 6, backend).worker_digests[0].back();
+  };
+  const auto by_cpus = alike([] { return layers::cpu::make_cpu_backend(1, DataType::kFp32); });
+  const auto mixed = alike(by_turns(false));
+  CHECK(by_cpus != mixed);
+  CHECK(mixed == alike(by_turns(false)));
+}
+
+TEST_CASE("CPUs and GPUs in one job: an update that rounds otherwise on one side is found") {
+  const TinyJob tiny;
+  const Job job = tiny.load(words_of(2, {}));
+  const auto right = by_turns(false);
+  const Course course = course_of(job, 20, [&, worker = 0]() mutable {
+    layers::Backend backend = right();
+    if (worker++ == 1)
+      backend.updater = std::make_unique<RoundsOtherwise>(std::move(backend.updater));
+    return backend;
+  });
+  // The first five steps have 25 updates of five parameters.
+  CHECK(first_difference(course) >= 5);
+  CHECK(first_difference(course) < 20);
+}

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/json.h"
-#include "tests/apps/program.h"
+#include "tests/apps/cluster.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -148,4 +148,103 @@ TEST_CASE("programs on a played GPU: a GPU that is not there is refused in a lin
   CHECK(refused.code == 2);
   CHECK(refused.err.find("this machine has 1 GPU") != std::string::npos);
   CHECK(std::ranges::count(refused.err, '\n') == 1);
+}
+
+namespace {
+
+/// A job of a worker on the CPU with the server, and one on a GPU, both daemons that end with it.
+Json train_mixed(const TinyJob& job, std::vector<std::string> words) {
+  const std::string address = free_address();
+  trainer::write_text(job.folder / "secret", std::string(32, 's'));
+  const std::string secret = (job.folder / "secret").string();
+  const auto daemon = [&](const char* device, const char* rank, std::vector<std::string> more) {
+    more.insert(more.end(), {"--coordinator", address, "--secret-file", secret, "--device", device,
+                             "--rank", rank, "--threads", "1", "--once"});
+    const std::filesystem::path folder = job.folder / device;
+    std::filesystem::create_directories(folder);
+    return Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-worker", more, folder);
+  };
+  words.insert(words.end(), {"--external", "--listen", address, "--secret-file", secret, "--json"});
+  Program coordinator(POSEIDON_PLAYED_PROGRAMS "/poseidon-train", words, job.folder);
+  Program cpu = daemon("cpu", "0", {"--server-listen", "127.0.0.1:0"});
+  Program gpu = daemon("cuda", "1", {});
+  const Finished finished = coordinator.wait();
+  INFO(finished.err);
+  REQUIRE(finished.code == 0);
+  CHECK(cpu.wait().code == 0);
+  CHECK(gpu.wait().code == 0);
+  Json summary = Json::parse(finished.out);
+  summary["said"] = finished.err;
+  return summary;
+}
+
+bool said(const Json& summary, const char* words) {
+  return summary["said"].get<std::string>().find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "programs on a played GPU: a CPU's worker and a GPU's train one job, and one of them goes on") {
+  const TinyJob job;
+  const std::vector<std::string> words =
+      beginning(job, "mixed",
+                {"--set", "cluster.workers=2", "--set", "cluster.servers=1", "--set",
+                 "cluster.logical_shards=16", "--set", "data.global_batch=32", "--set",
+                 "train.checkpoint_every=1", "--set", "train.steps=12"});
+  std::vector<std::string> by_speed = words;
+  by_speed.insert(by_speed.end(), {"--set", "cluster.balance=speed", "--max-steps", "8"});
+  const Json summary = train_mixed(job, by_speed);
+  CHECK(summary["device"] == "cpu and cuda");
+  CHECK(summary["steps"] == 8);
+  CHECK(said(summary, "logical shards by speed: "));
+  const Json plan = Json::parse(trainer::read_text(job.folder / "mixed" / "plan.json"));
+  CHECK(plan["devices"][0]["device"] == "cpu");
+  CHECK(plan["devices"][1]["device"] == "cuda");
+  const Json& workers = plan["assignment"]["workers"];
+  CHECK(workers[0]["shards"].get<int64_t>() + workers[1]["shards"].get<int64_t>() == 16);
+  for (const Json& layer : plan["layers"]) CHECK(layer["scheme"] == "ps");
+
+  const std::string run = (job.folder / "mixed").string();
+  // The same two have the same shards, though they would measure other times.
+  const Json again = train_mixed(job, {"--resume", run, "--max-steps", "10"});
+  CHECK_FALSE(said(again, "logical shards by speed: "));
+  CHECK_FALSE(said(again, "unbroken run"));
+  CHECK(Json::parse(trainer::read_text(job.folder / "mixed" / "plan.json"))["assignment"] ==
+        plan["assignment"]);
+  const Finished alone =
+      Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train",
+              {"--resume", run, "--workers", "1", "--device", "cuda", "--json"}, job.folder)
+          .wait();
+  CHECK(alone.code == 0);
+  CHECK(alone.err.find("logical shard 0 was computed by cpu until the checkpoint and is by cuda "
+                       "now, so the result is not that of an unbroken run") != std::string::npos);
+  CHECK(Json::parse(alone.out)["device"] == "cuda");
+}
+
+TEST_CASE("programs on a played GPU: with even shares, a line says what would be faster") {
+  const TinyJob job;
+  const Json summary =
+      train_mixed(job, beginning(job, "even",
+                                 {"--set", "cluster.workers=2", "--set", "cluster.servers=1",
+                                  "--set", "data.global_batch=48"}));
+  CHECK(said(summary,
+             "workers compute by cpu and cuda, and all wait for the slowest in each step: "
+             "\"cluster.balance\": \"speed\" deals logical shards by speed, and "
+             "\"cluster.logical_shards\": 16 (now 2) lets shares follow the speeds"));
+  CHECK(summary["finished"] == true);
+}
+
+TEST_CASE("programs on a played GPU: a worker is told at once that its device is not there") {
+  const TinyJob job;
+  for (const auto& [device, why] :
+       {std::pair{"cuda:3", "device cuda:3: this machine has 1 GPU"},
+        {"gpu", "--device gpu: expected cpu, cuda, or cuda:1 and so on"}}) {
+    const Finished refused =
+        Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-worker",
+                {"--coordinator", "127.0.0.1:1", "--device", device}, job.folder)
+            .wait();
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find(why) != std::string::npos);
+  }
 }

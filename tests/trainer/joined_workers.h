@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -101,6 +102,11 @@ struct RunPart {
   int64_t stop = steps;                 ///< after so many of them
   std::filesystem::path folder = {};    ///< where the checkpoint goes that it ends with, if any
   const Checkpoint* resumed = nullptr;  ///< what it begins with; null: it begins anew
+  std::optional<comm::Assignment> assignment = {};  ///< none: as even as can be
+  /// Called by each worker's thread after each step, as if a checkpoint was due: with the digests
+  /// of all that it would hold. Null: steps follow one another as in a run without.
+  std::function<void(size_t worker, const std::vector<int64_t>& digests, const StepReport& report)>
+      settled = nullptr;
 };
 
 /// The workers of a part of a run, with what they are given.
@@ -110,7 +116,7 @@ class JoinedWorkers {
                 const std::function<layers::Backend()>& backend)
       : job_(job),
         part_(part),
-        plan_(sync_plan(job, plan_request(job))),
+        plan_(plan_for(job, part)),
         data_(open_data(job, DataPart::kTrain, log_)),
         published_{.plan = comm::to_json(plan_),
                    .steps = part.steps,
@@ -145,6 +151,12 @@ class JoinedWorkers {
   }
 
  private:
+  static comm::Plan plan_for(const Job& job, const RunPart& part) {
+    comm::PlanRequest request = plan_request(job);
+    request.assignment = part.assignment;
+    return sync_plan(job, request);
+  }
+
   void add(uint32_t rank, layers::Backend backend) {
     ClusterExchange* exchange = nullptr;
     workers_.push_back(std::make_unique<Computation>(
@@ -164,7 +176,12 @@ class JoinedWorkers {
   }
 
   std::vector<int64_t> train(Computation& worker) {
-    while (worker.loop->steps_done() < part_.stop) worker.loop->step();
+    while (worker.loop->steps_done() < part_.stop) {
+      const StepReport report = worker.loop->step();
+      if (part_.settled == nullptr) continue;
+      worker.loop->settle_for_checkpoint();
+      part_.settled(worker.part.rank, tensor_digests(worker.tensors, worker.sums.steps()), report);
+    }
     if (part_.stop == part_.steps) worker.loop->finish();
     if (!part_.folder.empty()) {
       worker.loop->settle_for_checkpoint();
