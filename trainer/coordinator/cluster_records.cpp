@@ -13,6 +13,17 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+/// The first worker of the job's kind of device, whose choices are the run's.
+std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string& kind) {
+  for (const auto& [rank, device] : devices)
+    if (device.kind == kind) return rank;
+  return std::nullopt;
+}
+
+}  // namespace
+
 ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
                                CoordinatorIo& io, Console& console,
                                std::shared_ptr<const Checkpoint> resumed)
@@ -92,21 +103,10 @@ void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
   if (!values_.are_made())
     check_tensors(note.list, *job_.network, job_.config.optimizer,
                   std::max(decided_.plan.staleness, decided_.published.in_flight));
-  const std::optional<uint16_t> chooser = chooses();
+  const std::optional<uint16_t> chooser = chooser_of(decided_.devices, job_.config.device.type);
   if (worker.rank != chooser.value_or(0)) return;
   threads_ = note.threads;
   if (chooser) choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
-  write_plan();
-}
-
-/// The first worker of the job's kind of device, whose choices are the run's.
-std::optional<uint16_t> ClusterRecords::chooses() const {
-  for (const auto& [rank, device] : decided_.devices)
-    if (device.kind == job_.config.device.type) return rank;
-  return std::nullopt;
-}
-
-void ClusterRecords::write_plan() {
   Json plan = plan_json(decided_.plan, choices_, decided_.devices);
   if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
   directory_.write("plan.json", plan);

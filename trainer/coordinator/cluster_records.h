@@ -62,8 +62,6 @@ class ClusterRecords {
 
  private:
   void take(comm::NodeId worker, const TensorsNote& note);
-  std::optional<uint16_t> chooses() const;
-  void write_plan();
   void take(comm::NodeId worker, const ClassesNote& note);
   void take(comm::NodeId worker, int64_t step, const StepNote& note);
   void make_first_values(const Json& list);
@@ -81,7 +79,7 @@ class ClusterRecords {
   std::optional<Schedule> schedule_;  ///< from the plan on, as the next
   std::optional<ClusterReport> report_;
   FirstValues values_;
-  net::Choices choices_;  ///< of the workers' nets, all alike
+  net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
   int64_t threads_ = 0;   ///< of a worker
   ClusterCheckpoints checkpoints_;
   ClusterTrace trace_;

@@ -1,6 +1,19 @@
 #include "trainer/run/run_loop.h"
 
+#include <numeric>
+
 namespace poseidon::trainer {
+
+namespace {
+
+/// The greatest number that divides those of all workers' logical shards.
+int64_t shards_in_common(const comm::Assignment& assignment) {
+  int64_t common = 0;
+  for (const comm::Part& own : assignment.ranges()) common = std::gcd(common, int64_t{own.count});
+  return common;
+}
+
+}  // namespace
 
 bool RunLoop::go() {
   const TrainConfig& train = computation_.part.job.config.train;
@@ -35,14 +48,17 @@ void RunLoop::test() {
   tested_step_ = steps_done();
   const WorkerPart& part = computation_.part;
   const JobConfig& config = part.job.config;
+  // As its share of the logical shards, in the smallest numbers.
+  const int64_t common = shards_in_common(part.plan.assignment);
+  const comm::Part own = part.plan.assignment.shards_of(part.rank);
   const std::optional<TestSums> sums = evaluate_part(
       computation_.engine.net(), test_,
       {.seed = static_cast<uint64_t>(config.train.seed),
        .loader_threads = static_cast<int>(config.data.loader_threads),
        .on_error = config.data.test.on_error,
        .goes_on = [this](int64_t done, int64_t of) { return sink_.testing(done, of); },
-       .workers = part.plan.workers(),
-       .rank = part.rank},
+       .parts = part.plan.logical_shards() / common,
+       .own_parts = {.first = own.first / common, .count = own.count / common}},
       log_);
   if (sums) sink_.tested(steps_done(), *sums);
 }

@@ -47,21 +47,23 @@ TestResult TestSums::mean() const {
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log) {
   const auto start = std::chrono::steady_clock::now();
-  const int64_t batch_size = net.input_shape().samples();
-  const auto parts = data::cut_batch(batch_size * options.workers, options.workers);
+  const int64_t round = net.input_shape().samples() * options.parts;
+  std::vector<data::ShardRange> parts = data::cut_batch(round, options.parts);
+  parts = {parts.begin() + options.own_parts.first, parts.begin() + options.own_parts.end()};
   data::Loader loader(*data.dataset, *data.transform,
                       {.phase = data::Phase::kTest,
                        .seed = options.seed,
                        .shuffle = false,
                        .on_error = options.on_error,
-                       .global_batch = batch_size * options.workers,
-                       .shards = {parts[static_cast<size_t>(options.rank)]},
+                       .global_batch = round,
+                       .shards = parts,
                        .threads = options.loader_threads,
                        .memory = memory_for(net)},
                       log);
   TestSums sums;
-  for (int64_t step = 0; step < loader.steps_per_pass(); ++step) {
-    if (options.goes_on && !options.goes_on(step, loader.steps_per_pass())) return std::nullopt;
+  const int64_t batches = loader.steps_per_pass() * options.own_parts.count;
+  for (int64_t step = 0; step < batches; ++step) {
+    if (options.goes_on && !options.goes_on(step, batches)) return std::nullopt;
     const data::Batch& batch = loader.next();
     if (batch.valid == 0) continue;
     set_input(net, batch, loader);

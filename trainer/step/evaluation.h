@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "core/even_parts.h"
 #include "core/log.h"
 #include "data/loader.h"
 #include "net/net.h"
@@ -37,8 +38,9 @@ struct TestOptions {
   std::function<bool(int64_t done, int64_t of)> goes_on = nullptr;
   /// Called after each batch, while the net holds what it computed; may be null.
   std::function<void(const data::Batch&)> tested = nullptr;
-  /// Of several workers, each tests its part of every batch.
-  int64_t workers = 1, rank = 0;
+  /// Of several workers, each tests its parts of every round of so many batches.
+  int64_t parts = 1;
+  IndexRange own_parts{.first = 0, .count = 1};
 };
 
 /// Runs this worker's part of the dataset through the net, every sample once, with the statistics
