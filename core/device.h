@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/buffer.h"
 
@@ -56,6 +57,27 @@ enum class Lane : uint8_t {
   kUpdate,   ///< what comes from them, and what it changes
 };
 
+/// What tells work that comes again from other such work of the same owner.
+struct RepeatKey {
+  std::string_view what;  ///< a literal: "forward"
+  std::vector<int64_t>
+      numbers;  ///< all that the work depends on, the memory that it is on included
+  auto operator<=>(const RepeatKey&) const = default;
+};
+
+/// Work that comes again and again, of one owner, who calls this wherever it issues such work.
+class Repeats {
+ public:
+  virtual ~Repeats() = default;
+  /// Issues what `work` issues. A device may record that once and, when it gets an equal key again,
+  /// issue what it has recorded without calling `work`. So for one key it must always be the same
+  /// work on the same memory: what differs from step to step is read from the device's memory. It
+  /// consists of layers, updates and copies; nothing else of Device is called within.
+  virtual void issue(const RepeatKey& /*key*/, const std::function<void()>& work) { work(); }
+  /// Whether it is recorded: then it is better issued in large pieces.
+  virtual bool records() const { return false; }
+};
+
 /// What net and trainer know of a device: memory, copies, and the order of its work. Its arithmetic
 /// is that of layers::LayerFactory and layers::Updater. Calls of layers, updates and copies are
 /// work: it is done in the order in which it was issued, perhaps later than the call returns, but
@@ -91,6 +113,9 @@ class Device {
   }
   /// Work from now on is done after the event.
   virtual void await(const Event&) {}
+  /// For an owner of work that comes again. The device must outlive it, and all memory that the
+  /// work is on must too.
+  virtual std::unique_ptr<Repeats> make_repeats() { return std::make_unique<Repeats>(); }
   /// Threads of the host that compute.
   virtual int threads() const = 0;
 };

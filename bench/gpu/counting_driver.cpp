@@ -55,13 +55,25 @@ size_t CountingDriver::available() const {
 }
 
 void CountingDriver::issue(cuda::Stream, std::unique_ptr<const cuda::Operation> operation) {
+  count(*operation);
+}
+
+void CountingDriver::issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) {
+  for (const cuda::GraphNode& node : graph->nodes())
+    if (node.operation != nullptr)
+      count(*node.operation);
+    else
+      copy(stream, node.from, node.to, node.bytes);
+}
+
+void CountingDriver::count(const cuda::Operation& operation) {
   Demand demand;
-  if (const auto* counted = dynamic_cast<const CountedOperation*>(operation.get()))
+  if (const auto* counted = dynamic_cast<const CountedOperation*>(&operation))
     demand = counted->demand();
   ByteCount bytes;
-  operation->visit(bytes);
+  operation.visit(bytes);
   demand.bytes = bytes.total;
-  tally_.add(operation->name(), demand);
+  tally_.add(operation.name(), demand);
 }
 
 void CountingDriver::copy(cuda::Stream, const void* from, void* to, size_t bytes) {

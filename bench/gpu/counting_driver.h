@@ -30,10 +30,17 @@ class CountingDriver final : public cuda::Driver {
   cuda::Stream make_stream(cuda::Urgency) override { return static_cast<cuda::Stream>(streams_++); }
   void issue(cuda::Stream stream, std::unique_ptr<const cuda::Operation> operation) override;
   void copy(cuda::Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const cuda::Graph> make_graph(cuda::Stream,
+                                                std::vector<cuda::GraphNode> nodes) override {
+    return std::make_shared<const cuda::Graph>(std::move(nodes));
+  }
+  void issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) override;
   std::shared_ptr<const cuda::Mark> record(cuda::Stream stream) override;
   void wait(cuda::Stream, const std::shared_ptr<const cuda::Mark>&) override {}
 
  private:
+  void count(const cuda::Operation& operation);
+
   /// What is taken of the device's memory, by where it ends.
   struct Memory {
     std::map<const std::byte*, const std::byte*> beginnings;

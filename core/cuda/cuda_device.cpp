@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cuda/cuda_repeats.h"
 #include "core/cuda/sparing_driver.h"
 #include "core/error.h"
 
@@ -9,17 +10,18 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Work is issued to this stream again when the scope ends, also by an error.
+/// Work is issued to where it went before when the scope ends, also by an error.
+template <class Target>
 class BackTo {
  public:
-  BackTo(Stream& current, Stream stream) : current_(current), stream_(stream) {}
-  ~BackTo() { current_ = stream_; }
+  BackTo(Target& current, Target before) : current_(current), before_(before) {}
+  ~BackTo() { current_ = before_; }
   BackTo(const BackTo&) = delete;
   BackTo& operator=(const BackTo&) = delete;
 
  private:
-  Stream& current_;
-  const Stream stream_;
+  Target& current_;
+  const Target before_;
 };
 
 }  // namespace
@@ -41,7 +43,7 @@ CudaDevice::~CudaDevice() {
 Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void()>& issue) {
   check(current_ == compute_, "lanes are beside computation only");
   current_ = lanes_[static_cast<size_t>(lane)];
-  const BackTo back(current_, compute_);
+  const BackTo<Stream> back(current_, compute_);
   const int64_t issued = issued_;
   await(after);
   issue();
@@ -49,22 +51,61 @@ Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void
 }
 
 void CudaDevice::issue(std::unique_ptr<const Operation> operation) {
+  if (nodes_ != nullptr) {
+    nodes_->push_back({.operation = std::move(operation)});
+    return;
+  }
   ++issued_;
   driver_->issue(current_, std::move(operation));
 }
 
+void CudaDevice::issue(const std::shared_ptr<const Graph>& graph) {
+  ++issued_;
+  driver_->issue(current_, graph);
+}
+
+std::vector<GraphNode> CudaDevice::nodes_of(const std::function<void()>& work) {
+  expect_no_nodes();
+  std::vector<GraphNode> nodes;
+  nodes_ = &nodes;
+  const BackTo<std::vector<GraphNode>*> back(nodes_, nullptr);
+  work();
+  return nodes;
+}
+
+/// What is called now could not be part of a graph.
+void CudaDevice::expect_no_nodes() const {
+  check(nodes_ == nullptr, "work that comes again consists of operations and copies");
+}
+
+std::unique_ptr<Repeats> CudaDevice::make_repeats() {
+  if (settings_.graphs == Graphs::kNone) return Device::make_repeats();
+  return std::make_unique<CudaRepeats>(*this);
+}
+
+Event CudaDevice::record() {
+  expect_no_nodes();
+  return Event(driver_->record(current_));
+}
+
 void CudaDevice::await(const Event& event) {
+  expect_no_nodes();
   if (event.point() != nullptr)
     driver_->wait(current_, std::static_pointer_cast<const Mark>(event.point()));
 }
 
 void CudaDevice::copy(const void* from, void* to, size_t bytes) {
   if (bytes == 0 || from == to) return;
+  if (nodes_ != nullptr) {
+    nodes_->push_back({.operation = nullptr, .from = from, .to = to, .bytes = bytes});
+    return;
+  }
   ++issued_;
   driver_->copy(current_, from, to, bytes);
 }
 
 void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host) {
+  expect_no_nodes();
   constexpr size_t kPieceBytes = size_t{4} << 20;
   if (landing_.bytes() == 0)
     landing_ = driver_->allocate(kPieceBytes, Place::kStaging, "values on their way");
@@ -78,6 +119,7 @@ void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host
 }
 
 void CudaDevice::write(std::span<const std::byte> host, std::span<std::byte> to) {
+  expect_no_nodes();
   ++issued_;
   uploads_.write(current_, host, to.data());
 }

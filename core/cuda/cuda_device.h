@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "core/cuda/driver.h"
 #include "core/cuda/kernel.cuh"
@@ -35,15 +36,23 @@ class CudaDevice final : public Device {
   }
   void read(std::span<const std::byte> from, std::span<std::byte> host) override;
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;
-  Event record() override { return Event(driver_->record(current_)); }
+  Event record() override;
   Event beside(Lane lane, const Event& after, const std::function<void()>& issue) override;
   void await(const Event& event) override;
+  std::unique_ptr<Repeats> make_repeats() override;
   int threads() const override { return 1; }
 
   /// Issues a copy between memory of any two places; nothing when they are one.
   void copy(const void* from, void* to, size_t bytes);
   /// Issues work to the stream of computation, within beside() to that of the lane.
   void issue(std::unique_ptr<const Operation> operation);
+  /// What `work` would issue, one after another; it is not issued.
+  std::vector<GraphNode> nodes_of(const std::function<void()>& work);
+  /// For where work is issued to now.
+  std::shared_ptr<const Graph> make_graph(std::vector<GraphNode> nodes) {
+    return driver_->make_graph(current_, std::move(nodes));
+  }
+  void issue(const std::shared_ptr<const Graph>& graph);
   /// A kernel on a grid; nothing for an empty one.
   template <class Kernel>
   void launch(const Kernel& kernel, const Grid& grid) {
@@ -56,12 +65,15 @@ class CudaDevice final : public Device {
   }
 
  private:
+  void expect_no_nodes() const;
+
   std::unique_ptr<Driver> driver_;
   const Settings settings_;
   const Stream compute_;
-  const std::array<Stream, 3> lanes_;  ///< by Lane
-  Stream current_;                     ///< what work is issued to
-  int64_t issued_ = 0;                 ///< pieces of work so far
+  const std::array<Stream, 3> lanes_;        ///< by Lane
+  Stream current_;                           ///< what work is issued to
+  int64_t issued_ = 0;                       ///< pieces of work so far
+  std::vector<GraphNode>* nodes_ = nullptr;  ///< within nodes_of()
   UploadRing uploads_;
   Buffer landing_;  ///< of what is read
 };

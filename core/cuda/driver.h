@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/buffer.h"
 #include "core/cuda/operation.h"
@@ -18,11 +19,34 @@ class Mark : public Event::Point {};
 /// Work of different streams has no order but by marks.
 enum class Stream : uint32_t {};
 
+/// A piece of work in a graph: an operation or, where that is null, a copy.
+struct GraphNode {
+  std::shared_ptr<const Operation> operation;
+  const void* from = nullptr;
+  void* to = nullptr;
+  size_t bytes = 0;
+};
+
+/// Work that is issued as one, and again: nodes that are done one after another.
+class Graph {
+ public:
+  explicit Graph(std::vector<GraphNode> nodes) : nodes_(std::move(nodes)) {}
+  virtual ~Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+
+ private:
+  const std::vector<GraphNode> nodes_;
+};
+
 enum class Urgency : uint8_t { kUsual, kHigh };
 
-/// All that is asked of CUDA for one device: memory, streams, marks, copies and operations. Another
-/// implementation, for tests, does the same on the host, in every order that is legal
-/// (tests/support/fake_driver.h). Used by one thread, but for marks, which any thread may use.
+/// All that is asked of CUDA for one device: memory, streams, marks, copies, operations and graphs
+/// of these. Another implementation, for tests, does the same on the host, in every order that is
+/// legal (tests/support/gpu/fake_driver.h). Used by one thread, but for marks, which any thread may
+/// use.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -36,6 +60,10 @@ class Driver {
   virtual void issue(Stream stream, std::unique_ptr<const Operation> operation) = 0;
   /// Between memory of this driver of any two places.
   virtual void copy(Stream stream, const void* from, void* to, size_t bytes) = 0;
+  /// For this stream, as urgent. What is in it must have been issued by itself before: libraries
+  /// load their code and take memory when they are first called, which no graph can hold.
+  virtual std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) = 0;
+  virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
   /// The end of what was issued to the stream so far.
   virtual std::shared_ptr<const Mark> record(Stream stream) = 0;
   /// What is issued to the stream from now on is done after the mark.

@@ -99,15 +99,30 @@ void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& execut
 template <class Kernel>
 class KernelLaunch final : public Operation {
  public:
-  KernelLaunch(const Kernel& kernel, const Grid& grid) : kernel_(kernel), grid_(grid) {}
+  KernelLaunch(const Kernel& kernel, const Grid& grid) : launch_{kernel, grid} {
+#if !defined(__CUDACC__) && __has_builtin(__builtin_clear_padding)
+    __builtin_clear_padding(&launch_);
+#endif
+  }
 
   std::string name() const override { return Kernel::kName; }
-  void visit(MemoryVisitor& visitor) const override { kernel_.visit(visitor); }
-  void issue(const Executor& executor) const override { issue_kernel(kernel_, grid_, executor); }
+  void visit(MemoryVisitor& visitor) const override { launch_.kernel.visit(visitor); }
+#if !defined(__CUDACC__) && __has_builtin(__builtin_clear_padding)
+  /// Only where what is between arguments is known.
+  std::span<const std::byte> arguments() const override {
+    return std::as_bytes(std::span(&launch_, 1));
+  }
+#endif
+  void issue(const Executor& executor) const override {
+    issue_kernel(launch_.kernel, launch_.grid, executor);
+  }
 
  private:
-  Kernel kernel_;
-  Grid grid_;
+  struct Launch {
+    Kernel kernel;
+    Grid grid;
+  };
+  Launch launch_;
 };
 
 template <class Kernel>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 namespace poseidon::cuda {
@@ -31,6 +32,9 @@ class Operation {
   virtual std::string name() const = 0;
   /// All memory that it reads and writes; memory that it does both with is told twice.
   virtual void visit(MemoryVisitor& visitor) const = 0;
+  /// Of an operation that is known entirely by name, memory and some bytes, those bytes: two such
+  /// that have the same of all do the same. For tests; none where they are not known.
+  virtual std::span<const std::byte> arguments() const { return {}; }
   /// Puts it into the executor's stream, or does it on the host.
   virtual void issue(const Executor& executor) const = 0;
 };

@@ -61,6 +61,12 @@ void SparingDriver::copy(Stream stream, const void* from, void* to, size_t bytes
   driver_->copy(stream, from, to, bytes);
 }
 
+/// There are no waits in it, so it is to others as one operation is.
+void SparingDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
+  begin_operation(stream);
+  driver_->issue(stream, graph);
+}
+
 std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
   const auto number = static_cast<size_t>(stream);
   Lane& of_stream = lane(stream);

@@ -21,6 +21,10 @@ class SparingDriver final : public Driver {
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override {
+    return driver_->make_graph(stream, std::move(nodes));
+  }
+  void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
 

@@ -16,7 +16,7 @@ void UploadRing::write_piece(Stream stream, std::span<const std::byte> host, std
   Piece& piece = pieces_[next_++ % pieces_.size()];
   if (piece.copied == nullptr)
     piece.memory = driver_.allocate(kPieceBytes, Place::kStaging, "values on their way");
-  else
+  else if (!piece.copied->reached())
     piece.copied->wait();
   std::ranges::copy(host, static_cast<std::byte*>(piece.memory.data()));
   driver_.copy(stream, piece.memory.data(), to, host.size());

@@ -39,6 +39,18 @@ class Work final : public Operation {
   std::function<void()> work_;
 };
 
+/// What libraries do when they are first called.
+class TakesMemory final : public Operation {
+ public:
+  explicit TakesMemory(RuntimeDriver& driver) : driver_(driver) {}
+  std::string name() const override { return "a first call"; }
+  void visit(MemoryVisitor&) const override {}
+  void issue(const Executor&) const override { driver_.allocate(8, Place::kDevice, "code"); }
+
+ private:
+  RuntimeDriver& driver_;
+};
+
 std::unique_ptr<const Operation> work(
     std::string name, std::function<void()> body = [] {}) {
   return std::make_unique<Work>(std::move(name), std::move(body));
@@ -52,6 +64,7 @@ struct Machine {
     CHECK(made_up_cuda().allocations == 0);
     CHECK(made_up_cuda().events == 0);
     CHECK(made_up_cuda().streams == 0);
+    CHECK(made_up_cuda().graphs == 0);
   }
 };
 
@@ -207,4 +220,60 @@ TEST_CASE("RuntimeDriver: what a task throws is thrown at the next mark") {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(said == "a task");
+}
+
+TEST_CASE("RuntimeDriver: a graph is not done when it is made, and each time it is issued") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(Urgency::kUsual);
+  std::vector<int> values{1, 2}, copied(2), seen;
+  std::vector<GraphNode> nodes(3);
+  nodes[0].operation = work("first", [&] { ++values[0]; });
+  nodes[1] = {.operation = nullptr, .from = values.data(), .to = copied.data(), .bytes = 8};
+  nodes[2].operation = work("last", [&] { seen.push_back(copied[0]); });
+  const int launches = made_up_cuda().graph_launches;
+  const auto graph = driver.make_graph(stream, nodes);
+  driver.record(stream)->wait();
+  CHECK(seen.empty());
+  for (int i = 0; i < 3; ++i) driver.issue(stream, graph);
+  driver.record(stream)->wait();
+  CHECK(seen == std::vector<int>{2, 3, 4});
+  CHECK(made_up_cuda().graph_launches - launches == 3);
+}
+
+TEST_CASE("RuntimeDriver: what fails in a graph is named, and the stream goes on") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(Urgency::kUsual);
+  std::vector<GraphNode> nodes(1);
+  nodes[0].operation = work("relu forward");
+  made_up_cuda().launch_error = cudaErrorInvalidValue;
+  CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) ==
+        "GPU 0: launch: made up (cudaErrorMadeUp); the last operation issued was 'relu forward'");
+  // What may not be part of a graph: memory is taken.
+  nodes[0].operation = std::make_shared<TakesMemory>(driver);
+  CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) != "");
+  bool done = false;
+  driver.issue(stream, work("another", [&] { done = true; }));
+  driver.record(stream)->wait();
+  CHECK(done);
+}
+
+TEST_CASE("RuntimeDriver: work of a graph that fails is told with its last operation") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(Urgency::kUsual);
+  std::vector<GraphNode> nodes(1);
+  std::promise<void> gate;
+  nodes[0].operation = work("pooling", [opened = gate.get_future().share()] {
+    opened.wait();
+    made_up_cuda().sticky = cudaErrorIllegalAddress;
+  });
+  const auto graph = driver.make_graph(stream, nodes);
+  driver.issue(stream, graph);
+  const auto mark = driver.record(stream);
+  gate.set_value();
+  CHECK(error_of<RunError>([&] {
+          mark->wait();
+        }).ends_with("the last operation issued was 'pooling'"));
 }

@@ -1,6 +1,7 @@
 #include "core/cuda/runtime/runtime_driver.h"
 
 #include <cstring>
+#include <ranges>
 
 #include "core/cuda/runtime/call.h"
 #include "core/cuda/runtime/gpus.h"
@@ -33,6 +34,61 @@ class RuntimeDriver::RuntimeMark final : public Mark {
  private:
   const std::shared_ptr<const StreamPoint> point_;
   const std::shared_ptr<TaskThread> tasks_;
+};
+
+/// A graph that is ready to be launched.
+class RuntimeDriver::RuntimeGraph final : public Graph {
+ public:
+  /// `captured` may be given back afterwards.
+  RuntimeGraph(std::vector<GraphNode> nodes, int gpu, cudaGraph_t captured)
+      : Graph(std::move(nodes)), gpu_(gpu) {
+    check_call(cudaGraphInstantiate(&launchable_, captured, 0), "cudaGraphInstantiate");
+  }
+  ~RuntimeGraph() override {
+    finish_work(gpu_);
+    static_cast<void>(cudaGraphExecDestroy(launchable_));
+  }
+
+  cudaGraphExec_t launchable() const { return launchable_; }
+  /// For messages.
+  std::shared_ptr<const Operation> last_operation() const {
+    for (const GraphNode& node : std::views::reverse(nodes()))
+      if (node.operation != nullptr) return node.operation;
+    return nullptr;
+  }
+
+ private:
+  const int gpu_;
+  cudaGraphExec_t launchable_ = nullptr;
+};
+
+/// While it is there, what is issued to a stream becomes a graph and is not done. What this thread
+/// may not do meanwhile, as take memory, fails; other threads may do all.
+class RuntimeDriver::Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    check_call(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+  }
+  ~Capture() {
+    if (!ended_) static_cast<void>(cudaStreamEndCapture(stream_, &graph_));
+    if (graph_ != nullptr) static_cast<void>(cudaGraphDestroy(graph_));
+    if (!ended_) static_cast<void>(cudaGetLastError());  // what failed has been told
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  /// As long as this is there.
+  cudaGraph_t end() {
+    ended_ = true;
+    check_call(cudaStreamEndCapture(stream_, &graph_), "cudaStreamEndCapture");
+    return graph_;
+  }
+
+ private:
+  const cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  bool ended_ = false;
 };
 
 RuntimeDriver::RuntimeDriver(int index) : index_(index) { use_gpu(index); }
@@ -110,7 +166,10 @@ void RuntimeDriver::checked(const Lane& lane, cudaError_t result, const char* ca
 }
 
 void RuntimeDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
-  Lane& to = lane(stream);
+  issue(lane(stream), std::move(operation));
+}
+
+void RuntimeDriver::issue(Lane& to, std::shared_ptr<const Operation> operation) {
   to.last = std::move(operation);
   to.last->issue({.stream = to.stream, .host = nullptr});
   checked(to, cudaPeekAtLastError(), "launch");
@@ -119,6 +178,27 @@ void RuntimeDriver::issue(Stream stream, std::unique_ptr<const Operation> operat
 void RuntimeDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
   const Lane& in = lane(stream);
   checked(in, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, in.stream), "cudaMemcpyAsync");
+}
+
+std::shared_ptr<const Graph> RuntimeDriver::make_graph(Stream stream,
+                                                       std::vector<GraphNode> nodes) {
+  Lane& through = lane(stream);
+  const auto last = through.last;
+  Capture capture(through.stream);
+  for (const GraphNode& node : nodes)
+    if (node.operation != nullptr)
+      issue(through, node.operation);
+    else
+      copy(stream, node.from, node.to, node.bytes);
+  through.last = last;
+  return std::make_shared<RuntimeGraph>(std::move(nodes), index_, capture.end());
+}
+
+void RuntimeDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
+  Lane& to = lane(stream);
+  const auto& made = static_cast<const RuntimeGraph&>(*graph);
+  if (auto last = made.last_operation()) to.last = std::move(last);
+  checked(to, cudaGraphLaunch(made.launchable(), to.stream), "cudaGraphLaunch");
 }
 
 std::shared_ptr<const Mark> RuntimeDriver::record(Stream stream) {

@@ -13,10 +13,6 @@ namespace poseidon::cuda {
 /// A GPU by the CUDA runtime. The runtime finds the machine's driver when it is first called, so a
 /// program has this in it and runs where there is none. What fails throws RunError in the call that
 /// CUDA reports it to: of a kernel, a later one than that which issued it.
-///
-/// All work of a stream is issued here, so that a step could be captured as a graph: between a
-/// beginning and an end of capture, issue(), copy(), record() and wait() are what the graph is made
-/// of.
 class RuntimeDriver final : public Driver {
  public:
   /// GPU number `index` of the machine, from 0. Throws ConfigError where it cannot be used.
@@ -29,11 +25,15 @@ class RuntimeDriver final : public Driver {
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
+  void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
 
  private:
   class RuntimeMark;
+  class RuntimeGraph;
+  class Capture;
 
   /// A stream of CUDA's. The operation that was issued last is kept for messages.
   struct Lane {
@@ -42,6 +42,7 @@ class RuntimeDriver final : public Driver {
     std::shared_ptr<TaskThread> tasks;
   };
 
+  void issue(Lane& to, std::shared_ptr<const Operation> operation);
   Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }
   /// Throws RunError, which names the GPU, the call and the last operation, unless it succeeded.
   void checked(const Lane& lane, cudaError_t result, const char* call) const;

@@ -26,7 +26,9 @@ class PlayedLibrary final : public Library {
       throw ConfigError(text("GPU ", request.index, ": this machine has 1 GPU, counted from 0"));
     const char* order = std::getenv("POSEIDON_PLAYED_ORDER");
     const uint64_t seed = order == nullptr ? 1 : std::strtoull(order, nullptr, 10);
-    return test::make_played_backend({.seed = seed}, request.settings);
+    poseidon::cuda::Settings settings = request.settings;
+    settings.graphs = test::kPlayedSettings.graphs;
+    return test::make_played_backend({.seed = seed}, settings);
   }
 };
 

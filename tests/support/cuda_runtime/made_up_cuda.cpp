@@ -6,10 +6,20 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 using poseidon::test::made_up_cuda;
+
+/// Work in the order in which it was captured.
+struct CUgraph_st {
+  std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> work;
+};
 
 /// A stream: its work is done in order in a thread of its own.
 struct CUstream_st {
@@ -20,6 +30,7 @@ struct CUstream_st {
   }
   void give(std::function<void()> work) {
     const std::lock_guard lock(mutex);
+    if (captured) return captured->work.push_back(std::move(work));
     queue.push_back(std::move(work));
     changed.notify_all();
   }
@@ -44,6 +55,7 @@ struct CUstream_st {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
+  std::optional<CUgraph_st> captured;  ///< while it is captured
   std::thread thread;
 };
 
@@ -85,9 +97,20 @@ namespace {
 std::mutex streams_mutex;
 std::deque<cudaStream_t> all_streams;
 
+/// What this thread captures; nothing that waits or takes memory is allowed meanwhile.
+thread_local cudaStream_t capturing = nullptr;
+thread_local bool capture_is_valid = true;
+
 cudaError_t said() { return made_up_cuda().sticky; }
 
+cudaError_t refused_while_capturing() {
+  if (capturing == nullptr) return cudaSuccess;
+  capture_is_valid = false;
+  return cudaErrorStreamCaptureUnsupported;
+}
+
 cudaError_t take_memory(void** data, size_t bytes) {
+  if (refused_while_capturing() != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
   if (bytes > made_up_cuda().memory_bytes) return cudaErrorMemoryAllocation;
   *data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   std::memset(*data, 0xA5, bytes);
@@ -148,6 +171,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
 }
 cudaError_t cudaSetDevice(int) { return said(); }
 cudaError_t cudaDeviceSynchronize() {
+  if (refused_while_capturing() != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
   const std::lock_guard lock(streams_mutex);
   for (const cudaStream_t stream : all_streams) stream->finish();
   return said();
@@ -207,6 +231,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return said();
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (said() != cudaSuccess) return said();
   *event = new CUevent_st;
   ++made_up_cuda().events;
   return said();
@@ -228,5 +253,44 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   event->recorded()->wait();
+  return said();
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const std::lock_guard lock(stream->mutex);
+  stream->captured.emplace();
+  capturing = stream;
+  capture_is_valid = true;
+  return said();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::lock_guard lock(stream->mutex);
+  capturing = nullptr;
+  *graph = nullptr;
+  const CUgraph_st captured = std::move(*stream->captured);
+  stream->captured.reset();
+  if (!capture_is_valid) return cudaErrorStreamCaptureInvalidated;
+  *graph = new CUgraph_st(captured);
+  ++made_up_cuda().graphs;
+  return said();
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launchable, cudaGraph_t graph,
+                                 unsigned long long) {
+  *launchable = new CUgraphExec_st{graph->work};
+  ++made_up_cuda().graphs;
+  return said();
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t launchable, cudaStream_t stream) {
+  ++made_up_cuda().graph_launches;
+  for (const auto& work : launchable->work) stream->give(work);
+  return said();
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  --made_up_cuda().graphs;
+  return said();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launchable) {
+  delete launchable;
+  --made_up_cuda().graphs;
   return said();
 }

@@ -19,7 +19,8 @@ struct MadeUpCuda {
   /// What has failed on the GPU: from then on every call says so.
   std::atomic<cudaError_t> sticky{cudaSuccess};
   /// What is there and was not given back.
-  std::atomic<int> allocations{0}, events{0}, streams{0};
+  std::atomic<int> allocations{0}, events{0}, streams{0}, graphs{0};
+  std::atomic<int> graph_launches{0};
 
   /// A machine with one GPU on which nothing has happened.
   void reset();

@@ -119,7 +119,7 @@ class FakeDriver::Machine {
     return streams_.size() - 1;
   }
 
-  void issue(size_t stream, std::unique_ptr<const Operation> operation) {
+  void issue(size_t stream, std::shared_ptr<const Operation> operation) {
     const std::lock_guard lock(mutex_);
     throw_failure();
     Lane& lane = streams_[stream];
@@ -162,6 +162,7 @@ class FakeDriver::Machine {
 
   void wait(const MachineMark& mark) {
     const std::lock_guard lock(mutex_);
+    if (options_.host_waits != nullptr) ++*options_.host_waits;
     while (!mark.is_reached) {
       throw_failure();
       check(step(), "what is waited for can be done");
@@ -183,6 +184,7 @@ class FakeDriver::Machine {
 
   void allocated(const void* data, size_t bytes, Place place) {
     const std::lock_guard lock(mutex_);
+    if (options_.allocations != nullptr) ++*options_.allocations;
     memory_.add(data, bytes, place);
   }
 
@@ -198,7 +200,7 @@ class FakeDriver::Machine {
  private:
   /// An operation, the point of a mark, or a wait for one.
   struct Item {
-    std::unique_ptr<const Operation> operation;
+    std::shared_ptr<const Operation> operation;
     std::shared_ptr<const MachineMark> mark, awaited;
   };
   struct Lane {
@@ -356,6 +358,19 @@ void FakeDriver::issue(Stream stream, std::unique_ptr<const Operation> operation
 
 void FakeDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
   issue(stream, std::make_unique<CopyOperation>(from, to, bytes));
+}
+
+/// A graph is its nodes one after another.
+std::shared_ptr<const Graph> FakeDriver::make_graph(Stream, std::vector<GraphNode> nodes) {
+  return std::make_shared<const Graph>(std::move(nodes));
+}
+
+void FakeDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
+  for (const GraphNode& node : graph->nodes())
+    if (node.operation != nullptr)
+      machine_->issue(static_cast<size_t>(stream), node.operation);
+    else
+      copy(stream, node.from, node.to, node.bytes);
 }
 
 std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {

@@ -22,6 +22,9 @@ class FakeDriver final : public Driver {
     /// Counts the waits of streams, of all drivers that are given it. May be null.
     std::atomic<int64_t>* waits = nullptr;
     size_t memory = size_t{1} << 30;  ///< of the device, bytes
+    /// Count what a step should do without: memory that is taken, and waits of the host. May be
+    /// null.
+    std::atomic<int64_t>*allocations = nullptr, *host_waits = nullptr;
   };
 
   explicit FakeDriver(const Options& options);
@@ -32,6 +35,8 @@ class FakeDriver final : public Driver {
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
+  void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
 

@@ -1,0 +1,79 @@
+#include "core/cuda/cuda_repeats.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/error.h"
+
+namespace poseidon::cuda {
+
+namespace {
+
+/// What an operation touches.
+class TouchedMemory final : public MemoryVisitor {
+ public:
+  explicit TouchedMemory(const Operation& operation) { operation.visit(*this); }
+
+  void reads(const void* data, size_t bytes) override { all_.emplace_back(data, bytes, false); }
+  void writes(const void* data, size_t bytes) override { all_.emplace_back(data, bytes, true); }
+  bool operator==(const TouchedMemory& other) const { return all_ == other.all_; }
+
+ private:
+  std::vector<std::tuple<const void*, size_t, bool>> all_;
+};
+
+std::string name_of(const GraphNode& node) {
+  return node.operation == nullptr ? "copy" : node.operation->name();
+}
+
+/// What differs between two nodes; "" where they do the same.
+std::string difference(const GraphNode& a, const GraphNode& b) {
+  if (name_of(a) != name_of(b)) return text("is \"", name_of(b), "\" now");
+  if (a.operation == nullptr || b.operation == nullptr)
+    return std::tie(a.from, a.to, a.bytes) == std::tie(b.from, b.to, b.bytes)
+               ? ""
+               : "copies other memory now";
+  if (!(TouchedMemory(*a.operation) == TouchedMemory(*b.operation)))
+    return "is on other memory now";
+  return std::ranges::equal(a.operation->arguments(), b.operation->arguments())
+             ? ""
+             : "has other arguments now";
+}
+
+std::string text_of(const RepeatKey& key) {
+  std::string numbers;
+  for (const int64_t number : key.numbers) numbers += text(" ", number);
+  return text("work that comes again, ", key.what, numbers);
+}
+
+/// Whatever is different has to be in the key, or in the device's memory.
+void expect_same(const RepeatKey& key, const std::vector<GraphNode>& recorded,
+                 const std::vector<GraphNode>& now) {
+  for (size_t i = 0; i < std::min(recorded.size(), now.size()); ++i)
+    if (const std::string what = difference(recorded[i], now[i]); !what.empty())
+      throw LogicError(text(text_of(key), ": operation ", i, ", recorded as \"",
+                            name_of(recorded[i]), "\", ", what));
+  if (recorded.size() != now.size())
+    throw LogicError(text(text_of(key), ": ", recorded.size(), " operations were recorded, and ",
+                          now.size(), " would be issued now"));
+}
+
+}  // namespace
+
+void CudaRepeats::issue_first(const RepeatKey& key, const std::function<void()>& work) {
+  Known first;
+  if (compares_) first.nodes = device_.nodes_of(work);
+  work();
+  known_.emplace(key, std::move(first));
+}
+
+void CudaRepeats::issue(const RepeatKey& key, const std::function<void()>& work) {
+  const auto found = known_.find(key);
+  if (found == known_.end()) return issue_first(key, work);
+  Known& known = found->second;
+  if (compares_) expect_same(key, known.nodes, device_.nodes_of(work));
+  if (known.graph == nullptr) known.graph = device_.make_graph(device_.nodes_of(work));
+  if (!known.graph->nodes().empty()) device_.issue(known.graph);
+}
+
+}  // namespace poseidon::cuda

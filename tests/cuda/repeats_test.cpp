@@ -1,0 +1,187 @@
+// Work that comes again, as a graph: what is done, in which order, and that nothing of it changes.
+
+#include "core/cuda/cuda_repeats.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "core/error.h"
+#include "tests/support/error_of.h"
+#include "tests/support/gpu/fake_driver.h"
+
+using namespace poseidon;
+using namespace poseidon::cuda;
+
+namespace {
+
+/// *to = *to + *from + more
+struct AddKernel {
+  static constexpr const char* kName = "add";
+  static constexpr uint32_t kThreads = 32;
+
+  const float* from;
+  float* to;
+  uint8_t more;  // and what is behind it are no arguments
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(from, sizeof(float));
+    visitor.reads(to, sizeof(float));
+    visitor.writes(to, sizeof(float));
+  }
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    if (thread.thread() == 0) *to += *from + static_cast<float>(more);
+  }
+};
+
+/// A device with memory for a few numbers, and work that comes again.
+struct Machine {
+  explicit Machine(uint64_t seed = 1, Graphs graphs = Graphs::kCompared)
+      : device(std::make_unique<FakeDriver>(FakeDriver::Options{.seed = seed}),
+               {.graphs = graphs}) {}
+
+  float& at(size_t index) { return memory.as<float>()[index]; }
+  std::span<float> value(size_t index) { return memory.as<float>().subspan(index, 1); }
+  void add(size_t from, size_t to, uint8_t more = 0) {
+    device.launch(AddKernel{&at(from), &at(to), more}, {});
+  }
+  void set(size_t index, float number) {
+    device.write(std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(value(index)));
+  }
+  float get(size_t index) {
+    float number = 0;
+    device.read(std::as_bytes(value(index)), std::as_writable_bytes(std::span(&number, 1)));
+    return number;
+  }
+
+  CudaDevice device;
+  Buffer memory = device.allocate(64, Place::kDevice, "a test");
+  std::unique_ptr<Repeats> repeats = device.make_repeats();
+};
+
+std::string error_of_second(Machine& machine, const std::function<void()>& first,
+                            const std::function<void()>& second) {
+  for (int i = 0; i < 3; ++i) machine.repeats->issue({"pass", {4, -1}}, first);
+  return error_of<LogicError>([&] { machine.repeats->issue({"pass", {4, -1}}, second); });
+}
+
+}  // namespace
+
+TEST_CASE("work that comes again reads what is in memory then, in every order") {
+  for (const Graphs graphs : {Graphs::kNone, Graphs::kUsed, Graphs::kCompared})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Machine machine(seed, graphs);
+      float expected = 0;
+      for (int step = 0; step < 6; ++step) {
+        machine.set(0, static_cast<float>(step));
+        machine.repeats->issue({"pass", {}}, [&] {
+          machine.add(0, 1);
+          machine.device.copy(machine.value(1), machine.value(2));
+          machine.add(2, 1);
+        });
+        expected = 2 * (expected + static_cast<float>(step));
+        CHECK(machine.get(1) == expected);
+      }
+    }
+}
+
+TEST_CASE("it is issued the first time, recorded the second, and not asked for again") {
+  Machine machine(0, Graphs::kUsed);
+  int calls = 0;
+  for (const int64_t number : {7, 7, 7, 8, 7, 8, 8})
+    machine.repeats->issue({"pass", {number}}, [&] {
+      ++calls;
+      machine.add(0, 1, 1);
+    });
+  CHECK(calls == 4);
+  CHECK(machine.get(1) == 7);
+  for (int i = 0; i < 4; ++i) machine.repeats->issue({"nothing", {}}, [] {});
+}
+
+TEST_CASE("it is in the order of the lane that it is issued to, and its end orders others") {
+  for (uint64_t seed = 1; seed < 40; ++seed) {
+    Machine machine(seed);
+    for (int step = 0; step < 4; ++step) {
+      const Event end = machine.device.beside(Lane::kUpdate, machine.device.record(), [&] {
+        machine.repeats->issue({"update", {}}, [&] { machine.add(0, 1, 1); });
+      });
+      machine.device.await(end);
+      machine.add(1, 0);
+    }
+    CHECK(machine.get(1) == 21);
+  }
+}
+
+TEST_CASE("a graph whose order to other work is lost is found") {
+  Machine machine;
+  const auto work = [&] { machine.repeats->issue({"pass", {}}, [&] { machine.add(0, 1); }); };
+  for (int i = 0; i < 3; ++i) work();
+  const Event now = machine.device.record();
+  work();
+  CHECK(error_of<LogicError>([&] {
+          machine.device.beside(Lane::kSend, now, [&] { machine.add(1, 2); });
+        }) == "\"add\" in stream 2 reads what \"add\" in stream 0 writes, and nothing orders them");
+}
+
+TEST_CASE("what is recorded although it changes is found, with key and operation") {
+  const auto error_of_change = [](const auto& change) {
+    Machine machine;
+    const auto first = [&] {
+      machine.add(0, 1);
+      machine.add(1, 2, 3);
+    };
+    return error_of_second(machine, first, [&] { change(machine); });
+  };
+  const std::string what = "work that comes again, pass 4 -1: operation 1, recorded as \"add\", ";
+  CHECK(error_of_change([](Machine& machine) {
+          machine.add(0, 1);
+          machine.add(1, 2, 4);
+        }) == what + "has other arguments now");
+  CHECK(error_of_change([](Machine& machine) {
+          machine.add(0, 1);
+          machine.add(1, 3, 3);
+        }) == what + "is on other memory now");
+  CHECK(error_of_change([](Machine& machine) {
+          machine.add(0, 1);
+          machine.device.copy(machine.value(1), machine.value(2));
+        }) == what + "is \"copy\" now");
+  CHECK(error_of_change([](Machine& machine) { machine.add(0, 1); }) ==
+        "work that comes again, pass 4 -1: 2 operations were recorded, and 1 would be issued now");
+  CHECK(error_of_change([](Machine& machine) {
+          machine.add(0, 1);
+          machine.add(1, 2, 3);
+        }) == "");
+}
+
+TEST_CASE("a copy that changes is found, and so is the size of a grid") {
+  Machine machine;
+  CHECK(error_of_second(
+            machine, [&] { machine.device.copy(machine.value(1), machine.value(2)); },
+            [&] { machine.device.copy(machine.value(1), machine.value(3)); }) ==
+        "work that comes again, pass 4 -1: operation 0, recorded as \"copy\", copies other memory "
+        "now");
+  Machine other;
+  const AddKernel kernel{&other.at(0), &other.at(1), 0};
+  CHECK(error_of_second(
+            other, [&] { other.device.launch(kernel, {}); },
+            [&] { other.device.launch(kernel, {.blocks = 2}); }) ==
+        "work that comes again, pass 4 -1: operation 0, recorded as \"add\", has other arguments "
+        "now");
+}
+
+TEST_CASE("what could not be part of a graph is refused when it is recorded") {
+  const auto is_refused = [](const auto& call) {
+    Machine machine(1, Graphs::kUsed);
+    const auto work = [&] { call(machine.device, machine.value(0)); };
+    machine.repeats->issue({"pass", {}}, work);
+    return error_of<LogicError>([&] { machine.repeats->issue({"pass", {}}, work); }) != "";
+  };
+  CHECK(is_refused([](CudaDevice& device, std::span<float>) { device.record(); }));
+  CHECK(is_refused([](CudaDevice& device, std::span<float>) { device.await({}); }));
+  CHECK(is_refused([](CudaDevice& device, std::span<float> value) {
+    const float number = 1;
+    device.write(std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(value));
+  }));
+  CHECK(is_refused(
+      [](CudaDevice& device, std::span<float>) { device.beside(Lane::kSend, {}, [] {}); }));
+}
