@@ -283,6 +283,23 @@ def timed_summary(row):
             + (f" ({predicted:.1f} predicted)" if predicted else ""))
 
 
+def graphs(bench, _):
+    """Steps whose work that comes again is issued as graphs, beside the same issued piece by piece."""
+    results = []
+    networks = (("lenet", 64), ("cifar10_quick", 100), ("resnet18", 32), ("resnet50", 64), ("alexnet", 256))
+    for network, batch in (("lenet", 8),) if bench.settings.dry_run else networks:
+        for precision in ("fp32",) if bench.settings.dry_run else ("bf16", "fp32"):
+            def timed(network=network, batch=batch, precision=precision):
+                said = json.loads(bench.run([
+                    bench.program("bench_step"), str(bench.settings.configs / "networks" / f"{network}.json"), str(batch),
+                    precision, *(["--cpu"] if bench.settings.is_cpu else [])], 60))
+                return {"precision": precision, "batch": batch, **said}
+            attempt(results, f"{network} {precision}", timed)
+    measured = [row for row in results if "graphs_ms" in row]
+    return results, len(measured) == len(results), ", ".join(
+        f"{row['name']} {row['pieces_ms'] / row['graphs_ms']:.2f} x" for row in measured)
+
+
 def trace(bench, _):
     name, steps_taken = ("lenet-digits", 5) if bench.settings.dry_run else ("alexnet-random", 20)
     summary, _, folder = bench.train(
@@ -394,6 +411,7 @@ STAGES = (
     Stage("hashes", "steps", 150, hashes),
     Stage("sanitizer", "sanitizer", 240, sanitizer),
     Stage("layers", "layers", 200, layers),
+    Stage("graphs", "layers", 150, graphs),
     Stage("trace", "layers", 100, trace),
     Stage("accuracy", "runs", 150, accuracy),
     Stage("peers", "runs", 1200, peers),
