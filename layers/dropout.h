@@ -27,8 +27,9 @@ class Dropout final : public Definition {
     const uint64_t stream = key ^ (static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u);
     return {seed, RandomPurpose::kDropout, stream, static_cast<uint64_t>(sample)};
   }
-  RandomStream stream(const StepContext& step, int64_t sample) const {
-    return stream_of(step.seed, key(), step.step, sample);
+  /// The same of a sample that is counted in its batch.
+  RandomStream stream(const StepNumbers& numbers, int64_t sample) const {
+    return stream_of(numbers.seed, key(), numbers.step, numbers.first_sample + sample);
   }
 
   double probability = 0.5;

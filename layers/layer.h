@@ -107,16 +107,22 @@ struct Choice {
 
 enum class Phase : uint8_t { kTrain, kTest };
 
-/// What a step tells its layers.
-struct StepContext {
-  Phase phase = Phase::kTrain;
+/// What is another in every batch of a run, beside its samples.
+struct StepNumbers {
   uint64_t seed = 0;
   int64_t step = 0;
-  int64_t first_sample = 0;  ///< place of this batch's first sample in the global batch
-  /// One for each sample of this batch; of the host where Net is called, in device memory where it
-  /// calls a layer.
-  std::span<const int32_t> labels;
-  float loss_scale = 1;  ///< 1 / samples of the global batch
+  int64_t first_sample = 0;  ///< place of the batch's first sample in the global batch
+};
+inline constexpr StepNumbers kNoNumbers{};
+
+/// What a step tells its layers. What changes from batch to batch is of the host where Net is
+/// called, and in device memory where it calls a layer, whose work may be repeated with other
+/// numbers there (Repeats).
+struct StepContext {
+  Phase phase = Phase::kTrain;
+  const StepNumbers* numbers = &kNoNumbers;
+  std::span<const int32_t> labels;  ///< one for each sample of this batch
+  float loss_scale = 1;             ///< 1 / samples of the global batch
 };
 
 /// A layer's parameter or statistic in device memory, in the layer's own order (see Layer::pack).

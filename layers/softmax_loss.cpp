@@ -26,9 +26,9 @@ void SoftmaxLoss::check_labels(const StepContext& step) const {
     const int32_t label = step.labels[i];
     if (label < 0 || label >= classes)
       throw RunError(text("[softmax_loss '", name, "'] sample ",
-                          step.first_sample + static_cast<int64_t>(i), " of step ", step.step,
-                          ": label ", label, " is out of range, expected 0 to ", classes - 1,
-                          " (the network tells ", classes, " classes apart)"));
+                          step.numbers->first_sample + static_cast<int64_t>(i), " of step ",
+                          step.numbers->step, ": label ", label, " is out of range, expected 0 to ",
+                          classes - 1, " (the network tells ", classes, " classes apart)"));
   }
 }
 

@@ -20,12 +20,18 @@ enum class UpdateRule : uint8_t {
   kLars,
 };
 
-/// The numbers of one update of one tensor. `l2` and `l1` are added to the gradient (l2 * w + l1 *
-/// sign(w)), but for adamw, whose l2 shrinks the value itself.
-struct UpdateNumbers {
+/// What is the same in all updates of a tensor.
+struct UpdateForm {
   UpdateRule rule = UpdateRule::kSgd;
+  bool l1 = false;  ///< whether UpdateNumbers::l1 is to be looked at
+};
+
+/// The numbers of one update of one tensor. `l2` and `l1` are added to the gradient (l2 * w + l1 *
+/// sign(w)).
+struct UpdateNumbers {
   float learning_rate = 0;
   float l2 = 0, l1 = 0;
+  float shrinkage = 0;       ///< adamw: in place of l2, shrinks the value itself
   float gradient_scale = 1;  ///< clipping
   float momentum = 0;        ///< sgd, nesterov, lars, rmsprop
   float smoothing = 0;       ///< rmsprop, adadelta: of the squares
@@ -62,7 +68,9 @@ class Updater {
   virtual ~Updater() = default;
   /// New value and state from the gradient, in one pass over memory; the same bits over the old
   /// ones as beside them. Elements whose value, gradient and state are zero (padding) become zero.
-  virtual void update(const UpdateNumbers& numbers, const UpdateMemory& memory) = 0;
+  /// `numbers` are in the device's memory too: those of another step may come there.
+  virtual void update(const UpdateForm& form, const UpdateNumbers* numbers,
+                      const UpdateMemory& memory) = 0;
   /// next = value + momentum * (share * sum - value): a tracked statistic, from the sum of the
   /// shards' contributions and the share of one of them. `next` may be `value`.
   virtual void track(const Tracking& numbers, std::span<const float> value,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "layers/update.h"
 
@@ -27,6 +28,8 @@ template <bool kHasL1>
 struct DecayedGradient {
   float scale, l2, l1;
 
+  POSEIDON_ANY_DEVICE explicit DecayedGradient(const UpdateNumbers& n)
+      : scale(n.gradient_scale), l2(n.l2), l1(kHasL1 ? n.l1 : 0) {}
   POSEIDON_ANY_DEVICE float operator()(float gradient, float value) const {
     float g = gradient * scale + l2 * value;
     if constexpr (kHasL1) g += value > 0 ? l1 : (value < 0 ? -l1 : 0.0F);
@@ -42,7 +45,8 @@ struct PlainSgdRule {
   static constexpr int kStates = 0;
   float rate;
 
-  explicit PlainSgdRule(const UpdateNumbers& n) : rate(n.learning_rate * n.trust) {}
+  POSEIDON_ANY_DEVICE explicit PlainSgdRule(const UpdateNumbers& n)
+      : rate(n.learning_rate * n.trust) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.value = e.value - rate * g;
     return e;
@@ -54,7 +58,7 @@ struct SgdRule {
   static constexpr int kStates = 1;
   float rate, momentum, trust;
 
-  explicit SgdRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit SgdRule(const UpdateNumbers& n)
       : rate(n.learning_rate), momentum(n.momentum), trust(n.trust) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.state[0] = momentum * e.state[0] + trust * g;
@@ -67,7 +71,8 @@ struct NesterovRule {
   static constexpr int kStates = 1;
   float rate, momentum;
 
-  explicit NesterovRule(const UpdateNumbers& n) : rate(n.learning_rate), momentum(n.momentum) {}
+  POSEIDON_ANY_DEVICE explicit NesterovRule(const UpdateNumbers& n)
+      : rate(n.learning_rate), momentum(n.momentum) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.state[0] = momentum * e.state[0] + g;
     e.value = e.value - rate * (g + momentum * e.state[0]);
@@ -79,7 +84,8 @@ struct AdaGradRule {
   static constexpr int kStates = 1;
   float rate, epsilon;
 
-  explicit AdaGradRule(const UpdateNumbers& n) : rate(n.learning_rate), epsilon(n.epsilon) {}
+  POSEIDON_ANY_DEVICE explicit AdaGradRule(const UpdateNumbers& n)
+      : rate(n.learning_rate), epsilon(n.epsilon) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.state[0] = e.state[0] + g * g;
     e.value = e.value - rate * g / (std::sqrt(e.state[0]) + epsilon);
@@ -92,7 +98,7 @@ struct RmsPropRule {
   static constexpr int kStates = kHasMomentum ? 2 : 1;
   float rate, epsilon, momentum, smoothing, one_minus_smoothing;
 
-  explicit RmsPropRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit RmsPropRule(const UpdateNumbers& n)
       : rate(n.learning_rate),
         epsilon(n.epsilon),
         momentum(n.momentum),
@@ -111,7 +117,7 @@ struct AdaDeltaRule {
   static constexpr int kStates = 2;
   float rate, epsilon, smoothing, one_minus_smoothing;
 
-  explicit AdaDeltaRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit AdaDeltaRule(const UpdateNumbers& n)
       : rate(n.learning_rate),
         epsilon(n.epsilon),
         smoothing(n.smoothing),
@@ -131,9 +137,9 @@ struct AdamRule {
   float rate, decay, root_scale, epsilon;
   float beta1, beta2, one_minus_beta1, one_minus_beta2;
 
-  explicit AdamRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit AdamRule(const UpdateNumbers& n)
       : rate(n.learning_rate / n.correction1),
-        decay(n.rule == UpdateRule::kAdamW ? n.learning_rate * n.l2 : 0),
+        decay(n.learning_rate * n.shrinkage),
         root_scale(1 / std::sqrt(n.correction2)),
         epsilon(n.epsilon),
         beta1(n.beta1),
@@ -149,32 +155,35 @@ struct AdamRule {
   }
 };
 
-/// Calls use(rule) with the rule of an update with so many states.
+/// Calls use(std::type_identity<Rule>()) with the rule of an update with so many states.
 template <class Use>
-void with_update_rule(const UpdateNumbers& n, int states, const Use& use) {
-  switch (n.rule) {
+void with_update_rule(UpdateRule rule, int states, const Use& use) {
+  switch (rule) {
     case UpdateRule::kSgd:
-    case UpdateRule::kLars: return states == 0 ? use(PlainSgdRule(n)) : use(SgdRule(n));
-    case UpdateRule::kNesterov: return use(NesterovRule(n));
-    case UpdateRule::kAdaGrad: return use(AdaGradRule(n));
+    case UpdateRule::kLars:
+      return states == 0 ? use(std::type_identity<PlainSgdRule>())
+                         : use(std::type_identity<SgdRule>());
+    case UpdateRule::kNesterov: return use(std::type_identity<NesterovRule>());
+    case UpdateRule::kAdaGrad: return use(std::type_identity<AdaGradRule>());
     case UpdateRule::kRmsProp:
-      return states == 1 ? use(RmsPropRule<false>(n)) : use(RmsPropRule<true>(n));
-    case UpdateRule::kAdaDelta: return use(AdaDeltaRule(n));
+      return states == 1 ? use(std::type_identity<RmsPropRule<false>>())
+                         : use(std::type_identity<RmsPropRule<true>>());
+    case UpdateRule::kAdaDelta: return use(std::type_identity<AdaDeltaRule>());
     case UpdateRule::kAdam:
-    case UpdateRule::kAdamW: return use(AdamRule(n));
+    case UpdateRule::kAdamW: return use(std::type_identity<AdamRule>());
   }
 }
 
-/// Calls use(rule, decay): the rule of an update, and what makes its gradient of one that is given.
+/// Calls use with the types of an update as std::type_identity: of its rule, and of what makes its
+/// gradient of one that is given. Both are made from the numbers.
 template <class Use>
-void with_update(const UpdateNumbers& n, const UpdateMemory& memory, const Use& use) {
+void with_update(const UpdateForm& form, const UpdateMemory& memory, const Use& use) {
   const int states = (memory.state[0].empty() ? 0 : 1) + (memory.state[1].empty() ? 0 : 1);
-  const float l2 = n.rule == UpdateRule::kAdamW ? 0 : n.l2;
-  with_update_rule(n, states, [&](const auto& rule) {
-    if (n.l1 > 0)
-      use(rule, DecayedGradient<true>{n.gradient_scale, l2, n.l1});
+  with_update_rule(form.rule, states, [&](auto rule) {
+    if (form.l1)
+      use(rule, std::type_identity<DecayedGradient<true>>());
     else
-      use(rule, DecayedGradient<false>{n.gradient_scale, l2, 0});
+      use(rule, std::type_identity<DecayedGradient<false>>());
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "net/passes.h"
 #include "net/program.h"
 
 namespace poseidon::net {
@@ -19,11 +20,13 @@ struct Net::State {
         parameters(device, definition, program, options.versions),
         values(device, parameters),
         diagnosis(net, program),
-        reception(device, program.input().writer) {
+        reception(device, program.input().writer),
+        passes(device, program, parameters) {
     if (!options.takes_memory) return;
     program.take_memory();
     parameters.take_memory();
     reception.take_memory(program.input().memory);
+    numbers = device.allocate(sizeof(layers::StepNumbers), Place::kDevice, "a step's numbers");
     take_losses();
   }
 
@@ -44,9 +47,11 @@ struct Net::State {
     });
   }
 
-  bool has_tensors(const Call& call) const {
-    return call.node >= 0 &&
-           (!parameters.of(call.node).empty() || !parameters.statistics_of(call.node).empty());
+  /// The step as layers see it, once its numbers and labels are there.
+  layers::StepContext there(layers::StepContext step) const {
+    step.numbers = static_cast<const layers::StepNumbers*>(numbers.data());
+    step.labels = reception.labels_there(step.labels.size());
+    return step;
   }
 
   Device& device;
@@ -56,6 +61,8 @@ struct Net::State {
   Values values;
   Diagnosis diagnosis;
   BatchReception reception;
+  Passes passes;
+  Buffer numbers;  ///< of the step, where layers read them
   /// The result of a loss layer, for the host.
   struct LossMemory {
     const Call* call;
@@ -81,46 +88,26 @@ Diagnosis& Net::diagnosis() { return state_->diagnosis; }
 void Net::set_input(std::span<const float> values) { state_->reception.set(values); }
 BatchReception& Net::reception() { return state_->reception; }
 
-layers::StepContext Net::on_device(layers::StepContext step) {
+layers::StepContext Net::on_device(const layers::StepContext& step) {
   for (const Node& node : state_->network.nodes()) node.definition->check_labels(step);
-  step.labels = state_->reception.labels(step.labels);
-  return step;
+  state_->device.write(std::as_bytes(std::span(step.numbers, 1)), state_->numbers.as<std::byte>());
+  static_cast<void>(state_->reception.labels(step.labels));
+  return state_->there(step);
 }
 
 // ---- passes
 
-void Net::forward(const layers::StepContext& host_step, const Gate& gate) {
-  const layers::StepContext step = on_device(host_step);
+void Net::forward(const layers::StepContext& step, const Gate& gate) {
+  const layers::StepContext there = on_device(step);
   state_->device.await(state_->losses_sent);
-  TraceRecorder* trace = step.phase == layers::Phase::kTrain ? state_->trace : nullptr;
-  for (Call& call : state_->program.calls()) {
-    if (gate && state_->has_tensors(call)) gate(call.node);
-    const TraceScope span(trace, call.labels.forward);
-    call.layer->forward(step, call.memory);
-  }
+  state_->passes.forward(there, gate);
   state_->send_losses();
 }
 
-void Net::backward(const layers::StepContext& host_step, const OnGradient& on_gradient,
+/// The step's numbers and labels are where the forward pass has put them.
+void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
-  // The labels are where the forward pass has put them.
-  layers::StepContext step = host_step;
-  step.labels = state_->reception.labels_there(step.labels.size());
-  std::vector<Call>& calls = state_->program.calls();
-  for (size_t i = calls.size(); i-- > 0;) {
-    Call& call = calls[i];
-    if (!call.runs_backward) continue;
-    const bool announced = on_gradient && call.node >= 0 && state_->parameters.announces(call.node);
-    {
-      const TraceScope span(state_->trace, call.labels.backward);
-      // Factors leave before the gradient of the input is computed.
-      if (call.gives_factors) call.layer->write_factors(call.memory, call.factors);
-      if (call.gives_factors && announced) on_gradient(call.node);
-      call.layer->backward(step, call.memory);
-    }
-    if (!call.gives_factors && announced) on_gradient(call.node);
-    if (between_layers) between_layers();
-  }
+  state_->passes.backward(state_->there(step), on_gradient, between_layers);
 }
 
 // ---- factors
@@ -189,6 +176,7 @@ const std::string& Net::layer_name(int layer) const {
 
 void Net::set_trace(TraceRecorder* trace) {
   state_->trace = trace;
+  state_->passes.set_trace(trace);
   if (trace == nullptr) return;
   for (Call& call : state_->program.calls()) {
     const std::string name = state_->program.name_of(call);

@@ -11,6 +11,7 @@
 #include "core/trace.h"
 #include "layers/layer.h"
 #include "net/batch_reception.h"
+#include "net/callbacks.h"
 #include "net/diagnosis.h"
 #include "net/network.h"
 #include "net/parameters.h"
@@ -20,16 +21,6 @@ namespace poseidon::net {
 
 /// Choices by layer name, as they stand in a file that device.choices names.
 using Choices = std::map<std::string, layers::Choice>;
-
-/// Called before the forward pass of a layer that has parameters or statistics: returns when they
-/// may be read and its gradients and contributions overwritten.
-using Gate = std::function<void(int layer)>;
-/// Called in backward as soon as all gradients of a layer with learned parameters are final, last
-/// layer first; of a layer that gives factors, as soon as these are. Its parameters may still be
-/// read: they must not change before BetweenLayers.
-using OnGradient = std::function<void(int layer)>;
-/// Called in backward after each layer: parameters of the layers announced so far may change.
-using BetweenLayers = std::function<void()>;
 
 /// What a net takes of memory, bytes.
 struct NetMemory : ParameterMemory {
@@ -126,8 +117,8 @@ class Net {
   Choices choices() const;
   /// What it takes of memory.
   NetMemory memory() const;
-  /// The step as layers see it: with its labels where they can read them.
-  layers::StepContext on_device(layers::StepContext step);
+  /// Brings a step's numbers and labels to where layers read them.
+  layers::StepContext on_device(const layers::StepContext& step);
 
  private:
   struct State;

@@ -154,6 +154,8 @@ class Call {
     const auto bytes = [&](size_t count) {
       return reinterpret_cast<std::byte*>(bench.take(count).data());
     };
+    step_.numbers =
+        reinterpret_cast<const layers::StepNumbers*>(bytes(sizeof(layers::StepNumbers)));
     memory_.workspace = bytes(needs.workspace_bytes);
     memory_.scratch = bytes(needs.scratch_bytes);
   }
@@ -223,6 +225,9 @@ void measure_update(Bench& bench, int64_t count, double copy_gbs, Json& rows) {
   const auto tensor = [&] { return bench.take(bytes, Place::kDevice, DataType::kFp32); };
   const std::span<float> value = tensor(), gradient = tensor(), velocity = tensor();
   const layers::UpdateNumbers numbers{.learning_rate = 1e-6F, .momentum = 0.9F};
+  const std::span<std::byte> there = std::as_writable_bytes(bench.take(sizeof numbers));
+  bench.backend().device->write(std::as_bytes(std::span(&numbers, 1)), there.first(sizeof numbers));
+  const auto* in_memory = reinterpret_cast<const layers::UpdateNumbers*>(there.data());
   layers::UpdateMemory memory{.value = value,
                               .gradient = gradient,
                               .state = {velocity, {}},
@@ -230,7 +235,7 @@ void measure_update(Bench& bench, int64_t count, double copy_gbs, Json& rows) {
                               .new_state = {velocity, {}}};
   layers::Updater& updater = *bench.backend().updater;
   rows.push_back(measured("update sgd", "update",
-                          bench.seconds_of([&] { updater.update(numbers, memory); }),
+                          bench.seconds_of([&] { updater.update({}, in_memory, memory); }),
                           5.0 * static_cast<double>(bytes), copy_gbs));
   rows.push_back(measured("sum", "update",
                           bench.seconds_of([&] { updater.add(value, gradient, value); }),

@@ -15,7 +15,9 @@ namespace poseidon::bench {
 
 namespace {
 
-layers::Backend make_counting_backend(const cuda::Settings& settings, Tally& tally) {
+/// Without graphs: what is in one is not issued by its layer, to which it is to be counted.
+layers::Backend make_counting_backend(cuda::Settings settings, Tally& tally) {
+  settings.graphs = cuda::Graphs::kNone;
   auto device =
       std::make_unique<cuda::CudaDevice>(std::make_unique<CountingDriver>(tally), settings);
   auto factory =
@@ -48,15 +50,16 @@ class CountedWorker {
     const Tally::Part part(tally_, kOtherPart);
     upload();
     net::Net& net = engine_.net();
-    net.forward({.phase = layers::Phase::kTrain, .step = number, .labels = labels_});
+    const layers::StepNumbers numbers{.step = number};
+    const layers::StepContext context{.numbers = &numbers, .labels = labels_};
+    net.forward(context);
     exchange_.begin_backward(0);
     bool contributed = false;
     const auto contribute = [&](int layer) {
       if (!std::exchange(contributed, true)) exchange_.contribute_statistics(0);
       exchange_.contribute(layer, 0);
     };
-    net.backward({.phase = layers::Phase::kTrain, .step = number, .labels = labels_}, contribute,
-                 [&] { update(number); });
+    net.backward(context, contribute, [&] { update(number); });
     update(number);
   }
 

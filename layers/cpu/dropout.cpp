@@ -63,7 +63,7 @@ class CpuDropout final : public CpuLayer {
       for (int64_t run = 0; run < runs; ++run) {
         uint8_t decisions[kRun + 8];
         const int64_t first = run * kRun, count = std::min(kRun, stored - first);
-        const RandomStream random = dropout_.stream(step, step.first_sample + n);
+        const RandomStream random = dropout_.stream(*step.numbers, n);
         const uint8_t* keep = decide(random, first, count, dropout_.threshold(), decisions);
         apply(memory, n * stored + first, keep, count);
       }
@@ -86,7 +86,7 @@ class CpuDropout final : public CpuLayer {
     uint8_t decisions[kRun + 8], across[kRun * kLanes];
     const int64_t lanes = std::min(kLanes, b.block - channel % b.block);
     const int64_t count = std::min(kRun, b.area - first);
-    const RandomStream random = dropout_.stream(step, step.first_sample + n);
+    const RandomStream random = dropout_.stream(*step.numbers, n);
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const uint8_t* keep =
           decide(random, (channel + lane) * b.area + first, count, dropout_.threshold(), decisions);

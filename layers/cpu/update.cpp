@@ -79,9 +79,13 @@ double block_norm(std::span<const float> values) {
 
 class CpuUpdater final : public Updater {
  public:
-  void update(const UpdateNumbers& numbers, const UpdateMemory& memory) override {
-    with_update(numbers, memory,
-                [&](const auto& rule, const auto& decay) { update_by(rule, decay, memory); });
+  void update(const UpdateForm& form, const UpdateNumbers* numbers,
+              const UpdateMemory& memory) override {
+    with_update(form, memory, [&](auto rule, auto decay) {
+      using Rule = typename decltype(rule)::type;
+      using Decay = typename decltype(decay)::type;
+      update_by(Rule(*numbers), Decay(*numbers), memory);
+    });
   }
 
   void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,

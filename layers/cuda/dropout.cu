@@ -11,13 +11,15 @@ constexpr uint32_t kDecided = 4;
 
 /// What decides which elements are dropped.
 struct DropoutNumbers {
-  uint64_t seed, key;
-  int64_t step, first_sample;
+  const StepNumbers* step;
+  uint64_t key;
   uint32_t threshold;
   float scale;
 
+  void visit(MemoryVisitor& visitor) const { visitor.reads(step, sizeof(StepNumbers)); }
+
   POSEIDON_DEVICE RandomStream stream(uint32_t sample) const {
-    return Dropout::stream_of(seed, key, step, first_sample + sample);
+    return Dropout::stream_of(step->seed, key, step->step, step->first_sample + sample);
   }
   /// Bit i: element 4 * block + i of the stream's sample is kept.
   POSEIDON_DEVICE uint32_t kept(const RandomStream& stream, uint32_t block) const {
@@ -50,6 +52,7 @@ struct DenseDropoutKernel {
   int64_t things() const { return int64_t{samples} * parts(); }
 
   void visit(MemoryVisitor& visitor) const {
+    numbers.visit(visitor);
     visitor.reads(in, bytes_of_elements<Element>(int64_t{samples} * features));
     visitor.writes(out, bytes_of_elements<Element>(int64_t{samples} * features));
   }
@@ -96,6 +99,7 @@ struct ImageDropoutKernel {
 
   void visit(MemoryVisitor& visitor) const {
     const int64_t count = int64_t{samples} * channels * area;
+    numbers.visit(visitor);
     visitor.reads(in, bytes_of_elements<Element>(count));
     visitor.writes(out, bytes_of_elements<Element>(count));
   }
@@ -160,10 +164,8 @@ class CudaDropout final : public CudaLayer {
 
  private:
   void apply(const StepContext& step, const Tensor& input, const Tensor& output) {
-    const DropoutNumbers numbers{.seed = step.seed,
+    const DropoutNumbers numbers{.step = step.numbers,
                                  .key = dropout_.key(),
-                                 .step = step.step,
-                                 .first_sample = step.first_sample,
                                  .threshold = dropout_.threshold(),
                                  .scale = dropout_.scale()};
     with_element_of(output.format.type, [&](auto element) {

@@ -79,7 +79,8 @@ struct OldAndNewValues {
   }
 };
 
-/// One update of a tensor and its states.
+/// One update of a tensor and its states. Each thread makes the rule from the numbers, which is
+/// less than its elements are.
 template <class Rule, class Decay>
 struct UpdateKernel {
   static constexpr const char* kName = "update";
@@ -88,54 +89,60 @@ struct UpdateKernel {
 
   OldAndNewValues tensors[kTensors];  ///< the value, then its states
   const float* gradient;
+  const UpdateNumbers* numbers;
   Dealing dealing;
-  Rule rule;
-  Decay decay;
 
   void visit(MemoryVisitor& visitor) const {
+    visitor.reads(numbers, sizeof(UpdateNumbers));
     visitor.reads(gradient + dealing.begin, dealing.bytes());
     for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, dealing);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const Update update{Rule(*numbers), Decay(*numbers)};
     dealing.deal(
-        thread, [this](int64_t first) { update_pack(first); },
-        [this](int64_t i) { update_one(i); });
+        thread, [&](int64_t first) { update_pack(update, first); },
+        [&](int64_t i) { update_one(update, i); });
   }
 
-  /// The numbers of one element: its value and states.
-  POSEIDON_DEVICE void update(float (&numbers)[kTensors], float g) const {
-    UpdateElement element{.value = numbers[0]};
+  /// Of one element: its value and states.
+  struct Update {
+    Rule rule;
+    Decay decay;
+
+    POSEIDON_DEVICE void operator()(float (&element_numbers)[kTensors], float g) const {
+      UpdateElement element{.value = element_numbers[0]};
 #pragma unroll
-    for (int t = 1; t < kTensors; ++t) element.state[t - 1] = numbers[t];
-    element = rule(element, decay(g, element.value));
-    numbers[0] = element.value;
+      for (int t = 1; t < kTensors; ++t) element.state[t - 1] = element_numbers[t];
+      element = rule(element, decay(g, element.value));
+      element_numbers[0] = element.value;
 #pragma unroll
-    for (int t = 1; t < kTensors; ++t) numbers[t] = element.state[t - 1];
+      for (int t = 1; t < kTensors; ++t) element_numbers[t] = element.state[t - 1];
+    }
+  };
+
+  POSEIDON_DEVICE void update_one(const Update& update, int64_t i) const {
+    float element[kTensors];
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) element[t] = tensors[t].old[i];
+    update(element, gradient[i]);
+#pragma unroll
+    for (int t = 0; t < kTensors; ++t) tensors[t].next[i] = element[t];
   }
 
-  POSEIDON_DEVICE void update_one(int64_t i) const {
-    float numbers[kTensors];
-#pragma unroll
-    for (int t = 0; t < kTensors; ++t) numbers[t] = tensors[t].old[i];
-    update(numbers, gradient[i]);
-#pragma unroll
-    for (int t = 0; t < kTensors; ++t) tensors[t].next[i] = numbers[t];
-  }
-
-  POSEIDON_DEVICE void update_pack(int64_t first) const {
+  POSEIDON_DEVICE void update_pack(const Update& update, int64_t first) const {
     const FloatPack g = load_pack(gradient + first);
     FloatPack packs[kTensors];
 #pragma unroll
     for (int t = 0; t < kTensors; ++t) packs[t] = load_pack(tensors[t].old + first);
 #pragma unroll
     for (int i = 0; i < kFloats; ++i) {
-      float numbers[kTensors];
+      float element[kTensors];
 #pragma unroll
-      for (int t = 0; t < kTensors; ++t) numbers[t] = packs[t][i];
-      update(numbers, g[i]);
+      for (int t = 0; t < kTensors; ++t) element[t] = packs[t][i];
+      update(element, g[i]);
 #pragma unroll
-      for (int t = 0; t < kTensors; ++t) packs[t][i] = numbers[t];
+      for (int t = 0; t < kTensors; ++t) packs[t][i] = element[t];
     }
 #pragma unroll
     for (int t = 0; t < kTensors; ++t) store_pack(tensors[t].next + first, packs[t]);
@@ -219,9 +226,11 @@ class CudaUpdater final : public Updater {
  public:
   explicit CudaUpdater(CudaDevice& device) : device_(device) {}
 
-  void update(const UpdateNumbers& numbers, const UpdateMemory& memory) override {
-    with_update(numbers, memory,
-                [&](const auto& rule, const auto& decay) { launch_update(memory, rule, decay); });
+  void update(const UpdateForm& form, const UpdateNumbers* numbers,
+              const UpdateMemory& memory) override {
+    with_update(form, memory, [&](auto rule, auto decay) {
+      launch_update<typename decltype(rule)::type, typename decltype(decay)::type>(numbers, memory);
+    });
   }
 
   void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,
@@ -250,7 +259,7 @@ class CudaUpdater final : public Updater {
 
  private:
   template <class Rule, class Decay>
-  void launch_update(const UpdateMemory& memory, const Rule& rule, const Decay& decay) {
+  void launch_update(const UpdateNumbers* numbers, const UpdateMemory& memory) {
     const auto& state = memory.state;
     const auto& new_state = memory.new_state;
     const Dealing dealing =
@@ -263,9 +272,8 @@ class CudaUpdater final : public Updater {
     };
     UpdateKernel<Rule, Decay> kernel{.tensors = {tensor(memory.value, memory.new_value)},
                                      .gradient = memory.gradient.data() - dealing.begin,
-                                     .dealing = dealing,
-                                     .rule = rule,
-                                     .decay = decay};
+                                     .numbers = numbers,
+                                     .dealing = dealing};
     for (size_t t = 1; t < std::size(kernel.tensors); ++t)
       kernel.tensors[t] = tensor(state[t - 1], new_state[t - 1]);
     device_.launch(kernel, dealing.grid());

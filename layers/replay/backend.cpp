@@ -46,10 +46,11 @@ class ReplayUpdater final : public Updater {
   ReplayUpdater(double ms_per_element, ReplayDevice& device)
       : ms_per_element_(ms_per_element), device_(device) {}
 
-  void update(const UpdateNumbers& numbers, const UpdateMemory& memory) override {
+  void update(const UpdateForm&, const UpdateNumbers* numbers,
+              const UpdateMemory& memory) override {
     device_.work(ms_per_element_ * static_cast<double>(memory.value.size()), [&] {
       for (size_t i = 0; i < std::min(kLookedAt, memory.value.size()); ++i)
-        memory.new_value[i] = memory.value[i] - numbers.learning_rate * memory.gradient[i];
+        memory.new_value[i] = memory.value[i] - numbers->learning_rate * memory.gradient[i];
     });
   }
   void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,

@@ -23,7 +23,7 @@ constexpr uint64_t kOrders = kIsSanitized ? 1 : 3;
 std::vector<float> train_alone(layers::Backend backend, const Job& job, const Setup& setup,
                                int64_t staleness) {
   Training training(std::move(backend), job, setup.options(2), -1, staleness);
-  for (int step = 0; step < 3; ++step) {
+  for (int step = 0; step < 5; ++step) {
     training.loop.step();
     training.loop.settle_for_checkpoint();
   }
@@ -75,6 +75,24 @@ TEST_CASE("workers on played GPUs have the same bits in every order, by any sche
       const std::vector<int64_t> plain = train_played(job, 0);
       for (uint64_t seed = 1; seed <= kOrders; ++seed) CHECK(train_played(job, seed) == plain);
     }
+  }
+}
+
+TEST_CASE("a step takes no memory, and the host waits for nothing but its losses") {
+  const TinyJob tiny;
+  for (const Setup& setup : kSetups) {
+    const Job job = tiny.load(setup.overrides);
+    if (job.config.optimizer.clip_norm > 0) continue;  // it waits for the norm of the gradients
+    std::atomic<int64_t> allocations = 0, host_waits = 0;
+    Training training(make_played_backend({.allocations = &allocations, .host_waits = &host_waits}),
+                      job, setup.options(2));
+    for (int step = 0; step < 2; ++step) training.loop.step();
+    const int64_t taken = allocations, waited = host_waits;
+    constexpr int kSteps = 6;
+    for (int step = 0; step < kSteps; ++step) training.loop.step();
+    CHECK(allocations == taken);
+    CHECK(host_waits - waited == kSteps * job.config.logical_shards());
+    training.loop.settle();
   }
 }
 

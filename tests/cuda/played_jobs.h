@@ -129,7 +129,7 @@ inline Job job_of(const PlayedJob& played, const Cluster& cluster) {
                       "comm.staleness=" + number(cluster.staleness), "data.global_batch=20"});
 }
 
-inline constexpr int64_t kPlayedSteps = 3;
+inline constexpr int64_t kPlayedSteps = 5;
 
 /// The digests that all workers come to after a part of a run, in the order of work that the seed
 /// says; 0: as it is issued. LogicError where they differ.

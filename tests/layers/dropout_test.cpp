@@ -28,13 +28,13 @@ TEST_CASE("dropout: gradients") {
 
 TEST_CASE("dropout: what is dropped follows from seed, step, name, sample and element alone") {
   const Shape shape{3, 37, 5, 7};
-  layers::StepContext step = usual_step();
-  step.first_sample = 56;
+  layers::StepNumbers numbers = kUsualNumbers;
+  numbers.first_sample = 56;
   const auto definition = define(kJson, {shape});
   const auto& dropout = static_cast<const layers::Dropout&>(*definition);
   Values expected;
   for (int64_t n = 0; n < shape.samples(); ++n) {
-    const RandomStream random = dropout.stream(step, step.first_sample + n);
+    const RandomStream random = dropout.stream(numbers, n);
     for (int64_t e = 0; e < shape.sample_count(); ++e)
       expected.push_back(random.at(static_cast<uint64_t>(e / 4))[static_cast<size_t>(e % 4)] <
                                  dropout.threshold()
@@ -49,22 +49,22 @@ TEST_CASE("dropout: what is dropped follows from seed, step, name, sample and el
                           .inputs = {shape},
                           .layout = layout,
                           .threads = threads,
-                          .step = step}) == expected);
+                          .numbers = numbers}) == expected);
     }
-  CHECK(dropped_ones({.json = kJson, .inputs = {{3, 37 * 35}}, .step = step}) == expected);
+  CHECK(dropped_ones({.json = kJson, .inputs = {{3, 37 * 35}}, .numbers = numbers}) == expected);
 }
 
 TEST_CASE("dropout: another step, name, seed or sample drops others") {
   const LayerCase base{.json = kJson, .inputs = {{1, 64}}};
   const Values first = dropped_ones(base);
   LayerCase other = base;
-  other.step.step += 1;
+  other.numbers.step += 1;
   CHECK(dropped_ones(other) != first);
   other = base;
-  other.step.seed += 1;
+  other.numbers.seed += 1;
   CHECK(dropped_ones(other) != first);
   other = base;
-  other.step.first_sample += 1;
+  other.numbers.first_sample += 1;
   CHECK(dropped_ones(other) != first);
   other = base;
   other.json["name"] = "drop7";

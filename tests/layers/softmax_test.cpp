@@ -77,7 +77,7 @@ TEST_CASE("softmax_loss: a label out of range is named") {
   LayerCase layer = loss_case({});
   const std::array<int32_t, 4> labels{2, 0, 7, 3};
   layer.step.labels = labels;
-  layer.step.first_sample = 40;
+  layer.numbers.first_sample = 40;
   LayerRunner runner(layer);
   CHECK_THROWS_AS(runner.forward(random_inputs(runner, layer, 0)), RunError);
   CHECK_THROWS_WITH(

@@ -6,7 +6,7 @@ using namespace poseidon::test;
 TEST_CASE("dropout of GPUs: the CPU's masks in every kernel") {
   LayerCase layer{.json = {{"type", "dropout"}, {"name", "drop"}, {"probability", 0.4}},
                   .inputs = {}};
-  layer.step.first_sample = 1234567;
+  layer.numbers.first_sample = 1234567;
   for (const Shape& shape :
        {Shape{3, 4100}, Shape{3, 4099}, Shape{2, 5},  // dense, whole packs and not
         Shape{2, 24, 1, 1}, Shape{3, 1, 5, 7},        // dense, as images

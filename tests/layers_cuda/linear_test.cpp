@@ -82,13 +82,13 @@ class FactorLayer {
     const auto seed = static_cast<uint64_t>(batch) * 10;
     memory_.inputs = {random_tensor(input_, seed)};
     memory_.output = device_.take_tensor(output_, kPlainFp32);
-    layer_->forward(usual_step(), memory_);
+    layer_->forward(layers::StepContext(), memory_);
     memory_.output_gradients.clear();
     for (size_t k = 0; k < contributions; ++k)
       memory_.output_gradients.push_back(random_tensor(output_, seed + 1 + k));
     memory_.input_gradients = {device_.take_tensor(input_, kPlainFp32)};
     layer_->write_factors(memory_, factors);
-    layer_->backward(usual_step(), memory_);
+    layer_->backward(layers::StepContext(), memory_);
     return device_.load(memory_.input_gradients[0]);
   }
 
@@ -194,6 +194,6 @@ TEST_CASE("cuda linear: contributions are summed also where no factors are wante
       .statistics = {},
       .scratch = reinterpret_cast<std::byte*>(device.take(layer->needs().scratch_bytes))};
   layer->write_factors(memory, {});
-  layer->backward(usual_step(), memory);
+  layer->backward(layers::StepContext(), memory);
   CHECK(device.load(made) == Values{10, 15});
 }

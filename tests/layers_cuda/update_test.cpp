@@ -24,14 +24,19 @@ class Pair {
   layers::Updater& gpu() { return *backend_.updater; }
 
   /// The values in memory of the GPU that begins `offset` floats past a multiple of 64 bytes.
-  std::span<float> bring(const std::vector<float>& values, size_t offset) {
+  std::span<float> bring(std::span<const float> values, size_t offset) {
     const size_t bytes = (values.size() + offset) * sizeof(float);
     buffers_.push_back(device().allocate(bytes, Place::kDevice, "a test"));
     const std::span<float> all(static_cast<float*>(buffers_.back().data()), values.size() + offset);
     const std::span<float> there = all.subspan(offset);
-    if (!there.empty())
-      device().write(std::as_bytes(std::span(values)), std::as_writable_bytes(there));
+    if (!there.empty()) device().write(std::as_bytes(values), std::as_writable_bytes(there));
     return there;
+  }
+  const UpdateNumbers* bring(const UpdateNumbers& numbers) {
+    static_assert(sizeof(UpdateNumbers) % sizeof(float) == 0);
+    const std::span floats(reinterpret_cast<const float*>(&numbers),
+                           sizeof numbers / sizeof(float));
+    return reinterpret_cast<const UpdateNumbers*>(bring(floats, 0).data());
   }
 
   /// Gives back what was brought.
@@ -68,10 +73,11 @@ std::vector<float> mixed_values(size_t count, uint64_t seed, bool positive = fal
 }
 
 UpdateNumbers numbers_of(UpdateRule rule, bool l1) {
-  return {.rule = rule,
-          .learning_rate = 0.0513F,
-          .l2 = 0.0107F,
+  const bool shrinks = rule == UpdateRule::kAdamW;
+  return {.learning_rate = 0.0513F,
+          .l2 = shrinks ? 0 : 0.0107F,
           .l1 = l1 ? 0.0021F : 0,
+          .shrinkage = shrinks ? 0.0107F : 0,
           .gradient_scale = 0.713F,
           .momentum = 0.9F,
           .smoothing = 0.95F,
@@ -92,9 +98,11 @@ struct Offsets {
 };
 
 /// One update by both; `beside` the old values or over them.
-void check_update(Pair& pair, const UpdateNumbers& numbers, bool momentum, size_t count,
+void check_update(Pair& pair, UpdateRule rule, bool l1, bool momentum, size_t count,
                   const Offsets& at, bool beside) {
-  const size_t states = layers::state_names(numbers.rule, momentum).size();
+  const UpdateNumbers numbers = numbers_of(rule, l1);
+  const layers::UpdateForm form{.rule = rule, .l1 = l1};
+  const size_t states = layers::state_names(rule, momentum).size();
   std::vector<std::vector<float>> old{mixed_values(count, 1)}, next;
   for (size_t i = 0; i < states; ++i) old.push_back(mixed_values(count, 3 + i, true));
   const std::vector<float> gradient = mixed_values(count, 2);
@@ -118,8 +126,8 @@ void check_update(Pair& pair, const UpdateNumbers& numbers, bool momentum, size_
     there.state[i] = old_there[1 + i];
     there.new_state[i] = next_there[1 + i];
   }
-  pair.cpu().update(numbers, here);
-  pair.gpu().update(numbers, there);
+  pair.cpu().update(form, &numbers, here);
+  pair.gpu().update(form, pair.bring(numbers), there);
   for (size_t i = 0; i < old.size(); ++i) {
     CHECK(pair.is(next_there[i], next[i]));
     if (beside) CHECK(pair.is(old_there[i], old[i]));
@@ -132,15 +140,14 @@ void check_rule(UpdateRule rule, bool momentum) {
   CAPTURE(momentum);
   Pair pair;
   for (const bool l1 : {false, true}) {
-    const UpdateNumbers numbers = numbers_of(rule, l1);
     for (const size_t count : {0, 1, 3, 4, 1027, 4096}) {
       CAPTURE(count);
       for (const bool beside : {false, true}) {
         CAPTURE(beside);
-        check_update(pair, numbers, momentum, count, {0, 0, 0}, beside);
-        check_update(pair, numbers, momentum, count, {3, 3, 3},
+        check_update(pair, rule, l1, momentum, count, {0, 0, 0}, beside);
+        check_update(pair, rule, l1, momentum, count, {3, 3, 3},
                      beside);  // all packed, but for the ends
-        check_update(pair, numbers, momentum, count, {1, 2, 1}, beside);  // one after another
+        check_update(pair, rule, l1, momentum, count, {1, 2, 1}, beside);  // one after another
       }
     }
   }
@@ -156,8 +163,8 @@ TEST_CASE("update: the CPU's bits by every rule, wherever the tensors begin, ove
 TEST_CASE("update: the CPU's bits over many blocks") {
   Pair pair;
   for (const size_t count : {4095, 4097, 100000}) {
-    check_update(pair, numbers_of(UpdateRule::kAdamW, true), false, count, {2, 2, 2}, false);
-    check_update(pair, numbers_of(UpdateRule::kRmsProp, false), true, count, {0, 1, 0}, true);
+    check_update(pair, UpdateRule::kAdamW, true, false, count, {2, 2, 2}, false);
+    check_update(pair, UpdateRule::kRmsProp, false, true, count, {0, 1, 0}, true);
   }
 }
 

@@ -46,12 +46,6 @@ float* DeviceMemory::hold(const Values& values) {
   return reinterpret_cast<float*>(there.data());
 }
 
-std::span<const int32_t> DeviceMemory::hold(std::span<const int32_t> numbers) {
-  const std::span<std::byte> there = allocate(numbers.size_bytes());
-  device_.write(std::as_bytes(numbers), there);
-  return {reinterpret_cast<const int32_t*>(there.data()), numbers.size()};
-}
-
 Values DeviceMemory::values_at(const float* from, size_t count) const {
   Values values(count);
   device_.read(std::as_bytes(std::span(from, count)), std::as_writable_bytes(std::span(values)));

@@ -23,7 +23,12 @@ class DeviceMemory {
 
   /// Memory with these in it.
   float* hold(const Values& values);
-  std::span<const int32_t> hold(std::span<const int32_t> numbers);
+  template <class T>
+  std::span<const T> hold(std::span<const T> all) {
+    const std::span<std::byte> there = allocate(all.size_bytes());
+    device_.write(std::as_bytes(all), there);
+    return {reinterpret_cast<const T*>(there.data()), all.size()};
+  }
 
   /// What lies in device memory when the work so far is done.
   Values values_at(const float* from, size_t count) const;

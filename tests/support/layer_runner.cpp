@@ -14,21 +14,15 @@ struct LayerRunner::Memory {
   explicit Memory(const LayerRunner& runner)
       : of_device(*runner.backend_.device), step(runner.case_.step) {
     step.labels = of_device.hold(step.labels);
+    step.numbers = of_device.hold(std::span(&runner.case_.numbers, 1)).data();
   }
 
   std::byte* take(size_t bytes) { return reinterpret_cast<std::byte*>(of_device.take(bytes)); }
 
   DeviceMemory of_device;
-  layers::StepContext step;  ///< with labels where layers are given them
+  layers::StepContext step;  ///< as layers are given it
   layers::Bindings bindings;
 };
-
-layers::StepContext usual_step() {
-  layers::StepContext step;
-  step.seed = 7;
-  step.step = 3;
-  return step;
-}
 
 std::unique_ptr<layers::Definition> define(const Json& json, const std::vector<Shape>& inputs,
                                            Shape* output) {
@@ -83,6 +77,12 @@ std::vector<Shape> LayerRunner::statistic_shapes() const {
   return shapes;
 }
 
+void LayerRunner::check_labels() const {
+  layers::StepContext step = case_.step;
+  step.numbers = &case_.numbers;
+  definition_->check_labels(step);
+}
+
 void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
   auto& bound = memory.bindings;
   DeviceMemory& device = memory.of_device;
@@ -130,7 +130,7 @@ void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const
 Values LayerRunner::forward(const LayerInputs& values) {
   Memory memory(*this);
   bind(values, memory);
-  definition_->check_labels(case_.step);
+  check_labels();
   layer_->forward(memory.step, memory.bindings);
   memory.of_device.check_padding_is_zero(memory.bindings.output);
   return memory.of_device.load(memory.bindings.output);
@@ -142,7 +142,7 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
   auto& bound = memory.bindings;
   DeviceMemory& device = memory.of_device;
   LayerResults results;
-  definition_->check_labels(case_.step);
+  check_labels();
   layer_->forward(memory.step, bound);
   device.check_padding_is_zero(bound.output);
   results.output = device.load(bound.output);

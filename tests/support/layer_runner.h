@@ -11,8 +11,8 @@
 
 namespace poseidon::test {
 
-/// Training, of some seed and step.
-layers::StepContext usual_step();
+/// Of some seed and step.
+inline constexpr layers::StepNumbers kUsualNumbers{.seed = 7, .step = 3};
 
 /// One layer as a test wants it made and called.
 struct LayerCase {
@@ -27,7 +27,8 @@ struct LayerCase {
   bool in_place = false;  ///< share memory between input and output where the layer allows it
   std::vector<bool> input_needs_gradient = {};  ///< empty: all
   layers::Choice choice = {};
-  layers::StepContext step = usual_step();
+  layers::StepContext step = {};  ///< whose numbers are those that follow
+  layers::StepNumbers numbers = kUsualNumbers;
   LayerBackendMaker backend = make_layer_backend;
 };
 
@@ -69,6 +70,7 @@ class LayerRunner {
 
  private:
   struct Memory;
+  void check_labels() const;
   void bind(const LayerInputs& values, Memory& memory) const;
   void bind_backward(const LayerInputs& values, Memory& memory) const;
   bool wants_gradient(size_t input) const;

@@ -173,9 +173,10 @@ class WalledUpdater final : public layers::Updater {
  public:
   explicit WalledUpdater(Wall& wall) : wall_(wall), cpu_(layers::cpu::make_cpu_updater()) {}
 
-  void update(const layers::UpdateNumbers& numbers, const layers::UpdateMemory& memory) override {
+  void update(const layers::UpdateForm& form, const layers::UpdateNumbers* numbers,
+              const layers::UpdateMemory& memory) override {
     const Inside inside(wall_);
-    cpu_->update(numbers, memory);
+    cpu_->update(form, numbers, memory);
   }
   void track(const layers::Tracking& numbers, std::span<const float> value,
              std::span<const float> sum, std::span<float> next) override {

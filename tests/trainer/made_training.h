@@ -39,6 +39,7 @@ class LateExchange final : public GradientExchange {
   void give(int layer, int64_t step, const layers::GradientSink* sink) override {
     local_.give(layer, step, sink);
   }
+  int64_t slot(int layer, int64_t step) const override { return local_.slot(layer, step); }
 
  private:
   std::optional<int> counted(std::optional<int> layer) {

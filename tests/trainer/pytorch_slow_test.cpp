@@ -105,16 +105,16 @@ std::vector<double> train(const Training& training, size_t steps) {
   for (size_t step = 0; step < steps; ++step) {
     const auto number = static_cast<int64_t>(step);
     const auto labels = fill_batch(net, number, network.classes(), training.signal);
+    const layers::StepNumbers numbers{.step = number};
     layers::StepContext context;
-    context.step = number;
+    context.numbers = &numbers;
     context.labels = labels;
     context.loss_scale = 1 / static_cast<float>(training.batch);
     net.forward(context);
     losses.push_back(mean_loss(net));
     net.backward(context);
-    for (size_t i = 0; i < net.parameters().size(); ++i)
-      optimizer.update(
-          i, {.step = number, .learning_rate = training.learning_rate, .gradient_scale = 1});
+    optimizer.begin({.step = number, .learning_rate = training.learning_rate});
+    for (size_t i = 0; i < net.parameters().size(); ++i) optimizer.update(i);
   }
   return losses;
 }

@@ -227,9 +227,9 @@ class PlainlyDelayed {
     net::Net& net = training_.engine.net();
     const data::Batch& batch = training_.loader.next();
     net.set_input(batch.values.floats);
+    const layers::StepNumbers numbers{.seed = 3, .step = step};
     const layers::StepContext context{.phase = layers::Phase::kTrain,
-                                      .seed = 3,
-                                      .step = step,
+                                      .numbers = &numbers,
                                       .labels = batch.labels,
                                       .loss_scale = 1.0F / 8};
     net.forward(context);
@@ -250,10 +250,11 @@ class PlainlyDelayed {
   void apply(int64_t step) {
     net::Net& net = training_.engine.net();
     const auto index = static_cast<size_t>(step);
+    training_.optimizer.begin(
+        {.step = step, .learning_rate = training_.schedule.learning_rate(step)});
     for (size_t i = 0; i < net.parameters().size(); ++i) {
       std::ranges::copy(gradients_[index][i], net.parameters()[i].gradient.begin());
-      training_.optimizer.update(
-          i, {.step = step, .learning_rate = training_.schedule.learning_rate(step)});
+      training_.optimizer.update(i);
     }
     for (size_t i = 0; i < net.parameters().statistics().size(); ++i) {
       const net::Statistic& statistic = net.parameters().statistics()[i];

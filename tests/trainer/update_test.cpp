@@ -45,22 +45,24 @@ layers::UpdateMemory in_place(std::span<float> value, std::span<const float> gra
 }
 
 /// The largest relative difference after some steps, and that padding stayed zero.
-double difference(UpdateNumbers numbers, bool momentum, const Reference& reference) {
+double difference(UpdateRule rule, UpdateNumbers numbers, bool momentum,
+                  const Reference& reference) {
   const auto updater = layers::cpu::make_cpu_updater();
   std::vector<float> value(kCount), gradient(kCount), first(kCount), second(kCount);
   std::vector<Element> expected(kCount);
   RandomStream random(7, RandomPurpose::kInitialization, 1, 2);
   for (size_t i = 0; i + 16 < kCount; ++i) value[i] = random.next_uniform(-1, 1);
   for (size_t i = 0; i < kCount; ++i) expected[i].value = static_cast<double>(value[i]);
-  const size_t states = layers::state_names(numbers.rule, momentum).size();
+  const size_t states = layers::state_names(rule, momentum).size();
   for (int step = 0; step < kSteps; ++step) {
     numbers.correction1 = static_cast<float>(1 - std::pow(numbers.beta1, step + 1));
     numbers.correction2 = static_cast<float>(1 - std::pow(numbers.beta2, step + 1));
     for (size_t i = 0; i + 16 < kCount; ++i) gradient[i] = random.next_uniform(-1, 1);
     for (size_t i = 0; i + 16 < kCount; ++i)
       reference(expected[i], static_cast<double>(gradient[i]), numbers, step);
-    updater->update(numbers, in_place(value, gradient, states > 0 ? first : std::span<float>(),
-                                      states > 1 ? second : std::span<float>()));
+    updater->update({.rule = rule, .l1 = numbers.l1 > 0}, &numbers,
+                    in_place(value, gradient, states > 0 ? first : std::span<float>(),
+                             states > 1 ? second : std::span<float>()));
   }
   double worst = 0;
   for (size_t i = 0; i + 16 < kCount; ++i)
@@ -72,10 +74,11 @@ double difference(UpdateNumbers numbers, bool momentum, const Reference& referen
 }
 
 UpdateNumbers numbers_of(UpdateRule rule) {
-  return {.rule = rule,
-          .learning_rate = 0.05f,
-          .l2 = 0.01f,
+  const bool shrinks = rule == UpdateRule::kAdamW;
+  return {.learning_rate = 0.05f,
+          .l2 = shrinks ? 0 : 0.01f,
           .l1 = 0.002f,
+          .shrinkage = shrinks ? 0.01f : 0,
           .gradient_scale = 0.5f,
           .momentum = 0.9f,
           .smoothing = 0.95f,
@@ -90,7 +93,7 @@ UpdateNumbers numbers_of(UpdateRule rule) {
 }  // namespace
 
 TEST_CASE("sgd with momentum gathers gradients in its velocity") {
-  CHECK(difference(numbers_of(UpdateRule::kSgd), true,
+  CHECK(difference(UpdateRule::kSgd, numbers_of(UpdateRule::kSgd), true,
                    [](Element& e, double gradient, const UpdateNumbers& n, int) {
                      e.state[0] = n.momentum * e.state[0] + with_decay(gradient, e.value, n);
                      e.value -= n.learning_rate * e.state[0];
@@ -99,14 +102,14 @@ TEST_CASE("sgd with momentum gathers gradients in its velocity") {
 
 TEST_CASE("sgd without momentum has no state") {
   CHECK(layers::state_names(UpdateRule::kSgd, false).empty());
-  CHECK(difference(numbers_of(UpdateRule::kSgd), false,
+  CHECK(difference(UpdateRule::kSgd, numbers_of(UpdateRule::kSgd), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int) {
                      e.value -= n.learning_rate * with_decay(gradient, e.value, n);
                    }) < 1e-5);
 }
 
 TEST_CASE("nesterov looks ahead along its velocity") {
-  CHECK(difference(numbers_of(UpdateRule::kNesterov), true,
+  CHECK(difference(UpdateRule::kNesterov, numbers_of(UpdateRule::kNesterov), true,
                    [](Element& e, double gradient, const UpdateNumbers& n, int) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] = n.momentum * e.state[0] + g;
@@ -115,7 +118,7 @@ TEST_CASE("nesterov looks ahead along its velocity") {
 }
 
 TEST_CASE("adagrad divides by the root of all squares") {
-  CHECK(difference(numbers_of(UpdateRule::kAdaGrad), false,
+  CHECK(difference(UpdateRule::kAdaGrad, numbers_of(UpdateRule::kAdaGrad), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] += g * g;
@@ -125,7 +128,7 @@ TEST_CASE("adagrad divides by the root of all squares") {
 
 TEST_CASE("rmsprop divides by the root of smoothed squares, with momentum and without") {
   for (const bool momentum : {false, true})
-    CHECK(difference(numbers_of(UpdateRule::kRmsProp), momentum,
+    CHECK(difference(UpdateRule::kRmsProp, numbers_of(UpdateRule::kRmsProp), momentum,
                      [momentum](Element& e, double gradient, const UpdateNumbers& n, int) {
                        const double g = with_decay(gradient, e.value, n);
                        e.state[0] = n.smoothing * e.state[0] + n.one_minus_smoothing * g * g;
@@ -136,7 +139,7 @@ TEST_CASE("rmsprop divides by the root of smoothed squares, with momentum and wi
 }
 
 TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
-  CHECK(difference(numbers_of(UpdateRule::kAdaDelta), false,
+  CHECK(difference(UpdateRule::kAdaDelta, numbers_of(UpdateRule::kAdaDelta), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] = n.smoothing * e.state[0] + n.one_minus_smoothing * g * g;
@@ -148,7 +151,7 @@ TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
 }
 
 TEST_CASE("adam corrects its moments for their beginning at zero") {
-  CHECK(difference(numbers_of(UpdateRule::kAdam), false,
+  CHECK(difference(UpdateRule::kAdam, numbers_of(UpdateRule::kAdam), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int step) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] = n.beta1 * e.state[0] + n.one_minus_beta1 * g;
@@ -160,12 +163,10 @@ TEST_CASE("adam corrects its moments for their beginning at zero") {
 }
 
 TEST_CASE("adamw decays the value, not the gradient") {
-  CHECK(difference(numbers_of(UpdateRule::kAdamW), false,
+  CHECK(difference(UpdateRule::kAdamW, numbers_of(UpdateRule::kAdamW), false,
                    [](Element& e, double gradient, const UpdateNumbers& n, int step) {
-                     UpdateNumbers undecayed = n;
-                     undecayed.l2 = 0;
-                     const double g = with_decay(gradient, e.value, undecayed);
-                     e.value *= 1 - n.learning_rate * n.l2;
+                     const double g = with_decay(gradient, e.value, n);
+                     e.value *= 1 - n.learning_rate * n.shrinkage;
                      e.state[0] = n.beta1 * e.state[0] + n.one_minus_beta1 * g;
                      e.state[1] = n.beta2 * e.state[1] + n.one_minus_beta2 * g * g;
                      const double first = e.state[0] / (1 - std::pow(n.beta1, step + 1));
@@ -177,10 +178,12 @@ TEST_CASE("adamw decays the value, not the gradient") {
 TEST_CASE("lars gathers gradients scaled by its trust") {
   UpdateNumbers numbers = numbers_of(UpdateRule::kLars);
   numbers.trust = 0.25f;
-  CHECK(difference(numbers, true, [](Element& e, double gradient, const UpdateNumbers& n, int) {
-          e.state[0] = n.momentum * e.state[0] + n.trust * with_decay(gradient, e.value, n);
-          e.value -= n.learning_rate * e.state[0];
-        }) < 1e-5);
+  CHECK(difference(UpdateRule::kLars, numbers, true,
+                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     e.state[0] =
+                         n.momentum * e.state[0] + n.trust * with_decay(gradient, e.value, n);
+                     e.value -= n.learning_rate * e.state[0];
+                   }) < 1e-5);
 }
 
 TEST_CASE("large tensors give the bits of small ones, whatever the threads, with every rule") {
@@ -193,15 +196,16 @@ TEST_CASE("large tensors give the bits of small ones, whatever the threads, with
   for (float& s : old_state) s = random.next_uniform(0, 1);
   for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
     for (const bool momentum : {false, true}) {
-      const UpdateNumbers numbers = numbers_of(static_cast<UpdateRule>(rule));
-      const size_t states = layers::state_names(numbers.rule, momentum).size();
+      const layers::UpdateForm form{.rule = static_cast<UpdateRule>(rule), .l1 = true};
+      const UpdateNumbers numbers = numbers_of(form.rule);
+      const size_t states = layers::state_names(form.rule, momentum).size();
       using Tensors = std::array<std::vector<float>, 3>;  // the value and its states
       Tensors whole{value, old_state, old_state}, pieces = whole;
       const auto update = [&](Tensors& tensors, size_t first, size_t length) {
         const auto part = [&](std::vector<float>& v, bool used = true) {
           return used ? std::span(v).subspan(first, length) : std::span<float>();
         };
-        updater->update(numbers,
+        updater->update(form, &numbers,
                         in_place(part(tensors[0]), part(gradient), part(tensors[1], states > 0),
                                  part(tensors[2], states > 1)));
       };
@@ -221,8 +225,9 @@ TEST_CASE("beside the old values the bits are those over them, with every rule")
   for (const size_t count : {kCount, size_t{40003}})
     for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
       for (const bool momentum : {false, true}) {
-        const UpdateNumbers numbers = numbers_of(static_cast<UpdateRule>(rule));
-        const size_t states = layers::state_names(numbers.rule, momentum).size();
+        const layers::UpdateForm form{.rule = static_cast<UpdateRule>(rule), .l1 = true};
+        const UpdateNumbers numbers = numbers_of(form.rule);
+        const size_t states = layers::state_names(form.rule, momentum).size();
         std::vector<float> value(count), gradient(count), new_value(count);
         std::vector<std::vector<float>> state(states, value), new_state(states, value);
         for (float& v : value) v = random.next_uniform(-1, 1);
@@ -243,11 +248,11 @@ TEST_CASE("beside the old values the bits are those over them, with every rule")
           beside.state[i] = over.state[i] = over.new_state[i] = state[i];
           beside.new_state[i] = new_state[i];
         }
-        updater->update(numbers, beside);
+        updater->update(form, &numbers, beside);
         CAPTURE(rule);
         CHECK(value == old_value);
         CHECK(state == old_state);
-        updater->update(numbers, over);
+        updater->update(form, &numbers, over);
         CHECK(value == new_value);
         CHECK(state == new_state);
         CHECK(value != old_value);

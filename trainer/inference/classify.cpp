@@ -55,7 +55,8 @@ class Classifier {
     if (read.empty()) return;
     const std::vector<int32_t> labels(batch(), 0);  // a loss asks for them
     trained_.net().set_input(pixels_);
-    trained_.net().forward({.phase = layers::Phase::kTest, .seed = seed_, .labels = labels});
+    const layers::StepNumbers numbers{.seed = seed_};
+    trained_.net().forward({.phase = layers::Phase::kTest, .numbers = &numbers, .labels = labels});
     const std::vector<float> scores = trained_.scores();
     for (const auto& [image, row] : read)
       images[image]["scores"] = best(std::span(scores).subspan(row * classes_, classes_));

@@ -13,12 +13,12 @@ void fill_input(net::Net& net) {
   net.set_input(values);
 }
 
+constexpr layers::StepNumbers kFirstStep{.seed = 1};
+
 /// A step of the job on labels that are all the first.
 layers::StepContext step_on(std::span<const int32_t> labels, const Job& job) {
   return {.phase = layers::Phase::kTrain,
-          .seed = 1,
-          .step = 0,
-          .first_sample = 0,
+          .numbers = &kFirstStep,
           .labels = labels,
           .loss_scale = 1 / static_cast<float>(job.config.global_batch())};
 }

@@ -42,6 +42,9 @@ class ClusterExchange final : public GradientExchange, public comm::ExchangeMemo
   std::optional<int> arrived() override;
   void wait() override { arrivals_.wait(); }
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
+  int64_t slot(int layer, int64_t step) const override {
+    return layers_[layer_of_node_.at(layer)]->slot(static_cast<uint64_t>(step));
+  }
 
   /// Called in the compute thread with each contribution.
   void on_contribution(std::function<void()> sign) { sign_ = std::move(sign); }

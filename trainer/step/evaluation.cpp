@@ -67,10 +67,9 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
     const data::Batch& batch = loader.next();
     if (batch.valid == 0) continue;
     set_input(net, batch, loader);
+    const layers::StepNumbers numbers{.seed = options.seed, .step = step};
     net.forward({.phase = layers::Phase::kTest,
-                 .seed = options.seed,
-                 .step = step,
-                 .first_sample = 0,
+                 .numbers = &numbers,
                  .labels = batch.labels,
                  .loss_scale = 1});
     add_batch(net.read_losses(), batch.valid, sums);

@@ -44,6 +44,9 @@ class GradientExchange {
   /// in pieces, or without one into the net's memory, in place of the gradients; those of
   /// contributions into the net's memory. Until the layer contributes to step + 1 + staleness.
   virtual void give(int layer, int64_t step, const layers::GradientSink* sink) = 0;
+  /// Which of the memories that a layer's sums take by turns those of `step` are in: where it is
+  /// the same, give() issues the same work on the same memory.
+  virtual int64_t slot(int layer, int64_t step) const = 0;
 };
 
 /// How late sums may be.
@@ -66,6 +69,9 @@ class LocalExchange final : public GradientExchange {
   std::optional<int> arrived() override;
   void wait() override;
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
+  int64_t slot(int, int64_t step) const override {
+    return kept_.empty() ? 0 : step % std::ssize(kept_);
+  }
 
  private:
   /// The sums of one step, as they are in the net's memory: one for each parameter, each statistic.

@@ -16,6 +16,7 @@ class FactoredLayer final : public WorkerLayer {
   void begin_backward(uint64_t step, int64_t shard) override;
   std::vector<comm::Contribution> contribute(uint64_t step, int64_t shard, What what) override;
   void give(uint64_t step, const layers::GradientSink* sink) override;
+  int64_t slot(uint64_t step) const override { return static_cast<int64_t>(step % steps_.size()); }
   std::span<float> factors(uint32_t which, uint64_t step) override;
 
  private:

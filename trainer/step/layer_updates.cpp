@@ -1,6 +1,6 @@
 #include "trainer/step/layer_updates.h"
 
-#include <vector>
+#include <bit>
 
 #include "core/error.h"
 
@@ -14,13 +14,20 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       exchange_(exchange),
       schedule_(schedule),
       sums_(sums),
-      logical_shards_(logical_shards) {}
+      logical_shards_(logical_shards),
+      repeats_(net.device().make_repeats()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
+  // Before the numbers come, which are the first work of a step here: then that waits once.
+  exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
-  update_parameters(layer);
-  for (const int index : net_.parameters().statistics_of(layer))
-    optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
+  const bool whole = gradients_come_whole();
+  if (whole && !optimizer_.clips()) load_sums(layer);
+  if (optimizer_.has_trust()) optimizer_.begin(*step_, layer);
+  if (repeats_->records())
+    repeats_->issue(key_of(layer, whole), [&] { issue(layer, whole); });
+  else
+    issue(layer, whole);
   flip(layer);
 }
 
@@ -32,9 +39,11 @@ void LayerUpdates::take_back(int layer) {
 
 void LayerUpdates::begin(int64_t step) {
   step_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
-  if (!optimizer_.clips()) return;
-  for (const int layer : net_.parameters().summed_layers()) load_sums(layer);
-  step_->gradient_scale = optimizer_.clipping_scale();
+  if (optimizer_.clips()) {
+    for (const int layer : net_.parameters().summed_layers()) load_sums(layer);
+    step_->gradient_scale = optimizer_.clipping_scale();
+  }
+  if (!optimizer_.has_trust()) optimizer_.begin(*step_);
 }
 
 /// Whether an update finds its gradients in the net's memory, rather than take them in pieces.
@@ -51,26 +60,38 @@ void LayerUpdates::load_sums(int layer) {
     exchange_.give(layer, step_->step, nullptr);
 }
 
-void LayerUpdates::update_parameters(int layer) {
-  if (!gradients_come_whole()) return update_in_pieces(layer);
-  if (!optimizer_.clips()) load_sums(layer);
+/// What is issued depends on, beside what is in the device's memory: which version is current, and
+/// where the sums are.
+RepeatKey LayerUpdates::key_of(int layer, bool whole) const {
+  RepeatKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
+  const auto add = [&](const float* memory) {
+    key.numbers.push_back(static_cast<int64_t>(std::bit_cast<intptr_t>(memory)));
+  };
   for (const int index : net_.parameters().of(layer))
-    optimizer_.update(static_cast<size_t>(index), *step_);
+    add(net_.parameters()[static_cast<size_t>(index)].value().data());
+  for (const int index : net_.parameters().statistics_of(layer))
+    add(net_.parameters().statistics()[static_cast<size_t>(index)].value().data());
+  return key;
+}
+
+void LayerUpdates::issue(int layer, bool whole) {
+  if (whole)
+    for (const int index : net_.parameters().of(layer))
+      optimizer_.update(static_cast<size_t>(index));
+  else
+    update_in_pieces(layer);
+  for (const int index : net_.parameters().statistics_of(layer))
+    optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
 }
 
 /// Each piece of a sum while it is in the cache.
 void LayerUpdates::update_in_pieces(int layer) {
   const std::span<const int> parameters = net_.parameters().of(layer);
-  std::vector<layers::UpdateNumbers> numbers;
-  for (const int index : parameters)
-    numbers.push_back(optimizer_.numbers(static_cast<size_t>(index), *step_));
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
     // Factors give the gradients of frozen parameters too.
     const auto index = static_cast<size_t>(parameters[static_cast<size_t>(place)]);
-    if (net_.parameters()[index].learned)
-      optimizer_.update(index, numbers[static_cast<size_t>(place)], first, piece);
+    if (net_.parameters()[index].learned) optimizer_.update(index, first, piece);
   };
-  exchange_.release(layer);
   exchange_.give(layer, step_->step, &update);
 }
 

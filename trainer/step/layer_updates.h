@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "net/net.h"
@@ -30,7 +31,8 @@ class LayerUpdates {
   void begin(int64_t step);
   bool gradients_come_whole() const;
   void load_sums(int layer);
-  void update_parameters(int layer);
+  RepeatKey key_of(int layer, bool whole) const;
+  void issue(int layer, bool whole);
   void update_in_pieces(int layer);
   void flip(int layer);
 
@@ -40,6 +42,7 @@ class LayerUpdates {
   const Schedule& schedule_;
   const SumsInFlight* sums_;
   const int64_t logical_shards_;
+  const std::unique_ptr<Repeats> repeats_;
   std::optional<UpdateStep> step_;  ///< what the updates of the newest step have in common
 };
 

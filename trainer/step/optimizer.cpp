@@ -36,7 +36,14 @@ size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
 }
 
 Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater)
-    : config_(config), net_(net), updater_(updater), states_of_parameter_(net.parameters().size()) {
+    : config_(config),
+      form_{.rule = config.rule(), .l1 = config.l1_decay > 0},
+      net_(net),
+      updater_(updater),
+      states_of_parameter_(net.parameters().size()),
+      numbers_(net.parameters().size()),
+      numbers_there_(net.device().allocate(numbers_.size() * sizeof(layers::UpdateNumbers),
+                                           Place::kDevice, "the optimizer's numbers")) {
   const std::span<const char* const> names = config.state_names();
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     memory_.emplace_back(net.device(), learned_floats(net), kKindsOfNet + kind,
@@ -60,8 +67,24 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
   }
 }
 
-void Optimizer::update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
-                       std::span<const float> gradient) {
+void Optimizer::begin(const UpdateStep& step) { write_numbers(0, numbers_.size(), step); }
+
+/// Parameters of a layer stand one after another.
+void Optimizer::begin(const UpdateStep& step, int layer) {
+  const std::span<const int> parameters = net_.parameters().of(layer);
+  if (!parameters.empty())
+    write_numbers(static_cast<size_t>(parameters.front()), parameters.size(), step);
+}
+
+void Optimizer::write_numbers(size_t first, size_t count, const UpdateStep& step) {
+  for (size_t index = first; index < first + count; ++index)
+    if (net_.parameters()[index].learned) numbers_[index] = numbers(index, step);
+  net_.device().write(
+      std::as_bytes(std::span(numbers_).subspan(first, count)),
+      std::as_writable_bytes(numbers_there_.as<layers::UpdateNumbers>().subspan(first, count)));
+}
+
+void Optimizer::update(size_t index, int64_t first, std::span<const float> gradient) {
   const net::Parameter& parameter = net_.parameters()[index];
   const auto piece = [&](std::span<float> whole) {
     return whole.subspan(static_cast<size_t>(first), gradient.size());
@@ -76,12 +99,12 @@ void Optimizer::update(size_t index, const layers::UpdateNumbers& numbers, int64
     memory.state[i] = piece(states[i].versions.current());
     memory.new_state[i] = piece(states[i].versions.next());
   }
-  updater_.update(numbers, memory);
+  updater_.update(form_, &numbers_there_.as<const layers::UpdateNumbers>()[index], memory);
 }
 
-void Optimizer::update(size_t index, const UpdateStep& step) {
+void Optimizer::update(size_t index) {
   const net::Parameter& parameter = net_.parameters()[index];
-  if (parameter.learned) update(index, numbers(index, step), 0, parameter.gradient);
+  if (parameter.learned) update(index, 0, parameter.gradient);
 }
 
 void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
@@ -100,11 +123,12 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
   const auto real = [](double value) { return static_cast<float>(value); };
   const double decay = config_.weight_decay * parameter.spec.decay_multiplier;
   const double updates = static_cast<double>(step.step) + 1;
+  const bool shrinks = form_.rule == UpdateRule::kAdamW;
   layers::UpdateNumbers numbers{
-      .rule = config_.rule(),
       .learning_rate = real(step.learning_rate * parameter.spec.learning_rate_multiplier),
-      .l2 = real(decay),
+      .l2 = shrinks ? 0 : real(decay),
       .l1 = real(config_.l1_decay * parameter.spec.decay_multiplier),
+      .shrinkage = shrinks ? real(decay) : 0,
       .gradient_scale = real(step.gradient_scale),
       .momentum = real(config_.momentum),
       .beta1 = real(config_.beta1),
@@ -114,7 +138,7 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
       .correction1 = real(1 - std::pow(config_.beta1, updates)),
       .correction2 = real(1 - std::pow(config_.beta2, updates)),
       .epsilon = real(config_.adam_epsilon)};
-  switch (numbers.rule) {
+  switch (form_.rule) {
     case UpdateRule::kAdaGrad: numbers.epsilon = real(config_.adagrad_epsilon); break;
     case UpdateRule::kRmsProp:
       numbers.smoothing = real(config_.rmsprop_smoothing);

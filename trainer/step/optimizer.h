@@ -30,16 +30,17 @@ class Optimizer {
   /// `net` and `updater` must outlive it. State begins at zero. Throws OutOfMemory.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
-  /// The numbers of the next update of parameter `index` of the net. Its gradient must be in the
-  /// net's memory where needs_norms().
-  layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
+  /// From now on updates are those of `step`: what they depend on beside the tensors is brought to
+  /// the device's memory.
+  void begin(const UpdateStep& step);
+  /// The same for a layer alone, whose gradients are in the net's memory: where has_trust().
+  void begin(const UpdateStep& step, int layer);
   /// The next value and state of a parameter's elements from `first` on, from their gradients, in
   /// packed order. With one version they are the current ones; with two they become so by
   /// Parameters::flip and flip(). Pieces may be updated by several threads at a time.
-  void update(size_t index, const layers::UpdateNumbers& numbers, int64_t first,
-              std::span<const float> gradient);
-  /// The whole update, from the gradient in the net's memory.
-  void update(size_t index, const UpdateStep& step);
+  void update(size_t index, int64_t first, std::span<const float> gradient);
+  /// The whole update, from the gradient in the net's memory; nothing where it is not learned.
+  void update(size_t index);
   /// The next value of a statistic from its contribution, which holds the sum over all shards.
   void track(const net::Statistic& statistic, int64_t shards);
   /// Makes the next state of a layer's parameters the current one, as Parameters::flip does with
@@ -50,8 +51,10 @@ class Optimizer {
   /// gradients must be final.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
+  /// Whether a layer's updates depend on the norms of its values and gradients.
+  bool has_trust() const { return form_.rule == layers::UpdateRule::kLars; }
   /// Whether an update needs the norm of the whole gradient first.
-  bool needs_norms() const { return clips() || config_.rule() == layers::UpdateRule::kLars; }
+  bool needs_norms() const { return clips() || has_trust(); }
 
   /// A state tensor by its name in checkpoints, "conv1.weight.velocity".
   struct State {
@@ -62,17 +65,22 @@ class Optimizer {
   std::span<const State> states() const { return states_; }
 
  private:
+  layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
+  void write_numbers(size_t first, size_t count, const UpdateStep& step);
   double trust_of(const net::Parameter& parameter, double decay);
   std::span<float> scratch(const net::Parameter& parameter);
   double gradient_norm(const net::Parameter& parameter);
   double value_norm(const net::Parameter& parameter);
 
   OptimizerConfig config_;
+  const layers::UpdateForm form_;
   net::Net& net_;
   layers::Updater& updater_;
   std::vector<net::TensorMemory> memory_;  ///< by state, then those of the second version
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
+  std::vector<layers::UpdateNumbers> numbers_;  ///< by parameter, on their way
+  Buffer numbers_there_;                        ///< where updates read them
   Buffer scratch_;
 };
 

@@ -14,7 +14,7 @@ bool is_direct(net::Net& net, const comm::Plan& plan, const net::Parameter* para
 
 SummedLayer::SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                          uint32_t index, const OwnShards& own)
-    : net_(net), own_(own) {
+    : net_(net), own_(own), steps_(comm::steps_in_flight(plan)) {
   for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors) {
     tensors_.push_back(make_tensor(planned, plan, updater));
   }

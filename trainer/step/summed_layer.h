@@ -20,6 +20,7 @@ class SummedLayer final : public WorkerLayer {
 
   std::vector<comm::Contribution> contribute(uint64_t step, int64_t shard, What what) override;
   void give(uint64_t step, const layers::GradientSink* sink) override;
+  int64_t slot(uint64_t step) const override { return static_cast<int64_t>(step % steps_); }
   std::span<float> sum(uint32_t tensor, uint64_t step) override;
 
  private:
@@ -46,6 +47,7 @@ class SummedLayer final : public WorkerLayer {
 
   net::Net& net_;
   const OwnShards& own_;
+  const uint64_t steps_;  ///< in flight
   std::vector<Tensor> tensors_;
 };
 

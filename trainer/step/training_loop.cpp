@@ -87,10 +87,10 @@ const data::Batch& TrainingLoop::next_batch() {
 void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const data::Batch& batch = next_batch();
   set_input(net_, batch, loader_);
+  const layers::StepNumbers numbers{
+      .seed = options_.seed, .step = steps_done(), .first_sample = options_.shards[shard].first};
   const layers::StepContext context{.phase = layers::Phase::kTrain,
-                                    .seed = options_.seed,
-                                    .step = steps_done(),
-                                    .first_sample = options_.shards[shard].first,
+                                    .numbers = &numbers,
                                     .labels = batch.labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
   net_.forward(context, [this](int layer) { open_gate(layer); });

@@ -44,6 +44,8 @@ class WorkerLayer {
   virtual std::vector<comm::Contribution> contribute(uint64_t step, int64_t shard, What what) = 0;
   /// Hands over the layer's sums of a step, as GradientExchange::give.
   virtual void give(uint64_t step, const layers::GradientSink* sink) = 0;
+  /// As GradientExchange::slot.
+  virtual int64_t slot(uint64_t step) const = 0;
 
   // As comm::ExchangeMemory, of this layer; a layer has one of the two.
   virtual std::span<float> sum(uint32_t tensor, uint64_t step);

@@ -111,8 +111,9 @@ class SharedUpdater final : public layers::Updater {
  public:
   explicit SharedUpdater(Shared& shared) : updater_(*shared.backend.updater) {}
 
-  void update(const layers::UpdateNumbers& numbers, const layers::UpdateMemory& memory) override {
-    updater_.update(numbers, memory);
+  void update(const layers::UpdateForm& form, const layers::UpdateNumbers* numbers,
+              const layers::UpdateMemory& memory) override {
+    updater_.update(form, numbers, memory);
   }
   void track(const layers::Tracking& numbers, std::span<const float> value,
              std::span<const float> sum, std::span<float> next) override {

@@ -1,0 +1,127 @@
+#include "net/passes.h"
+
+#include <bit>
+#include <ranges>
+
+#include "net/parameters.h"
+#include "net/program.h"
+
+namespace poseidon::net {
+
+namespace {
+
+int64_t address(const void* memory) {
+  return static_cast<int64_t>(std::bit_cast<intptr_t>(memory));
+}
+
+/// What a pass through these calls depends on, beside what is in the device's memory: what the step
+/// says, and which memory it is on, as updates have two versions and factors several places.
+RepeatKey key_of(std::string_view what, const layers::StepContext& step,
+                 std::span<Call* const> group) {
+  RepeatKey key{what,
+                {address(group.front()), std::ssize(group), static_cast<int64_t>(step.phase),
+                 std::ssize(step.labels), std::bit_cast<int32_t>(step.loss_scale)}};
+  for (const Call* call : group) {
+    for (const auto& parameter : call->memory.parameters)
+      key.numbers.push_back(address(parameter.value));
+    for (const auto& statistic : call->memory.statistics)
+      key.numbers.push_back(address(statistic.value));
+    if (call->gives_factors) key.numbers.push_back(address(call->factors.deltas));
+  }
+  return key;
+}
+
+void issue_backward_of(const layers::StepContext& step, Call& call) {
+  if (call.gives_factors) call.layer->write_factors(call.memory, call.factors);
+  call.layer->backward(step, call.memory);
+}
+
+}  // namespace
+
+Passes::Passes(Device& device, Program& program, const Parameters& parameters)
+    : parameters_(parameters), repeats_(device.make_repeats()) {
+  for (Call& call : program.calls()) forward_.push_back(&call);
+  for (Call* call : std::views::reverse(forward_))
+    if (call->runs_backward) backward_.push_back(call);
+}
+
+bool Passes::has_tensors(const Call& call) const {
+  return call.node >= 0 &&
+         (!parameters_.of(call.node).empty() || !parameters_.statistics_of(call.node).empty());
+}
+
+void Passes::issue(std::string_view what, const layers::StepContext& step, Group group,
+                   const std::function<void()>& work) {
+  if (!repeats_->records()) return work();
+  repeats_->issue(key_of(what, step, group), work);
+}
+
+// ---- forward
+
+/// To the next gate.
+size_t Passes::forward_group(Group left, bool gated) const {
+  if (!repeats_->records()) return 1;
+  size_t size = 1;
+  while (size < left.size() && !(gated && has_tensors(*left[size]))) ++size;
+  return size;
+}
+
+void Passes::forward(const layers::StepContext& step, const Gate& gate) {
+  TraceRecorder* trace = step.phase == layers::Phase::kTrain ? trace_ : nullptr;
+  for (Group left = forward_; !left.empty();) {
+    const Group group = left.first(forward_group(left, gate != nullptr));
+    left = left.subspan(group.size());
+    const Call& first = *group.front();
+    if (gate && has_tensors(first)) gate(first.node);
+    const TraceScope span(trace, first.labels.forward);  // of the group
+    issue("forward", step, group, [&] {
+      for (Call* call : group) call->layer->forward(step, call->memory);
+    });
+  }
+}
+
+// ---- backward
+
+/// To the next layer that is announced.
+size_t Passes::backward_group(Group left, bool announced) const {
+  if (!repeats_->records()) return 1;
+  size_t size = 1;
+  const auto ends = [&](const Call& call) {
+    return announced && call.node >= 0 && parameters_.announces(call.node);
+  };
+  while (size < left.size() && !ends(*left[size - 1])) ++size;
+  return size;
+}
+
+void Passes::backward(const layers::StepContext& step, const OnGradient& on_gradient,
+                      const BetweenLayers& between_layers) {
+  for (Group left = backward_; !left.empty();) {
+    const Group group = left.first(backward_group(left, on_gradient != nullptr));
+    left = left.subspan(group.size());
+    issue_backward(step, group, on_gradient);
+    if (between_layers) between_layers();
+  }
+}
+
+void Passes::issue_backward(const layers::StepContext& step, Group group,
+                            const OnGradient& on_gradient) {
+  Call& last = *group.back();
+  const bool announced = on_gradient && last.node >= 0 && parameters_.announces(last.node);
+  {
+    const TraceScope span(trace_, last.labels.backward);
+    issue(announced && last.gives_factors ? "factors" : "backward", step, group, [&] {
+      for (Call* call : group.first(group.size() - 1)) issue_backward_of(step, *call);
+      if (announced && last.gives_factors)
+        last.layer->write_factors(last.memory, last.factors);
+      else
+        issue_backward_of(step, last);
+    });
+  }
+  if (announced) on_gradient(last.node);
+  if (!announced || !last.gives_factors) return;
+  // Factors leave before the gradient of the input is computed.
+  const TraceScope span(trace_, last.labels.backward);
+  issue("behind factors", step, group.last(1), [&] { last.layer->backward(step, last.memory); });
+}
+
+}  // namespace poseidon::net
