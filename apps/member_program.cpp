@@ -106,7 +106,8 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
                "leave when standard input ends, as with the connection that this was started by");
   if (!computes) return;
   app.add_option("--device", arguments.device,
-                 "what computes: cpu, cuda or cuda:1 (the second GPU); default: as the job says");
+                 "this worker's devices, of one kind: cpu, cuda:1, cuda:0,cuda:1; default: those "
+                 "of the job");
   app.add_option("--threads", options.threads, "computing threads; 0: all cores")
       ->check(whole_number(0, 1024));
   app.add_option("--workers-on-host", arguments.workers_on_host,
@@ -201,7 +202,7 @@ void complete(Arguments& arguments, const char* name, bool computes) {
   options.run_directory = arguments.run_directory;
   if (!arguments.once && computes) options.keeper = std::make_shared<trainer::StepKeeper>();
   if (!arguments.device.empty())
-    options.device = trainer::device_of_this_machine("--device", arguments.device);
+    options.devices = trainer::devices_of_this_machine(arguments.device);
   if (!arguments.data_root.empty()) options.data_root = trainer::DataRoot(arguments.data_root);
 }
 

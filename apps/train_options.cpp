@@ -10,7 +10,7 @@
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
 #include "core/error.h"
-#include "trainer/job/device_name.h"
+#include "trainer/job/device_list.h"
 #include "trainer/report/run_directory.h"
 
 namespace poseidon::apps {
@@ -57,9 +57,9 @@ void add_train_options(CLI::App& app, Arguments& arguments) {
   option("--max-steps", arguments.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
   option("--threads", arguments.threads, "computing threads; 0: all cores")->check(whole_number(0));
-  option(
-      "--device", arguments.device,
-      "what computes: cpu, cuda or cuda:1 (the second GPU), or replay, which only takes its time");
+  option("--device", arguments.device,
+         "what computes: cpu, cuda or cuda:1 (the second GPU), replay, which only takes its time; "
+         "several devices of each worker: cuda:0,cuda:1 or cpu,cpu");
 }
 
 void add_actions(CLI::App& app, Arguments& arguments) {
@@ -141,12 +141,12 @@ bool needs_no_job(Action action) {
   return action == Action::kSchema || action == Action::kReference || action == Action::kDevices;
 }
 
-std::vector<std::string> device_overrides(const std::string& name) {
-  const trainer::DeviceName device =
-      trainer::parse_device("--device", name, "cpu, replay, cuda, or cuda:1 and so on");
-  std::vector<std::string> overrides{"device.type=" + device.type};
-  if (name != device.type) overrides.push_back("device.index=" + std::to_string(device.index));
-  return overrides;
+std::vector<std::string> device_overrides(const std::string& given) {
+  const trainer::DeviceList devices = trainer::read_device_list(given);
+  std::string indices;
+  for (const int64_t index : devices.indices)
+    indices += (indices.empty() ? "" : ",") + std::to_string(index);
+  return {"device.type=" + devices.kind, "device.indices=[" + indices + "]"};
 }
 
 /// The folder of data that this machine's environment names, for hosts that have it as well.
@@ -267,7 +267,7 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
   if (!arguments.resume.empty() && !arguments.weights.empty())
     throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
   if (!arguments.times.empty() && arguments.options.action != Action::kPlan &&
-      arguments.device != trainer::kReplayDevice)
+      !arguments.device.starts_with(trainer::kReplayDevice))
     throw ConfigError("--times " + arguments.times +
                       ": expected --plan or --device replay beside it");
   if (arguments.options.simulates && arguments.options.action != Action::kPlan)

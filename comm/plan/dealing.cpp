@@ -15,21 +15,27 @@ namespace {
 /// Of more shards all dealings are not looked through; the one with the shortest step is taken.
 constexpr int64_t kMostCompared = 4096;
 
+int64_t devices_of(std::span<const WorkerPace> workers) {
+  int64_t devices = 0;
+  for (const WorkerPace& worker : workers) devices += worker.devices;
+  return devices;
+}
+
 /// Gives one shard after another to the worker that has done it first.
 std::vector<int64_t> shortest(std::span<const WorkerPace> workers, int64_t shards) {
   using Next =
       std::tuple<double, int64_t, size_t>;  // its step with one shard more, those, its rank
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
   std::vector<int64_t> dealt(workers.size());
-  const auto give = [&](size_t worker) {
-    const int64_t more = ++dealt[worker] + 1;
+  const auto give = [&](size_t worker, int64_t count) {
+    const int64_t more = (dealt[worker] += count) + 1;
     next.emplace(workers[worker].step_of(more), more, worker);
   };
-  for (size_t worker = 0; worker < workers.size(); ++worker) give(worker);
-  for (int64_t left = shards - static_cast<int64_t>(workers.size()); left > 0; --left) {
+  for (size_t worker = 0; worker < workers.size(); ++worker) give(worker, workers[worker].devices);
+  for (int64_t left = shards - devices_of(workers); left > 0; --left) {
     const size_t worker = std::get<2>(next.top());
     next.pop();
-    give(worker);
+    give(worker, 1);
   }
   return dealt;
 }
@@ -72,7 +78,7 @@ class Dealings {
   };
 
   int64_t most_within(const WorkerPace& worker) const {
-    int64_t least = 1, most = shards_;
+    int64_t least = worker.devices, most = shards_;
     while (least < most) {
       const int64_t middle = (least + most + 1) / 2;
       if (worker.step_of(middle) <= limit_)
@@ -86,8 +92,8 @@ class Dealings {
   /// Borders that the workers before and behind can both meet; those behind hold at most `behind`.
   std::vector<Border> borders_after(size_t worker, const std::vector<Border>& before,
                                     int64_t behind) const {
-    const auto others = static_cast<int64_t>(workers_.size() - worker) - 1;
-    const int64_t first = std::max(before.front().end + 1, shards_ - behind);
+    const int64_t others = devices_of(workers_.subspan(worker + 1));
+    const int64_t first = std::max(before.front().end + workers_[worker].devices, shards_ - behind);
     const int64_t last = std::min(before.back().end + most_[worker], shards_ - others);
     std::vector<Border> borders;
     for (int64_t end = first; end <= last; ++end) borders.push_back(border(worker, before, end));
@@ -99,7 +105,7 @@ class Dealings {
     Border best{.parts = std::numeric_limits<size_t>::max()};
     for (size_t i = 0; i < before.size(); ++i) {
       const int64_t count = end - before[i].end;
-      if (count < 1 || count > most_[worker]) continue;
+      if (count < workers_[worker].devices || count > most_[worker]) continue;
       const Part range{static_cast<uint32_t>(before[i].end), static_cast<uint32_t>(count)};
       const Border found{
           .end = end,
@@ -121,8 +127,7 @@ class Dealings {
 }  // namespace
 
 std::vector<int64_t> deal_shards(std::span<const WorkerPace> workers, int64_t shards) {
-  check(!workers.empty() && shards >= static_cast<int64_t>(workers.size()),
-        "each worker has a logical shard");
+  check(!workers.empty() && shards >= devices_of(workers), "each device has a logical shard");
   std::vector<int64_t> dealt = shortest(workers, shards);
   if (shards > kMostCompared) return dealt;
   return Dealings(workers, shards, slowest_step(workers, dealt) * kAlmostShortest).best();

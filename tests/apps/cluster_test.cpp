@@ -19,6 +19,7 @@ namespace {
 
 struct Size {
   int workers = 1, servers = 0;
+  const char* device = "cpu";
 };
 
 /// The summary of a run of a job with 4 logical shards.
@@ -40,9 +41,12 @@ Json run(const TinyJob& job, Size cluster, std::vector<std::string> words) {
 void same_with_any_cluster(const std::vector<std::string>& words) {
   const TinyJob job;
   const Json one = run(job, {1, 0}, words);
-  for (const Size cluster : {Size{2, 1}, Size{3, 2}}) {
-    const Json several = run(job, cluster, words);
+  for (const Size cluster : {Size{2, 1}, Size{3, 2}, Size{2, 1, "cpu,cpu"}}) {
+    std::vector<std::string> with_device = words;
+    with_device.insert(with_device.end(), {"--device", cluster.device});
+    const Json several = run(job, cluster, with_device);
     CAPTURE(cluster.workers);
+    CAPTURE(std::string(cluster.device));
     CHECK(several["weights_sha256"] == one["weights_sha256"]);
     CHECK(several["train_loss"] == one["train_loss"]);
     CHECK(several["test_loss"] == one["test_loss"]);

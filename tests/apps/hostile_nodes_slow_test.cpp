@@ -371,7 +371,7 @@ class WrongWorkers {
   }
   void prepare(const std::string& samples) {
     for (Talker& worker : workers) {
-      worker.note("device", {{"arithmetic", "of this test"}, {"threads", 1}});
+      worker.note("device", {{"arithmetic", "of this test"}, {"threads", 1}, {"devices", "cpu"}});
       worker.say(comm::Prepared{{{"the number of training samples", samples}}});
     }
   }

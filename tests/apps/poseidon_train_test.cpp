@@ -92,10 +92,11 @@ TEST_CASE("usage and config errors end with 2 and one line") {
     CHECK(has(refused({"--max-steps", number}),
               std::string("--max-steps: expected a whole number >= 0, got ") + number + " (see"));
   CHECK(has(refused({"--workers", "99999999999999999999"}), "expected a whole number >= 1"));
-  for (const char* device : {"cpu:2", "cuda:", "cuda:x"})
-    CHECK(has(refused({"--device", device}),
-              std::string("--device ") + device + ": expected cpu, replay, cuda, or cuda:1"));
-  CHECK(has(refused({"--device", "gpu"}), "expected one of"));
+  CHECK(has(refused({"--device", "cpu:2"}), "/device/indices: expected 0 for each device"));
+  CHECK(has(refused({"--device", "cuda:x"}), "--device cuda:x: expected a number from 0"));
+  CHECK(has(refused({"--device", "gpu"}), "--device gpu: expected cpu, cuda, cuda:1"));
+  CHECK(has(refused({"--device", "cuda:0,cpu"}),
+            "--device cuda:0,cpu: expected devices of one kind, got cuda and cpu"));
   CHECK(has(refused({"--check", "--time"}), "expected at most one of"));
   CHECK(has(refused({"--resume", "/no/run"}), "--resume /no/run: no such run directory or file"));
   const Finished none = Program("poseidon-train", {"/no/job.json"}, job.folder).wait();

@@ -24,17 +24,17 @@ size_t parts_of(const std::vector<int64_t>& counts) {
   return parts;
 }
 
-/// Calls `look` for all ways of giving each of `workers` a shard or more.
-void all_dealings(size_t workers, int64_t shards, std::vector<int64_t>& counts,
+/// Calls `look` for all ways of giving each device of `workers` a shard or more.
+void all_dealings(std::span<const WorkerPace> workers, int64_t shards, std::vector<int64_t>& counts,
                   const std::function<void(const std::vector<int64_t>&)>& look) {
-  if (counts.size() + 1 == workers) {
+  if (counts.size() + 1 == workers.size()) {
+    if (shards < workers[counts.size()].devices) return;
     counts.push_back(shards);
     look(counts);
     counts.pop_back();
     return;
   }
-  const auto others = static_cast<int64_t>(workers - counts.size()) - 1;
-  for (int64_t count = 1; count <= shards - others; ++count) {
+  for (int64_t count = workers[counts.size()].devices; count < shards; ++count) {
     counts.push_back(count);
     all_dealings(workers, shards - count, counts, look);
     counts.pop_back();
@@ -50,7 +50,7 @@ struct Best {
 Best best_of(const std::vector<WorkerPace>& workers, int64_t shards) {
   Best best;
   std::vector<int64_t> counts;
-  const auto each = [&](const auto& look) { all_dealings(workers.size(), shards, counts, look); };
+  const auto each = [&](const auto& look) { all_dealings(workers, shards, counts, look); };
   each([&](const auto& dealt) {
     best.shortest = std::min(best.shortest, slowest_step(workers, dealt));
   });
@@ -70,9 +70,9 @@ void check_dealing(const std::vector<WorkerPace>& workers, int64_t shards) {
   CAPTURE(dealt);
   REQUIRE(dealt.size() == workers.size());
   int64_t all = 0;
-  for (const int64_t count : dealt) {
-    CHECK(count >= 1);
-    all += count;
+  for (size_t worker = 0; worker < dealt.size(); ++worker) {
+    CHECK(dealt[worker] >= workers[worker].devices);
+    all += dealt[worker];
   }
   CHECK(all == shards);
   const Best best = best_of(workers, shards);
@@ -95,6 +95,11 @@ TEST_CASE("shards by speed, by hand") {
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1, .each_step = 4}}, 8) ==
         std::vector<int64_t>{6, 2});
   CHECK(counts_of({{.each_shard = 5}}, 3) == std::vector<int64_t>{3});
+  // Devices share the shards of a worker, and each has one at least.
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1, .devices = 3}}, 8) ==
+        std::vector<int64_t>{2, 6});
+  CHECK(counts_of({{.each_shard = 1}, {.each_shard = 40, .devices = 2}}, 8) ==
+        std::vector<int64_t>{6, 2});
   // Times of nothing at all are no times.
   CHECK(counts_of({{.each_shard = 0}, {.each_shard = 0}}, 8) == std::vector<int64_t>{4, 4});
 }
@@ -111,9 +116,14 @@ TEST_CASE("shards by speed: as good as any of all dealings") {
     for (int64_t shards = static_cast<int64_t>(count); shards <= 14; ++shards)
       for (int round = 0; round < 6; ++round) {
         std::vector<WorkerPace> workers;
-        for (size_t i = 0; i < count; ++i)
+        int64_t left = shards - static_cast<int64_t>(count);  // for devices beyond the first
+        for (size_t i = 0; i < count; ++i) {
+          const int64_t devices = 1 + (round % 2 == 0 ? 0 : std::min<int64_t>(left, i % 3));
+          left -= devices - 1;
           workers.push_back({.each_shard = round == 0 ? 1 : random.next_uniform(0.5F, 8),
-                             .each_step = round < 3 ? 0 : random.next_uniform(0, 5)});
+                             .each_step = round < 3 ? 0 : random.next_uniform(0, 5),
+                             .devices = devices});
+        }
         check_dealing(workers, shards);
       }
 }

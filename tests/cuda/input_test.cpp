@@ -165,7 +165,8 @@ TEST_CASE("batches that come one after another, before anything is read, are kep
     for (int step = 0; step < 3; ++step) {
       const data::Batch& batch = training.loader.next();
       set_input(net, batch, training.loader);
-      net.forward({.phase = layers::Phase::kTrain, .seed = 1, .labels = batch.labels});
+      const layers::StepNumbers numbers{.seed = 1};
+      net.forward({.phase = layers::Phase::kTrain, .numbers = &numbers, .labels = batch.labels});
     }
     const std::vector<float> losses = net.read_losses()[0].loss_and_rank;
     if (seed == 0) expected = losses;

@@ -70,6 +70,7 @@ TEST_CASE("workers on played GPUs have the same bits in every order, by any sche
       CAPTURE(std::string(network.network).substr(0, 24));
       CAPTURE(std::string(cluster.scheme));
       CAPTURE(cluster.workers);
+      CAPTURE(cluster.devices);
       CAPTURE(cluster.staleness);
       const Job job = job_of(played, cluster);
       const std::vector<int64_t> plain = train_played(job, 0);
@@ -96,14 +97,23 @@ TEST_CASE("a step takes no memory, and the host waits for nothing but its losses
   }
 }
 
+TEST_CASE("GPUs of one worker have the bits of as many workers") {
+  const PlayedJob tiny({kSmallResNet});
+  for (const char* scheme : {"ps", "sfb"})
+    for (const int staleness : {0, 1}) {
+      const std::vector<int64_t> apart = train_played(job_of(tiny, {scheme, 4, 2, staleness}), 1);
+      CHECK(train_played(job_of(tiny, {scheme, 1, 0, staleness, 4, 4}), 2) == apart);
+      CHECK(train_played(job_of(tiny, {scheme, 2, 1, staleness, 4, 2}), 3) == apart);
+    }
+}
+
 namespace {
 
-/// What is said when worker 0's GPU leaves out one of its waits; "" when nobody notices.
+/// What is said when the first GPU leaves out one of its waits; "" when nobody notices.
 std::string without_wait(const Job& job, int64_t wait) {
-  int worker = 0;
   return error_of<LogicError>([&] {
-    train_together(job, {.steps = 3}, [&] {
-      return make_played_backend({.dropped_wait = worker++ == 0 ? wait : -1});
+    train_together(job, {.steps = 3}, [&](size_t device) {
+      return make_played_backend({.dropped_wait = device == 0 ? wait : -1});
     });
   });
 }
@@ -117,9 +127,8 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
         std::pair(&floats, kClusters[3]), std::pair(&pixels, kClusters[0])}) {
     const Job job = job_of(*played, cluster);
     std::atomic<int64_t> waits = 0;
-    int worker = 0;
-    train_together(job, {.steps = 3}, [&] {
-      return make_played_backend({.waits = worker++ == 0 ? &waits : nullptr});
+    train_together(job, {.steps = 3}, [&](size_t device) {
+      return make_played_backend({.waits = device == 0 ? &waits : nullptr});
     });
     CHECK(waits > 10);
     for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 7 : 1) {

@@ -13,9 +13,9 @@ using namespace poseidon::trainer;
 namespace {
 
 /// Makes backends by turns, for one worker after another: those of CPUs and of GPUs.
-std::function<layers::Backend()> by_turns(bool gpu_first) {
-  return [gpu = !gpu_first]() mutable {
-    gpu = !gpu;
+MakeBackend by_turns(bool gpu_first) {
+  return [gpu_first](size_t number) {
+    const bool gpu = (number % 2 == 0) == gpu_first;
     return gpu ? test::make_played_backend({}) : layers::cpu::make_cpu_backend(1, DataType::kFp32);
   };
 }
@@ -35,19 +35,16 @@ struct Course {
   std::vector<double> losses;
 };
 
-Course course_of(const Job& job, int64_t steps, const std::function<layers::Backend()>& backend) {
+Course course_of(const Job& job, int64_t steps, const MakeBackend& backend) {
   Course course(static_cast<size_t>(job.config.cluster.workers));
-  JoinedWorkers(
-      job,
-      {.steps = steps,
-       .assignment = uneven(job),
-       .settled =
-           [&](size_t worker, const std::vector<int64_t>& digests, const StepReport& report) {
-             course.worker_digests[worker].push_back(digests);
-             if (worker == 0) course.losses.push_back(report.shards[0].loss);
-           }},
-      backend)
-      .train();
+  JoinedJob all(job, {.steps = steps,
+                      .assignment = uneven(job),
+                      .settled = [&](size_t worker, const std::vector<int64_t>& digests,
+                                     const StepReport& report) {
+                        course.worker_digests[worker].push_back(digests);
+                        if (worker == 0) course.losses.push_back(report.shards[0].loss);
+                      }});
+  train_together(all, backend);
   return course;
 }
 
@@ -71,15 +68,16 @@ std::vector<std::string> words_of(int workers, std::vector<std::string> more) {
   return more;
 }
 
-/// From its 30th update on, takes a learning rate that is larger by the least that a float can
-/// tell.
+/// Of a CPU. From its 30th update on, takes a learning rate that is larger by the least that a
+/// float can tell.
 class RoundsOtherwise final : public layers::Updater {
  public:
   explicit RoundsOtherwise(std::unique_ptr<layers::Updater> right) : right_(std::move(right)) {}
-  void update(const layers::UpdateNumbers& numbers, const layers::UpdateMemory& memory) override {
-    layers::UpdateNumbers wrong = numbers;
+  void update(const layers::UpdateForm& form, const layers::UpdateNumbers* numbers,
+              const layers::UpdateMemory& memory) override {
+    layers::UpdateNumbers wrong = *numbers;
     if (++updates_ >= kWrongUpdate) wrong.learning_rate = std::nextafter(wrong.learning_rate, 1.0F);
-    right_->update(wrong, memory);
+    right_->update(form, &wrong, memory);
   }
   void track(const layers::Tracking& numbers, std::span<const float> value,
              std::span<const float> sum, std::span<float> next) override {
@@ -134,10 +132,11 @@ TEST_CASE(
     "CPUs and GPUs in one job: what a GPU computes is not the CPU's, so equal bits say much") {
   const TinyJob tiny(kSmallResNet);
   const Job job = tiny.load(words_of(2, {}));
-  const auto alike = [&](const std::function<layers::Backend()>& backend) {
+  const auto alike = [&](const MakeBackend& backend) {
     return course_of(job, 6, backend).worker_digests[0].back();
   };
-  const auto by_cpus = alike([] { return layers::cpu::make_cpu_backend(1, DataType::kFp32); });
+  const auto by_cpus =
+      alike([](size_t) { return layers::cpu::make_cpu_backend(1, DataType::kFp32); });
   const auto mixed = alike(by_turns(false));
   CHECK(by_cpus != mixed);
   CHECK(mixed == alike(by_turns(false)));
@@ -146,10 +145,10 @@ TEST_CASE(
 TEST_CASE("CPUs and GPUs in one job: an update that rounds otherwise on one side is found") {
   const TinyJob tiny;
   const Job job = tiny.load(words_of(2, {}));
-  const auto right = by_turns(false);
-  const Course course = course_of(job, 20, [&, worker = 0]() mutable {
-    layers::Backend backend = right();
-    if (worker++ == 1)
+  const MakeBackend right = by_turns(false);
+  const Course course = course_of(job, 20, [&](size_t worker) {
+    layers::Backend backend = right(worker);
+    if (worker == 0)
       backend.updater = std::make_unique<RoundsOtherwise>(std::move(backend.updater));
     return backend;
   });

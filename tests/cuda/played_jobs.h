@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,39 +9,11 @@
 #include "core/philox.h"
 #include "tests/support/gpu/played_backend.h"
 #include "tests/trainer/joined_workers.h"
+#include "tests/trainer/small_networks.h"
 #include "tests/trainer/tiny_job.h"
 
 /// Jobs of several workers, each on a GPU that the host plays.
 namespace poseidon::trainer {
-
-/// Batch norm with and without a shortcut, relu fused and not, two kinds of pooling, dropout.
-inline constexpr const char* kSmallResNet = R"({
-  "name": "small-resnet", "input": {"channels": 2, "height": 6, "width": 6},
-  "layers": [
-    {"name": "conv1", "type": "convolution", "outputs": 4, "kernel": 3, "padding": 1, "bias": false},
-    {"name": "bn1", "type": "batch_norm"},
-    {"name": "relu1", "type": "relu"},
-    {"name": "pool1", "type": "pooling", "method": "max", "kernel": 2, "stride": 2},
-    {"name": "conv2", "type": "convolution", "outputs": 4, "kernel": 3, "padding": 1, "bias": false},
-    {"name": "bn2", "type": "batch_norm"},
-    {"name": "sum", "type": "eltwise", "inputs": ["bn2", "pool1"]},
-    {"name": "relu2", "type": "relu"},
-    {"name": "pool2", "type": "pooling", "method": "average", "global": true},
-    {"name": "drop", "type": "dropout", "probability": 0.3},
-    {"name": "ip", "type": "linear", "outputs": 3},
-    {"name": "loss", "type": "softmax_loss"}]})";
-
-/// LeNet's layers, of fewer and smaller images.
-inline constexpr const char* kSmallLenet = R"({
-  "name": "small-lenet", "input": {"channels": 2, "height": 6, "width": 6},
-  "layers": [
-    {"name": "conv1", "type": "convolution", "outputs": 3, "kernel": 3},
-    {"name": "pool1", "type": "pooling", "method": "max", "kernel": 2, "stride": 2},
-    {"name": "conv2", "type": "convolution", "outputs": 5, "kernel": 2},
-    {"name": "ip1", "type": "linear", "outputs": 10},
-    {"name": "relu1", "type": "relu"},
-    {"name": "ip2", "type": "linear", "outputs": 3},
-    {"name": "loss", "type": "softmax_loss"}]})";
 
 /// LeNet's way with generated digits, which are pixels of one channel.
 inline constexpr const char* kOfDigits = R"({
@@ -114,19 +87,23 @@ class PlayedJob {
 struct Cluster {
   const char* scheme;
   int workers, servers, staleness;
-  int shards = 0;  ///< 0: one a worker
+  int shards = 0;   ///< 0: one a device
+  int devices = 1;  ///< of each worker
 };
-inline const std::vector<Cluster> kClusters{{"ps", 2, 1, 0},   {"ps", 4, 2, 1},  {"ps", 2, 1, 0, 5},
-                                            {"sfb", 2, 1, 0},  {"sfb", 4, 1, 1}, {"auto", 4, 4, 0},
-                                            {"auto", 2, 2, 1}, {"auto", 1, 0, 0}};
+inline const std::vector<Cluster> kClusters{
+    {"ps", 2, 1, 0},       {"ps", 4, 2, 1},        {"ps", 2, 1, 0, 5},    {"sfb", 2, 1, 0},
+    {"sfb", 4, 1, 1},      {"auto", 4, 4, 0},      {"auto", 2, 2, 1},     {"auto", 1, 0, 0},
+    {"ps", 1, 0, 0, 0, 2}, {"sfb", 1, 0, 1, 5, 2}, {"ps", 2, 1, 1, 5, 2}, {"auto", 2, 2, 0, 4, 2}};
 
 inline Job job_of(const PlayedJob& played, const Cluster& cluster) {
   const auto number = [](int value) { return std::to_string(value); };
-  return played.load({std::string("comm.scheme=") + cluster.scheme,
-                      "cluster.workers=" + number(cluster.workers),
-                      "cluster.servers=" + number(cluster.servers),
-                      "cluster.logical_shards=" + number(cluster.shards),
-                      "comm.staleness=" + number(cluster.staleness), "data.global_batch=20"});
+  std::string indices = "0";
+  for (int device = 1; device < cluster.devices; ++device) indices += ",0";
+  return played.load(
+      {std::string("comm.scheme=") + cluster.scheme, "device.indices=[" + indices + "]",
+       "cluster.workers=" + number(cluster.workers), "cluster.servers=" + number(cluster.servers),
+       "cluster.logical_shards=" + number(cluster.shards),
+       "comm.staleness=" + number(cluster.staleness), "data.global_batch=20"});
 }
 
 inline constexpr int64_t kPlayedSteps = 5;
@@ -135,9 +112,8 @@ inline constexpr int64_t kPlayedSteps = 5;
 /// says; 0: as it is issued. LogicError where they differ.
 inline std::vector<int64_t> train_played(const Job& job, uint64_t seed,
                                          const RunPart& part = {.steps = kPlayedSteps}) {
-  uint64_t worker = 0;
-  const auto digests = train_together(job, part, [&] {
-    return test::make_played_backend({.seed = seed == 0 ? 0 : seed * 100 + worker++});
+  const auto digests = train_together(job, part, [&](size_t device) {
+    return test::make_played_backend({.seed = seed == 0 ? 0 : seed * 100 + device});
   });
   for (const std::vector<int64_t>& each : digests) check(each == digests[0], "workers agree");
   return digests[0];
@@ -154,10 +130,12 @@ inline std::vector<int64_t> train_in_two(const PlayedJob& played, const Cluster&
 }
 
 /// Another cluster that comes to the same bits: by the same schemes, of the same logical shards.
+/// Where workers had one device they have two, if there are shards for them, and the reverse.
 inline Cluster other_cluster(Cluster cluster, int workers) {
-  if (cluster.shards == 0) cluster.shards = cluster.workers;
+  if (cluster.shards == 0) cluster.shards = cluster.workers * cluster.devices;
   if (std::string_view(cluster.scheme) == "auto" || workers > cluster.shards) return cluster;
   cluster.workers = workers;
+  cluster.devices = std::min(3 - cluster.devices, cluster.shards / workers);
   if (workers == 1) cluster.servers = 0;
   return cluster;
 }

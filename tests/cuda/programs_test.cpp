@@ -16,7 +16,9 @@ constexpr const char *kRule = "host", *kOther = "host, with more workspace";
 
 /// Runs the tiny job so, and returns its summary.
 Json train(const TinyJob& job, std::vector<std::string> words) {
-  words.insert(words.begin(), {"--device", "cuda", "--json"});
+  words.insert(words.begin(), "--json");
+  if (std::ranges::find(words, "--device") == words.end())
+    words.insert(words.begin(), {"--device", "cuda"});
   const Finished finished =
       Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train", words, job.folder).wait();
   INFO(finished.err);
@@ -66,6 +68,24 @@ TEST_CASE("programs on a played GPU: any number of workers has the same bits") {
     CHECK(with("2", scheme) == alone);
     CHECK(with("4", scheme) == alone);
   }
+}
+
+TEST_CASE("programs on a played GPU: a GPU that stands twice is two devices, with the same bits") {
+  const TinyJob job;
+  const auto with = [&](const char* devices, const char* workers) {
+    const std::string output = std::string(devices) + "-" + workers;
+    return train(job, beginning(job, output,
+                                {"--device", devices, "--workers", workers, "--set",
+                                 "cluster.logical_shards=4", "--set", "data.global_batch=16",
+                                 "--set", "comm.scheme=ps"}));
+  };
+  const Json one = with("cuda", "1"), two = with("cuda:0,cuda:0", "1");
+  CHECK(two["device"] == "cuda:0, cuda:0");
+  CHECK(weights(two) == weights(one));
+  CHECK(weights(with("cuda:0,cuda", "2")) == weights(one));
+  const std::string part = (job.folder / "part").string();
+  train(job, beginning(job, "part", {"--max-steps", "3", "--device", "cuda:0,cuda:0"}));
+  CHECK(train(job, {"--resume", part})["device"] == "cuda");
 }
 
 TEST_CASE("programs on a played GPU: every precision trains, and plan.json says what computed") {

@@ -106,6 +106,14 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
         "8 samples");
   CHECK(refusal({"cluster.workers=4", "cluster.logical_shards=2"}) ==
         "job.json: /cluster/logical_shards: expected at least \"workers\" (4), got 2");
+  CHECK(refusal({"cluster.workers=2", "cluster.logical_shards=2", "device.indices=[0,0]"}) ==
+        "job.json: /cluster/logical_shards: expected at least \"workers\" times the devices of "
+        "each (2 x 2), got 2");
+  CHECK(refusal({"device.indices=[]"}) ==
+        "job.json: /device/indices: expected at least one device, got none");
+  CHECK(refusal({"device.indices=[0,1]"}) ==
+        "job.json: /device/indices: expected 0 for each device, as a machine has one \"cpu\", got "
+        "1");
   CHECK(refusal({"cluster.timeout_s=0.1"})
             .starts_with(
                 "job.json: /cluster/timeout_s: expected a number in [0.5, 1000000], got 0.1"));
@@ -128,6 +136,20 @@ TEST_CASE("what a device does not do is refused, not ignored") {
         "job.json: /device/precision: got \"tf32\", which \"cuda\" has and \"cpu\" has not");
 }
 
+TEST_CASE("devices are named as --device has them, and divide the threads") {
+  const auto names = [&](const std::vector<std::string>& words) {
+    return job_with(words).device.names();
+  };
+  CHECK(names({}) == "cpu");
+  CHECK(names({"device.indices=[0,0]"}) == "cpu, cpu");
+  CHECK(names({"device.type=cuda"}) == "cuda");
+  CHECK(names({"device.type=cuda", "device.indices=[1]"}) == "cuda:1");
+  CHECK(names({"device.type=cuda", "device.indices=[0,2]"}) == "cuda:0, cuda:2");
+  CHECK(job_with({"device.threads=7", "device.indices=[0,0]"}).device.threads_of_each() == 3);
+  CHECK(job_with({"device.threads=1", "device.indices=[0,0]"}).device.threads_of_each() == 1);
+  CHECK(job_with({"device.threads=7"}).device.threads_of_each() == 7);
+}
+
 TEST_CASE("a resolved job means the same") {
   const JobConfig config = job_with({"optimizer.type=adam", "train.epochs=2"});
   const Json json = resolved(config);
@@ -144,6 +166,9 @@ TEST_CASE("the config hash leaves out paths, threads and name") {
   const std::string first = hash({});
   CHECK(hash({"name=other"}) == first);
   CHECK(hash({"device.threads=7"}) == first);
+  CHECK(hash({"cluster.logical_shards=4"}) ==
+        hash({"cluster.logical_shards=4", "device.indices=[0,0,0]"}));
+  CHECK(hash({"device.type=cuda"}) == hash({"device.type=cuda", "device.indices=[3]"}));
   CHECK(hash({"network=/elsewhere.json"}) == first);
   CHECK(hash({"data.loader_threads=2"}) == first);
   for (const char* travel :

@@ -47,11 +47,13 @@ TEST_CASE("what is handed over keeps its order, in whichever the events come") {
 TEST_CASE("what a device forgets keeps nobody waiting, and is not done") {
   const auto first = std::make_shared<Switch>();
   std::vector<int> done;
+  int forgotten = 0;
   {
-    HandOvers hand_overs;
+    HandOvers hand_overs([&] { ++forgotten; });
     hand_overs.add(Event(first), [&] { done.push_back(1); });
     hand_overs.add({}, [&] { done.push_back(2); });
     first->forget();
   }
   CHECK(done == std::vector<int>{2});
+  CHECK(forgotten == 1);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <barrier>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -13,9 +15,10 @@
 #include "core/mutex.h"
 #include "layers/backend.h"
 #include "trainer/plan/sync_plan.h"
-#include "trainer/run/computation.h"
+#include "trainer/run/worker_computation.h"
 #include "trainer/state/checkpoint.h"
 #include "trainer/step/cluster_exchange.h"
+#include "trainer/step/job_lost.h"
 
 /// The workers and servers of a job in one process, for tests of what they compute.
 namespace poseidon::trainer {
@@ -109,106 +112,164 @@ struct RunPart {
       settled = nullptr;
 };
 
-/// The workers of a part of a run, with what they are given.
-class JoinedWorkers {
- public:
-  JoinedWorkers(const Job& job, const RunPart& part,
-                const std::function<layers::Backend()>& backend)
-      : job_(job),
-        part_(part),
-        plan_(plan_for(job, part)),
-        data_(open_data(job, DataPart::kTrain, log_)),
-        published_{.plan = comm::to_json(plan_),
-                   .steps = part.steps,
-                   .first_step = part.resumed != nullptr ? part.resumed->state().step : 0,
-                   .last_step = part.stop,
-                   .in_flight = part.resumed != nullptr ? part.resumed->state().in_flight : 0},
-        hub_(plan_, published_.first_step) {
-    for (uint32_t rank = 0; rank < static_cast<uint32_t>(plan_.workers()); ++rank)
-      add(rank, backend());
-  }
+/// Makes a device, by its number among those of all workers.
+using MakeBackend = std::function<layers::Backend(size_t number)>;
 
-  /// CRC-32C of each tensor, by worker.
-  std::vector<std::vector<int64_t>> train() {
-    std::vector<std::vector<int64_t>> digests(workers_.size());
-    Mutex mutex;
-    std::exception_ptr failure;
-    {
-      std::vector<std::jthread> threads;
-      for (size_t rank = 0; rank < workers_.size(); ++rank)
-        threads.emplace_back([&, rank] {
-          try {
-            digests[rank] = train(*workers_[rank]);
-          } catch (const std::exception& error) {
-            MutexLock lock(mutex);
-            if (failure == nullptr) failure = std::current_exception();
-            hub_.lose(error.what());
-          }
-        });
-    }
-    if (failure != nullptr) std::rethrow_exception(failure);
-    return digests;
-  }
+/// A job whose workers are here.
+struct JoinedJob {
+  JoinedJob(const Job& its, const RunPart& part)
+      : job(its),
+        run(part),
+        plan(plan_for(job, part)),
+        data(open_data(job, DataPart::kTrain, log)),
+        published{.plan = comm::to_json(plan),
+                  .steps = part.steps,
+                  .first_step = part.resumed != nullptr ? part.resumed->state().step : 0,
+                  .last_step = part.stop,
+                  .in_flight = part.resumed != nullptr ? part.resumed->state().in_flight : 0},
+        hub(plan, published.first_step) {}
 
- private:
   static comm::Plan plan_for(const Job& job, const RunPart& part) {
     comm::PlanRequest request = plan_request(job);
     request.assignment = part.assignment;
     return sync_plan(job, request);
   }
 
-  void add(uint32_t rank, layers::Backend backend) {
-    ClusterExchange* exchange = nullptr;
-    workers_.push_back(std::make_unique<Computation>(
-        std::move(backend), net_options(job_, published_, plan_, 2),
-        WorkerPart{
-            .job = job_, .published = published_, .plan = plan_, .data = data_, .rank = rank},
-        [&](net::Net& net, layers::Updater& updater) {
-          auto made = std::make_unique<ClusterExchange>(
-              net, updater, plan_, rank, static_cast<uint64_t>(published_.first_step),
-              [this](const std::function<void()>& task) { hub_.post(task); });
-          exchange = made.get();
-          return made;
-        },
-        log_));
-    hub_.join(*exchange);
-    if (part_.resumed != nullptr) part_.resumed->restore(workers_.back()->tensors);
-  }
-
-  std::vector<int64_t> train(Computation& worker) {
-    while (worker.loop->steps_done() < part_.stop) {
-      const StepReport report = worker.loop->step();
-      if (part_.settled == nullptr) continue;
-      worker.loop->settle_for_checkpoint();
-      part_.settled(worker.part.rank, tensor_digests(worker.tensors, worker.sums.steps()), report);
-    }
-    if (part_.stop == part_.steps) worker.loop->finish();
-    if (!part_.folder.empty()) {
-      worker.loop->settle_for_checkpoint();
-      if (worker.part.rank == 0) write(worker);
-    }
-    return tensor_digests(worker.tensors, part_.stop == part_.steps ? 0 : worker.sums.steps());
-  }
-  void write(Computation& worker) {
-    RunState state = worker.state_after(part_.stop);
-    state.in_flight = worker.sums.steps();
-    write_checkpoint(part_.folder, state, worker.tensors);
-  }
-
-  SilentLog log_;
-  const Job& job_;
-  const RunPart part_;
-  const comm::Plan plan_;
-  const PreparedData data_;
-  const PublishedPlan published_;
-  Hub hub_;
-  std::vector<std::unique_ptr<Computation>> workers_;
+  SilentLog log;
+  const Job& job;
+  const RunPart run;
+  const comm::Plan plan;
+  const PreparedData data;
+  const PublishedPlan published;
+  Hub hub;
+  /// Stands before the sums of a device, by its number among those of all workers.
+  std::function<std::unique_ptr<GradientExchange>(size_t number, std::unique_ptr<GradientExchange>)>
+      before = [](size_t, std::unique_ptr<GradientExchange> exchange) { return exchange; };
 };
 
-/// CRC-32C of each tensor, by worker, after a part of a run.
-inline std::vector<std::vector<int64_t>> train_together(
-    const Job& job, const RunPart& part, const std::function<layers::Backend()>& backend) {
-  return JoinedWorkers(job, part, backend).train();
+/// One worker of them, made and used by one thread.
+class JoinedWorker {
+ public:
+  JoinedWorker(JoinedJob& all, uint32_t rank, const MakeBackend& backend)
+      : exchange_(all.plan, rank, all.job.config.device.indices.size(),
+                  static_cast<uint64_t>(all.published.first_step),
+                  [&all](const std::function<void()>& task) { all.hub.post(task); }),
+        computation_(
+            WorkerPart{.job = all.job,
+                       .published = all.published,
+                       .plan = all.plan,
+                       .data = all.data,
+                       .rank = rank},
+            net_options(all.job, all.published, all.plan, 2),
+            {.backend = [&](size_t device) { return backend(number_of(all, rank, device)); },
+             .exchange =
+                 [&](size_t device, net::Net& net, layers::Updater& updater) {
+                   return all.before(number_of(all, rank, device),
+                                     exchange_.make_end(device, net, updater));
+                 },
+             .lose = [this](const std::string& why) { exchange_.lose(why); }},
+            all.log) {}
+
+  ClusterExchange& exchange() { return exchange_; }
+  WorkerComputation& computation() { return computation_; }
+
+ private:
+  static size_t number_of(const JoinedJob& all, uint32_t rank, size_t device) {
+    return rank * all.job.config.device.indices.size() + device;
+  }
+
+  ClusterExchange exchange_;
+  WorkerComputation computation_;
+};
+
+/// The first error of several threads, but for what others learn of it.
+class FirstError {
+ public:
+  /// Does the action; whether it came to its end.
+  template <class Action>
+  bool holds(const Action& action, const std::function<void(const char* why)>& failed) {
+    try {
+      action();
+      return true;
+    } catch (const JobLost&) {
+      return false;
+    } catch (const std::exception& error) {
+      {
+        MutexLock lock(mutex_);
+        if (first_ == nullptr) first_ = std::current_exception();
+      }
+      failed(error.what());
+      return false;
+    }
+  }
+  void rethrow() {
+    MutexLock lock(mutex_);
+    if (first_ != nullptr) std::rethrow_exception(first_);
+  }
+
+ private:
+  Mutex mutex_;
+  std::exception_ptr first_ GUARDED_BY(mutex_);
+};
+
+/// The steps of a worker, the checkpoint behind them, and the CRC-32C of each tensor then.
+inline std::vector<int64_t> train_worker(const JoinedJob& all, WorkerComputation& worker) {
+  const RunPart& part = all.run;
+  if (part.resumed != nullptr) part.resumed->restore(worker.tensors());
+  while (worker.steps_done() < part.stop) {
+    const StepReport report = worker.step();
+    if (part.settled == nullptr) continue;
+    worker.settle_for_checkpoint();
+    part.settled(worker.part().rank, tensor_digests(worker.tensors(), worker.in_flight()), report);
+  }
+  if (part.stop == part.steps) worker.finish();
+  if (!part.folder.empty()) worker.settle_for_checkpoint();
+  worker.compare_devices();
+  if (!part.folder.empty() && worker.part().rank == 0) {
+    RunState state = worker.state_after(part.stop);
+    state.in_flight = worker.in_flight();
+    write_checkpoint(part.folder, state, worker.tensors());
+  }
+  return tensor_digests(worker.tensors(), part.stop == part.steps ? 0 : worker.in_flight());
+}
+
+/// CRC-32C of each tensor, by worker, after a part of a run. What fails first is thrown.
+inline std::vector<std::vector<int64_t>> train_together(JoinedJob& all,
+                                                        const MakeBackend& backend) {
+  const auto workers = static_cast<size_t>(all.plan.workers());
+  std::vector<std::unique_ptr<JoinedWorker>> joined(workers);
+  std::vector<std::vector<int64_t>> digests(workers);
+  FirstError errors;
+  std::barrier together(static_cast<std::ptrdiff_t>(workers));
+  {
+    std::vector<std::jthread> threads;
+    for (size_t rank = 0; rank < workers; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto make = [&] {
+          joined[rank] = std::make_unique<JoinedWorker>(all, uint32_t(rank), backend);
+        };
+        errors.holds(make, [](const char*) {});
+        together.arrive_and_wait();
+        const bool all_made =
+            std::ranges::all_of(joined, [](const auto& worker) { return worker != nullptr; });
+        if (all_made && rank == 0)
+          for (const auto& worker : joined) all.hub.join(worker->exchange());
+        together.arrive_and_wait();
+        if (all_made)
+          errors.holds([&] { digests[rank] = train_worker(all, joined[rank]->computation()); },
+                       [&](const char* why) { all.hub.lose(why); });
+        together.arrive_and_wait();
+        joined[rank].reset();
+      });
+  }
+  errors.rethrow();
+  return digests;
+}
+
+inline std::vector<std::vector<int64_t>> train_together(const Job& job, const RunPart& part,
+                                                        const MakeBackend& backend) {
+  JoinedJob all(job, part);
+  return train_together(all, backend);
 }
 
 }  // namespace poseidon::trainer

@@ -98,8 +98,10 @@ TEST_CASE("workers behind walls have the bits of workers on the CPU, by servers 
             {"cluster.workers=2", "cluster.servers=1", std::string("comm.scheme=") + scheme,
              std::string("cluster.logical_shards=") + shards,
              std::string("comm.staleness=") + staleness, "data.global_batch=20"});
-        const auto open = train_together(job, {.steps = 4}, [&] { return make_backend(job); });
-        const auto walled = train_together(job, {.steps = 4}, [] { return make_walled_backend(); });
+        const auto open =
+            train_together(job, {.steps = 4}, [&](size_t) { return make_backend(job); });
+        const auto walled =
+            train_together(job, {.steps = 4}, [](size_t) { return make_walled_backend(); });
         CHECK(open[0] == open[1]);
         CHECK(walled[0] == open[0]);
         CHECK(walled[1] == open[0]);

@@ -1,10 +1,12 @@
 #include "trainer/job/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "comm/plan/plan.h"
 #include "comm/wire/liveness.h"
 #include "comm/wire/slices.h"
+#include "core/cores.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "net/network.h"
@@ -27,12 +29,23 @@ void expect_one(const JsonPlace& place, bool first, bool second, const char* pai
   fail_at(place, text("expected exactly one of ", pair, ", got ", first ? "both" : "neither"));
 }
 
+void check_devices(const DeviceConfig& device, const JsonPlace& place) {
+  if (device.indices.empty()) fail_at(place, "expected at least one device, got none");
+  for (const int64_t index : device.indices)
+    if (index != 0 && device.type != kCudaDevice)
+      fail_at(place, text("expected 0 for each device, as a machine has one \"", device.type,
+                          "\", got ", index));
+}
+
 void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
   const JsonPlace data{file, "/data"}, cluster{file, "/cluster"};
   const int64_t batch = config.global_batch(), shards = config.logical_shards();
-  if (shards < config.cluster.workers)
+  const int64_t workers = config.cluster.workers, devices = config.device.count();
+  if (shards < workers * devices)
     fail_at(cluster.at("logical_shards"),
-            text("expected at least \"workers\" (", config.cluster.workers, "), got ", shards));
+            devices == 1 ? text("expected at least \"workers\" (", workers, "), got ", shards)
+                         : text("expected at least \"workers\" times the devices of each (",
+                                workers, " x ", devices, "), got ", shards));
   if (use == JobUse::kRun && batch % shards != 0)
     fail_at(data, text("expected a global batch that \"cluster.logical_shards\" (", shards,
                        ") divides, got ", batch, " samples"));
@@ -51,7 +64,7 @@ void DataConfig::describe(Fields& fields) {
   fields.integer("global_batch", global_batch, between(1, 1 << 24),
                  "samples of all workers in a step");
   fields.integer("loader_threads", loader_threads, between(1, 64),
-                 "threads that prepare batches; they change no result");
+                 "threads that prepare the batches of a device; they change no result");
 }
 
 void TrainConfig::describe(Fields& fields) {
@@ -71,8 +84,12 @@ void TrainConfig::describe(Fields& fields) {
 void DeviceConfig::describe(Fields& fields) {
   named(fields, "type", type, {"cpu", kCudaDevice, kReplayDevice},
         "what computes; replay: nothing, its layers only take the time that \"times\" tells");
-  fields.integer("index", index, between(0, 255), "which of the machine's GPUs");
-  fields.integer("threads", threads, between(0, 1024), "computing threads of cpu; 0: all cores");
+  fields.integers(
+      "indices", indices, between(0, 255),
+      "what each worker computes with, an entry for each device: which of the machine's "
+      "GPUs; one may stand twice. Of cpu, whose threads its devices divide, 0 each");
+  fields.integer("threads", threads, between(0, 1024),
+                 "computing threads of cpu, of each worker; 0: all cores");
   named(fields, "precision", precision, {"fp32", kTf32Precision, kBf16Precision},
         "of activations, and of the products of convolutions; weights, sums and updates are fp32. "
         "tf32: products round their factors to ten bits of mantissa, of cuda only");
@@ -118,9 +135,10 @@ void CommConfig::describe(Fields& fields) {
 void ClusterConfig::describe(Fields& fields) {
   fields.integer("workers", workers, between(1, 4096), "processes that compute");
   fields.integer("servers", servers, between(0, 4096), "processes that add gradients");
-  fields.integer("logical_shards", logical_shards, between(0, 1 << 20),
-                 "parts of the global batch, summed by a fixed tree; 0: as many as workers; more: "
-                 "gradient accumulation");
+  fields.integer(
+      "logical_shards", logical_shards, between(0, 1 << 20),
+      "parts of the global batch, summed by a fixed tree; 0: as many as workers times the "
+      "devices of each; more: gradient accumulation");
   fields.option("balance", balance, {"even", "speed"},
                 "who has how many logical shards: all as many; by the speed that each worker "
                 "measures when it joins, at least one");
@@ -166,6 +184,7 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
              "\"steps\" and \"epochs\"");
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
+  check_devices(config.device, top.at("device").at("indices"));
   check_batch(config, file, use);
   if (config.comm.staleness > 0 && config.comm.overlap != comm::Overlap::kPriority)
     fail_at(top.at("comm").at("overlap"),
@@ -184,6 +203,22 @@ void refuse_what_is_not_built(const JobConfig& config, const std::string& file) 
     fail_at(device.at("times"), config.device.times.empty()
                                     ? "\"replay\" needs a file of times (--times FILE)"
                                     : "only \"replay\" has times");
+}
+
+int64_t DeviceConfig::threads_of_each() const {
+  if (count() == 1) return threads;
+  return std::max<int64_t>(1, (threads > 0 ? threads : available_cores()) / count());
+}
+
+std::string DeviceConfig::name(size_t device) const {
+  const bool numbered = type == kCudaDevice && (count() > 1 || indices[device] > 0);
+  return numbered ? text(type, ":", indices[device]) : type;
+}
+
+std::string DeviceConfig::names() const {
+  std::string all = name(0);
+  for (size_t device = 1; device < indices.size(); ++device) all += ", " + name(device);
+  return all;
 }
 
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
@@ -222,7 +257,7 @@ Json decisive(const JobConfig& config, const Json& network) {
   json["data"].erase("loader_threads");
   json["train"].erase("keep_checkpoints");
   json["device"].erase("threads");
-  json["device"].erase("index");
+  json["device"].erase("indices");
   json["device"].erase("choices");
   json["device"].erase("times");
   for (const char* key : {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps",

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comm/plan/schemes.h"
 #include "core/fields.h"
@@ -38,14 +39,23 @@ struct TrainConfig {
 /// "device" of a job.
 struct DeviceConfig {
   std::string type = "cpu";
-  int64_t index = 0;    ///< of the machine's GPUs
-  int64_t threads = 0;  ///< of the CPU; 0: all cores
+  std::vector<int64_t> indices = {0};  ///< for each device of a worker, which of the machine's
+  int64_t threads = 0;                 ///< of the CPU, of all devices together; 0: all cores
   std::string precision = "fp32";
   bool deterministic = true;
   std::string choices;  ///< a file of choices by layer, made by --tune; "": the fixed rule
   std::string times;    ///< of "replay": the output of --time --json
 
   void describe(Fields& fields);
+
+  /// Of a worker.
+  int64_t count() const { return static_cast<int64_t>(indices.size()); }
+  /// Of the CPU: those that compute in each device.
+  int64_t threads_of_each() const;
+  /// One device as --device has it: "cpu", "cuda", "cuda:1".
+  std::string name(size_t device) const;
+  /// All of them: "cuda:0, cuda:1".
+  std::string names() const;
 };
 inline constexpr const char *kCudaDevice = "cuda", *kReplayDevice = "replay";
 inline constexpr const char *kTf32Precision = "tf32", *kBf16Precision = "bf16";
@@ -73,7 +83,7 @@ enum class Balance : uint8_t {
 /// "cluster" of a job.
 struct ClusterConfig {
   int64_t workers = 1, servers = 0;
-  int64_t logical_shards = 0;  ///< 0: as many as workers
+  int64_t logical_shards = 0;  ///< 0: as many as devices of all workers
   Balance balance = Balance::kEven;
   bool servers_apart = false;
   double timeout_s = 10, stall_timeout_s = 600, rejoin_s = 120;
@@ -95,7 +105,7 @@ struct JobConfig {
   void describe(Fields& fields);
 
   int64_t logical_shards() const {
-    return cluster.logical_shards == 0 ? cluster.workers : cluster.logical_shards;
+    return cluster.logical_shards == 0 ? cluster.workers * device.count() : cluster.logical_shards;
   }
   int64_t global_batch() const {
     return data.global_batch != 0 ? data.global_batch : data.batch_per_worker * cluster.workers;

@@ -25,6 +25,7 @@ void LayerTimes::describe_totals(Fields& fields) {
   fields.number("pass_ms", pass_ms, kTimed, "of all layers, in one go");
   fields.number("update_ms", update_ms, kTimed, "of all parameters");
   fields.number("threads", threads, between(1, 1e6), "that computed");
+  fields.integer("devices", devices, between(1, 1 << 16), "of the worker, each as fast");
 }
 
 void LayerTimes::describe(Fields& fields) {

@@ -19,6 +19,7 @@ struct LayerTimes {
   double pass_ms = 0;    ///< of all layers forward and backward, in one go; 0: not known
   double update_ms = 0;  ///< of all parameters
   double threads = 1;    ///< that computed
+  int64_t devices = 1;   ///< of the worker, each as fast as the one that was timed
   std::vector<Layer> layers;
 
   /// 10^9 operations a second of a weight gradient made from factors: the best speed of one of a

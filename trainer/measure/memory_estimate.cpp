@@ -26,23 +26,31 @@ constexpr size_t kTouchedInRun = size_t{5} << 20;
 
 /// Of the worker that has most there: that has to do with its number of partial sums, which need
 /// not be largest where it has most shards.
-size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan) {
+size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devices) {
   size_t most = 0;
   std::set<size_t> seen;
   for (uint32_t rank = 0; rank < plan.assignment.workers().size(); ++rank)
     if (seen.insert(plan.assignment.parts_of(rank).size()).second)
-      most = std::max(most, ClusterExchange::bytes(net, plan, rank));
+      most = std::max(most, ClusterExchange::bytes(net, plan, rank, devices));
   return most;
 }
 
-/// What is on its way of gradients: nothing, where one worker has one shard and no layer gives
-/// factors.
-size_t bytes_of_sums(net::Net& net, const comm::Plan& plan) {
-  const size_t exchange = net.parameters().versions() == 1
+/// What is on its way of gradients: nothing, where one worker has one device and one shard and no
+/// layer gives factors.
+size_t bytes_of_sums(net::Net& net, const comm::Plan& plan, size_t devices) {
+  const size_t exchange = net.parameters().versions() == 1 && devices == 1
                               ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
-                              : most_bytes_of_exchange(net, plan);
+                              : most_bytes_of_exchange(net, plan, devices);
   const size_t in_flight = SumsInFlight(net, 0).bytes_of_step();
-  return exchange + static_cast<size_t>(plan.staleness) * in_flight;
+  return exchange + devices * static_cast<size_t>(plan.staleness) * in_flight;
+}
+
+/// Of as many nets of this kind.
+net::NetMemory times(size_t devices, net::NetMemory net) {
+  for (size_t* part : {&net.parameters, &net.second_version, &net.gradients, &net.statistics,
+                       &net.activations, &net.scratch})
+    *part *= devices;
+  return net;
 }
 
 /// One worker reads and writes tensors one at a time; of several, one sends as many as are let on
@@ -58,10 +66,11 @@ size_t bytes_of_copies(const Job& job, net::Net& net) {
                                           : std::max(largest, std::min(all, kMostBytesOnTheWay));
 }
 
-size_t bytes_of_batches(const Job& job) {
+/// The first device tests.
+size_t bytes_of_batches(const Job& job, size_t devices) {
   const Shape& input = job.network->input();
   const size_t ring = data::Loader::bytes(input.samples(), input.count() / input.samples());
-  return job.config.data.has_test ? 2 * ring : ring;
+  return ring * (job.config.data.has_test ? devices + 1 : devices);
 }
 
 /// Where a run measures before it decides, the plan that it begins with.
@@ -96,10 +105,11 @@ MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net:
   options.takes_memory = false;
   SilentLog said_by_the_run_itself;
   Engine engine(job, options, said_by_the_run_itself);
-  return {.net = engine.net().memory(),
-          .optimizer_state = Optimizer::bytes(job.config.optimizer, engine.net()),
-          .batches = bytes_of_batches(job),
-          .sums = bytes_of_sums(engine.net(), plan),
+  const size_t devices = job.device().indices.size();
+  return {.net = times(devices, engine.net().memory()),
+          .optimizer_state = devices * Optimizer::bytes(job.config.optimizer, engine.net()),
+          .batches = bytes_of_batches(job, devices),
+          .sums = bytes_of_sums(engine.net(), plan, devices),
           .copies = bytes_of_copies(job, engine.net()),
           .process = resident_memory() + kTouchedInRun};
 }

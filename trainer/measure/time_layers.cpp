@@ -66,6 +66,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
   return {{"name", job.config.name},
           {"batch", job.config.shard_batch()},
           {"threads", engine.threads()},
+          {"devices", job.device().count()},
           {"layers", std::move(layers)},
           {"forward_ms", forward},
           {"backward_ms", backward},

@@ -1,16 +1,18 @@
 #include "trainer/member/member_job.h"
 
+#include "core/error.h"
+
 namespace poseidon::trainer {
 
 namespace {
 
-/// A rehearsal is one of all workers.
-void choose_device(Job& job, const MemberOptions& options) {
+/// A rehearsal is one of all workers. The job's shards are those of the devices that it names.
+void choose_devices(Job& job, const MemberOptions& options) {
   const DeviceConfig& device = job.config.device;
-  if (!options.device || device.type == kReplayDevice) return;
+  if (!options.devices || device.type == kReplayDevice) return;
   job.own_device = device;
-  job.own_device->type = options.device->type;
-  job.own_device->index = options.device->index;
+  job.own_device->type = options.devices->kind;
+  job.own_device->indices = options.devices->indices;
 }
 
 }  // namespace
@@ -25,7 +27,7 @@ Job open_job_message(const JobMessage& message, const MemberOptions& options) {
        {&train.path, &train.transform.mean_image, &test.path, &test.transform.mean_image})
     if (!path->empty()) *path = options.data_root.resolve(*path).string();
   job.config.device.threads = options.threads;
-  choose_device(job, options);
+  choose_devices(job, options);
   job.network = std::make_unique<net::Network>(message.network, message.network_file,
                                                job.config.shard_batch());
   if (job.config.device.type == kReplayDevice) set_times(job, message.times, "the job's times");

@@ -14,7 +14,7 @@
 #include "core/inbox.h"
 #include "core/log.h"
 #include "trainer/job/data_root.h"
-#include "trainer/job/device_name.h"
+#include "trainer/job/device_list.h"
 #include "trainer/member/life_signs.h"
 #include "trainer/messages/member_end.h"
 #include "trainer/state/kept_step.h"
@@ -44,7 +44,7 @@ struct MemberOptions {
   std::shared_ptr<LifeSigns> life = std::make_shared<LifeSigns>();
   // Of a worker.
   int64_t threads = 0;
-  std::optional<DeviceName> device = {};  ///< none: as the job says
+  std::optional<DeviceList> devices = std::nullopt;  ///< instead of the job's
   DataRoot data_root = {};
   /// Where it leaves the last complete step of a run that ended before its time; null: nowhere.
   std::shared_ptr<StepKeeper> keeper = nullptr;

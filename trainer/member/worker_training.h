@@ -43,7 +43,7 @@ class WorkerTraining final : public RunSink {
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
   int64_t first_step() const { return published_.first_step; }
-  const RunTensors& tensors() const { return computation_->tensors; }
+  const RunTensors& tensors() const { return computation_->tensors(); }
   RunState state_after(int64_t step) const { return computation_->state_after(step); }
 
  private:
@@ -57,7 +57,6 @@ class WorkerTraining final : public RunSink {
   bool halted() override { return limit_.halted(); }
 
   void warn_of_its_memory(const net::Net::Options& options) const;
-  std::unique_ptr<GradientExchange> make_exchange(net::Net& net, layers::Updater& updater);
 
   const PreparedJob& job_;
   const PublishedPlan published_;
@@ -65,8 +64,8 @@ class WorkerTraining final : public RunSink {
   const Reports reports_;
   StepLimit limit_;
   std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
-  ClusterExchange* exchange_ = nullptr;   ///< the computation's
-  std::unique_ptr<Computation> computation_;
+  ClusterExchange exchange_;
+  std::unique_ptr<WorkerComputation> computation_;
   std::shared_ptr<TensorStore> values_;  ///< first values that the coordinator sends
 };
 

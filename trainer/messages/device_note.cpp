@@ -12,8 +12,6 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr const char* kExpected = "cpu, cuda, or cuda:1 and so on";
-
 std::string words_of(const DeviceNote& device) {
   return text(device.arithmetic, ", ", counted(device.threads, "thread"));
 }
@@ -24,6 +22,7 @@ void DeviceNote::describe(Fields& fields) {
   fields.text("device", kind, "as device.type of a job", Presence::kRequired);
   fields.text("arithmetic", arithmetic, "libraries and instruction sets", Presence::kRequired);
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", Presence::kRequired);
+  fields.text("devices", devices, "of the worker", Presence::kRequired);
 }
 
 namespace {
@@ -31,14 +30,22 @@ namespace {
 /// Of a GPU: its kind and its libraries decide which algorithms are chosen.
 DeviceNote gpu_note(const DeviceConfig& device) {
   const cuda::GpuList list = gpus_of_this_machine();
-  const auto index = static_cast<size_t>(device.index);
-  if (index >= list.gpus.size())
-    throw ConfigError(
-        text("device cuda:", index, ": this machine has ", counted(list.gpus.size(), "GPU")));
+  std::string name;
+  for (const int64_t number : device.indices) {
+    const auto index = static_cast<size_t>(number);
+    if (index >= list.gpus.size())
+      throw ConfigError(
+          text("device cuda:", index, ": this machine has ", counted(list.gpus.size(), "GPU")));
+    if (!name.empty() && name != list.gpus[index].name)
+      throw ConfigError(text("device ", device.names(), ": expected GPUs of one kind, got ", name,
+                             " and ", list.gpus[index].name, "; let each kind be a worker"));
+    name = list.gpus[index].name;
+  }
   return {.kind = device.type,
-          .arithmetic = text(list.gpus[index].name, ", CUDA ", list.runtime, ", ", list.libraries,
-                             ", ", device.precision),
-          .threads = 1};
+          .arithmetic =
+              text(name, ", CUDA ", list.runtime, ", ", list.libraries, ", ", device.precision),
+          .threads = 1,
+          .devices = device.names()};
 }
 
 }  // namespace
@@ -50,18 +57,19 @@ DeviceNote device_note(const DeviceConfig& device) {
     arithmetic += cpu::has_bf16_products() ? ", bf16 by instructions" : ", bf16 emulated";
   return {.kind = device.type,
           .arithmetic = std::move(arithmetic),
-          .threads = device.threads > 0 ? device.threads : available_cores()};
+          .threads = device.threads_of_each() > 0 ? device.threads_of_each() : available_cores(),
+          .devices = device.names()};
 }
 
-DeviceName device_of_this_machine(const std::string& option, const std::string& name) {
-  const DeviceName device = parse_device(option, name, kExpected);
-  if (device.type != "cpu" && device.type != kCudaDevice)
-    throw ConfigError(text(option, " ", name, ": expected ", kExpected));
+DeviceList devices_of_this_machine(const std::string& given) {
+  DeviceList devices = read_device_list(given);
+  if (devices.kind == kReplayDevice)
+    throw ConfigError(text("--device ", given, ": a rehearsal is one of all workers: the job's"));
   DeviceConfig asked;
-  asked.type = device.type;
-  asked.index = device.index;
-  if (device.type == kCudaDevice) gpu_note(asked);
-  return device;
+  asked.type = devices.kind;
+  asked.indices = devices.indices;
+  if (devices.kind == kCudaDevice) gpu_note(asked);
+  return devices;
 }
 
 std::string difference_of(const DeviceNotes& devices) {
@@ -73,13 +81,21 @@ std::string difference_of(const DeviceNotes& devices) {
   return "";
 }
 
-std::string kinds_of(const DeviceNotes& devices) {
-  std::set<std::string> kinds;
-  for (const auto& [rank, device] : devices) kinds.insert(device.kind);
+namespace {
+
+/// What differs between them, each once.
+std::string each_of(const DeviceNotes& devices, std::string DeviceNote::*what) {
+  std::set<std::string> different;
+  for (const auto& [rank, device] : devices) different.insert(device.*what);
   std::string all;
-  for (const std::string& kind : kinds) all += (all.empty() ? "" : " and ") + kind;
+  for (const std::string& one : different) all += (all.empty() ? "" : " and ") + one;
   return all;
 }
+
+}  // namespace
+
+std::string kinds_of(const DeviceNotes& devices) { return each_of(devices, &DeviceNote::kind); }
+std::string names_of(const DeviceNotes& devices) { return each_of(devices, &DeviceNote::devices); }
 
 Json devices_json(const DeviceNotes& devices) {
   Json list = Json::array();

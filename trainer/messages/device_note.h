@@ -6,7 +6,7 @@
 
 #include "core/fields.h"
 #include "trainer/job/config.h"
-#include "trainer/job/device_name.h"
+#include "trainer/job/device_list.h"
 
 namespace poseidon::trainer {
 
@@ -16,15 +16,16 @@ struct DeviceNote {
   static constexpr const char* kAbout = "device";
   std::string kind = "cpu";  ///< as device.type of a job
   std::string arithmetic;    ///< libraries and instruction sets
-  int64_t threads = 1;       ///< that compute
+  int64_t threads = 1;       ///< that compute, of each device
+  std::string devices;       ///< as --device has them
   void describe(Fields& fields);
 };
 
 /// Of this process, for a device.
 DeviceNote device_note(const DeviceConfig& device);
 
-/// A device of this machine that `option` names. Throws ConfigError where there is none.
-DeviceName device_of_this_machine(const std::string& option, const std::string& name);
+/// The devices of this machine that --device names. Throws ConfigError where there are none.
+DeviceList devices_of_this_machine(const std::string& given);
 
 /// By rank of worker.
 using DeviceNotes = std::map<uint16_t, DeviceNote>;
@@ -33,8 +34,9 @@ using DeviceNotes = std::map<uint16_t, DeviceNote>;
 /// "" where all are alike.
 std::string difference_of(const DeviceNotes& devices);
 
-/// The kinds of these devices: "cpu", "cpu and cuda".
+/// The kinds of these devices, "cpu and cuda", and their names, "cpu and cuda:0, cuda:1".
 std::string kinds_of(const DeviceNotes& devices);
+std::string names_of(const DeviceNotes& devices);
 
 /// The list of them as plan.json has it, and what such a list says; none of a plan without one.
 Json devices_json(const DeviceNotes& devices);

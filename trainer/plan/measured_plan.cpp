@@ -61,6 +61,14 @@ std::string dealt_text(const std::vector<comm::WorkerPace>& paces,
                      " a step");
 }
 
+void refuse_fewer_shards(const std::vector<comm::WorkerPace>& paces, int64_t shards) {
+  int64_t devices = 0;
+  for (const comm::WorkerPace& worker : paces) devices += worker.devices;
+  if (shards < devices)
+    throw ConfigError(text("cluster.logical_shards: expected at least ", devices,
+                           ", one for each device of the workers, got ", shards));
+}
+
 }  // namespace
 
 MeasuredPlan::MeasuredPlan(const Job& job, const Checkpoint* resumed, bool replan)
@@ -111,9 +119,11 @@ void MeasuredPlan::add_link(double threads) {
 void MeasuredPlan::deal_by_speed() {
   std::vector<comm::WorkerPace> paces;
   for (const auto& [worker, times] : times_)
-    paces.push_back({.each_shard = times.batch_ms(), .each_step = times.update_ms});
+    paces.push_back(
+        {.each_shard = times.batch_ms(), .each_step = times.update_ms, .devices = times.devices});
   if (static_cast<int64_t>(paces.size()) != request_.workers)
     throw ConfigError("not all workers have told what their layers take");
+  refuse_fewer_shards(paces, request_.logical_shards);
   const std::vector<int64_t> shards = comm::deal_shards(paces, request_.logical_shards);
   request_.assignment =
       comm::assignment_by_counts(shards, request_.servers, request_.servers_apart);

@@ -8,8 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-std::vector<data::ShardRange> shards_of(const WorkerPart& part) {
-  const comm::Part own = part.plan.assignment.shards_of(part.rank);
+std::vector<data::ShardRange> ranges_of(const WorkerPart& part, comm::Part own) {
   std::vector<data::ShardRange> shards;
   for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
     const IndexRange rows = part.plan.rows_of({shard, 1});
@@ -18,24 +17,24 @@ std::vector<data::ShardRange> shards_of(const WorkerPart& part) {
   return shards;
 }
 
-data::LoaderOptions loader_options(const WorkerPart& part, net::Net& net) {
+data::LoaderOptions loader_options(const WorkerPart& part, comm::Part shards, net::Net& net) {
   const JobConfig& config = part.job.config;
   return {.phase = data::Phase::kTrain,
           .seed = static_cast<uint64_t>(config.train.seed),
           .shuffle = config.data.train.shuffle,
           .on_error = config.data.train.on_error,
           .global_batch = part.plan.global_batch,
-          .shards = shards_of(part),
+          .shards = ranges_of(part, shards),
           .start_step = part.published.first_step,
           .threads = static_cast<int>(config.data.loader_threads),
           .memory = memory_for(net)};
 }
 
-TrainingLoop::Options loop_options(const WorkerPart& part, SumsInFlight& sums) {
+TrainingLoop::Options loop_options(const WorkerPart& part, comm::Part shards, SumsInFlight& sums) {
   return {.seed = static_cast<uint64_t>(part.job.config.train.seed),
           .global_batch = part.plan.global_batch,
           .logical_shards = part.plan.logical_shards(),
-          .shards = shards_of(part),
+          .shards = ranges_of(part, shards),
           .steps_done = part.published.first_step,
           .staleness = part.plan.staleness,
           .barrier = part.plan.overlap != comm::Overlap::kPriority,
@@ -46,9 +45,10 @@ TrainingLoop::Options loop_options(const WorkerPart& part, SumsInFlight& sums) {
 }  // namespace
 
 Computation::Computation(layers::Backend backend, const net::Net::Options& options,
-                         const WorkerPart& worker_part, const MakeExchange& make_exchange, Log& log)
+                         const WorkerPart& worker_part, comm::Part shards,
+                         const MakeExchange& make_exchange, const Logs& logs)
     : part(worker_part),
-      engine(std::move(backend), part.job, options, log),
+      engine(std::move(backend), part.job, options, logs.net),
       optimizer(part.job.config.optimizer, engine.net(), engine.updater()),
       sums(engine.net(), std::max(part.plan.staleness, part.published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),
@@ -58,9 +58,9 @@ Computation::Computation(layers::Backend backend, const net::Net::Options& optio
   engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
   sums.begin_with(published.first_step - published.in_flight, published.in_flight);
   loader = std::make_unique<data::Loader>(*part.data.dataset, *part.data.transform,
-                                          loader_options(part, engine.net()), log);
+                                          loader_options(part, shards, engine.net()), logs.data);
   loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, *exchange, schedule, *loader,
-                                        loop_options(part, sums));
+                                        loop_options(part, shards, sums));
 }
 
 RunState Computation::state_after(int64_t step) {

@@ -21,18 +21,25 @@ struct WorkerPart {
   const comm::Plan& plan;
   const PreparedData& data;        ///< the training set
   uint32_t rank = 0;               ///< of the worker
-  TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
+  TraceRecorder* trace = nullptr;  ///< of the first device's compute thread; may be null
 };
 
-/// Everything that computes in a worker. Made and used by the compute thread.
+/// Everything that computes in a worker on one of its devices. Made and used by the device's
+/// compute thread.
 struct Computation {
   /// Makes what sums the gradients of the net.
   using MakeExchange =
       std::function<std::unique_ptr<GradientExchange>(net::Net&, layers::Updater&)>;
 
-  /// What `part` names must outlive it. Throws ConfigError, RunError.
+  /// Who is told of what.
+  struct Logs {
+    Log &net, &data;
+  };
+
+  /// The device has `shards` of the worker's part, whose objects must outlive it. Throws
+  /// ConfigError, RunError.
   Computation(layers::Backend backend, const net::Net::Options& options, const WorkerPart& part,
-              const MakeExchange& make_exchange, Log& log);
+              comm::Part shards, const MakeExchange& make_exchange, const Logs& logs);
 
   /// What a checkpoint says of `step` beside the tensors.
   RunState state_after(int64_t step);

@@ -12,6 +12,7 @@
 #include "trainer/run/run_loop.h"
 #include "trainer/state/resume.h"
 #include "trainer/step/backends.h"
+#include "trainer/step/cluster_exchange.h"
 
 namespace poseidon::trainer {
 
@@ -27,6 +28,9 @@ class Run final : public RunSink {
   using Clock = std::chrono::steady_clock;
 
   void build();
+  std::unique_ptr<GradientExchange> make_exchange(size_t device, net::Net& net,
+                                                  layers::Updater& updater);
+  std::function<void(const std::string&)> lose();
   void open_directory();
   void restore();
   void report_from_here();
@@ -54,7 +58,8 @@ class Run final : public RunSink {
   const DeviceNotes devices_;
   PublishedPlan published_;
   TraceRecorder trace_;
-  std::unique_ptr<Computation> computation_;
+  std::unique_ptr<DevicesAlone> alone_;  ///< null for one device
+  std::unique_ptr<WorkerComputation> computation_;
   std::optional<RunReport> report_;
 };
 
@@ -80,8 +85,7 @@ Json Run::go() {
   open_directory();
   try {
     if (RunLoop(*computation_, test_data_, *this, console_).go())
-      console_.info(
-          stopped_text(computation_->loop->steps_done(), published_.steps, directory_.path()));
+      console_.info(stopped_text(computation_->steps_done(), published_.steps, directory_.path()));
   } catch (const RunError& error) {
     if (options_.trace) write_own_trace();
     throw RunError(error.what() + files_.last_text());
@@ -93,19 +97,39 @@ Json Run::go() {
 void Run::build() {
   const net::Net::Options net = net_options(job_, published_, plan_, 1);
   warn_of_memory(job_, estimate_memory(job_, plan_, net), 1, console_);
-  computation_ = std::make_unique<Computation>(
-      make_backend(job_), net,
+  const size_t devices = job_.device().indices.size();
+  if (devices > 1)
+    alone_ = std::make_unique<DevicesAlone>(plan_, devices,
+                                            static_cast<uint64_t>(published_.first_step));
+  computation_ = std::make_unique<WorkerComputation>(
       WorkerPart{.job = job_,
                  .published = published_,
                  .plan = plan_,
                  .data = train_data_,
                  .trace = options_.trace ? &trace_ : nullptr},
-      [this](net::Net& made, layers::Updater& updater) {
-        return std::make_unique<LocalExchange>(
-            made, updater, plan_.logical_shards(),
-            Lateness{.staleness = plan_.staleness, .first_step = published_.first_step});
-      },
+      net,
+      WorkerComputation::Makers{
+          .backend = [this](size_t device) { return make_backend(job_, device); },
+          .exchange =
+              [this](size_t device, net::Net& made, layers::Updater& updater) {
+                return make_exchange(device, made, updater);
+              },
+          .lose = lose()},
       console_);
+  if (alone_ != nullptr) alone_->open();
+}
+
+std::unique_ptr<GradientExchange> Run::make_exchange(size_t device, net::Net& net,
+                                                     layers::Updater& updater) {
+  if (alone_ != nullptr) return alone_->exchange().make_end(device, net, updater);
+  return std::make_unique<LocalExchange>(
+      net, updater, plan_.logical_shards(),
+      Lateness{.staleness = plan_.staleness, .first_step = published_.first_step});
+}
+
+std::function<void(const std::string&)> Run::lose() {
+  if (alone_ == nullptr) return nullptr;
+  return [this](const std::string& why) { alone_->exchange().lose(why); };
 }
 
 void Run::open_directory() {
@@ -113,10 +137,11 @@ void Run::open_directory() {
   if (resumed_ != nullptr)
     restore();
   else if (!options_.weights.empty())
-    report_match(options_.weights, load_weights(options_.weights, computation_->tensors), console_);
+    report_match(options_.weights, load_weights(options_.weights, computation_->tensors()),
+                 console_);
   directory_.write_config(job_);
   directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
-  directory_.write("plan.json", plan_json(plan_, computation_->engine.net().choices(), devices_));
+  directory_.write("plan.json", plan_json(plan_, computation_->engine().net().choices(), devices_));
   directory_.write("traffic.json", traffic_json(plan_, 0));
   report_from_here();
 }
@@ -126,7 +151,7 @@ void Run::restore() {
   warn_of_other_data(state, train_data_.dataset->fingerprint(), console_);
   warn_of_changes(state, job_, console_);
   warn_of_other_devices(state, published_, job_, console_);
-  resumed_->restore(computation_->tensors);
+  resumed_->restore(computation_->tensors());
   files_.begin_from(state.step, resumed_->weights_file());
   console_.info(text("going on after step ", state.step, " of ", published_.steps, " from ",
                      files_.last().string()));
@@ -150,11 +175,11 @@ void Run::trained(StepReport report) {
 
 void Run::checkpoint(int64_t step) {
   if (files_.last_step() == step) return;
-  const int64_t in_flight = computation_->sums.steps();
-  refuse_non_finite(computation_->tensors, in_flight, step);
+  const int64_t in_flight = computation_->in_flight();
+  refuse_non_finite(computation_->tensors(), in_flight, step);
   RunState state = computation_->state_after(step);
   state.in_flight = in_flight;
-  files_.write(state, computation_->tensors);
+  files_.write(state, computation_->tensors());
 }
 
 Json Run::end() {
@@ -174,14 +199,14 @@ void Run::write_own_trace() const {
 Json Run::summary() const {
   return report_->summary(
       job_, {.first_step = published_.first_step,
-             .steps = computation_->loop->steps_done(),
+             .steps = computation_->steps_done(),
              .steps_of_job = published_.steps,
              .wall_seconds = std::chrono::duration<double>(Clock::now() - start_).count(),
-             .device = kinds_of(devices_),
+             .device = names_of(devices_),
              .servers = job_.config.cluster.servers,
-             .threads = computation_->engine.threads(),
-             .weights_sha256 = weights_sha256(computation_->tensors),
-             .state_sha256 = state_sha256(computation_->tensors, computation_->sums.steps()),
+             .threads = computation_->engine().threads(),
+             .weights_sha256 = weights_sha256(computation_->tensors()),
+             .state_sha256 = state_sha256(computation_->tensors(), computation_->in_flight()),
              .checkpoint = files_.last()});
 }
 

@@ -16,9 +16,9 @@ int64_t shards_in_common(const comm::Assignment& assignment) {
 }  // namespace
 
 bool RunLoop::go() {
-  const TrainConfig& train = computation_.part.job.config.train;
+  const TrainConfig& train = computation_.part().job.config.train;
   while (sink_.begin(steps_done())) {
-    sink_.trained(computation_.loop->step());
+    sink_.trained(computation_.step());
     if (is_due(train.checkpoint_every)) checkpoint();
     if (is_due(train.test_every)) test();
   }
@@ -32,8 +32,9 @@ void RunLoop::settle() {
   if (settled_step_ == steps_done()) return;
   settled_step_ = steps_done();
   sink_.settling();
-  if (steps_done() == computation_.part.published.steps) computation_.loop->finish();
-  computation_.loop->settle_for_checkpoint();
+  if (steps_done() == computation_.part().published.steps) computation_.finish();
+  computation_.settle_for_checkpoint();
+  computation_.compare_devices();
   sink_.settled(steps_done());
 }
 
@@ -46,13 +47,13 @@ void RunLoop::test() {
   settle();
   if (test_.dataset == nullptr || tested_step_ == steps_done()) return;
   tested_step_ = steps_done();
-  const WorkerPart& part = computation_.part;
+  const WorkerPart& part = computation_.part();
   const JobConfig& config = part.job.config;
   // As its share of the logical shards, in the smallest numbers.
   const int64_t common = shards_in_common(part.plan.assignment);
   const comm::Part own = part.plan.assignment.shards_of(part.rank);
   const std::optional<TestSums> sums = evaluate_part(
-      computation_.engine.net(), test_,
+      computation_.engine().net(), test_,
       {.seed = static_cast<uint64_t>(config.train.seed),
        .loader_threads = static_cast<int>(config.data.loader_threads),
        .on_error = config.data.test.on_error,

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "trainer/run/computation.h"
+#include "trainer/run/worker_computation.h"
 #include "trainer/step/evaluation.h"
 
 namespace poseidon::trainer {
@@ -37,20 +37,20 @@ class RunSink {
 class RunLoop {
  public:
   /// All of them must outlive it; `test` may hold no dataset.
-  RunLoop(Computation& computation, const PreparedData& test, RunSink& sink, Log& log)
+  RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
       : computation_(computation), test_(test), sink_(sink), log_(log) {}
 
   /// Returns whether the run was halted. Lets through what steps and sink throw.
   bool go();
 
  private:
-  int64_t steps_done() const { return computation_.loop->steps_done(); }
+  int64_t steps_done() const { return computation_.steps_done(); }
   bool is_due(int64_t every) const { return every > 0 && steps_done() % every == 0; }
   void settle();
   void checkpoint();
   void test();
 
-  Computation& computation_;
+  WorkerComputation& computation_;
   const PreparedData& test_;
   RunSink& sink_;
   Log& log_;

@@ -48,21 +48,22 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
 
 }  // namespace
 
-layers::cuda::GpuRequest gpu_of(const DeviceConfig& device) {
+layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number) {
   using cuda::Precision;
   const Precision precision = device.precision == kBf16Precision   ? Precision::kBf16
                               : device.precision == kTf32Precision ? Precision::kTf32
                                                                    : Precision::kFp32;
-  return {.index = static_cast<int>(device.index),
+  return {.index = static_cast<int>(device.indices[number]),
           .settings = {.precision = precision, .deterministic = device.deterministic}};
 }
 
-layers::Backend make_backend(const Job& job) {
+layers::Backend make_backend(const Job& job, size_t number) {
   const DeviceConfig& device = job.device();
-  if (device.type == kCudaDevice) return layers::cuda::open_library().make_backend(gpu_of(device));
+  if (device.type == kCudaDevice)
+    return layers::cuda::open_library().make_backend(gpu_of(device, number));
   if (device.type == kReplayDevice) return layers::replay::make_replay_backend(replay_times(job));
   return layers::cpu::make_cpu_backend(
-      static_cast<int>(device.threads),
+      static_cast<int>(device.threads_of_each()),
       device.precision == kBf16Precision ? DataType::kBf16 : DataType::kFp32);
 }
 

@@ -7,12 +7,12 @@
 
 namespace poseidon::trainer {
 
-/// The device that a job names, with all that computes on it. This is where devices are chosen, and
-/// nowhere else.
-layers::Backend make_backend(const Job& job);
+/// One of the devices of a worker that a job names, with all that computes on it. This is where
+/// devices are chosen, and nowhere else.
+layers::Backend make_backend(const Job& job, size_t device = 0);
 
-/// What a job with the device "cuda" asks of its GPU.
-layers::cuda::GpuRequest gpu_of(const DeviceConfig& device);
+/// What a job with the device "cuda" asks of one of a worker's GPUs.
+layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number = 0);
 
 /// Throws ConfigError where there are none that can be used, which says why.
 cuda::GpuList gpus_of_this_machine();

@@ -1,115 +1,89 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/exchange/worker_exchange.h"
-#include "layers/update.h"
-#include "net/net.h"
-#include "trainer/step/arrivals.h"
-#include "trainer/step/exchange.h"
-#include "trainer/step/hand_overs.h"
-#include "trainer/step/worker_layer.h"
+#include "trainer/step/device_exchange.h"
 
 namespace poseidon::trainer {
 
-/// One worker of several. The compute thread hands over gradients as they become final and takes
-/// sums back; comm::WorkerExchange moves them in the I/O thread. Where they lie is the affair of
-/// each layer's WorkerLayer.
-class ClusterExchange final : public GradientExchange, public comm::ExchangeMemory {
+/// The sums of one worker, of several or of several devices: puts together what its devices give,
+/// hands that to comm::WorkerExchange, which moves it, and says to all devices what has arrived.
+/// Sums and factors lie where the layers of the first device say, from where all devices read.
+class ClusterExchange final : public comm::ExchangeMemory {
  public:
-  /// Runs a function in the I/O thread. Called in the compute thread or one of the device's.
+  /// Runs a function in the I/O thread.
   using Post = std::function<void(std::function<void()>)>;
 
-  /// For the net of worker `rank`, from step `first_step` on. All must outlive it. Throws
-  /// ConfigError when the plan is not for this net.
-  ClusterExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t rank,
-                  uint64_t first_step, Post post);
+  /// Of worker `rank` with so many devices, from step `first_step` on. All must outlive it.
+  ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices, uint64_t first_step,
+                  Post post);
 
-  /// What it takes of memory, bytes: of sums and factors, and where they are put together for the
-  /// wire. The net need not have taken any.
-  static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank);
+  /// What it takes of memory with its devices, bytes: of sums and factors, and where they are put
+  /// together for the wire. The net need not have taken any.
+  static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank, size_t devices);
 
-  // The compute thread's part. All of these throw JobLost after lose().
-  void begin_backward(int64_t shard) override;
-  void contribute_statistics(int64_t shard) override;
-  void contribute(int layer, int64_t shard) override;
-  void release(int layer) override { net_.device().await(sent_[layer_of_node_.at(layer)]); }
-  std::optional<int> arrived() override;
-  void wait() override { arrivals_.wait(); }
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override;
-  int64_t slot(int layer, int64_t step) const override {
-    return layers_[layer_of_node_.at(layer)]->slot(static_cast<uint64_t>(step));
-  }
-
-  /// Called in the compute thread with each contribution.
-  void on_contribution(std::function<void()> sign) { sign_ = std::move(sign); }
-  /// Called in the compute thread when it has waited for sums for a second, and when it goes on.
-  void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
-    arrivals_.on_long_wait(std::move(begins), std::move(ends));
-  }
-
+  /// The end of a device, which this must outlive; that of the first one is made first, and ends
+  /// last. Called in the device's thread.
+  std::unique_ptr<GradientExchange> make_end(size_t device, net::Net& net,
+                                             layers::Updater& updater);
+  /// What the first device's compute thread calls. Set before its end is made.
+  void watch(DeviceExchange::Signs signs) { signs_ = std::move(signs); }
   /// Values by index in Parameters::summed_layers(), by layer of the plan.
-  std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
+  std::vector<double> by_layer_of_plan(std::span<const double> of_net) const {
+    return devices_[0]->by_layer_of_plan(of_net);
+  }
 
   // The I/O thread's part.
-  /// Before anything is contributed.
+  /// Once all ends are made, and before anything is contributed.
   void open(uint32_t view, comm::Outlet& outlet);
   comm::WorkerExchange& exchange() { return *exchange_; }
   /// What is awaited from `node`, for messages.
   std::string awaiting(comm::NodeId node) const {
     return exchange_ == nullptr ? "" : exchange_->awaiting(node);
   }
+
+  // From any thread, once all ends are made.
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
-    return layers_[layer]->sum(tensor, step);
+    return devices_[0]->layer(layer).sum(tensor, step);
   }
   std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override {
-    return layers_[layer]->factors(which, step);
+    return devices_[0]->layer(layer).factors(which, step);
   }
-
-  /// From any thread: whoever waits, or comes to wait, is told.
-  void lose(const std::string& why) { arrivals_.lose(why); }
+  /// Whoever waits, or comes to wait, is told.
+  void lose(const std::string& why);
 
  private:
-  struct Given {
-    uint32_t layer = 0;
-    comm::Contribution contribution;
-  };
+  void take(const std::vector<DevicePart>& given);
 
-  /// What is handed to the I/O thread once the device's work has reached an event.
-  struct HandOver {
-    Event when;
-    std::function<void()> task;
-  };
-
-  void contribute(std::span<const uint32_t> layers, int64_t shard, WorkerLayer::What what,
-                  const Event& made);
-  void end_step();
-  void hand_over(HandOver all);
-  void post_when_done(HandOver all);
-
-  net::Net& net_;
   const comm::Plan& plan_;
   const uint32_t rank_;
   const uint64_t first_step_;
   const Post post_;
-  std::function<void()> sign_ = [] {};
-  const OwnShards own_;
-  const int64_t announced_;                           ///< layers that the backward pass announces
-  std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< of the plan
-  std::vector<int> nodes_;                            ///< those layers in the net
-  std::map<int, uint32_t> layer_of_node_;
-  uint64_t step_;                    ///< under way
-  int64_t contributed_ = 0;          ///< layers announced in the last own shard
-  std::vector<Event> sent_;          ///< by layer: its gradients have been read
-  std::vector<HandOver> held_back_;  ///< without overlap
+  DeviceExchange::Signs signs_;
+  DeviceParts parts_;
+  std::vector<DeviceExchange*> devices_;
   std::unique_ptr<comm::WorkerExchange> exchange_;
-  Arrivals arrivals_;     ///< layers of the plan
-  HandOvers hand_overs_;  ///< to the I/O thread; ends before all else does
+};
+
+/// The sums of a worker alone that has several devices: nothing goes anywhere, and whichever thread
+/// contributes does what the I/O thread would.
+class DevicesAlone final : public comm::Outlet {
+ public:
+  DevicesAlone(const comm::Plan& plan, size_t devices, uint64_t first_step);
+
+  ClusterExchange& exchange() { return exchange_; }
+  /// Once all ends are made.
+  void open() { exchange_.open(0, *this); }
+  void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
+            comm::Priority priority) override;
+
+ private:
+  Mutex mutex_;
+  ClusterExchange exchange_;
 };
 
 }  // namespace poseidon::trainer

@@ -19,12 +19,15 @@ layers::FactorShape shape_of(net::Net& net, const comm::Plan& plan, uint32_t ind
 }  // namespace
 
 FactoredLayer::FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index,
-                             const OwnShards& own)
+                             const OwnShards& own, WorkerLayer* first)
     : net_(net),
+      index_(index),
       own_(own),
+      first_(first == nullptr ? this : static_cast<const FactoredLayer*>(first)),
       node_(node_of(net, plan, index)),
       shape_(shape_of(net, plan, index)),
       samples_(plan.global_batch) {
+  if (first != nullptr) return;
   for (size_t step = 0; step < comm::steps_of_factors(plan); ++step)
     steps_.emplace_back(net.device(), shape_, samples_);
 }
@@ -36,14 +39,22 @@ size_t FactoredLayer::bytes(const comm::Plan& plan, uint32_t index) {
   return comm::steps_of_factors(plan) * StackedFactors::bytes(shape, plan.global_batch);
 }
 
+const StackedFactors& FactoredLayer::of_step(uint64_t step) const {
+  return first_->steps_[step % first_->steps_.size()];
+}
+
+int64_t FactoredLayer::slot(uint64_t step) const {
+  return static_cast<int64_t>(step % first_->steps_.size());
+}
+
 void FactoredLayer::begin_backward(uint64_t step, int64_t shard) {
   const int64_t row = own_.first_row[static_cast<size_t>(shard)];
   net_.set_factor_memory(node_, of_step(step).from(row));
 }
 
-std::vector<comm::Contribution> FactoredLayer::contribute(uint64_t step, int64_t shard, What what) {
+std::vector<DevicePart> FactoredLayer::contribute(uint64_t step, int64_t shard, What what) {
   if (what == What::kStatistics) return {};
-  return {{.step = step, .part = {own_.number_of(shard), 1}}};
+  return {{.layer = index_, .step = step, .part = {own_.number_of(shard), 1}}};
 }
 
 void FactoredLayer::give(uint64_t step, const layers::GradientSink* sink) {

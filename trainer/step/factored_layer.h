@@ -7,23 +7,28 @@
 
 namespace poseidon::trainer {
 
-/// A linear layer that gives factors: each worker rebuilds the gradient from those of all shards.
+/// A linear layer that gives factors: each device rebuilds the gradient from those of all shards,
+/// which lie in memory of the worker's first one. A device is to the others of its worker what a
+/// peer is, which may be as far ahead.
 class FactoredLayer final : public WorkerLayer {
  public:
-  FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own);
+  FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own,
+                WorkerLayer* first);
   static size_t bytes(const comm::Plan& plan, uint32_t index);
 
   void begin_backward(uint64_t step, int64_t shard) override;
-  std::vector<comm::Contribution> contribute(uint64_t step, int64_t shard, What what) override;
+  std::vector<DevicePart> contribute(uint64_t step, int64_t shard, What what) override;
   void give(uint64_t step, const layers::GradientSink* sink) override;
-  int64_t slot(uint64_t step) const override { return static_cast<int64_t>(step % steps_.size()); }
+  int64_t slot(uint64_t step) const override;
   std::span<float> factors(uint32_t which, uint64_t step) override;
 
  private:
-  StackedFactors& of_step(uint64_t step) { return steps_[step % steps_.size()]; }
+  const StackedFactors& of_step(uint64_t step) const;
 
   net::Net& net_;
+  const uint32_t index_;
   const OwnShards& own_;
+  const FactoredLayer* const first_;  ///< of the worker's first device
   const int node_;
   const layers::FactorShape shape_;
   const int64_t samples_;              ///< of the global batch

@@ -51,7 +51,7 @@ void HandOvers::come_due(Task& task) {
     const std::shared_ptr<Task> first = std::move(tasks_.front());
     tasks_.pop_front();
     mutex_.unlock();
-    if (first->run) first->run();
+    (first->run ? first->run : forgotten_)();
     mutex_.lock();
   }
   running_ = false;

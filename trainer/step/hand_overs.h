@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "core/device.h"
 #include "core/mutex.h"
@@ -13,6 +14,8 @@ namespace poseidon::trainer {
 /// to the tasks of two events in any order, and in any of its threads.
 class HandOvers {
  public:
+  /// `forgotten` is called, in any thread, for each task that is not run.
+  explicit HandOvers(std::function<void()> forgotten = [] {}) : forgotten_(std::move(forgotten)) {}
   /// Waits for all of them.
   ~HandOvers();
 
@@ -30,6 +33,7 @@ class HandOvers {
 
   void come_due(Task& task);
 
+  const std::function<void()> forgotten_;
   Mutex mutex_;
   Condition changed_;
   std::deque<std::shared_ptr<Task>> tasks_ GUARDED_BY(mutex_);

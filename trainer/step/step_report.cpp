@@ -1,5 +1,7 @@
 #include "trainer/step/step_report.h"
 
+#include <algorithm>
+
 namespace poseidon::trainer {
 
 StepTimes& StepTimes::operator+=(const StepTimes& other) {
@@ -7,6 +9,17 @@ StepTimes& StepTimes::operator+=(const StepTimes& other) {
   data_wait_ms += other.data_wait_ms;
   sum_wait_ms += other.sum_wait_ms;
   return *this;
+}
+
+StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch) {
+  std::vector<ShardReport> shards;
+  for (const StepReport& device : devices)
+    shards.insert(shards.end(), device.shards.begin(), device.shards.end());
+  StepReport report = std::move(*std::ranges::max_element(
+      devices, {}, [](const StepReport& device) { return device.times.all_ms(); }));
+  report.shards = std::move(shards);
+  set_means(report.shards, global_batch, report);
+  return report;
 }
 
 size_t main_loss(const std::vector<net::Net::Loss>& losses) {

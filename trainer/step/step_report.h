@@ -39,6 +39,10 @@ struct StepReport {
   comm::ByScheme<double> bytes;    ///< moved during the step, per node, sent plus received
 };
 
+/// That of a worker from those of its devices, in the order of their shards. Times are those of the
+/// device that took longest, for which the others have waited.
+StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch);
+
 /// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
 size_t main_loss(const std::vector<net::Net::Loss>& losses);
 

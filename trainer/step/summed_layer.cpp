@@ -5,16 +5,35 @@ namespace poseidon::trainer {
 namespace {
 
 /// Whether the net's own memory is in the order, and free for the time, of a sum.
-bool is_direct(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter) {
+bool is_canonical(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter) {
   return plan.staleness == 0 && net.device().shares_memory() &&
          (parameter == nullptr || net.values().canonical_is_packed(*parameter));
+}
+
+/// Where the values of a tensor lie between the net and the others.
+struct MemoryUse {
+  bool gives_own, takes_own;
+  bool has_sums, has_parts;  ///< memory apart, of the steps in flight
+};
+
+MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter,
+                     const OwnShards& own) {
+  const bool canonical = is_canonical(net, plan, parameter), one_part = own.parts.size() == 1;
+  MemoryUse use{.gives_own = canonical && one_part,
+                .takes_own = canonical && own.is_only,
+                .has_sums = false,
+                .has_parts = false};
+  use.has_sums = own.is_first && !use.takes_own;
+  // What is contributed may lie where its sum comes to.
+  use.has_parts = !use.gives_own && !(one_part && own.is_only);
+  return use;
 }
 
 }  // namespace
 
 SummedLayer::SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
-                         uint32_t index, const OwnShards& own)
-    : net_(net), own_(own), steps_(comm::steps_in_flight(plan)) {
+                         uint32_t index, const OwnShards& own, WorkerLayer* first)
+    : net_(net), index_(index), own_(own), first_(first), steps_(comm::steps_in_flight(plan)) {
   for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors) {
     tensors_.push_back(make_tensor(planned, plan, updater));
   }
@@ -26,15 +45,17 @@ SummedLayer::Tensor SummedLayer::make_tensor(const comm::TensorTraffic& planned,
   Tensor tensor{.parameter = find_named(net_.parameters(), planned.name),
                 .statistic = find_named(net_.parameters().statistics(), planned.name),
                 .trees = {},
-                .canonical = {},
+                .sums = {},
                 .parts = {}};
-  tensor.direct = is_direct(net_, plan, tensor.parameter);
+  const MemoryUse use = memory_use(net_, plan, tensor.parameter, own_);
+  tensor.gives_own = use.gives_own;
+  tensor.takes_own = use.takes_own;
   const auto bytes = static_cast<size_t>(planned.elements) * sizeof(float);
   const size_t steps = comm::steps_in_flight(plan);
-  if (!tensor.direct) tensor.canonical = staging_memory(steps, bytes);
+  if (use.has_sums) tensor.sums = staging_memory(steps, bytes);
   for (const comm::Part& part : own_.parts) {
     tensor.trees.emplace_back(net_.device(), updater, tensor.values().size(), part.count);
-    if (own_.parts.size() > 1) tensor.parts.push_back(staging_memory(steps, bytes));
+    if (use.has_parts) tensor.parts.push_back(staging_memory(steps, bytes));
   }
   return tensor;
 }
@@ -47,7 +68,7 @@ std::vector<Buffer> SummedLayer::staging_memory(size_t steps, size_t bytes) cons
 }
 
 size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
-                          const std::vector<comm::Part>& parts) {
+                          const OwnShards& own) {
   const size_t steps = comm::steps_in_flight(plan);
   size_t bytes = 0;
   for (const comm::TensorTraffic& tensor : plan.layers[index].traffic.tensors) {
@@ -55,17 +76,17 @@ size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
     const auto elements = static_cast<size_t>(tensor.elements);
     const size_t packed =
         parameter != nullptr ? net.parameters().packed_count(*parameter) : elements;
-    const size_t copies = (is_direct(net, plan, parameter) ? 0 : steps) +
-                          (parts.size() == 1 ? 0 : parts.size() * steps);
-    bytes += copies * elements * sizeof(float);
-    for (const comm::Part& part : parts) bytes += ShardTree::bytes(packed, part.count);
+    const MemoryUse use = memory_use(net, plan, parameter, own);
+    const size_t copies = (use.has_sums ? 1 : 0) + (use.has_parts ? own.parts.size() : 0);
+    bytes += copies * steps * elements * sizeof(float);
+    for (const comm::Part& part : own.parts) bytes += ShardTree::bytes(packed, part.count);
   }
   return bytes;
 }
 
 /// Adds one shard's tensors to their part of the tree.
-std::vector<comm::Contribution> SummedLayer::contribute(uint64_t step, int64_t shard, What what) {
-  std::vector<comm::Contribution> complete;
+std::vector<DevicePart> SummedLayer::contribute(uint64_t step, int64_t shard, What what) {
+  std::vector<DevicePart> complete;
   const size_t index = own_.part_of(shard);
   const comm::Part part = own_.parts[index];
   const int64_t within = int64_t{own_.number_of(shard)} - part.first;
@@ -74,17 +95,19 @@ std::vector<comm::Contribution> SummedLayer::contribute(uint64_t step, int64_t s
     if ((tensor.statistic != nullptr) != (what == What::kStatistics)) continue;
     if (part.count > 1) tensor.trees[index].add(within, tensor.values());
     if (within + 1 == part.count)
-      complete.push_back(
-          {.step = step, .tensor = t, .part = part, .values = finished_part(tensor, index, step)});
+      complete.push_back({.layer = index_,
+                          .tensor = t,
+                          .step = step,
+                          .part = part,
+                          .values = finished_part(tensor, index, step)});
   }
   return complete;
 }
 
 /// The sum of a part in canonical order, where it may lie until the layer has arrived.
-std::span<const float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
-  const bool only_part = own_.parts.size() == 1;
-  if (only_part && tensor.direct) return tensor.values();
-  std::vector<Buffer>& of_steps = only_part ? tensor.canonical : tensor.parts[part];
+std::span<float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
+  if (tensor.gives_own) return tensor.values();
+  std::vector<Buffer>& of_steps = tensor.parts.empty() ? tensor.sums : tensor.parts[part];
   const std::span<float> kept = of_steps[step % of_steps.size()].as<float>();
   copy_canonical(tensor, kept);
   return kept;
@@ -103,16 +126,17 @@ void SummedLayer::give(uint64_t step, const layers::GradientSink* sink) {
     const std::span<float> of_step = sum(t, step);
     if (tensor.statistic == nullptr && sink != nullptr)
       net_.give_gradient(*tensor.parameter, of_step, *sink);
-    else if (tensor.statistic == nullptr && !tensor.direct)
+    else if (tensor.statistic == nullptr && !tensor.takes_own)
       net_.values().gradient_from_canonical(*tensor.parameter, of_step);
-    else if (!tensor.direct)
+    else if (!tensor.takes_own)
       net_.device().copy(of_step, tensor.statistic->contribution);
   }
 }
 
 std::span<float> SummedLayer::sum(uint32_t tensor, uint64_t step) {
+  if (first_ != nullptr) return first_->sum(tensor, step);
   const Tensor& of = tensors_[tensor];
-  return of.direct ? of.values() : of.canonical[step % of.canonical.size()].as<float>();
+  return of.takes_own ? of.values() : of.sums[step % of.sums.size()].as<float>();
 }
 
 }  // namespace poseidon::trainer

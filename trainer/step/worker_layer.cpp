@@ -6,8 +6,11 @@
 
 namespace poseidon::trainer {
 
-OwnShards::OwnShards(const comm::Plan& plan, uint32_t rank)
-    : all(plan.assignment.shards_of(rank)), parts(plan.assignment.parts_of(rank)) {
+OwnShards::OwnShards(const comm::Plan& plan, uint32_t rank, size_t device, size_t devices)
+    : all(shards_of_devices(plan.assignment.shards_of(rank), devices)[device]),
+      parts(comm::parts_within(plan.assignment.everything().count, all)),
+      is_first(device == 0),
+      is_only(devices == 1) {
   for (uint32_t shard = all.first; shard < all.first + all.count; ++shard)
     first_row.push_back(plan.rows_of({shard, 1}).first);
 }
@@ -15,7 +18,7 @@ OwnShards::OwnShards(const comm::Plan& plan, uint32_t rank)
 size_t OwnShards::part_of(int64_t shard) const {
   for (size_t i = 0; i < parts.size(); ++i)
     if (number_of(shard) < parts[i].first + parts[i].count) return i;
-  throw LogicError("a shard is not this worker's");
+  throw LogicError("a shard is not this device's");
 }
 
 std::span<float> WorkerLayer::sum(uint32_t, uint64_t) {
@@ -28,16 +31,17 @@ std::span<float> WorkerLayer::factors(uint32_t, uint64_t) {
 
 std::unique_ptr<WorkerLayer> make_worker_layer(net::Net& net, layers::Updater& updater,
                                                const comm::Plan& plan, uint32_t index,
-                                               const OwnShards& own) {
+                                               const OwnShards& own, WorkerLayer* first) {
   if (plan.layers[index].scheme == comm::Scheme::kSfb)
-    return std::make_unique<FactoredLayer>(net, plan, index, own);
-  return std::make_unique<SummedLayer>(net, updater, plan, index, own);
+    return std::make_unique<FactoredLayer>(net, plan, index, own, first);
+  return std::make_unique<SummedLayer>(net, updater, plan, index, own, first);
 }
 
 size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t index,
-                             const std::vector<comm::Part>& parts) {
-  if (plan.layers[index].scheme == comm::Scheme::kSfb) return FactoredLayer::bytes(plan, index);
-  return SummedLayer::bytes(net, plan, index, parts);
+                             const OwnShards& own) {
+  if (plan.layers[index].scheme == comm::Scheme::kSfb)
+    return own.is_first ? FactoredLayer::bytes(plan, index) : 0;
+  return SummedLayer::bytes(net, plan, index, own);
 }
 
 int layer_of_tensor(net::Net& net, const std::string& name) {

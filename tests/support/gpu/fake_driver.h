@@ -11,8 +11,9 @@ namespace poseidon::cuda {
 /// all that streams and marks allow: some of it at once, some when the host waits for it, and some
 /// while the host is busy elsewhere. Two operations that touch the same memory, one of them
 /// writing, and that nothing orders, end by LogicError, which names both, whatever the order was;
-/// so does one that touches other memory than this GPU's. What operations do not tell of, and the
-/// host's own touches, the address sanitizer sees (GuardedMemory).
+/// so does one that touches other memory than this GPU's and the staging memory of all. What orders
+/// two GPUs that share some is the host: a conflict between them is not found. What operations do
+/// not tell of, and the host's own touches, the address sanitizer sees (GuardedMemory).
 class FakeDriver final : public Driver {
  public:
   struct Options {

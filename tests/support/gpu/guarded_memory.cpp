@@ -1,5 +1,7 @@
 #include "tests/support/gpu/guarded_memory.h"
 
+#include <mutex>
+
 #include "core/error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -23,7 +25,29 @@ void unguard([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
 #endif
 }
 
+/// The one of these pieces that has all of the memory, or null.
+template <class Pieces>
+auto piece_with(Pieces& pieces, const void* data, size_t bytes)
+    -> decltype(&pieces.begin()->second) {
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  auto found = pieces.upper_bound(at);
+  if (found == pieces.begin()) return nullptr;
+  --found;
+  return at + bytes <= found->first + found->second.bytes ? &found->second : nullptr;
+}
+
 }  // namespace
+
+/// The staging memory of all GPUs of this process. Under a lock: GPUs are in threads of their own.
+struct GuardedMemory::Staging {
+  std::mutex mutex;
+  std::map<uintptr_t, Piece> pieces;
+};
+
+GuardedMemory::Staging& GuardedMemory::staging() {
+  static Staging all;
+  return all;
+}
 
 class GuardedMemory::Checker final : public MemoryVisitor {
  public:
@@ -74,12 +98,22 @@ class GuardedMemory::Closer final : public MemoryVisitor {
 };
 
 void GuardedMemory::add(const void* data, size_t bytes, Place place) {
-  pieces_[reinterpret_cast<uintptr_t>(data)] = {bytes, place};
-  if (place == Place::kDevice) guard(data, bytes);
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  if (place == Place::kStaging) {
+    const std::lock_guard lock(staging().mutex);
+    staging().pieces[at] = {bytes, place};
+    return;
+  }
+  pieces_[at] = {bytes, place};
+  guard(data, bytes);
 }
 
 void GuardedMemory::remove(const void* data, size_t bytes) {
-  pieces_.erase(reinterpret_cast<uintptr_t>(data));
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  if (pieces_.erase(at) == 0) {
+    const std::lock_guard lock(staging().mutex);
+    staging().pieces.erase(at);
+  }
   std::erase_if(writes_, [&](const Write& write) {
     return write.data >= data && write.data < static_cast<const std::byte*>(data) + bytes;
   });
@@ -87,11 +121,9 @@ void GuardedMemory::remove(const void* data, size_t bytes) {
 }
 
 const GuardedMemory::Piece* GuardedMemory::piece_of(const void* data, size_t bytes) const {
-  const auto at = reinterpret_cast<uintptr_t>(data);
-  auto found = pieces_.upper_bound(at);
-  if (found == pieces_.begin()) return nullptr;
-  --found;
-  return at + bytes <= found->first + found->second.bytes ? &found->second : nullptr;
+  if (const Piece* own = piece_with(pieces_, data, bytes)) return own;
+  const std::lock_guard lock(staging().mutex);
+  return piece_with(staging().pieces, data, bytes);
 }
 
 void GuardedMemory::issued(const Operation& operation, const Stamp& stamp) {

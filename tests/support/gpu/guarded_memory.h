@@ -11,8 +11,9 @@
 
 namespace poseidon::cuda {
 
-/// The memory of a GPU that the host plays. An operation must lie within it; and where the address
-/// sanitizer looks, it ends a test
+/// The memory of a GPU that the host plays. An operation must lie within it, or within staging
+/// memory of another one, which any can reach; and where the address sanitizer looks, it ends a
+/// test
 ///
 ///   - in which an operation touches memory of this GPU that it does not tell of,
 ///   - in which the host touches memory of the device, or staging memory that an operation writes
@@ -41,15 +42,17 @@ class GuardedMemory {
     size_t bytes = 0;
     Stamp by;
   };
+  struct Staging;
   class Checker;
   class Opener;
   class Closer;
 
+  static Staging& staging();
   /// Null where the memory does not lie within a piece.
   const Piece* piece_of(const void* data, size_t bytes) const;
   void guard_writes() const;
 
-  std::map<uintptr_t, Piece> pieces_;  ///< by where they begin
+  std::map<uintptr_t, Piece> pieces_;  ///< of the device's memory, by where they begin
   std::vector<Write> writes_;          ///< that the host does not know to be done
 };
 

@@ -1,0 +1,263 @@
+// Workers with several devices: the bits of any other split of the same logical shards, and one
+// message where one of them fails.
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/trainer/joined_workers.h"
+#include "tests/trainer/small_networks.h"
+#include "tests/trainer/tiny_job.h"
+#include "trainer/measure/memory_estimate.h"
+#include "trainer/member/member_job.h"
+#include "trainer/step/backends.h"
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+
+namespace {
+
+struct Split {
+  int workers, devices;
+};
+
+std::string zeros(int count) {
+  std::string all = "0";
+  for (int i = 1; i < count; ++i) all += ",0";
+  return "device.indices=[" + all + "]";
+}
+
+Job job_of_split(const TinyJob& tiny, const Split& split, std::vector<std::string> more) {
+  more.insert(more.end(), {"cluster.workers=" + std::to_string(split.workers),
+                           "cluster.servers=" + std::to_string(split.workers), zeros(split.devices),
+                           "data.global_batch=20"});
+  return tiny.load(more);
+}
+
+constexpr int64_t kJoinedSteps = 4;
+
+std::vector<std::vector<int64_t>> bits_of(const Job& job) {
+  return train_together(job, {.steps = kJoinedSteps}, [&](size_t) { return make_backend(job); });
+}
+
+/// A GradientExchange as another one is.
+class Beside : public GradientExchange {
+ public:
+  explicit Beside(std::unique_ptr<GradientExchange> other) : other_(std::move(other)) {}
+  void begin_backward(int64_t shard) override { other_->begin_backward(shard); }
+  void contribute_statistics(int64_t shard) override { other_->contribute_statistics(shard); }
+  void contribute(int layer, int64_t shard) override { other_->contribute(layer, shard); }
+  void release(int layer) override { other_->release(layer); }
+  std::optional<int> arrived() override { return other_->arrived(); }
+  void wait() override { other_->wait(); }
+  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
+    other_->give(layer, step, sink);
+  }
+  int64_t slot(int layer, int64_t step) const override { return other_->slot(layer, step); }
+
+ private:
+  std::unique_ptr<GradientExchange> other_;
+};
+
+class Failing final : public Beside {
+ public:
+  Failing(std::unique_ptr<GradientExchange> other, int contributions)
+      : Beside(std::move(other)), left_(contributions) {}
+  void contribute(int layer, int64_t shard) override {
+    if (left_-- == 0) throw RunError("this device has had enough");
+    Beside::contribute(layer, shard);
+  }
+
+ private:
+  int left_;
+};
+
+/// Takes other sums than there are.
+class Misreading final : public Beside {
+ public:
+  using Beside::Beside;
+  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
+    if (sink == nullptr) return Beside::give(layer, step, sink);
+    const layers::GradientSink doubled = [sink](int place, int64_t first,
+                                                std::span<const float> piece) {
+      std::vector<float> twice(piece.begin(), piece.end());
+      for (float& value : twice) value *= 2;
+      (*sink)(place, first, twice);
+    };
+    Beside::give(layer, step, &doubled);
+  }
+};
+
+std::string weights_of_run(const Json& summary) {
+  return summary["weights_sha256"].get<std::string>();
+}
+
+}  // namespace
+
+TEST_CASE("any split over workers and devices has the bits of one device") {
+  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallLenet}) {
+    const TinyJob tiny(network);
+    for (const char* scheme : {"ps", "sfb"})
+      for (const char* staleness : {"0", "1"})
+        for (const char* shards : {"4", "5"}) {
+          const std::vector<std::string> settings{std::string("comm.scheme=") + scheme,
+                                                  std::string("comm.staleness=") + staleness,
+                                                  std::string("cluster.logical_shards=") + shards};
+          const auto alone = bits_of(job_of_split(tiny, {1, 1}, settings));
+          for (const Split& split : {Split{1, 2}, Split{1, 3}, Split{2, 2}}) {
+            CAPTURE(std::string(network).substr(0, 24));
+            CAPTURE(std::string(scheme));
+            CAPTURE(std::string(staleness));
+            CAPTURE(std::string(shards));
+            CAPTURE(split.workers);
+            CAPTURE(split.devices);
+            for (const std::vector<int64_t>& worker : bits_of(job_of_split(tiny, split, settings)))
+              CHECK(worker == alone[0]);
+          }
+        }
+  }
+}
+
+TEST_CASE(
+    "devices change no bits where the plan chooses, clipping needs all sums, or none overlap") {
+  const TinyJob tiny;
+  for (const std::vector<std::string>& settings :
+       std::vector<std::vector<std::string>>{{"comm.scheme=auto"},
+                                             {"comm.scheme=auto", "comm.staleness=2"},
+                                             {"comm.scheme=auto", "comm.wire=bf16"},
+                                             {"optimizer.clip_norm=0.1"},
+                                             {"optimizer.type=lars"},
+                                             {"comm.overlap=none"},
+                                             {"comm.overlap=barrier"}}) {
+    CAPTURE(settings[0]);
+    for (const int workers : {1, 2}) {
+      std::vector<std::string> with_shards = settings;
+      with_shards.push_back("cluster.logical_shards=4");
+      const auto one = bits_of(job_of_split(tiny, {workers, 1}, with_shards));
+      CHECK(bits_of(job_of_split(tiny, {workers, 2}, with_shards)) == one);
+    }
+  }
+}
+
+TEST_CASE("without a number of logical shards there is one for each device") {
+  const TinyJob tiny;
+  const Job job = tiny.load({"cluster.workers=2", zeros(3), "data.global_batch=12"});
+  CHECK(job.config.logical_shards() == 6);
+  CHECK(job.config.shard_batch() == 2);
+}
+
+TEST_CASE("a run by several devices has the bits of one, and goes on with any number of them") {
+  for (const char* scheme : {"ps", "sfb"})
+    for (const char* staleness : {"0", "1"}) {
+      const std::vector<std::string> settings{"cluster.logical_shards=4",
+                                              std::string("comm.staleness=") + staleness,
+                                              std::string("comm.scheme=") + scheme};
+      const auto with = [&](int devices) {
+        std::vector<std::string> all = settings;
+        all.push_back(zeros(devices));
+        return all;
+      };
+      const TinyJob tiny;
+      const Json one = tiny.run("one", with(1));
+      const Json three = tiny.run("three", with(3));
+      CHECK(one["device"] == "cpu");
+      CHECK(three["device"] == "cpu, cpu, cpu");
+      CHECK(weights_of_run(three) == weights_of_run(one));
+      CHECK(three["train_loss"] == one["train_loss"]);
+      CHECK(three["test_top1"] == one["test_top1"]);
+      const Json plan = Json::parse(read_text(tiny.folder / "three/plan.json"));
+      CHECK(plan["devices"][0]["devices"] == "cpu, cpu, cpu");
+      CHECK(weights_of_run(tiny.run("stopped", with(2), {.max_steps = 4})) != weights_of_run(one));
+      CHECK(weights_of_run(tiny.run("on", with(3), {.resume = tiny.folder / "stopped"})) ==
+            weights_of_run(one));
+      CHECK(weights_of_run(tiny.run("alone", with(1), {.resume = tiny.folder / "stopped"})) ==
+            weights_of_run(one));
+    }
+}
+
+TEST_CASE("a device that fails ends the run, by its own message") {
+  const TinyJob tiny;
+  for (const Split& split : {Split{1, 2}, Split{2, 2}, Split{1, 4}})
+    for (const char* staleness : {"0", "2"})
+      for (const int contributions : {0, 1, 5}) {
+        const Job job = job_of_split(
+            tiny, split, {"cluster.logical_shards=4", std::string("comm.staleness=") + staleness});
+        for (const size_t failing : {0, 1}) {
+          JoinedJob all(job, {.steps = 6});
+          all.before = [&](size_t number, std::unique_ptr<GradientExchange> exchange) {
+            if (number != failing) return exchange;
+            return std::unique_ptr<GradientExchange>(
+                std::make_unique<Failing>(std::move(exchange), contributions));
+          };
+          CHECK(error_of<RunError>([&] {
+                  train_together(all, [&](size_t) { return make_backend(job); });
+                }) == "this device has had enough");
+        }
+      }
+}
+
+TEST_CASE("a device that cannot be made is the worker's error, and the others end") {
+  const TinyJob tiny;
+  for (const size_t failing : {0, 1, 2}) {
+    const Job job = job_of_split(tiny, {1, 3}, {"cluster.logical_shards=4"});
+    CHECK(error_of<ConfigError>([&] {
+            train_together(job, {.steps = 1}, [&](size_t device) {
+              if (device == failing) throw ConfigError("there is no such device");
+              return make_backend(job);
+            });
+          }) == "there is no such device");
+  }
+}
+
+TEST_CASE("a run of several devices ends by one message, whatever is wrong") {
+  const TinyJob tiny;
+  const auto refusal = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {zeros(2), "cluster.logical_shards=4"});
+    return error_of<RunError>([&] { tiny.run("run" + std::to_string(more.size()), more); });
+  };
+  const std::string error = refusal({"optimizer.learning_rate=1e30", "optimizer.type=sgd"});
+  CHECK(error.find("the loss is") != std::string::npos);
+  CHECK(error.find("the loss is", error.find("the loss is") + 1) == std::string::npos);
+}
+
+TEST_CASE("devices that come to other values are found") {
+  const TinyJob tiny;
+  const Job job = job_of_split(tiny, {1, 2}, {"cluster.logical_shards=2"});
+  JoinedJob all(job, {.steps = 1});
+  all.before = [&](size_t number, std::unique_ptr<GradientExchange> exchange) {
+    if (number == 0) return exchange;
+    return std::unique_ptr<GradientExchange>(std::make_unique<Misreading>(std::move(exchange)));
+  };
+  CHECK(
+      error_of<RunError>([&] { train_together(all, [&](size_t) { return make_backend(job); }); }) ==
+      "after step 1 the devices of worker 0 (cpu, cpu) differ: \"conv.weight\" is another in "
+      "device 1, counted from 0, than in the first");
+}
+
+TEST_CASE("a worker may have other devices than the job says, also of another kind") {
+  const TinyJob tiny;
+  const JobMessage message = job_message(tiny.load({"cluster.workers=4", "data.global_batch=12"}));
+  const auto opened = [&](const char* devices) {
+    MemberOptions options;
+    options.devices = read_device_list(devices);
+    return open_job_message(message, options);
+  };
+  CHECK(opened("cpu,cpu,cpu").device().names() == "cpu, cpu, cpu");
+  CHECK(opened("cpu,cpu,cpu").config.logical_shards() == 4);
+  CHECK(opened("cuda:1,cuda:2").device().names() == "cuda:1, cuda:2");
+  CHECK(opened("cuda:1").config.device.type == "cpu");
+}
+
+TEST_CASE("memory is told for all devices of a worker") {
+  const TinyJob tiny;
+  const auto estimate = [&](int devices) {
+    const Job job = job_of_split(tiny, {1, devices}, {"cluster.logical_shards=4"});
+    return estimate_memory(job, plan_of(job, nullptr, false), {});
+  };
+  const MemoryEstimate one = estimate(1), two = estimate(2);
+  CHECK(two.net.parameters == 2 * one.net.parameters);
+  CHECK(two.net.activations == 2 * one.net.activations);
+  CHECK(two.optimizer_state == 2 * one.optimizer_state);
+  CHECK(two.batches * 2 == one.batches * 3);  // the first device tests
+  CHECK(two.sums > 0);
+}

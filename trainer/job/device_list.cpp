@@ -1,0 +1,53 @@
+#include "trainer/job/device_list.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "trainer/job/config.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+constexpr std::array kKinds{"cpu", kCudaDevice, kReplayDevice};
+
+[[noreturn]] void refuse_device(const std::string& given, const std::string& why) {
+  throw ConfigError("--device " + given + ": " + why);
+}
+
+/// "cuda:1": what is behind the colon.
+int64_t index_of(const std::string& given, const std::string& number) {
+  constexpr size_t kMostDigits = 3;
+  if (number.empty() || number.size() > kMostDigits ||
+      number.find_first_not_of("0123456789") != std::string::npos)
+    refuse_device(given,
+                  "expected a number from 0 behind \":\", as in cuda:1, got \"" + number + "\"");
+  return std::stoll(number);
+}
+
+}  // namespace
+
+DeviceList read_device_list(const std::string& given) {
+  DeviceList list;
+  for (size_t begin = 0; begin <= given.size();) {
+    const size_t end = std::min(given.find(',', begin), given.size());
+    const std::string device = given.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t colon = std::min(device.find(':'), device.size());
+    const std::string kind = device.substr(0, colon);
+    if (std::ranges::find(kKinds, kind) == kKinds.end())
+      refuse_device(given,
+                    "expected cpu, cuda, cuda:1 and so on, or a list of these as in "
+                    "cuda:0,cuda:1; got \"" +
+                        device + "\"");
+    if (!list.kind.empty() && kind != list.kind)
+      refuse_device(given, "expected devices of one kind, got " + list.kind + " and " + kind +
+                               "; let each kind be a worker of its own");
+    list.kind = kind;
+    list.indices.push_back(colon == device.size() ? 0 : index_of(given, device.substr(colon + 1)));
+  }
+  return list;
+}
+
+}  // namespace poseidon::trainer

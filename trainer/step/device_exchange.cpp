@@ -1,0 +1,117 @@
+#include "trainer/step/device_exchange.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+#include "trainer/step/job_lost.h"
+
+namespace poseidon::trainer {
+
+DeviceExchange::DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
+                               const OwnShards& shards, uint64_t first_step,
+                               const DeviceExchange* first, Give give, Signs signs)
+    : net_(net),
+      plan_(plan),
+      give_(std::move(give)),
+      signs_(std::move(signs)),
+      own_(shards),
+      announced_(
+          std::ranges::count_if(net.parameters().summed_layers(),
+                                [&](int layer) { return net.parameters().announces(layer); })),
+      step_(first_step),
+      sent_(plan.layers.size()) {
+  for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+    for (const comm::TensorTraffic& tensor : plan.layers[layer].traffic.tensors)
+      layer_of_node_[layer_of_tensor(net, tensor.name)] = layer;
+    nodes_.push_back(layer_of_tensor(net, plan.layers[layer].traffic.tensors.at(0).name));
+    layers_.push_back(make_worker_layer(net, updater, plan, layer, own_,
+                                        first == nullptr ? nullptr : &first->layer(layer)));
+  }
+  for (const int node : net.parameters().summed_layers())
+    if (!layer_of_node_.contains(node))
+      throw ConfigError("the plan knows nothing of a layer that learns");
+  arrivals_.on_long_wait(signs_.waits, signs_.works);
+}
+
+void DeviceExchange::begin_backward(int64_t shard) {
+  arrivals_.check_alive();
+  for (const auto& layer : layers_) layer->begin_backward(step_, shard);
+}
+
+void DeviceExchange::contribute_statistics(int64_t shard) {
+  arrivals_.check_alive();
+  std::vector<uint32_t> all(layers_.size());
+  std::iota(all.begin(), all.end(), 0U);
+  // They were made in the forward pass, which the lane is behind.
+  contribute(all, shard, WorkerLayer::What::kStatistics, {});
+  if (announced_ == 0 && own_.is_last(shard)) end_step();
+}
+
+void DeviceExchange::contribute(int node, int64_t shard) {
+  arrivals_.check_alive();
+  const uint32_t layer = layer_of_node_.at(node);
+  contribute({&layer, 1}, shard, WorkerLayer::What::kGradients, net_.device().record());
+  if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
+}
+
+/// The device's work goes on while what the layers give is brought to where others get it.
+void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
+                                WorkerLayer::What what, const Event& made) {
+  signs_.works();
+  std::vector<DevicePart> all;
+  const Event sent = net_.device().beside(Lane::kSend, made, [&] {
+    for (const uint32_t layer : layers)
+      for (const DevicePart& each : layers_[layer]->contribute(step_, shard, what))
+        all.push_back(each);
+  });
+  for (const uint32_t layer : layers) sent_[layer] = sent;
+  if (!all.empty()) hand_over({sent, std::move(all)});
+}
+
+/// All that this device contributes to the step is handed over.
+void DeviceExchange::end_step() {
+  contributed_ = 0;
+  ++step_;
+  for (HandOver& each : held_back_) give_when_done(std::move(each));
+  held_back_.clear();
+}
+
+/// Others read what the device's work so far has written.
+void DeviceExchange::give_when_done(HandOver all) {
+  hand_overs_.add(all.when, [this, parts = std::move(all.parts)] { give_(parts); });
+}
+
+void DeviceExchange::hand_over(HandOver all) {
+  if (plan_.overlap == comm::Overlap::kNone)
+    held_back_.push_back(std::move(all));
+  else
+    give_when_done(std::move(all));
+}
+
+void DeviceExchange::wait() {
+  try {
+    arrivals_.wait();
+  } catch (const JobLost&) {
+    net_.device().record();
+    throw;
+  }
+}
+
+std::optional<int> DeviceExchange::arrived() {
+  const std::optional<uint32_t> layer = arrivals_.take();
+  return layer ? std::optional(nodes_[*layer]) : std::nullopt;
+}
+
+void DeviceExchange::give(int node, int64_t step, const layers::GradientSink* sink) {
+  layers_[layer_of_node_.at(node)]->give(static_cast<uint64_t>(step), sink);
+}
+
+std::vector<double> DeviceExchange::by_layer_of_plan(std::span<const double> of_net) const {
+  std::vector<double> of_plan(layers_.size());
+  for (size_t index = 0; index < of_net.size(); ++index)
+    of_plan[layer_of_node_.at(net_.parameters().summed_layers()[index])] = of_net[index];
+  return of_plan;
+}
+
+}  // namespace poseidon::trainer
