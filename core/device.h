@@ -50,6 +50,15 @@ class Event {
   std::shared_ptr<const Point> point_;
 };
 
+/// When a device came to a point of its work.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+  virtual bool reached() const = 0;
+  /// Nanoseconds of the steady clock, once it is reached.
+  virtual int64_t nanoseconds() const = 0;
+};
+
 /// Work that goes on beside the usual: each lane is in order for itself.
 enum class Lane : uint8_t {
   kReceive,  ///< the batch to compute next
@@ -116,6 +125,9 @@ class Device {
   /// For an owner of work that comes again. The device must outlive it, and all memory that the
   /// work is on must too.
   virtual std::unique_ptr<Repeats> make_repeats() { return std::make_unique<Repeats>(); }
+  /// The end of all work issued so far, whose time can be asked for later. Null where work is done
+  /// when a call returns.
+  virtual std::shared_ptr<const Moment> moment() { return nullptr; }
   /// Threads of the host that compute.
   virtual int threads() const = 0;
 };

@@ -31,18 +31,33 @@ def common(first, second):
     return shared
 
 
+def tracks(events):
+    """The name of each track, by process and thread."""
+    return {(event["pid"], event["tid"]): event["args"]["name"] for event in events
+            if event.get("name") == "thread_name"}
+
+
 def shares(events):
-    """Of all workers: milliseconds of sending, and the share of it beside which the same worker computes."""
+    """Of all workers: milliseconds of sending, the share of it beside which the same worker computes, and the share of
+    the time in which what computes waits for the parameters of a layer. Of a device that tells its own times, by
+    these."""
     workers = {event["pid"] for event in events
                if event.get("name") == "process_name" and event["args"]["name"].startswith("worker")}
-    sent = beside = waited = 0.0
+    on_device = {(event["pid"], event["tid"]) for event in events
+                 if event.get("name") == "thread_name" and event["args"]["name"] == "device"}
+    told = {worker for worker, _ in on_device}
+    sent = beside = waited = lasted = 0.0
     for worker in workers:
-        spans = [(event.get("cat"), event["ts"], event["ts"] + event["dur"]) for event in events
-                 if event.get("ph") == "X" and event["pid"] == worker]
-        sends = union([span[1:] for span in spans if span[0] == "send"])
-        computed = union([span[1:] for span in spans if span[0] in COMPUTING])
+        spans = [(event["cat"], event["name"], event["ts"], event["ts"] + event["dur"]) for event in events
+                 if event.get("ph") == "X" and event["pid"] == worker
+                 and (event["cat"] == "send" or worker not in told or (worker, event["tid"]) in on_device)]
+        sends = union([span[2:] for span in spans if span[0] == "send"])
+        computed = union([span[2:] for span in spans if span[0] in COMPUTING])
+        waits = union([span[2:] for span in spans if span[0] == "wait" and span[1] != "batch"])
         sent += length(sends)
         beside += common(sends, computed)
-        waited += length(union([span[1:] for span in spans if span[0] == "wait"]))
+        waited += length(waits)
+        lasted += max((span[3] for span in spans if span[0] != "send"), default=0) - min(
+            (span[2] for span in spans if span[0] != "send"), default=0)
     return {"workers": len(workers), "sent_ms": sent / 1e3, "hidden": beside / sent if sent else 0.0,
-            "waited_ms": waited / 1e3}
+            "waited_ms": waited / 1e3, "waited": waited / lasted if lasted else 0.0}

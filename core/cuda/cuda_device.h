@@ -40,6 +40,7 @@ class CudaDevice final : public Device {
   Event beside(Lane lane, const Event& after, const std::function<void()>& issue) override;
   void await(const Event& event) override;
   std::unique_ptr<Repeats> make_repeats() override;
+  std::shared_ptr<const Moment> moment() override { return driver_->moment(current_); }
   int threads() const override { return 1; }
 
   /// Issues a copy between memory of any two places; nothing when they are one.

@@ -66,6 +66,8 @@ class Driver {
   virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
   /// The end of what was issued to the stream so far.
   virtual std::shared_ptr<const Mark> record(Stream stream) = 0;
+  /// The same, with its time.
+  virtual std::shared_ptr<const Moment> moment(Stream stream) = 0;
   /// What is issued to the stream from now on is done after the mark.
   virtual void wait(Stream stream, const std::shared_ptr<const Mark>& mark) = 0;
 };

@@ -81,6 +81,12 @@ std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
   return of_stream.last;
 }
 
+/// Waits that work would come behind count in its time.
+std::shared_ptr<const Moment> SparingDriver::moment(Stream stream) {
+  wait_for_awaited(stream);
+  return driver_->moment(stream);
+}
+
 void SparingDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
   auto ordered = std::static_pointer_cast<const OrderedMark>(mark);
   const WorkDone& done = ordered->done();

@@ -13,6 +13,7 @@
 
 #include "core/cuda/runtime/gpus.h"
 #include "core/error.h"
+#include "core/trace.h"
 #include "tests/support/cuda_runtime/made_up_cuda.h"
 #include "tests/support/error_of.h"
 
@@ -150,6 +151,28 @@ TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks foll
   REQUIRE(done.size() == 101);  // the driver ran them before it ended
   CHECK(done[0] >= 1);
   CHECK(std::ranges::is_sorted(done.begin() + 1, done.end()));
+}
+
+TEST_CASE("RuntimeDriver: a moment tells when it was reached, by the host's clock") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  constexpr int64_t kNapNs = 20'000'000, kSlackNs = 2'000;  // a float of milliseconds rounds
+  const auto first = driver.moment(stream);
+  driver.issue(stream, work("nap", nap));
+  const auto second = driver.moment(stream);
+  CHECK_FALSE(second->reached());
+  CHECK(error_of<RunError>([&] { static_cast<void>(second->nanoseconds()); }) ==
+        "cudaEventElapsedTime: made up (cudaErrorMadeUp)");
+  driver.issue(stream, work("another nap", nap));
+  const auto third = driver.moment(stream);
+  driver.record(stream)->wait();
+  CHECK(third->reached());
+  CHECK(second->nanoseconds() - first->nanoseconds() >= kNapNs - kSlackNs);
+  CHECK(third->nanoseconds() - second->nanoseconds() >= kNapNs - kSlackNs);
+  CHECK(third->nanoseconds() <= TraceRecorder::now() + kSlackNs);
+  CHECK(third->nanoseconds() >= TraceRecorder::now() - 100 * kNapNs);
 }
 
 TEST_CASE("RuntimeDriver: copies, and a mark that outlives it") {

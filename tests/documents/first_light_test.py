@@ -82,12 +82,19 @@ def tensors_are_read():
 
 
 def sending_beside_computing_is_found():
-    def span(kind, begin, end, pid=1):
-        return {"ph": "X", "cat": kind, "pid": pid, "ts": begin, "dur": end - begin}
+    def span(kind, begin, end, pid=1, tid=0, name="conv1"):
+        return {"ph": "X", "cat": kind, "name": name, "pid": pid, "tid": tid, "ts": begin, "dur": end - begin}
     events = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
               for pid, name in ((1, "worker 0"), (2, "server 0"))]
     events += [span("backward", 0, 1000), span("send", 500, 1500), span("send", 600, 900), span("send", 0, 9000, 2)]
-    expect(trace_overlap.shares(events), {"workers": 1, "sent_ms": 1.0, "hidden": 0.5, "waited_ms": 0.0})
+    expect(trace_overlap.shares(events),
+           {"workers": 1, "sent_ms": 1.0, "hidden": 0.5, "waited_ms": 0.0, "waited": 0.0})
+    # A device's own times count in place of those at which its work was issued.
+    events += [{"ph": "M", "name": "thread_name", "pid": 1, "tid": 7, "args": {"name": "device"}},
+               span("wait", 0, 200, tid=7, name="batch"), span("forward", 200, 700, tid=7),
+               span("wait", 700, 800, tid=7), span("backward", 800, 1700, tid=7)]
+    found = trace_overlap.shares(events)
+    expect((found["hidden"], found["waited_ms"], round(found["waited"], 4)), (0.9, 0.1, round(100 / 1700, 4)))
 
 
 def layers_are_beside_the_peak():

@@ -58,7 +58,7 @@ struct Training {
                     int64_t staleness = 0)
       : Training(make_backend(job), job, options, arrivals, staleness) {}
   Training(layers::Backend backend, const Job& job, net::Net::Options options = {},
-           int64_t arrivals = -1, int64_t staleness = 0)
+           int64_t arrivals = -1, int64_t staleness = 0, TraceRecorder* trace = nullptr)
       : data(open_data(job, DataPart::kTrain, log)),
         engine(std::move(backend), job, options, log),
         optimizer(job.config.optimizer, engine.net(), engine.updater()),
@@ -78,7 +78,8 @@ struct Training {
               .logical_shards = job.config.logical_shards(),
               .shards = shards,
               .staleness = staleness,
-              .sums = &sums}) {
+              .sums = &sums,
+              .trace = trace}) {
     engine.net().values().initialize(3);
   }
 

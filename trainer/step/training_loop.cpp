@@ -35,7 +35,8 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
                 .done = options.steps_done,
                 .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
                 .staleness = options.staleness,
-                .together = together_}) {
+                .together = together_}),
+      device_trace_(net, options.trace) {
   check(options.staleness == 0 || options.sums != nullptr, "late sums need memory");
   index_of_.resize(at(net.layer_count()));
   for (size_t index = 0; index < net.parameters().summed_layers().size(); ++index)
@@ -68,6 +69,7 @@ StepReport TrainingLoop::step() {
   report.learning_rate = schedule_.learning_rate(steps_done());
   for (size_t shard = 0; shard < options_.shards.size(); ++shard) run_shard(shard, report);
   machine_.end_step();
+  device_trace_.collect();
   report.step = steps_done();
   set_means(report.shards, options_.global_batch, report);
   times_.compute_ms = milliseconds_since(start) - times_.wait_ms();
@@ -85,15 +87,22 @@ const data::Batch& TrainingLoop::next_batch() {
 }
 
 void TrainingLoop::run_shard(size_t shard, StepReport& report) {
+  device_trace_.begins_shard();
   const data::Batch& batch = next_batch();
   set_input(net_, batch, loader_);
+  device_trace_.has_batch();
   const layers::StepNumbers numbers{
       .seed = options_.seed, .step = steps_done(), .first_sample = options_.shards[shard].first};
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .numbers = &numbers,
                                     .labels = batch.labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
-  net_.forward(context, [this](int layer) { open_gate(layer); });
+  net_.forward(context, [this](int layer) {
+    device_trace_.comes_to_gate();
+    open_gate(layer);
+    device_trace_.passes_gate(layer);
+  });
+  device_trace_.ends_forward();
   const auto number = static_cast<int64_t>(shard);
   exchange_.begin_backward(number);
   // Before anything of the shard is handed over: nothing of a step whose loss is not finite leaves
@@ -106,6 +115,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const auto on_gradient = [&](int layer) {
     measure_once();
     contribute(layer, number);
+    device_trace_.has_gradient(layer);
   };
   net_.backward(context, on_gradient, [this] { make_updates(); });
   measure_once();
@@ -213,6 +223,7 @@ void TrainingLoop::settle() { open_gates(); }
 
 void TrainingLoop::settle_for_checkpoint() {
   settle();
+  device_trace_.collect_all();
   if (options_.sums == nullptr) return;
   SumsInFlight& sums = *options_.sums;
   sums.drop_before(last_complete_step());

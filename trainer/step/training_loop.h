@@ -11,6 +11,7 @@
 #include "data/loader.h"
 #include "net/net.h"
 #include "trainer/job/schedule.h"
+#include "trainer/step/device_trace.h"
 #include "trainer/step/exchange.h"
 #include "trainer/step/layer_updates.h"
 #include "trainer/step/optimizer.h"
@@ -104,6 +105,7 @@ class TrainingLoop {
   std::vector<Event> updatable_, updated_;
   std::vector<size_t> contributed_;  ///< since the loop was last between layers
   TraceRecorder::Label data_label_ = 0;
+  DeviceTrace device_trace_;
   StepTimes times_;                    ///< of the step under way, but for compute_ms
   std::vector<double> layer_wait_ms_;  ///< the same
 };

@@ -24,8 +24,7 @@ cudaEvent_t EventPool::take() {
   }
   free_.reserve(made_ + 1);  // so that giving back takes no memory
   cudaEvent_t event = nullptr;
-  check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
-             "cudaEventCreateWithFlags");
+  check_call(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags");
   ++made_;
   return event;
 }

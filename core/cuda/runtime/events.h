@@ -13,7 +13,8 @@ namespace poseidon::cuda {
 /// CUDA's events, which are costly to make, for reuse. Any thread may use it.
 class EventPool {
  public:
-  EventPool() = default;
+  /// Of events of these flags of CUDA's.
+  explicit EventPool(unsigned flags) : flags_(flags) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
@@ -22,6 +23,7 @@ class EventPool {
   void give_back(cudaEvent_t event) noexcept;
 
  private:
+  const unsigned flags_;
   Mutex mutex_;
   size_t made_ GUARDED_BY(mutex_) = 0;
   std::vector<cudaEvent_t> free_ GUARDED_BY(mutex_);

@@ -208,6 +208,11 @@ std::shared_ptr<const Mark> RuntimeDriver::record(Stream stream) {
       std::make_shared<StreamPoint>(index_, events_, of.stream, of.last), of.tasks);
 }
 
+std::shared_ptr<const Moment> RuntimeDriver::moment(Stream stream) {
+  const Lane& of = lane(stream);
+  return clock_.moment(of.stream, of.last);
+}
+
 void RuntimeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
   const Lane& in = lane(stream);
   const auto& point = static_cast<const RuntimeMark&>(*mark);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cuda/driver.h"
+#include "core/cuda/runtime/event_clock.h"
 #include "core/cuda/runtime/task_thread.h"
 
 namespace poseidon::cuda {
@@ -28,6 +29,7 @@ class RuntimeDriver final : public Driver {
   std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
   void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
+  std::shared_ptr<const Moment> moment(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
 
  private:
@@ -51,7 +53,9 @@ class RuntimeDriver final : public Driver {
   [[noreturn]] void out_of_memory(size_t bytes, std::string_view purpose, const char* where) const;
 
   const int index_;
-  std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
+  std::shared_ptr<EventPool> events_ =
+      std::make_shared<EventPool>(cudaEventDisableTiming | cudaEventBlockingSync);
+  EventClock clock_{index_};
   std::vector<Lane> lanes_;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/support/cuda_runtime/made_up_cuda.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -64,16 +65,22 @@ struct Recorded {
   void reach() {
     const std::lock_guard lock(mutex);
     reached = true;
+    when = std::chrono::steady_clock::now();
     changed.notify_all();
   }
   void wait() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return reached; });
   }
+  bool is_reached() {
+    const std::lock_guard lock(mutex);
+    return reached;
+  }
 
   std::mutex mutex;
   std::condition_variable changed;
   bool reached = false;
+  std::chrono::steady_clock::time_point when;
 };
 
 struct CUevent_st {
@@ -208,6 +215,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   all_streams.push_back(*stream);
   return said();
 }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     const std::lock_guard lock(streams_mutex);
@@ -250,6 +260,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(recorded->mutex);
   if (said() != cudaSuccess) return said();
   return recorded->reached ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const auto from = begin->recorded(), to = end->recorded();
+  if (!from->is_reached() || !to->is_reached()) return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(to->when - from->when).count();
+  return said();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   event->recorded()->wait();

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "core/trace.h"
 #include "tests/support/gpu/access_log.h"
 #include "tests/support/gpu/guarded_memory.h"
 #include "tests/support/gpu/kernel_executor.h"
@@ -90,6 +91,7 @@ class FakeDriver::MachineMark final : public Mark,
   // Under the machine's lock.
   Clock clock;
   mutable bool is_reached = false;
+  mutable int64_t reached_ns = 0;
   mutable std::vector<std::function<void()>> tasks;
 
  private:
@@ -157,6 +159,11 @@ class FakeDriver::Machine {
     const std::lock_guard lock(mutex_);
     advance();
     if (mark.is_reached) host_learns(mark.clock);
+    return mark.is_reached;
+  }
+
+  bool has_come_to(const MachineMark& mark) {
+    const std::lock_guard lock(mutex_);
     return mark.is_reached;
   }
 
@@ -255,6 +262,7 @@ class FakeDriver::Machine {
     mark.is_reached = true;
     // What follows the mark knows it to be reached, though not the thread that issues work.
     if (!mark.tasks.empty()) memory_.host_knows(mark.clock);
+    mark.reached_ns = TraceRecorder::now();
     for (auto& task : mark.tasks) due_.push_back(std::move(task));
     mark.tasks.clear();
     changed_.notify_all();
@@ -304,6 +312,23 @@ class FakeDriver::Machine {
   int64_t waits_ = 0;
   uint64_t visits_ = 0;  ///< of the host
   std::jthread thread_;
+};
+
+/// It is not a mark that the host waits for, so it tells the host nothing of what is done.
+class FakeDriver::MachineMoment final : public Moment {
+ public:
+  MachineMoment(std::shared_ptr<Machine> machine, std::shared_ptr<const MachineMark> mark)
+      : machine_(std::move(machine)), mark_(std::move(mark)) {}
+
+  bool reached() const override { return machine_->has_come_to(*mark_); }
+  int64_t nanoseconds() const override {
+    check(reached(), "what is not reached has no time");
+    return mark_->reached_ns;
+  }
+
+ private:
+  const std::shared_ptr<Machine> machine_;
+  const std::shared_ptr<const MachineMark> mark_;
 };
 
 bool FakeDriver::MachineMark::reached() const { return machine_->observe(*this); }
@@ -377,6 +402,12 @@ std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {
   auto mark = std::make_shared<MachineMark>(machine_);
   machine_->record(static_cast<size_t>(stream), mark);
   return mark;
+}
+
+std::shared_ptr<const Moment> FakeDriver::moment(Stream stream) {
+  auto mark = std::make_shared<MachineMark>(machine_);
+  machine_->record(static_cast<size_t>(stream), mark);
+  return std::make_shared<MachineMoment>(machine_, std::move(mark));
 }
 
 void FakeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {

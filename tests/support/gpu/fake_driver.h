@@ -39,11 +39,13 @@ class FakeDriver final : public Driver {
   std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
   void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
+  std::shared_ptr<const Moment> moment(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
 
  private:
   class Machine;
   class MachineMark;
+  class MachineMoment;
 
   /// Of which `counted` are of the device's memory.
   Buffer plain(size_t bytes, size_t counted);

@@ -1,0 +1,67 @@
+#include "core/cuda/runtime/event_clock.h"
+
+#include <cmath>
+
+#include "core/cuda/runtime/call.h"
+#include "core/trace.h"
+
+namespace poseidon::cuda {
+
+namespace {
+
+/// The time between two events is a float of milliseconds, which is exact to half a microsecond
+/// only while they are near each other.
+constexpr int64_t kKnownForNs = 5'000'000'000;
+
+}  // namespace
+
+/// An event whose time is known.
+struct EventClock::Known {
+  Known(int gpu, std::shared_ptr<EventPool> events, cudaStream_t idle)
+      : point(gpu, std::move(events), idle, nullptr) {
+    point.wait();
+    nanoseconds = TraceRecorder::now();
+  }
+
+  const StreamPoint point;
+  int64_t nanoseconds;
+};
+
+class EventClock::TimedPoint final : public Moment {
+ public:
+  TimedPoint(std::shared_ptr<const Known> before, int gpu, std::shared_ptr<EventPool> events,
+             cudaStream_t stream, std::shared_ptr<const Operation> last)
+      : before_(std::move(before)), point_(gpu, std::move(events), stream, std::move(last)) {}
+
+  bool reached() const override { return point_.reached(); }
+  int64_t nanoseconds() const override {
+    float milliseconds = 0;
+    check_call(cudaEventElapsedTime(&milliseconds, before_->point.event(), point_.event()),
+               "cudaEventElapsedTime");
+    return before_->nanoseconds + std::llround(double{milliseconds} * 1e6);
+  }
+
+ private:
+  const std::shared_ptr<const Known> before_;
+  const StreamPoint point_;
+};
+
+EventClock::~EventClock() {
+  if (idle_ != nullptr) static_cast<void>(cudaStreamDestroy(idle_));
+}
+
+std::shared_ptr<const Moment> EventClock::moment(cudaStream_t stream,
+                                                 std::shared_ptr<const Operation> last) {
+  return std::make_shared<TimedPoint>(latest(), gpu_, events_, stream, std::move(last));
+}
+
+const std::shared_ptr<const EventClock::Known>& EventClock::latest() {
+  if (latest_ != nullptr && TraceRecorder::now() - latest_->nanoseconds < kKnownForNs)
+    return latest_;
+  if (idle_ == nullptr)
+    check_call(cudaStreamCreateWithFlags(&idle_, cudaStreamNonBlocking),
+               "cudaStreamCreateWithFlags");
+  return latest_ = std::make_shared<Known>(gpu_, events_, idle_);
+}
+
+}  // namespace poseidon::cuda
