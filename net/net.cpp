@@ -196,7 +196,7 @@ Choices Net::choices() const {
 
 NetMemory Net::memory() const {
   const Program& program = state_->program;
-  const size_t batches = state_->reception.bytes(input_shape());
+  const size_t batches = state_->reception.bytes(input_shape()) + sizeof(layers::StepNumbers);
   return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes() + batches,
           program.scratch_bytes()};
 }

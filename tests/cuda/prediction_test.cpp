@@ -94,11 +94,15 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
   CHECK(!fp32.tally.by_kernel().contains("convolution's input gradient"));
   CHECK(kernel(fp32, "matrix product").calls == 3);
   CHECK(kernel(fp32, "matrix product").flop == 3 * 2 * 8 * 80 * 3);
-  CHECK(kernel(fp32, "dropout of images").bytes == 2 * 4 * 2 * kOutput);
-  // Value, gradient and velocity are read, value and velocity written, of four tensors.
+  // Each pass reads the numbers of the step, too.
+  CHECK(kernel(fp32, "dropout of images").bytes ==
+        2 * (4 * 2 * kOutput + sizeof(layers::StepNumbers)));
+  // Value, gradient, velocity and numbers are read, value and velocity written, of four tensors.
   CHECK(kernel(fp32, "update").calls == 4);
-  CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3));
-  CHECK(kernel(fp32, kUploadKernel).bytes == 4 * kInput + 8 * 4);
+  constexpr double kNumbers = 4 * sizeof(layers::UpdateNumbers);
+  CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3) + kNumbers);
+  CHECK(kernel(fp32, kUploadKernel).bytes ==
+        4 * kInput + 8 * 4 + sizeof(layers::StepNumbers) + kNumbers);
   CHECK(fp32.upload_seconds() == doctest::Approx(4 * kInput / 1e8 + 1e-6));
   CHECK(fp32.step_seconds() == std::max(fp32.compute_seconds(), fp32.upload_seconds()));
   CHECK(fp32.tally.by_part().at("convolution forward").calls == 2);  // the product, the bias

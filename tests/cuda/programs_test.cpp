@@ -259,7 +259,7 @@ TEST_CASE("programs on a played GPU: a worker is told at once that its device is
   const TinyJob job;
   for (const auto& [device, why] :
        {std::pair{"cuda:3", "device cuda:3: this machine has 1 GPU"},
-        {"gpu", "--device gpu: expected cpu, cuda, or cuda:1 and so on"}}) {
+        {"gpu", "--device gpu: expected cpu, cuda, cuda:1 and so on, or a list of these"}}) {
     const Finished refused =
         Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-worker",
                 {"--coordinator", "127.0.0.1:1", "--device", device}, job.folder)

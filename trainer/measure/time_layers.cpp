@@ -63,16 +63,11 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
          {"forward_gflops", gigaflops(timing.multiply_adds, timing.forward_ms)},
          // Two products of the same size: by the weights, and by the inputs.
          {"backward_gflops", gigaflops(2 * timing.multiply_adds, timing.backward_ms)}});
-  return {{"name", job.config.name},
-          {"batch", job.config.shard_batch()},
-          {"threads", engine.threads()},
-          {"devices", job.device().count()},
-          {"layers", std::move(layers)},
-          {"forward_ms", forward},
-          {"backward_ms", backward},
-          {"pass_ms", pass},
-          {"update_ms", update},
-          {"arena_bytes", memory.activations + memory.scratch}};
+  return {{"name", job.config.name},     {"batch", job.config.shard_batch()},
+          {"threads", engine.threads()}, {"devices", job.device().count()},
+          {"layers", std::move(layers)}, {"forward_ms", forward},
+          {"backward_ms", backward},     {"pass_ms", pass},
+          {"update_ms", update},         {"arena_bytes", memory.activations + memory.scratch}};
 }
 
 }  // namespace poseidon::trainer

@@ -29,7 +29,7 @@ size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
 }  // namespace
 
 size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
-  size_t bytes = 0;
+  size_t bytes = net.parameters().size() * sizeof(layers::UpdateNumbers);
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     bytes += net::TensorMemory::bytes(learned_floats(net), kKindsOfNet + kind);
   return bytes;

@@ -20,11 +20,12 @@ struct EventClock::Known {
   Known(int gpu, std::shared_ptr<EventPool> events, cudaStream_t idle)
       : point(gpu, std::move(events), idle, nullptr) {
     point.wait();
-    nanoseconds = TraceRecorder::now();
+    nanoseconds = begin + (TraceRecorder::now() - begin) / 2;
   }
 
+  const int64_t begin = TraceRecorder::now();
   const StreamPoint point;
-  int64_t nanoseconds;
+  int64_t nanoseconds;  ///< half way between the host's placing it and seeing it pass
 };
 
 class EventClock::TimedPoint final : public Moment {

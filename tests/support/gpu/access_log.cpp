@@ -23,6 +23,12 @@ void Clock::join(const Clock& other) {
   for (size_t i = 0; i < other.ticks_.size(); ++i) ticks_[i] = std::max(ticks_[i], other.ticks_[i]);
 }
 
+bool Clock::includes(const Clock& other) const {
+  for (size_t stream = 0; stream < other.ticks_.size(); ++stream)
+    if (of(stream) < other.ticks_[stream]) return false;
+  return true;
+}
+
 void Clock::tick(size_t stream) {
   ticks_.resize(std::max(ticks_.size(), stream + 1));
   ++ticks_[stream];

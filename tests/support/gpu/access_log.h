@@ -15,6 +15,8 @@ class Clock {
   /// The next operation of this stream is done.
   void tick(size_t stream);
   uint64_t of(size_t stream) const { return stream < ticks_.size() ? ticks_[stream] : 0; }
+  /// Whether all that is done by `other` is done.
+  bool includes(const Clock& other) const;
 
  private:
   std::vector<uint64_t> ticks_;

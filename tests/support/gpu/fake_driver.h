@@ -23,8 +23,8 @@ class FakeDriver final : public Driver {
     /// Counts the waits of streams, of all drivers that are given it. May be null.
     std::atomic<int64_t>* waits = nullptr;
     size_t memory = size_t{1} << 30;  ///< of the device, bytes
-    /// Count what a step should do without: memory that is taken, and waits of the host. May be
-    /// null.
+    /// Count what a step should do without: memory that is taken, and the host's waits for what it
+    /// does not know to be done. May be null.
     std::atomic<int64_t>*allocations = nullptr, *host_waits = nullptr;
   };
 
