@@ -69,7 +69,9 @@ inline void write_images(const fs::path& folder) {
 class PlayedJob {
  public:
   explicit PlayedJob(const PlayedNetwork& played) : tiny_(played.network), data_(played.data) {
-    if (data_ == kImages) write_images(tiny_.folder / "images");
+    // By contents: each source has its own copy of a literal.
+    if (data_ != nullptr && std::string_view(data_) == kImages)
+      write_images(tiny_.folder / "images");
   }
   Job load(std::vector<std::string> overrides = {}) const {
     if (data_ != nullptr)
