@@ -8,6 +8,8 @@ import pathlib
 import platform
 import re
 import shutil
+import socket
+import subprocess
 import typing
 
 import tensors
@@ -203,6 +205,49 @@ def hashes(bench, _):
     passed = all(len(row.get("hashes", [])) == 1 for row in results)
     return results, passed, ", ".join(f"{row['name']}: {len(row.get('hashes', []))} hash(es) of {runs} runs"
                                       for row in results)
+
+
+def hash_of_devices(bench, devices, steps_taken):
+    """Of two logical shards, which one device has, or each of two one."""
+    return bench.train(bench.settings.configs / "lenet-digits.json", device=devices, extra=["--threads", "2"] if
+                       "," in devices else ["--threads", "1"], sets=[
+        f"train.steps={steps_taken}", "data.batch_per_worker=64", "cluster.logical_shards=2"])[0]["weights_sha256"]
+
+
+def beside_cpu(bench, steps_taken):
+    """A CPU and the device in one job, whose replicas are compared after each step."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    daemons = [subprocess.Popen(
+        [bench.program(program), "--coordinator", place, "--once", *more],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for program, *more in (("poseidon-worker", "--device", "cpu"),
+                               ("poseidon-worker", "--device", bench.settings.device), ("poseidon-server",))]
+    try:
+        summary = bench.train(bench.settings.configs / "lenet-digits.json", device="cpu", limit=120, extra=[
+            "--workers", "2", "--servers", "1", "--external", "--listen", place], sets=[
+                f"train.steps={steps_taken}", "train.checkpoint_every=1", "train.keep_checkpoints=1",
+                "cluster.logical_shards=8", "cluster.balance=speed"])[0]
+    finally:
+        for daemon in daemons:
+            daemon.kill()
+            daemon.wait()
+    return {"device": summary["device"], "steps": summary["steps"], "train_loss": summary["train_loss"]}
+
+
+def together(bench, _):
+    device, results, passed = bench.settings.device, [], True
+    steps_taken = 5 if bench.settings.dry_run else 200
+
+    def twice():
+        hashes_found = [hash_of_devices(bench, devices, steps_taken) for devices in (device, f"{device},{device}")]
+        return {"hashes": sorted(set(hashes_found))}
+    passed &= attempt(results, "one worker, the device twice", twice)
+    passed &= attempt(results, "the device and a CPU", lambda: beside_cpu(bench, steps_taken))
+    passed &= len(results[0].get("hashes", [])) == 1 and results[1].get("steps") == steps_taken
+    return results, passed, (f"twice the same device: {len(results[0].get('hashes', []))} hash(es); beside a CPU: "
+                             f"{results[1].get('steps', 'no')} steps with equal replicas")
 
 
 def sanitizer(bench, _):
@@ -420,6 +465,7 @@ STAGES = (
     Stage("parity", "parity", 420, parity),
     Stage("steps", "steps", 240, steps),
     Stage("hashes", "steps", 150, hashes),
+    Stage("together", "steps", 100, together),
     Stage("sanitizer", "sanitizer", 240, sanitizer),
     Stage("layers", "layers", 200, layers),
     Stage("graphs", "layers", 150, graphs),
