@@ -361,8 +361,8 @@ def trace(bench, _):
             return {"samples_per_second": summary["samples_per_second"], **trace_overlap.shares(events)}
         passed &= attempt(results, name, traced)
     told = [row for row in results if "hidden" in row]
-    passed &= all(row["sent_ms"] > 0 and row["hidden"] > 0.5 and (
-        row["waited"] <= BAR_OF_WAITING or bench.settings.dry_run) for row in told)
+    passed &= all(row["sent_ms"] > 0 and (bench.settings.dry_run or (
+        row["hidden"] > 0.5 and row["waited"] <= BAR_OF_WAITING)) for row in told)
     return results, passed, ", ".join(
         f"{row['name']}: {row['hidden']:.0%} of {row['sent_ms']:.1f} ms of sending lies beside computing, which waits "
         f"{row['waited']:.1%} of the time" for row in told)
