@@ -371,7 +371,9 @@ class WrongWorkers {
   }
   void prepare(const std::string& samples) {
     for (Talker& worker : workers) {
-      worker.note("device", {{"arithmetic", "of this test"}, {"threads", 1}, {"devices", "cpu"}});
+      worker.note(
+          "device",
+          {{"device", "cpu"}, {"arithmetic", "of this test"}, {"threads", 1}, {"devices", "cpu"}});
       worker.say(comm::Prepared{{{"the number of training samples", samples}}});
     }
   }
