@@ -82,7 +82,7 @@ void TrainConfig::describe(Fields& fields) {
 }
 
 void DeviceConfig::describe(Fields& fields) {
-  named(fields, "type", type, {"cpu", kCudaDevice, kReplayDevice},
+  named(fields, "type", type, {kDeviceKinds.begin(), kDeviceKinds.end()},
         "what computes; replay: nothing, its layers only take the time that \"times\" tells");
   fields.integers(
       "indices", indices, between(0, 255),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,7 +58,8 @@ struct DeviceConfig {
   /// All of them: "cuda:0, cuda:1".
   std::string names() const;
 };
-inline constexpr const char *kCudaDevice = "cuda", *kReplayDevice = "replay";
+inline constexpr const char *kCpuDevice = "cpu", *kCudaDevice = "cuda", *kReplayDevice = "replay";
+inline constexpr std::array kDeviceKinds{kCpuDevice, kCudaDevice, kReplayDevice};
 inline constexpr const char *kTf32Precision = "tf32", *kBf16Precision = "bf16";
 
 /// "comm" of a job.

@@ -1,7 +1,6 @@
 #include "trainer/job/device_list.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/error.h"
 #include "trainer/job/config.h"
@@ -9,8 +8,6 @@
 namespace poseidon::trainer {
 
 namespace {
-
-constexpr std::array kKinds{"cpu", kCudaDevice, kReplayDevice};
 
 [[noreturn]] void refuse_device(const std::string& given, const std::string& why) {
   throw ConfigError("--device " + given + ": " + why);
@@ -36,7 +33,7 @@ DeviceList read_device_list(const std::string& given) {
     begin = end + 1;
     const size_t colon = std::min(device.find(':'), device.size());
     const std::string kind = device.substr(0, colon);
-    if (std::ranges::find(kKinds, kind) == kKinds.end())
+    if (std::ranges::find(kDeviceKinds, kind) == kDeviceKinds.end())
       refuse_device(given,
                     "expected cpu, cuda, cuda:1 and so on, or a list of these as in "
                     "cuda:0,cuda:1; got \"" +
