@@ -1,11 +1,13 @@
-// poseidon-data: packs images into record sets, describes datasets, generates them.
+// poseidon-data: packs images into record sets, describes datasets, generates and exports them.
 
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <string>
 
 #include "apps/flag_checks.h"
@@ -18,6 +20,7 @@
 #include "core/printable.h"
 #include "data/dataset_config.h"
 #include "data/digits.h"
+#include "data/image_list.h"
 #include "data/inspect.h"
 #include "data/pack.h"
 #include "data/random_dataset.h"
@@ -28,22 +31,30 @@ namespace {
 using namespace poseidon;
 using namespace poseidon::data;
 
+const std::map<std::string, PackType> kPackTypes{
+    {"images", PackType::kImages},         {"list", PackType::kList},
+    {"webdataset", PackType::kWebDataset}, {"lmdb", PackType::kLmdb},
+    {"leveldb", PackType::kLevelDb},       {"hdf5", PackType::kHdf5}};
+
 /// One live line on a terminal, nothing elsewhere.
 PackProgress live_line(const char* what) {
   using Clock = std::chrono::steady_clock;
   if (isatty(STDERR_FILENO) == 0) return [](int64_t, int64_t) {};
   auto shown = Clock::now();
   return [what, shown](int64_t done, int64_t all) mutable {
-    if (done < all && Clock::now() - shown < std::chrono::milliseconds(200)) return;
+    const bool ended = done == all;
+    if (!ended && Clock::now() - shown < std::chrono::milliseconds(200)) return;
     shown = Clock::now();
-    std::cerr << "\r" << what << " " << done << " of " << all << (done == all ? "\n" : "")
-              << std::flush;
+    std::cerr << "\r" << what << " " << done;
+    if (all > 0) std::cerr << " of " << all;
+    std::cerr << (ended ? "\n" : "") << std::flush;
   };
 }
 
 struct PackFlags {
   PackOptions options;
-  std::string input, output, on_error = "stop", classes_from;
+  std::vector<std::string> inputs;
+  std::string type, root, output, on_error = "stop", classes_from, class_names;
   int64_t shard_mb = 1024;
   int64_t shuffle_seed = -1;
   bool json = false;
@@ -65,9 +76,28 @@ void print_report(const PackReport& report, const std::string& output, bool json
   std::cout << "\n";
 }
 
+/// Where the programs lie that poseidon-data starts.
+std::filesystem::path own_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+/// A name on each line.
+std::vector<std::string> class_names(const std::string& file) {
+  std::vector<std::string> names =
+      opened_for_user([&] { return list_lines(read_list_file(file)); });
+  if (names.empty()) throw ConfigError(file + ": expected a class's name on each line, got none");
+  for (const std::string& name : names)
+    if (!is_utf8(name)) throw ConfigError(text(file, ": expected UTF-8, got ", printable(name)));
+  return names;
+}
+
 void pack(PackFlags& flags, Log& log) {
   PackOptions& options = flags.options;
-  options.input = flags.input;
+  for (const std::string& input : flags.inputs) options.inputs.emplace_back(input);
+  options.type =
+      flags.type.empty() ? guess_pack_type(options.inputs[0]) : kPackTypes.at(flags.type);
+  options.root = flags.root;
+  options.programs = own_folder();
   options.output = flags.output;
   options.shard_bytes = static_cast<uint64_t>(flags.shard_mb) << 20;
   options.on_error = flags.on_error == "skip" ? OnError::kSkip : OnError::kStop;
@@ -75,18 +105,34 @@ void pack(PackFlags& flags, Log& log) {
   if (!flags.classes_from.empty())
     options.classes =
         opened_for_user([&] { return open_record_set(flags.classes_from)->classes(); });
-  print_report(pack_images(options, log, live_line("packed")), flags.output, flags.json);
+  if (!flags.class_names.empty()) options.classes = class_names(flags.class_names);
+  print_report(pack_samples(options, log, live_line("packed")), flags.output, flags.json);
+}
+
+void add_pack_input(CLI::App& command, PackFlags& flags) {
+  command
+      .add_option("input", flags.inputs,
+                  "folder, .tar or .tar.gz with a folder for each class, or what --type says")
+      ->required();
+  command
+      .add_option("--type", flags.type,
+                  "what the input is; default: what it looks like. docs/data.md describes them")
+      ->check(CLI::IsMember(kPackTypes));
+  command.add_option("--prefix,--split", flags.options.prefix,
+                     "path inside the input that holds the class folders, such as train");
+  command.add_option("--root", flags.root,
+                     "folder that a list's paths are relative to; default: the list's own");
+  command.add_flag(
+      "--bgr-to-rgb", flags.options.bgr_to_rgb,
+      "turn the channels of a database's pixels, which Caffe keeps as blue, green, red");
 }
 
 void add_pack(CLI::App& program, PackFlags& flags) {
   CLI::App* command =
-      program.add_subcommand("pack", "pack images, a folder for each class, into a record set");
-  command->add_option("input", flags.input, "folder, .tar or .tar.gz that holds the images")
-      ->required();
+      program.add_subcommand("pack", "pack images, or a dataset of others, into a record set");
+  add_pack_input(*command, flags);
   command->add_option("--output,-o", flags.output, "folder of the record set, new or empty")
       ->required();
-  command->add_option("--prefix,--split", flags.options.prefix,
-                      "path inside the input that holds the class folders, such as train");
   command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
       ->check(apps::whole_number(1, 1 << 20))
       ->capture_default_str();
@@ -103,8 +149,11 @@ void add_pack(CLI::App& program, PackFlags& flags) {
                     "decode every image once, to find damaged ones now");
   command->add_option("--shuffle-seed", flags.shuffle_seed, "pack in a random order of this seed")
       ->check(apps::whole_number(0));
-  command->add_option("--classes-from", flags.classes_from,
-                      "record set whose class list is used: for a test set with fewer classes");
+  auto* from =
+      command->add_option("--classes-from", flags.classes_from,
+                          "record set whose class list is used: for a test set with fewer classes");
+  command->add_option("--class-names", flags.class_names, "file with the name of a class a line")
+      ->excludes(from);
   command->add_option("--on-error", flags.on_error, "what a corrupt image does")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str();
@@ -168,18 +217,44 @@ void info(InfoFlags& flags, Log& log) {
         text(about.source, ": ", corrupt, " of ", about.samples, " samples are corrupt"));
 }
 
-void add_info(CLI::App& program, InfoFlags& flags) {
-  CLI::App* command = program.add_subcommand("info", "describe a record set or another dataset");
-  command->add_option("path", flags.config.path, "folder of the dataset")->required();
-  command->add_option("--type", flags.type, "type of the dataset; default: what it looks like")
+/// What is said of a dataset that is there already.
+void add_dataset(CLI::App& command, DatasetConfig& config, std::string& type) {
+  command.add_option("path", config.path, "folder of the dataset")->required();
+  command.add_option("--type", type, "type of the dataset; default: what it looks like")
       ->check(CLI::IsMember({"records", "images", "mnist", "cifar10", "cifar100"}));
-  command->add_option("--split", flags.config.split, "part of mnist, cifar10, cifar100")
+  command.add_option("--split", config.split, "part of mnist, cifar10, cifar100")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
+}
+
+void add_info(CLI::App& program, InfoFlags& flags) {
+  CLI::App* command = program.add_subcommand("info", "describe a record set or another dataset");
+  add_dataset(*command, flags.config, flags.type);
   command->add_flag("--verify", flags.verify, "read, check and decode every sample");
   command->add_option("--mean-image", flags.mean_image,
                       "write the mean of all samples to this PFM file");
   command->add_flag("--json", flags.json, "the result as one JSON object");
+}
+
+struct ExportFlags {
+  DatasetConfig config;
+  std::string type, output;
+};
+
+void add_export(CLI::App& program, ExportFlags& flags) {
+  CLI::App* command = program.add_subcommand(
+      "export", "write a dataset of images of one shape to an HDF5 file, as Caffe reads them");
+  add_dataset(*command, flags.config, flags.type);
+  command->add_option("--output,-o", flags.output, "the HDF5 file, which is new")->required();
+}
+
+/// Goes on as the program that has HDF5's library; returns only where there is none.
+[[noreturn]] void export_hdf5(const ExportFlags& flags) {
+  const std::string type = flags.type.empty() ? guess_type(flags.config.path) : flags.type;
+  const std::string program = (own_folder() / "poseidon-export-hdf5").string();
+  execl(program.c_str(), program.c_str(), type.c_str(), flags.config.split.c_str(),
+        flags.config.path.c_str(), flags.output.c_str(), nullptr);
+  throw ConfigError("export: takes poseidon-export-hdf5, which this build has not (docs/data.md)");
 }
 
 struct MakeFlags {
@@ -227,15 +302,18 @@ void add_make(CLI::App& program, MakeFlags& flags) {
 }
 
 int run(int count, char** arguments) {
-  CLI::App program{"Packs images into record sets, describes datasets, generates them."};
+  CLI::App program{
+      "Packs images into record sets, describes datasets, generates and exports them."};
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("poseidon-data ") + POSEIDON_VERSION);
   program.footer("docs/record-format.md describes record sets byte by byte.");
   PackFlags pack_flags;
   InfoFlags info_flags;
+  ExportFlags export_flags;
   MakeFlags make_flags;
   add_pack(program, pack_flags);
   add_info(program, info_flags);
+  add_export(program, export_flags);
   add_make(program, make_flags);
   try {
     program.parse(count, arguments);
@@ -247,6 +325,7 @@ int run(int count, char** arguments) {
   StandardErrorLog log;
   if (program.got_subcommand("pack")) pack(pack_flags, log);
   if (program.got_subcommand("info")) info(info_flags, log);
+  if (program.got_subcommand("export")) export_hdf5(export_flags);
   if (program.got_subcommand("make")) make(make_flags);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "data/digits.h"
 #include "data/image_folder.h"
 #include "data/mnist.h"
+#include "data/pair_dataset.h"
 #include "data/random_dataset.h"
 #include "data/record_set.h"
 
@@ -70,6 +71,9 @@ DatasetConfig DatasetConfig::for_testing() {
 
 void DatasetConfig::describe(Fields& fields) {
   fields.variant("type", type, variants(*this), "which kind of dataset");
+  fields.boolean("pairs", pairs,
+                 "each sample is two images, the second one in channels of its own; its label is "
+                 "1 where both are of one class, else 0");
   fields.boolean("shuffle", shuffle, "a new order each epoch; tests always go in order");
   fields.option(
       "on_error", on_error, {"stop", "skip"},
@@ -80,7 +84,9 @@ void DatasetConfig::describe(Fields& fields) {
       Presence::kOptional, &has_transform);
 }
 
-std::unique_ptr<Dataset> open_dataset(const DatasetConfig& config) {
+namespace {
+
+std::unique_ptr<Dataset> open_single(const DatasetConfig& config) {
   if (config.type == "mnist") return open_mnist(config.path, config.split);
   if (config.type == "cifar10") return open_cifar10(config.path, config.split);
   if (config.type == "cifar100") return open_cifar100(config.path, config.split);
@@ -92,6 +98,13 @@ std::unique_ptr<Dataset> open_dataset(const DatasetConfig& config) {
     return make_random({config.channels, config.height, config.width}, config.class_count,
                        config.samples, seed);
   throw ConfigError(text("dataset type \"", config.type, "\" is not known"));
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const DatasetConfig& config) {
+  std::unique_ptr<Dataset> dataset = open_single(config);
+  return config.pairs ? make_pairs(std::move(dataset)) : std::move(dataset);
 }
 
 std::string expand_variables(std::string_view path, const VariableLookup& lookup) {

@@ -20,6 +20,7 @@ struct DatasetConfig {
   std::string type;             ///< one of the dataset types; required
   std::string path;             ///< all types but digits and random
   std::string split = "train";  ///< "train" or "test"; mnist, cifar10, cifar100, digits
+  bool pairs = false;           ///< as make_pairs (data/pair_dataset.h)
   bool shuffle = true;          ///< a new order each epoch; tests always go in order
   OnError on_error = OnError::kStop;
   int64_t samples = 10000;                        ///< digits, random

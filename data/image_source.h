@@ -8,20 +8,21 @@
 
 namespace poseidon::data {
 
-/// Image files in folders of classes, from a folder or an archive.
+/// Labelled image files, from a folder of classes, an archive of one, or a list.
 class ImageSource {
  public:
   struct Entry {
-    std::string name;  ///< "<class>/<file>", relative to the prefix
-    uint64_t bytes = 0;
+    std::string name;  ///< "<class>/<file>", relative to the prefix; of a list its path
+    int32_t label = 0;
     uint64_t place = 0;  ///< where the source finds it, in terms of its own
-    std::string class_name() const { return name.substr(0, name.find('/')); }
   };
 
   virtual ~ImageSource() = default;
-  /// The image files, sorted by name, so that a folder and an archive of it give the same list.
+  /// Those of class folders sorted by name, so that a folder and an archive of it give the same
+  /// list.
   virtual const std::vector<Entry>& entries() const = 0;
-  /// The class folders, sorted; one without an image is a class, too.
+  /// The class folders, sorted; one without an image is a class, too. Empty where labels are
+  /// numbers and no more.
   virtual const std::vector<std::string>& classes() const = 0;
   virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
 };

@@ -2,44 +2,12 @@
 
 #include <filesystem>
 
-#include "data/image_decoder.h"
+#include "data/pixel_reader.h"
 #include "data/record_format.h"
 
 namespace poseidon::data {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-/// A sample's pixels, decoded where it is an image file. Throws CorruptSample.
-class PixelReader {
- public:
-  explicit PixelReader(const Dataset& dataset) : dataset_(dataset) {}
-
-  const Image& read(int64_t index) {
-    dataset_.read(index, sample_);
-    if (sample_.form == SampleForm::kEncoded) {
-      const ImageHeader header = decoder_.open(sample_.bytes, dataset_.name(index));
-      decoder_.decode_all(static_cast<int>(header.channels), image_);
-    } else if (sample_.form == SampleForm::kPixels) {
-      image_.reshape(sample_.height, sample_.width, sample_.channels);
-      const auto* pixels = reinterpret_cast<const uint8_t*>(sample_.bytes.data());
-      image_.pixels.assign(pixels, pixels + sample_.bytes.size());
-    } else {
-      throw ConfigError(text(dataset_.description().source, ": holds floats, expected images"));
-    }
-    return image_;
-  }
-  int32_t label() const { return sample_.label; }
-
- private:
-  const Dataset& dataset_;
-  ImageDecoder decoder_;
-  Sample sample_;
-  Image image_;
-};
-
-}  // namespace
 
 std::string guess_type(const std::string& path) {
   const auto holds = [&](const char* name) {

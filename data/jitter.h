@@ -1,18 +1,25 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
 namespace poseidon::data {
 
-/// Factors drawn for one sample; 1 leaves it as it is.
+enum class JitterStep : uint8_t { kBrightness, kContrast, kSaturation, kHue };
+
+/// What is drawn for one sample; these leave it as it is.
 struct JitterFactors {
   float brightness = 1, contrast = 1, saturation = 1;
+  float hue = 0;  ///< in turns
+  std::array<JitterStep, 4> order{JitterStep::kBrightness, JitterStep::kContrast,
+                                  JitterStep::kSaturation, JitterStep::kHue};
 };
 
-/// Changes interleaved pixels of 0 to 255: all values times `brightness`; distances from the mean
-/// grey of the image times `contrast`; distances from the pixel's own grey times `saturation` (3
-/// channels only). Values are kept in 0 to 255 after each of the three.
-void jitter(std::span<float> pixels, int64_t channels, JitterFactors factors);
+/// Changes interleaved pixels of 0 to 255, in the order given: all values times `brightness`;
+/// distances from the mean grey of the image times `contrast`; with 3 channels, distances from the
+/// pixel's own grey times `saturation`, and hues turned by `hue`, at equal largest and smallest
+/// values of the pixel. Values are kept in 0 to 255 after each step.
+void jitter(std::span<float> pixels, int64_t channels, const JitterFactors& factors);
 
 }  // namespace poseidon::data

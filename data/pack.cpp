@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
-#include "core/opened_for_user.h"
+#include "core/error.h"
 #include "data/image_decoder.h"
-#include "data/image_folder.h"
-#include "data/image_source.h"
 #include "data/jpeg.h"
-#include "data/order.h"
+#include "data/pack_input.h"
 #include "data/record_writer.h"
 #include "data/resample.h"
 
@@ -19,41 +16,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Classes without an image are named: they shift the labels of those behind them.
-void warn_of_empty_classes(const ImageSource& source, Log& log) {
-  std::set<std::string> filled;
-  for (const ImageSource::Entry& entry : source.entries()) filled.insert(entry.class_name());
-  for (const std::string& remark : remarks_on_classes(source.classes(), filled))
-    log.warning(remark);
-}
-
-/// Folders of splits look like classes to a program.
-void warn_of_splits(const std::vector<std::string>& classes, Log& log) {
-  for (const char* split : {"train", "test", "val", "validation"})
-    if (std::find(classes.begin(), classes.end(), split) != classes.end() && classes.size() <= 3) {
-      log.warning(text("the classes found are ", classes.size(), ", one of them \"", split,
-                       "\"; if that is a part of the dataset, choose it with --prefix ", split));
-      return;
-    }
-}
-
-int32_t label_of(const ImageSource::Entry& entry, const std::vector<std::string>& classes) {
-  const auto at = std::find(classes.begin(), classes.end(), entry.class_name());
-  if (at == classes.end())
-    throw ConfigError(text(entry.name, ": the class \"", entry.class_name(),
-                           "\" is not in the list of ", classes.size(), " classes given"));
-  return static_cast<int32_t>(at - classes.begin());
-}
-
-/// Makes one record's sample of one image file.
+/// Makes a record's sample of an image file or of pixels.
 class Packer {
  public:
   explicit Packer(const PackOptions& options) : options_(options) {}
 
-  void prepare(std::span<const std::byte> bytes, const std::string& name, Sample& sample) {
-    const ImageHeader header = decoder_.open(bytes, name);
-    const bool shrink =
-        options_.resize_short > 0 && std::min(header.height, header.width) > options_.resize_short;
+  /// What `sample` has afterwards lies in itself, in the packer, or where it was.
+  void prepare(const std::string& name, Sample& sample) {
+    if (sample.form == SampleForm::kEncoded) return prepare_file(name, sample);
+    if (wants_shrinking(sample.height, sample.width)) shrink_pixels(name, sample);
+  }
+
+ private:
+  bool wants_shrinking(int64_t height, int64_t width) const {
+    return options_.resize_short > 0 && std::min(height, width) > options_.resize_short;
+  }
+
+  void prepare_file(const std::string& name, Sample& sample) {
+    const ImageHeader header = decoder_.open(sample.bytes, name);
+    const bool shrink = wants_shrinking(header.height, header.width);
     if (shrink)
       shrink_image(header);
     else if (options_.decode || options_.check_images)
@@ -67,23 +48,37 @@ class Packer {
     } else if (shrink) {
       sample.storage = encode_jpeg(image_, options_.quality);
       sample.bytes = sample.storage;
-    } else {
-      sample.bytes = bytes;
     }
   }
 
- private:
+  int64_t scaled(int64_t extent, int64_t shorter) const {
+    const double factor = static_cast<double>(shorter) / static_cast<double>(options_.resize_short);
+    return std::max<int64_t>(1, std::llround(static_cast<double>(extent) / factor));
+  }
+
   void shrink_image(const ImageHeader& header) {
-    const double factor = static_cast<double>(std::min(header.height, header.width)) /
-                          static_cast<double>(options_.resize_short);
-    const auto scaled = [&](int64_t extent) {
-      return std::max<int64_t>(1, std::llround(static_cast<double>(extent) / factor));
-    };
+    const int64_t shorter = std::min(header.height, header.width);
+    const double factor = static_cast<double>(shorter) / static_cast<double>(options_.resize_short);
     decoder_.decode({0, 0, header.height, header.width}, factor, static_cast<int>(header.channels),
                     part_);
     resize(part_.image, static_cast<double>(header.height) * part_.scale,
-           static_cast<double>(header.width) * part_.scale, scaled(header.height),
-           scaled(header.width), image_);
+           static_cast<double>(header.width) * part_.scale, scaled(header.height, shorter),
+           scaled(header.width, shorter), image_);
+  }
+
+  void shrink_pixels(const std::string& name, Sample& sample) {
+    if (sample.channels != 1 && sample.channels != 3)
+      throw CorruptSample(
+          text(name, ": expected 1 or 3 channels to be resized, got ", sample.channels));
+    Image& whole = part_.image;
+    whole.reshape(sample.height, sample.width, sample.channels);
+    std::ranges::copy(sample.bytes, std::as_writable_bytes(std::span(whole.pixels)).begin());
+    const int64_t shorter = std::min(whole.height, whole.width);
+    resize(whole, static_cast<double>(whole.height), static_cast<double>(whole.width),
+           scaled(whole.height, shorter), scaled(whole.width, shorter), image_);
+    sample.height = image_.height;
+    sample.width = image_.width;
+    sample.bytes = std::as_bytes(std::span(image_.pixels));
   }
 
   const PackOptions& options_;
@@ -92,43 +87,108 @@ class Packer {
   Image image_;
 };
 
+/// The labels of a record set, from those of what is packed.
+class Labels {
+ public:
+  /// `own` are the names that labels are indices into, or none.
+  Labels(std::vector<std::string> own, const std::vector<std::string>& given)
+      : own_(std::move(own)), given_(given) {
+    if (given_.empty()) return;
+    for (const std::string& name : own_)
+      wanted_.push_back(std::ranges::find(given_, name) - given_.begin());
+  }
+
+  /// Throws ConfigError for a label that is not among the classes given.
+  int32_t of(int32_t label, const std::string& name) {
+    if (given_.empty()) {
+      highest_ = std::max(highest_, label);
+      lowest_ = std::min(lowest_, label);
+      return label;
+    }
+    const bool named = !own_.empty();
+    const int64_t wanted = named ? wanted_.at(static_cast<size_t>(label)) : label;
+    if (wanted < static_cast<int64_t>(given_.size())) return static_cast<int32_t>(wanted);
+    const std::string what =
+        named ? text("class \"", own_[static_cast<size_t>(label)], "\"") : text("label ", label);
+    throw ConfigError(
+        text(name, ": the ", what, " is not in the list of ", given_.size(), " classes given"));
+  }
+
+  /// Whether labels are numbers that seem to count from 1.
+  bool begin_above_zero() const { return own_.empty() && given_.empty() && lowest_ > 0; }
+
+  /// Where there are no names, numbers up to the highest label.
+  std::vector<std::string> classes() const {
+    if (!given_.empty()) return given_;
+    if (!own_.empty()) return own_;
+    std::vector<std::string> numbers;
+    for (int32_t i = 0; i <= highest_; ++i) numbers.push_back(std::to_string(i));
+    return numbers;
+  }
+
+ private:
+  std::vector<std::string> own_;
+  const std::vector<std::string>& given_;
+  std::vector<int64_t>
+      wanted_;  ///< for each own class its index in the given ones, or their number
+  int32_t highest_ = 0, lowest_ = kMostNumberedClasses;
+};
+
+/// Packs one sample after another.
+class Packing {
+ public:
+  Packing(const PackOptions& options, SampleStream& stream, RecordWriter& writer)
+      : stream_(stream),
+        writer_(writer),
+        packer_(options),
+        labels_(stream.classes(), options.classes) {}
+
+  /// False at the end. Throws CorruptSample.
+  bool pack_next() {
+    if (!stream_.next(name_, sample_)) return false;
+    sample_.label = labels_.of(sample_.label, name_);
+    packer_.prepare(text(stream_.source(), ": ", name_), sample_);
+    writer_.add(name_, sample_);
+    return true;
+  }
+  const Labels& labels() const { return labels_; }
+
+ private:
+  SampleStream& stream_;
+  RecordWriter& writer_;
+  Packer packer_;
+  Labels labels_;
+  std::string name_;
+  Sample sample_;
+};
+
 }  // namespace
 
-PackReport pack_images(const PackOptions& options, Log& log, const PackProgress& progress) {
+PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress) {
   // The writer comes first: it sees that the output is free before an archive is unpacked.
   RecordWriter writer(options.output, options.shard_bytes);
-  const auto source = opened_for_user(
-      [&] { return open_image_source(options.input, options.prefix, writer.work_folder()); });
-  const auto& entries = source->entries();
-  const std::vector<std::string>& classes =
-      options.classes.empty() ? source->classes() : options.classes;
-  if (options.classes.empty()) warn_of_empty_classes(*source, log);
-  warn_of_splits(classes, log);
-  writer.set_classes(classes);
-
-  const int64_t all = static_cast<int64_t>(entries.size());
-  const Order order(all, options.shuffle_seed.value_or(0), options.shuffle_seed.has_value());
+  const auto stream = open_pack_input(options, writer.work_folder(), log);
+  Packing packing(options, *stream, writer);
   PackReport report;
-  report.classes = static_cast<int64_t>(classes.size());
-  Packer packer(options);
-  Sample sample;
-  std::vector<std::byte> bytes;
-  for (int64_t i = 0; i < all; ++i) {
-    const ImageSource::Entry& entry = entries[static_cast<size_t>(order.at(i).index)];
-    sample.label = label_of(entry, classes);
-    source->read(entry, bytes);
+  for (bool more = true; more;) {
     try {
-      packer.prepare(bytes, text(options.input.string(), ": ", entry.name), sample);
-      writer.add(entry.name, sample);
-      ++report.samples;
+      more = packing.pack_next();
+      if (more) ++report.samples;
     } catch (const CorruptSample& error) {
       if (options.on_error == OnError::kStop) throw;
       log.warning(text(error.what(), "; skipped"));
       ++report.skipped;
     }
-    progress(i + 1, all);
+    if (more) progress(report.samples + report.skipped, stream->size());
   }
+  const int64_t all = report.samples + report.skipped;
+  if (stream->size() == 0) progress(all, all);
+  if (packing.labels().begin_above_zero())
+    log.warning("no sample has the label 0; labels count from 0, so the class \"0\" is empty");
+  const std::vector<std::string> classes = packing.labels().classes();
+  writer.set_classes(classes);
   writer.finish();
+  report.classes = static_cast<int64_t>(classes.size());
   return report;
 }
 

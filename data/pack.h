@@ -13,11 +13,24 @@
 
 namespace poseidon::data {
 
+enum class PackType : uint8_t {
+  kImages,      ///< a folder, .tar or .tar.gz with a folder for each class
+  kList,        ///< a text file of lines "PATH LABEL"
+  kWebDataset,  ///< .tar or .tar.gz with <name>.jpg and <name>.cls
+  kLmdb,
+  kLevelDb,
+  kHdf5  ///< HDF5 files, or text files (.txt) that list them
+};
+
 struct PackOptions {
-  std::filesystem::path input;  ///< a folder, .tar or .tar.gz
+  PackType type = PackType::kImages;
+  std::vector<std::filesystem::path> inputs;  ///< several of kWebDataset and kHdf5, else one
   std::filesystem::path output;
-  std::string prefix;                ///< path inside the input that holds the class folders
-  std::vector<std::string> classes;  ///< empty: the sorted names of the class folders
+  std::string prefix;          ///< of kImages: path inside the input that holds the class folders
+  std::filesystem::path root;  ///< what paths in lists are relative to; empty: the list's folder
+  std::filesystem::path programs;    ///< folder of the programs that read databases
+  bool bgr_to_rgb = false;           ///< pixels of databases, whose channels are in Caffe's order
+  std::vector<std::string> classes;  ///< empty: the input's, or as many numbers as labels need
   uint64_t shard_bytes = uint64_t{1} << 30;
   int64_t resize_short = 0;              ///< shrink so that the shorter side has this length
   int quality = 92;                      ///< of images that are encoded again
@@ -33,12 +46,15 @@ struct PackReport {
   int64_t skipped = 0;
 };
 
-/// Called now and then with the number of samples done, and of all.
+/// What an input looks like. Throws ConfigError for a file that cannot be opened.
+PackType guess_pack_type(const std::filesystem::path& input);
+
+/// Called now and then with the number of samples done, and of all; 0 where that is not known yet.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
-/// Packs images into a record set. The same images give the same bytes, from a folder or an
+/// Packs samples into a record set. The same images give the same bytes, from a folder or an
 /// archive. Nothing is left of an attempt that throws.
-PackReport pack_images(const PackOptions& options, Log& log, const PackProgress& progress);
+PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
 /// Writes a dataset of 8-bit pixels or image files as a record set.
 PackReport pack_dataset(const Dataset& dataset, const std::filesystem::path& output,

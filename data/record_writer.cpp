@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "core/digest.h"
@@ -80,8 +81,8 @@ void RecordWriter::note_shape(const Sample& sample) {
 }
 
 void RecordWriter::add(const std::string& name, const Sample& sample) {
-  check(sample.label >= 0 && static_cast<size_t>(sample.label) < manifest_.classes.size(),
-        "label of a record outside the classes");
+  check(sample.label >= 0, "label of a record below zero");
+  highest_label_ = std::max(highest_label_, sample.label);
   check(sample.form != SampleForm::kFloats, "a record set holds no floats");
   if (sample.bytes.size() > UINT32_MAX - UINT16_MAX)
     throw RunError(text(name, ": too large for a record: ", sample.bytes.size(), " bytes"));
@@ -109,6 +110,8 @@ void RecordWriter::add(const std::string& name, const Sample& sample) {
 
 void RecordWriter::finish() {
   if (manifest_.samples == 0) throw RunError(text(folder_.string(), ": nothing to write"));
+  check(static_cast<size_t>(highest_label_) < manifest_.classes.size(),
+        "label of a record outside the classes");
   close_shard();
   if (shapes_differ_) manifest_.shape.clear();
   AtomicFile file(temporary_ / kManifestName);

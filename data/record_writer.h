@@ -21,7 +21,7 @@ class RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  /// Called before the first sample.
+  /// Called before finish(), with a class for each label.
   void set_classes(std::vector<std::string> classes) { manifest_.classes = std::move(classes); }
   /// A folder where other temporary files may lie while the set is written.
   const std::filesystem::path& work_folder() const { return temporary_; }
@@ -40,6 +40,7 @@ class RecordWriter {
   uint64_t shard_bytes_;
   Manifest manifest_;
   bool shapes_differ_ = false;
+  int32_t highest_label_ = 0;
   std::optional<AtomicFile> shard_;
   uint64_t shard_records_ = 0;
   std::vector<std::byte> index_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "core/file.h"
 #include "core/philox.h"
@@ -209,15 +210,20 @@ void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
   }
 }
 
+/// All numbers are drawn whatever the config asks for, so that one key does not change what another
+/// draws. The order is one of all 24, each as likely.
 JitterFactors Transform::State::draw_jitter(RandomStream& random) const {
-  const auto factor = [&](double width) {
+  const auto around = [&](float middle, double width) {
     const float x = static_cast<float>(width);
-    return random.next_uniform(1 - x, 1 + x);
+    return random.next_uniform(middle - x, middle + x);
   };
   JitterFactors factors;
-  factors.brightness = factor(config.jitter.brightness);
-  factors.contrast = factor(config.jitter.contrast);
-  factors.saturation = factor(config.jitter.saturation);
+  factors.brightness = around(1, config.jitter.brightness);
+  factors.contrast = around(1, config.jitter.contrast);
+  factors.saturation = around(1, config.jitter.saturation);
+  factors.hue = around(0, config.jitter.hue);
+  for (uint32_t left = 4; left > 1; --left)
+    std::swap(factors.order[left - 1], factors.order[random.next_below(left)]);
   return factors;
 }
 

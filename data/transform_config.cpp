@@ -21,6 +21,7 @@ void describe_jitter(Fields& fields, TransformConfig::Jitter& jitter) {
                 "distance from the mean grey, times 1 - x to 1 + x");
   fields.number("saturation", jitter.saturation, between(0, 1),
                 "distance from the pixel's own grey, times 1 - x to 1 + x");
+  fields.number("hue", jitter.hue, between(0, 0.5), "turn of the hue, by -x to x of a full circle");
 }
 
 }  // namespace
@@ -43,8 +44,8 @@ void TransformConfig::describe(Fields& fields) {
                  "left and right are swapped in one half of the training samples");
   fields.object(
       "jitter", [&](Fields& inner) { describe_jitter(inner, jitter); },
-      "random brightness, contrast and saturation in training", Presence::kOptional,
-      &jitter.present);
+      "random brightness, contrast, saturation and hue in training, in random order",
+      Presence::kOptional, &jitter.present);
   fields.numbers("mean", mean, {}, "subtracted from pixels of 0 to 255: one, or one per channel");
   fields.numbers("std", std_dev, kPositive,
                  "divisor of what is left, in pixel units: one, or one per channel");

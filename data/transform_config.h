@@ -11,7 +11,7 @@ namespace poseidon::data {
 
 /// What is done to an image on its way to the network, in this order:
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
-///   2. `mirror`, `jitter`
+///   2. `jitter`, whose steps come in an order of their own for each sample; `mirror`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
 /// In training the crop's position, the mirror and the jitter are random, functions of seed, epoch
 /// and sample alone. In testing nothing is random: the crop is the centre, `random_resized_crop`
@@ -34,6 +34,7 @@ struct TransformConfig {
   struct Jitter {
     bool present = false;
     double brightness = 0, contrast = 0, saturation = 0;  ///< factors drawn from [1 - x, 1 + x]
+    double hue = 0;                                       ///< turns drawn from [-x, x]
   } jitter;
 
   std::vector<double> mean;     ///< one for all channels, or one each; empty: 0

@@ -163,6 +163,37 @@ TEST_CASE("loader: shards are the parts of the global batch, whoever asks") {
   }
 }
 
+TEST_CASE("loader: what is drawn for a sample is the same with 1, 2 and 3 workers") {
+  const auto dataset = make_random_pixels({3, 14, 14}, 3, 17, 1);
+  std::vector<TransformConfig> configs(3);
+  configs[0].random_resized_crop = {.present = true, .size = {9, 9}};
+  configs[1].crop = {9, 9};
+  configs[1].jitter = {
+      .present = true, .brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1};
+  configs[2].random_resized_crop = configs[0].random_resized_crop;
+  configs[2].jitter = configs[1].jitter;
+  configs[2].mirror = true;
+  for (const TransformConfig& config : configs) {
+    const Transform transform(config, {3, 9, 9}, Phase::kTrain, 5);
+    const auto together = [&](int64_t workers) {
+      std::vector<float> values;  // of all workers' shards in each step
+      std::vector<std::vector<Copy>> of_worker;
+      for (const ShardRange& shard : cut_batch(12, workers)) {
+        LoaderOptions options = options_for(12, static_cast<int>(workers));
+        options.shards = {shard};
+        of_worker.push_back(load(*dataset, transform, options, 4));
+      }
+      for (size_t step = 0; step < 4; ++step)
+        for (const auto& batches : of_worker)
+          values.insert(values.end(), batches[step].pixels.begin(), batches[step].pixels.end());
+      return values;
+    };
+    const auto one = together(1);
+    CHECK(together(2) == one);
+    CHECK(together(3) == one);
+  }
+}
+
 TEST_CASE("loader: testing passes over the dataset in order, the last batch short") {
   const CountingDataset dataset(10);
   const Transform transform = plain_transform(Phase::kTest);

@@ -42,12 +42,12 @@ PackReport pack(
     const std::filesystem::path& input, const std::filesystem::path& output,
     const std::function<void(PackOptions&)>& change = [](PackOptions&) {}) {
   PackOptions options;
-  options.input = input;
+  options.inputs = {input};
   options.output = output;
   options.prefix = "train";
   change(options);
   SilentLog log;
-  return pack_images(options, log, kQuiet);
+  return pack_samples(options, log, kQuiet);
 }
 
 }  // namespace

@@ -45,11 +45,11 @@ TEST_CASE("real photographs, packed and loaded") {
   if (path.empty()) return;
   const made::Folder folder;
   PackOptions pack;
-  pack.input = path;
+  pack.inputs = {path};
   pack.output = folder / "set";
   pack.prefix = "train";
   SilentLog log;
-  CHECK(pack_images(pack, log, [](int64_t, int64_t) {}).samples == 250);
+  CHECK(pack_samples(pack, log, [](int64_t, int64_t) {}).samples == 250);
   const auto dataset = open_record_set((folder / "set").string());
   CHECK(dataset->classes().size() == 250);
   TransformConfig config;

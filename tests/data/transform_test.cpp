@@ -150,7 +150,7 @@ TEST_CASE("transform: randomness depends on seed, epoch and sample alone") {
   config.random_resized_crop.present = true;
   config.random_resized_crop.size = {12, 12};
   config.mirror = true;
-  config.jitter = {true, 0.4, 0.4, 0.4};
+  config.jitter = {true, 0.4, 0.4, 0.4, 0.1};
   const auto run = [&](SampleKey key, uint64_t seed, Phase phase = Phase::kTrain) {
     return apply(config, {3, 12, 12}, sample_of(image), phase, key, seed);
   };
@@ -292,6 +292,73 @@ TEST_CASE("jitter: brightness, contrast and saturation by their definitions") {
   CHECK(static_cast<double>(colour[0]) == doctest::Approx(100));
   CHECK(static_cast<double>(colour[3]) == doctest::Approx(0.299 * 200));
   CHECK(colour[3] == colour[5]);
+}
+
+namespace {
+
+/// A colour of 0 to 1 by hue in turns, saturation and value, as they are defined.
+std::array<double, 3> colour_of(double hue, double saturation, double value) {
+  std::array<double, 3> rgb{};
+  for (int c = 0; c < 3; ++c) {
+    // How far from red, green or blue on the circle, in sixths of it.
+    double away = std::abs(hue * 6 - 2 * c);
+    away = std::min(away, 6 - away);
+    rgb[static_cast<size_t>(c)] = value * (1 - saturation * std::clamp(away - 1, 0.0, 1.0));
+  }
+  return rgb;
+}
+
+}  // namespace
+
+TEST_CASE("jitter: a hue is turned at equal value and saturation, grey has none") {
+  for (const double turn : {-0.5, -0.3, -0.01, 0.07, 0.25, 0.5})
+    for (int from = 0; from < 24; ++from) {
+      const double hue = from / 24.0, turned = hue + turn - std::floor(hue + turn);
+      const auto before = colour_of(hue, 0.7, 0.9), expected = colour_of(turned, 0.7, 0.9);
+      std::vector<float> pixels{7, 7, 7};
+      for (const double value : before) pixels.push_back(static_cast<float>(255 * value));
+      jitter(pixels, 3, {.hue = static_cast<float>(turn)});
+      CHECK(pixels[0] == 7);
+      CHECK(pixels[2] == 7);
+      for (size_t c = 0; c < 3; ++c)
+        CHECK(std::abs(static_cast<double>(pixels[3 + c]) - 255 * expected[c]) < 1e-3);
+    }
+}
+
+TEST_CASE("jitter: steps are made in the order that is given") {
+  using enum JitterStep;
+  const JitterFactors factors{.brightness = 2, .contrast = 0.5f};
+  std::vector<float> pixels{50, 150};
+  jitter(pixels, 1, factors);
+  CHECK(pixels == std::vector<float>{138.75f, 216.25f});  // 100, 255 before the contrast
+  JitterFactors other = factors;
+  other.order = {kHue, kContrast, kSaturation, kBrightness};
+  pixels = {50, 150};
+  jitter(pixels, 1, other);
+  CHECK(pixels == std::vector<float>{150, 250});
+}
+
+TEST_CASE("transform: jitter comes in all orders, each for some sample") {
+  // Of two pixels, brightness and contrast alone, the results of the two orders differ.
+  const Image image{1, 2, 1, {100, 200}};
+  TransformConfig config;
+  config.jitter = {.present = true, .brightness = 0.5, .contrast = 0.5};
+  std::set<bool> contrast_first;
+  for (uint64_t index = 0; index < 40; ++index) {
+    RandomStream random(1, RandomPurpose::kAugmentation, 0, index);
+    plan_crop(config, 1, 2, &random, kName);
+    const float brightness = random.next_uniform(0.5f, 1.5f);
+    const float contrast = random.next_uniform(0.5f, 1.5f);
+    const auto out = apply(config, {1, 1, 2}, sample_of(image), Phase::kTrain, {0, index});
+    std::array<std::vector<float>, 2> by_order{std::vector<float>{100, 200},
+                                               std::vector<float>{100, 200}};
+    jitter(by_order[0], 1, {.brightness = brightness, .contrast = contrast});
+    jitter(by_order[1], 1, {.contrast = contrast});
+    jitter(by_order[1], 1, {.brightness = brightness});
+    CHECK((out == by_order[0] || out == by_order[1]));
+    if (by_order[0] != by_order[1]) contrast_first.insert(out == by_order[1]);
+  }
+  CHECK(contrast_first.size() == 2);
 }
 
 TEST_CASE("transform: what does not go together is refused") {

@@ -1,0 +1,190 @@
+#include "data/datum.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/wire_message.h"
+#include "data/image.h"
+#include "data/sample_stream.h"
+
+namespace poseidon::data {
+
+namespace {
+
+/// The numbers of the message's fields.
+enum DatumField : uint32_t {
+  kChannelsField = 1,
+  kHeightField = 2,
+  kWidthField = 3,
+  kDataField = 4,
+  kLabelField = 5,
+  kFloatField = 6,
+  kEncodedField = 7
+};
+
+constexpr int64_t kMostChannels = 255;  // that a record can tell
+
+float float_at(const std::byte* at) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < 4; ++i) bits |= std::to_integer<uint32_t>(at[i]) << (8 * i);
+  return std::bit_cast<float>(bits);
+}
+
+class DatumParser {
+ public:
+  DatumParser(std::span<const std::byte> message, const std::string& name) : wire_(message, name) {}
+
+  Datum parse() {
+    WireField field;
+    while (wire_.next(field)) take(field);
+    return std::move(datum_);
+  }
+
+ private:
+  void take(const WireField& field) {
+    switch (field.number) {
+      case kChannelsField: datum_.channels = number(field); return;
+      case kHeightField: datum_.height = number(field); return;
+      case kWidthField: datum_.width = number(field); return;
+      case kLabelField: datum_.label = number(field); return;
+      case kEncodedField: datum_.encoded = number(field) != 0; return;
+      case kDataField: datum_.bytes = bytes(field); return;
+      case kFloatField: take_floats(field); return;
+      default: return;  // of a later Caffe
+    }
+  }
+
+  int64_t number(const WireField& field) const {
+    if (field.type != WireType::kVarint) wire_.fail(field, "expected a whole number");
+    return static_cast<int64_t>(field.value);
+  }
+
+  std::span<const std::byte> bytes(const WireField& field) const {
+    if (field.type != WireType::kBytes) wire_.fail(field, "expected bytes");
+    return field.bytes;
+  }
+
+  /// One by one, or all in one field.
+  void take_floats(const WireField& field) {
+    if (field.type == WireType::kFixed32) {
+      datum_.floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(field.value)));
+      return;
+    }
+    const std::span<const std::byte> packed = bytes(field);
+    if (packed.size() % sizeof(float) != 0)
+      wire_.fail(field, text("expected floats of 4 bytes, got ", packed.size(), " bytes"));
+    for (size_t i = 0; i < packed.size(); i += sizeof(float))
+      datum_.floats.push_back(float_at(packed.data() + i));
+  }
+
+  WireMessage wire_;
+  Datum datum_;
+};
+
+void append_varint(uint64_t value, std::vector<std::byte>& out) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>(value | 0x80));
+  out.push_back(static_cast<std::byte>(value));
+}
+
+void append_number(DatumField field, int64_t value, std::vector<std::byte>& out) {
+  append_varint(field << 3 | static_cast<uint32_t>(WireType::kVarint), out);
+  append_varint(static_cast<uint64_t>(value), out);
+}
+
+void append_bytes(DatumField field, std::span<const std::byte> bytes, std::vector<std::byte>& out) {
+  append_varint(field << 3 | static_cast<uint32_t>(WireType::kBytes), out);
+  append_varint(bytes.size(), out);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+/// How many values the shape asks for.
+size_t values_of(const Datum& datum, const std::string& name) {
+  const bool holds = datum.channels >= 1 && datum.channels <= kMostChannels && datum.height >= 1 &&
+                     datum.width >= 1 && datum.width <= kMostImagePixels &&
+                     datum.height <= kMostImagePixels / datum.width;
+  if (!holds)
+    throw CorruptSample(text(name, ": expected a sample of 1 to ", kMostChannels,
+                             " channels and 1 to ", kMostImagePixels, " pixels, got ",
+                             datum.channels, "x", datum.height, "x", datum.width));
+  return static_cast<size_t>(datum.channels * datum.height * datum.width);
+}
+
+void check_values(size_t got, size_t expected, const Datum& datum, const std::string& name) {
+  if (got != expected)
+    throw CorruptSample(text(name, ": expected ", expected, " values of a sample of ",
+                             datum.channels, "x", datum.height, "x", datum.width, ", got ", got));
+}
+
+/// A float as a pixel, which it has to be already.
+std::byte pixel_of(float value, const std::string& name) {
+  if (!(value >= 0 && value <= 255 && value == std::floor(value)))
+    throw CorruptSample(text(name, ": expected whole numbers from 0 to 255, since a record set ",
+                             "keeps pixels of 8 bits, got ", value));
+  return static_cast<std::byte>(static_cast<uint8_t>(value));
+}
+
+/// `pixel(i)` is value i of channels x height x width.
+template <class Pixel>
+void interleave(const Datum& datum, bool bgr_to_rgb, const Pixel& pixel, Sample& sample) {
+  const auto channels = static_cast<size_t>(datum.channels);
+  const auto count = static_cast<size_t>(datum.height * datum.width);
+  const bool turned = bgr_to_rgb && channels == 3;
+  sample.storage.resize(channels * count);
+  for (size_t c = 0; c < channels; ++c) {
+    const size_t to = turned ? channels - 1 - c : c;
+    for (size_t i = 0; i < count; ++i) sample.storage[i * channels + to] = pixel(c * count + i);
+  }
+  sample.bytes = sample.storage;
+}
+
+void take_pixels(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample) {
+  const size_t expected = values_of(datum, name);
+  sample.form = SampleForm::kPixels;
+  sample.channels = datum.channels;
+  sample.height = datum.height;
+  sample.width = datum.width;
+  if (datum.floats.empty()) {
+    check_values(datum.bytes.size(), expected, datum, name);
+    interleave(
+        datum, bgr_to_rgb, [&](size_t i) { return datum.bytes[i]; }, sample);
+  } else {
+    check_values(datum.floats.size(), expected, datum, name);
+    interleave(
+        datum, bgr_to_rgb, [&](size_t i) { return pixel_of(datum.floats[i], name); }, sample);
+  }
+}
+
+}  // namespace
+
+Datum parse_datum(std::span<const std::byte> message, const std::string& name) {
+  try {
+    return DatumParser(message, name).parse();
+  } catch (const ConfigError& error) {
+    throw CorruptSample(error.what());
+  }
+}
+
+std::vector<std::byte> encode_datum(const Datum& datum) {
+  std::vector<std::byte> out;
+  append_number(kChannelsField, datum.channels, out);
+  append_number(kHeightField, datum.height, out);
+  append_number(kWidthField, datum.width, out);
+  if (!datum.bytes.empty()) append_bytes(kDataField, datum.bytes, out);
+  if (datum.label) append_number(kLabelField, *datum.label, out);
+  if (!datum.floats.empty())  // this processor's order is protobuf's
+    append_bytes(kFloatField, std::as_bytes(std::span(datum.floats)), out);
+  if (datum.encoded) append_number(kEncodedField, 1, out);
+  return out;
+}
+
+void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample) {
+  if (!datum.label) throw CorruptSample(text(name, ": has no label"));
+  sample.label = checked_label(*datum.label, name);
+  if (!datum.encoded) return take_pixels(datum, bgr_to_rgb, name, sample);
+  sample.form = SampleForm::kEncoded;
+  sample.bytes = datum.bytes;
+}
+
+}  // namespace poseidon::data

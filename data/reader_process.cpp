@@ -1,0 +1,160 @@
+#include "data/reader_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/printable.h"
+
+namespace poseidon::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kMostSaid = 4096;
+
+struct Pipe {
+  Descriptor reading, writing;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw RunError(text("a pipe cannot be made: ", std::strerror(errno)));
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// Which descriptors a program that is started has.
+class SpawnFiles {
+ public:
+  SpawnFiles(const Descriptor& out, const Descriptor& err) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions_, out.number(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, err.number(), STDERR_FILENO);
+  }
+  ~SpawnFiles() { posix_spawn_file_actions_destroy(&actions_); }
+  SpawnFiles(const SpawnFiles&) = delete;
+  SpawnFiles& operator=(const SpawnFiles&) = delete;
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+pid_t spawn(const fs::path& program, const fs::path& input, const SpawnFiles& files) {
+  std::string name = program.string(), argument = input.string();
+  std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
+  pid_t process = -1;
+  const int fault =
+      ::posix_spawn(&process, name.c_str(), files.get(), nullptr, arguments.data(), environ);
+  if (fault == ENOENT)
+    throw ConfigError(text(input.string(), ": is read by ", program.filename().string(),
+                           ", which this build has not (docs/data.md)"));
+  if (fault != 0)
+    throw RunError(text(program.string(), ": cannot be started: ", std::strerror(fault)));
+  return process;
+}
+
+std::string last_line(const std::string& lines) {
+  const size_t end = lines.find_last_not_of('\n');
+  if (end == std::string::npos) return "";
+  const size_t begin = lines.rfind('\n', end);
+  return lines.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
+}
+
+std::string signal_text(int signal) {
+  if (signal == SIGXCPU) return "used more processor time than its limit and was ended";
+  return text("crashed by signal ", signal, " (", ::strsignal(signal), ")");
+}
+
+}  // namespace
+
+ReaderProcess::ReaderProcess(fs::path program, const fs::path& input,
+                             std::chrono::milliseconds stall_limit)
+    : program_(std::move(program)), stall_limit_(stall_limit) {
+  Pipe bytes = make_pipe(), errors = make_pipe();
+  process_ = spawn(program_, input, SpawnFiles(bytes.writing, errors.writing));
+  bytes_ = std::move(bytes.reading);
+  errors_ = std::move(errors.reading);
+}
+
+ReaderProcess::~ReaderProcess() { end(); }
+
+void ReaderProcess::end() {
+  if (process_ < 0) return;
+  ::kill(process_, SIGKILL);
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+  process_ = -1;
+}
+
+void ReaderProcess::read(std::span<std::byte> out) {
+  while (!out.empty()) {
+    wait_for_bytes();
+    const ssize_t count = ::read(bytes_.number(), out.data(), out.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) throw RunError(how_it_ended());
+    out = out.subspan(static_cast<size_t>(count));
+  }
+}
+
+/// Until the pipe has bytes or has ended, hearing meanwhile what would else fill the other pipe.
+void ReaderProcess::wait_for_bytes() {
+  for (;;) {
+    std::array<pollfd, 2> ends{pollfd{bytes_.number(), POLLIN, 0},
+                               pollfd{errors_.number(), POLLIN, 0}};
+    const int ready = ::poll(ends.data(), ends.size(), static_cast<int>(stall_limit_.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      end();
+      throw RunError(text(program_.filename().string(), " gave nothing for ",
+                          static_cast<double>(stall_limit_.count()) / 1000, " s and was ended"));
+    }
+    if ((ends[1].revents & POLLIN) != 0) hear_errors();
+    if (ends[0].revents != 0) return;
+    if ((ends[1].revents & POLLHUP) != 0) errors_ = Descriptor();  // poll() passes -1 over
+  }
+}
+
+void ReaderProcess::hear_errors() {
+  std::array<char, 1024> piece{};
+  const ssize_t count = ::read(errors_.number(), piece.data(), piece.size());
+  if (count > 0) said_.append(piece.data(), static_cast<size_t>(count));
+  if (said_.size() > kMostSaid) said_.erase(0, said_.size() - kMostSaid);
+}
+
+/// The pipe has ended, so the program has or is about to; one that has closed its output and goes
+/// on is ended.
+std::string ReaderProcess::how_it_ended() {
+  const std::string name = program_.filename().string();
+  pollfd rest{errors_.number(), POLLIN, 0};
+  while (rest.fd >= 0 && ::poll(&rest, 1, 1000) > 0 && (rest.revents & POLLIN) != 0) hear_errors();
+  int status = 0;
+  pid_t ended = 0;
+  for (int64_t tries = 0; tries < stall_limit_.count() && ended == 0; ++tries) {
+    ended = ::waitpid(process_, &status, WNOHANG);
+    if (ended == 0) ::poll(nullptr, 0, 1);
+  }
+  if (ended != process_) {
+    end();
+    return name + " closed its output and did not end";
+  }
+  process_ = -1;
+  const std::string said = printable(last_line(said_));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kReaderRefused && !said.empty()) return said;
+  const std::string how = WIFSIGNALED(status)
+                              ? signal_text(WTERMSIG(status))
+                              : text("ended too early, with exit code ", WEXITSTATUS(status));
+  return text("damaged? ", name, " ", how, said.empty() ? "" : ": " + said);
+}
+
+}  // namespace poseidon::data

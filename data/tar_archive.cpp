@@ -1,0 +1,80 @@
+#include "data/tar_archive.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "data/gzip.h"
+
+namespace poseidon::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uint64_t kMostUnpacked = uint64_t{1} << 44;
+
+/// A file without a name that goes when it is closed.
+Descriptor make_unnamed_file(const fs::path& folder) {
+  std::string name = (folder / ".poseidon-unpack-XXXXXX").string();
+  Descriptor file(::mkstemp(name.data()));
+  if (file.number() < 0) throw RunError(text(name, ": cannot be created: ", std::strerror(errno)));
+  ::unlink(name.c_str());
+  return file;
+}
+
+void write_all(const Descriptor& file, std::span<const std::byte> bytes, const fs::path& folder) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file.number(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      throw RunError(text(folder.string(),
+                          ": cannot unpack to a temporary file there: ", std::strerror(errno)));
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+/// `path` itself, or what it unpacks to.
+Descriptor open_unpacked(const fs::path& path, const fs::path& work_folder) {
+  Descriptor archive = open_file(path);
+  std::array<std::byte, 2> magic{};
+  if (file_bytes(archive, path) >= magic.size()) read_at(archive, 0, magic, path);
+  if (!is_gzip(magic)) return archive;
+  const MappedFile packed(path);
+  Descriptor unpacked = make_unnamed_file(work_folder);
+  inflate(packed.bytes(), kMostUnpacked, path.string(),
+          [&](std::span<const std::byte> piece) { write_all(unpacked, piece, work_folder); });
+  return unpacked;
+}
+
+}  // namespace
+
+TarArchive::TarArchive(fs::path path, const fs::path& work_folder)
+    : path_(std::move(path)), file_(open_unpacked(path_, work_folder)) {
+  const ReadAt read = [&](uint64_t offset, std::span<std::byte> out) {
+    read_at(file_, offset, out, path_);
+  };
+  entries_ = list_tar(file_bytes(file_, path_), read, path_.string());
+}
+
+void TarArchive::refuse_link(const TarEntry& entry) const {
+  if (entry.kind == TarKind::kLink)
+    throw ConfigError(text(path_.string(), ": ", printable(entry.name),
+                           ": is a link, expected a file; tar --dereference --hard-dereference "
+                           "makes archives without links"));
+}
+
+void TarArchive::read(const TarEntry& entry, uint64_t most, std::vector<std::byte>& out) const {
+  refuse_link(entry);
+  if (entry.bytes > most)
+    throw RunError(text(path_.string(), ": ", printable(entry.name), ": expected at most ", most,
+                        " bytes, got ", entry.bytes));
+  out.resize(entry.bytes);
+  read_at(file_, entry.offset, out, path_);
+}
+
+}  // namespace poseidon::data

@@ -1,0 +1,117 @@
+#include "readers/confinement.h"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+
+namespace poseidon::readers {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A sanitizer maps terabytes that it hardly uses.
+#if defined(POSEIDON_SANITIZED)
+constexpr rlim_t kMemoryLimit = RLIM_INFINITY;
+#else
+constexpr rlim_t kMemoryLimit = kMostMemory;
+#endif
+
+void limit(__rlimit_resource resource, rlim_t most) {
+  const rlimit both{most, most};
+  if (::setrlimit(resource, &both) != 0)
+    throw RunError(text("a limit cannot be set: ", std::strerror(errno)));
+}
+
+uint64_t bytes_of(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    const uintmax_t bytes = fs::file_size(path, ignored);
+    return ignored ? 0 : bytes;
+  }
+  uint64_t sum = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, ignored))
+    if (entry.is_regular_file(ignored)) sum += entry.file_size(ignored);
+  return sum;
+}
+
+constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
+
+/// What no library needs to read a file; it fails as if the user had no permission.
+constexpr std::array kRefusedCalls{
+    SYS_execve, SYS_execveat, SYS_fork,   SYS_vfork,    SYS_socket,           SYS_connect,
+    SYS_bind,   SYS_ptrace,   SYS_kill,   SYS_tkill,    SYS_unlink,           SYS_unlinkat,
+    SYS_rename, SYS_renameat, SYS_mkdir,  SYS_mkdirat,  SYS_renameat2,        SYS_rmdir,
+    SYS_link,   SYS_linkat,   SYS_mount,  SYS_truncate, SYS_ftruncate,        SYS_symlink,
+    SYS_chmod,  SYS_fchmod,   SYS_chown,  SYS_fchown,   SYS_fchmodat,         SYS_fchownat,
+    SYS_creat,  SYS_bpf,      SYS_keyctl, SYS_openat2,  SYS_process_vm_writev};
+
+/// Goes on with the next rule where `test` of what was loaded and `value` holds; else leaves out
+/// `skipped` rules.
+sock_filter only_if(uint16_t test, uint32_t value, uint8_t skipped) {
+  return BPF_JUMP(static_cast<uint16_t>(BPF_JMP | BPF_K | test), value, 0, skipped);
+}
+sock_filter then_return(uint32_t what) { return BPF_STMT(BPF_RET | BPF_K, what); }
+sock_filter load(size_t offset) {
+  return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset));
+}
+
+using Rules = std::vector<sock_filter>;
+
+void refuse(long call, Rules& rules) {
+  rules.push_back(only_if(BPF_JEQ, static_cast<uint32_t>(call), 1));
+  rules.push_back(then_return(kRefuse));
+}
+
+/// Refuses a call that opens a file for anything but reading; argument number `flags` tells.
+void refuse_writing(long call, size_t flags, Rules& rules) {
+  rules.push_back(only_if(BPF_JEQ, static_cast<uint32_t>(call), 4));
+  rules.push_back(load(offsetof(seccomp_data, args) + flags * sizeof(uint64_t)));
+  rules.push_back(only_if(BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 1));
+  rules.push_back(then_return(kRefuse));
+  rules.push_back(load(offsetof(seccomp_data, nr)));
+}
+
+/// Where the kernel has no such filters, the limits have to do.
+void refuse_calls() {
+  constexpr uint32_t kOtherNumbers = 0x40000000;  // the same calls, as x32 counts them
+  Rules rules{load(offsetof(seccomp_data, arch)),
+              BPF_JUMP(BPF_JMP | BPF_K | BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
+              then_return(kRefuse),
+              load(offsetof(seccomp_data, nr)),
+              only_if(BPF_JGE, kOtherNumbers, 1),
+              then_return(kRefuse)};
+  for (const long call : kRefusedCalls) refuse(call, rules);
+  refuse_writing(SYS_open, 1, rules);
+  refuse_writing(SYS_openat, 2, rules);
+  rules.push_back(then_return(SECCOMP_RET_ALLOW));
+  const sock_fprog program{static_cast<unsigned short>(rules.size()), rules.data()};
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+}  // namespace
+
+void confine(const fs::path& path) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  limit(RLIMIT_CPU, 60 + bytes_of(path) / (uint64_t{1} << 20));
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_FSIZE, 0);
+  limit(RLIMIT_NOFILE, 256);
+  limit(RLIMIT_DATA, kMemoryLimit);
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) refuse_calls();
+}
+
+}  // namespace poseidon::readers

@@ -1,0 +1,131 @@
+// poseidon-export-hdf5: writes the pixels and labels of a dataset of Poseidon's to an HDF5 file, as
+// Caffe's HDF5Data reads them.
+
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <vector>
+
+#include "core/failure.h"
+#include "core/opened_for_user.h"
+#include "data/dataset_config.h"
+#include "data/pixel_reader.h"
+#include "readers/hdf5_handle.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace poseidon;
+using readers::Handle;
+
+/// A dataset of the file, written row by row.
+class Column {
+ public:
+  Column(const Handle& file, const char* name, std::vector<hsize_t> extents, hid_t type)
+      : name_(name),
+        extents_(std::move(extents)),
+        type_(type),
+        space_(H5Screate_simple(static_cast<int>(extents_.size()), extents_.data(), nullptr),
+               H5Sclose, text("\"", name, "\": too large")),
+        dataset_(
+            H5Dcreate2(file.id(), name, type, space_.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+            H5Dclose, text("\"", name, "\": cannot be made")) {}
+
+  void write(hsize_t row, const void* values) {
+    std::vector<hsize_t> offset(extents_.size(), 0), one = extents_;
+    offset[0] = row;
+    one[0] = 1;
+    const Handle memory(H5Screate_simple(static_cast<int>(one.size()), one.data(), nullptr),
+                        H5Sclose, text("\"", name_, "\": too large"));
+    if (H5Sselect_hyperslab(space_.id(), H5S_SELECT_SET, offset.data(), nullptr, one.data(),
+                            nullptr) < 0 ||
+        H5Dwrite(dataset_.id(), type_, memory.id(), space_.id(), H5P_DEFAULT, values) < 0)
+      throw RunError(text("HDF5: \"", name_, "\": row ", row, " cannot be written"));
+  }
+
+ private:
+  std::string name_;
+  std::vector<hsize_t> extents_;
+  hid_t type_;
+  Handle space_, dataset_;
+};
+
+/// Channels x height x width.
+void planes_of(const data::Image& image, std::vector<uint8_t>& out) {
+  const auto channels = static_cast<size_t>(image.channels);
+  const size_t count = image.pixels.size() / channels;
+  out.resize(image.pixels.size());
+  for (size_t c = 0; c < channels; ++c)
+    for (size_t i = 0; i < count; ++i) out[c * count + i] = image.pixels[i * channels + c];
+}
+
+void write_all(const data::Dataset& dataset, const fs::path& path) {
+  const Shape& shape = dataset.description().shape;
+  const auto extent = [&](int i) { return static_cast<hsize_t>(shape[i]); };
+  const auto samples = static_cast<hsize_t>(dataset.size());
+  const Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,
+                    "the file cannot be made");
+  Column data(file, "data", {samples, extent(0), extent(1), extent(2)}, H5T_NATIVE_UCHAR);
+  Column label(file, "label", {samples}, H5T_NATIVE_INT);
+  data::PixelReader reader(dataset);
+  std::vector<uint8_t> planes;
+  for (hsize_t i = 0; i < samples; ++i) {
+    const data::Image& image = reader.read(static_cast<int64_t>(i));
+    if (Shape{image.channels, image.height, image.width} != shape)
+      throw RunError(
+          text(dataset.name(static_cast<int64_t>(i)), ": has another shape than others"));
+    planes_of(image, planes);
+    data.write(i, planes.data());
+    const int number = reader.label();
+    label.write(i, &number);
+  }
+  if (H5Fflush(file.id(), H5F_SCOPE_LOCAL) < 0) throw RunError("HDF5: cannot be written out");
+}
+
+void check_dataset(const data::Dataset& dataset) {
+  const data::DatasetDescription& about = dataset.description();
+  if (about.floats) throw ConfigError(about.source + ": holds floats, expected images");
+  if (about.shape.rank() == 0)
+    throw ConfigError(about.source +
+                      ": expected samples that are known to have one shape, as those of a record "
+                      "set can be; HDF5 holds them as one block");
+}
+
+/// The file appears when it is whole.
+void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
+  if (fs::exists(output)) throw ConfigError(output.string() + ": exists already");
+  const auto dataset = opened_for_user([&] { return data::open_dataset(config); });
+  check_dataset(*dataset);
+  const fs::path temporary = output.string() + ".tmp";
+  try {
+    write_all(*dataset, temporary);
+    fs::rename(temporary, output);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  std::cout << output.string() << ": " << dataset->size() << " samples of "
+            << dataset->classes().size() << " classes\n";
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    if (count != 5)
+      throw ConfigError(
+          "expected a type, a split, a path and an output; poseidon-data export "
+          "starts this program");
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    data::DatasetConfig config;
+    config.type = arguments[1];
+    config.split = arguments[2];
+    config.path = arguments[3];
+    export_dataset(config, arguments[4]);
+    return 0;
+  } catch (...) {
+    std::cerr << "poseidon-data: " << message_of(std::current_exception()) << std::endl;
+    return exit_code_of(std::current_exception());
+  }
+}

@@ -1,0 +1,184 @@
+// poseidon-read-hdf5: the rows of the datasets "data" and "label" of an HDF5 file, as Caffe's
+// HDF5Data has them, each as a Datum.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "core/error.h"
+#include "data/datum.h"
+#include "readers/hdf5_handle.h"
+#include "readers/reader_program.h"
+
+namespace {
+
+using poseidon::RunError;
+using poseidon::text;
+using poseidon::data::Datum;
+using poseidon::readers::Handle;
+
+constexpr hsize_t kMostRowBytes = hsize_t{128} << 20;
+constexpr hsize_t kBatchBytes = hsize_t{4} << 20;
+
+/// A dataset whose first extent counts samples.
+class Rows {
+ public:
+  Rows(const Handle& file, const char* name) : name_(name), dataset_(open(file, name)) {
+    const Handle space(H5Dget_space(dataset_.id()), H5Sclose, name_ + ": has no shape");
+    const int rank = H5Sget_simple_extent_ndims(space.id());
+    if (rank < 1 || rank > 4)
+      throw RunError(text("\"", name_, "\": expected 1 to 4 extents, got ", rank));
+    extents_.resize(static_cast<size_t>(rank));
+    H5Sget_simple_extent_dims(space.id(), extents_.data(), nullptr);
+    check_size();
+  }
+
+  /// Samples first; as many as there are.
+  const std::vector<hsize_t>& extents() const { return extents_; }
+  hsize_t count() const { return extents_[0]; }
+  /// Values of a sample.
+  hsize_t row() const { return row_; }
+
+  bool has_bytes() const {
+    const Handle type(H5Dget_type(dataset_.id()), H5Tclose, name_ + ": has no type");
+    return H5Tget_class(type.id()) == H5T_INTEGER && H5Tget_size(type.id()) == 1 &&
+           H5Tget_sign(type.id()) == H5T_SGN_NONE;
+  }
+
+  /// Values of rows first ... first + count - 1, as elements of `type`.
+  template <class Value>
+  void read(hsize_t first, hsize_t count, hid_t type, std::vector<Value>& out) const {
+    std::vector<hsize_t> offset(extents_.size(), 0), shape = extents_;
+    offset[0] = first;
+    shape[0] = count;
+    const Handle from(H5Dget_space(dataset_.id()), H5Sclose, name_ + ": has no shape");
+    const Handle to(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+                    H5Sclose, name_ + ": too large");
+    out.resize(count * row_);
+    if (H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, offset.data(), nullptr, shape.data(),
+                            nullptr) < 0 ||
+        H5Dread(dataset_.id(), type, to.id(), from.id(), H5P_DEFAULT, out.data()) < 0)
+      throw RunError(text("HDF5: \"", name_, "\": cannot be read from row ", first));
+  }
+
+ private:
+  /// What lies in other files is refused: a stranger's file could name any.
+  static Handle open(const Handle& file, const char* name) {
+    H5L_info_t link{};
+    if (H5Lget_info(file.id(), name, &link, H5P_DEFAULT) < 0)
+      throw RunError(text("expected datasets \"data\" and \"label\", got no \"", name, "\""));
+    if (link.type != H5L_TYPE_HARD)
+      throw RunError(text("\"", name, "\": is a link, expected a dataset"));
+    Handle dataset(H5Dopen2(file.id(), name, H5P_DEFAULT), H5Dclose,
+                   text("\"", name, "\" is no dataset"));
+    const Handle plan(H5Dget_create_plist(dataset.id()), H5Pclose, "a dataset has no layout");
+    if (H5Pget_external_count(plan.id()) != 0 || H5Pget_layout(plan.id()) == H5D_VIRTUAL)
+      throw RunError(text("\"", name, "\": lies in other files, expected it in this one"));
+    const Handle type(H5Dget_type(dataset.id()), H5Tclose, "a dataset has no type");
+    const H5T_class_t kind = H5Tget_class(type.id());
+    if (kind != H5T_INTEGER && kind != H5T_FLOAT)
+      throw RunError(text("\"", name, "\": expected whole numbers or floats, got something else"));
+    return dataset;
+  }
+
+  void check_size() {
+    row_ = 1;
+    for (size_t i = 1; i < extents_.size(); ++i) {
+      if (extents_[i] == 0 || extents_[i] > kMostRowBytes / sizeof(float) / row_)
+        throw RunError(text("\"", name_, "\": expected samples of 1 to ",
+                            kMostRowBytes / sizeof(float), " values, got ", shape_text()));
+      row_ *= extents_[i];
+    }
+    if (extents_[0] == 0) throw RunError(text("\"", name_, "\": expected samples, got none"));
+  }
+
+  std::string shape_text() const {
+    std::string out;
+    for (size_t i = 1; i < extents_.size(); ++i)
+      out += (i == 1 ? "" : "x") + std::to_string(extents_[i]);
+    return out;
+  }
+
+  std::string name_;
+  Handle dataset_;
+  std::vector<hsize_t> extents_;
+  hsize_t row_ = 1;
+};
+
+/// Writes rows, whose keys are their numbers.
+class RowWriter {
+ public:
+  RowWriter(const Rows& data, const Rows& labels, poseidon::data::EntryWriter& writer)
+      : data_(data), labels_(labels), writer_(writer), bytes_(data.has_bytes()) {
+    const std::vector<hsize_t>& extents = data.extents();
+    const auto extent = [&](size_t i) {
+      return i < extents.size() ? static_cast<int64_t>(extents[i]) : 1;
+    };
+    datum_.channels = extent(1);
+    datum_.height = extent(2);
+    datum_.width = extent(3);
+  }
+
+  void write_all() {
+    const hsize_t row_bytes = data_.row() * (bytes_ ? 1 : sizeof(float));
+    const hsize_t batch = std::max<hsize_t>(1, kBatchBytes / row_bytes);
+    for (hsize_t first = 0; first < data_.count(); first += batch)
+      write(first, std::min(batch, data_.count() - first));
+  }
+
+ private:
+  void write(hsize_t first, hsize_t count) {
+    if (bytes_)
+      data_.read(first, count, H5T_NATIVE_UCHAR, byte_values_);
+    else
+      data_.read(first, count, H5T_NATIVE_FLOAT, float_values_);
+    labels_.read(first, count, H5T_NATIVE_DOUBLE, label_values_);
+    for (hsize_t i = 0; i < count; ++i) write_row(first + i, i);
+  }
+
+  /// `i` is the row's number within what was read.
+  void write_row(hsize_t row, hsize_t i) {
+    const size_t count = data_.row(), begin = i * count;
+    if (bytes_)
+      datum_.bytes = std::as_bytes(std::span(byte_values_).subspan(begin, count));
+    else
+      datum_.floats.assign(float_values_.begin() + static_cast<ptrdiff_t>(begin),
+                           float_values_.begin() + static_cast<ptrdiff_t>(begin + count));
+    const double label = label_values_[i];
+    if (!(label == std::floor(label) && std::abs(label) < 1e15))
+      throw RunError(text("\"label\": expected whole numbers, got ", label, " in row ", row));
+    datum_.label = static_cast<int64_t>(label);
+    std::array<char, 24> key{};
+    const int length = std::snprintf(key.data(), key.size(), "%010llu", row);
+    writer_.add(std::as_bytes(std::span(key).first(static_cast<size_t>(length))),
+                poseidon::data::encode_datum(datum_));
+  }
+
+  const Rows& data_;
+  const Rows& labels_;
+  poseidon::data::EntryWriter& writer_;
+  const bool bytes_;
+  Datum datum_;
+  std::vector<unsigned char> byte_values_;
+  std::vector<float> float_values_;
+  std::vector<double> label_values_;
+};
+
+void read_all(const std::string& path, const poseidon::readers::Begin& begin) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLset_loading_state(0);  // no code from elsewhere
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
+                    "no HDF5 file, or a damaged one");
+  const Rows data(file, "data"), labels(file, "label");
+  if (labels.count() != data.count() || labels.row() != 1)
+    throw RunError(text("\"label\": expected one label for each of ", data.count(),
+                        " samples, got ", labels.count(), " rows of ", labels.row(),
+                        "; a record set holds one label for a sample"));
+  RowWriter(data, labels, begin(data.count())).write_all();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) { poseidon::readers::run_reader(count, arguments, read_all); }

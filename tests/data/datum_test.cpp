@@ -1,0 +1,125 @@
+#include "data/datum.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/data/made_files.h"
+#include "tests/support/error_of.h"
+
+using namespace poseidon;
+using namespace poseidon::data;
+using made::Bytes;
+
+namespace {
+
+Bytes bytes(std::initializer_list<int> values) {
+  Bytes out;
+  for (const int value : values) out.push_back(static_cast<std::byte>(value));
+  return out;
+}
+
+Bytes taken(const Datum& datum, bool bgr_to_rgb = false) {
+  Sample sample;
+  take_datum(datum, bgr_to_rgb, "d", sample);
+  return {sample.bytes.begin(), sample.bytes.end()};
+}
+
+std::string fault(const Datum& datum) {
+  return error_of<CorruptSample>([&] { taken(datum); });
+}
+
+Datum small(const Bytes& values) {
+  Datum datum;
+  datum.channels = 3;
+  datum.height = 1;
+  datum.width = 2;
+  datum.bytes = values;
+  datum.label = 7;
+  return datum;
+}
+
+}  // namespace
+
+TEST_CASE("datum: the bytes that protobuf makes of one, and back") {
+  // As Caffe's own Datum is written: channels 1, height 1, width 2, data, label 300, encoded.
+  const Bytes message = bytes({0x08, 1, 0x10, 1, 0x18, 2, 0x22, 2, 9, 8, 0x28, 0xAC, 2, 0x38, 1});
+  const Datum datum = parse_datum(message, "d");
+  CHECK(datum.channels == 1);
+  CHECK(datum.height == 1);
+  CHECK(datum.width == 2);
+  CHECK(Bytes(datum.bytes.begin(), datum.bytes.end()) == bytes({9, 8}));
+  CHECK(datum.label == 300);
+  CHECK(datum.encoded);
+  CHECK(encode_datum(datum) == message);
+}
+
+TEST_CASE("datum: floats one by one and packed, and fields of later versions") {
+  const Bytes single = bytes({0x35, 0, 0, 0x80, 0x3F, 0x35, 0, 0, 0, 0x40});
+  const Bytes packed = bytes({0x32, 8, 0, 0, 0x80, 0x3F, 0, 0, 0, 0x40, 0x48, 5});
+  for (const Bytes& message : {single, packed})
+    CHECK(parse_datum(message, "d").floats == std::vector<float>{1, 2});
+}
+
+TEST_CASE("datum: pixels are taken channel by channel, in either order of colours") {
+  const Bytes values = bytes({1, 2, 3, 4, 5, 6});
+  CHECK(taken(small(values)) == bytes({1, 3, 5, 2, 4, 6}));
+  CHECK(taken(small(values), true) == bytes({5, 3, 1, 6, 4, 2}));
+  Datum floats = small({});
+  floats.floats = {1, 2, 3, 4, 5, 255};
+  CHECK(taken(floats) == bytes({1, 3, 5, 2, 4, 255}));
+  Datum gray = small(values);
+  gray.channels = 1;
+  gray.height = 3;
+  CHECK(taken(gray, true) == values);
+}
+
+TEST_CASE("datum: an image file is handed on as it is") {
+  Datum datum = small(bytes({0xFF, 0xD8, 1}));
+  datum.encoded = true;
+  datum.channels = 0;
+  Sample sample;
+  take_datum(datum, true, "d", sample);
+  CHECK(sample.form == SampleForm::kEncoded);
+  CHECK(sample.label == 7);
+  CHECK(sample.bytes.data() == datum.bytes.data());
+}
+
+TEST_CASE("datum: what a record set cannot hold is said") {
+  const Bytes values = bytes({1, 2, 3, 4, 5, 6});
+  Datum datum = small(values);
+  datum.label.reset();
+  CHECK(fault(datum) == "d: has no label");
+  datum.label = -1;
+  CHECK(fault(datum) == "d: expected a label from 0 to 999999, got -1");
+  datum = small(values);
+  datum.width = 3;
+  CHECK(fault(datum) == "d: expected 9 values of a sample of 3x1x3, got 6");
+  datum.channels = 256;
+  CHECK(fault(datum).starts_with("d: expected a sample of 1 to 255 channels and 1 to 67108864"));
+  datum = small({});
+  datum.floats = {1, 2, 0.5F, 4, 5, 6};
+  CHECK(fault(datum) ==
+        "d: expected whole numbers from 0 to 255, since a record set keeps pixels of 8 bits, got "
+        "0.5");
+  for (const float value : {-1.0F, 256.0F, NAN}) {
+    datum.floats[2] = value;
+    CHECK(fault(datum).find("expected whole numbers from 0 to 255") != std::string::npos);
+  }
+  for (const int64_t extent : {int64_t{0}, int64_t{-1}, INT64_MAX}) {
+    datum.height = extent;
+    CHECK(fault(datum).find("expected a sample of 1 to 255 channels") != std::string::npos);
+  }
+}
+
+TEST_CASE("datum: what is no message is refused at its byte") {
+  const auto refusal = [](const Bytes& message) {
+    return error_of<CorruptSample>([&] { parse_datum(message, "d"); });
+  };
+  CHECK(refusal(bytes({0x22, 9, 1})) ==
+        "d: byte 0: field 4 has 9 bytes, but only 1 are left (cut off?)");
+  CHECK(refusal(bytes({0x0A, 0})) == "d: byte 0: field 1: expected a whole number");
+  CHECK(refusal(bytes({0x20, 0})) == "d: byte 0: field 4: expected bytes");
+  CHECK(refusal(bytes({0x32, 3, 0, 0, 0})) ==
+        "d: byte 0: field 6: expected floats of 4 bytes, got 3 bytes");
+}

@@ -1,0 +1,44 @@
+// A Datum of any bytes: refused with a CorruptSample, or a sample whose pixels are as many as it
+// says; and one that was decoded can be encoded and decoded again.
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "data/datum.h"
+
+namespace {
+
+using namespace poseidon::data;
+
+void check_encoding(const Datum& datum) {
+  const std::vector<std::byte> message = encode_datum(datum);
+  const Datum again = parse_datum(message, "d");
+  if (again.channels != datum.channels || again.label != datum.label ||
+      again.encoded != datum.encoded || again.bytes.size() != datum.bytes.size() ||
+      again.floats.size() != datum.floats.size())
+    std::abort();
+}
+
+void check_sample(const Sample& sample) {
+  const int64_t values = sample.channels * sample.height * sample.width;
+  if (sample.label < 0) std::abort();
+  if (sample.form == SampleForm::kPixels && static_cast<int64_t>(sample.bytes.size()) != values)
+    std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const Datum datum = parse_datum({reinterpret_cast<const std::byte*>(data), size}, "d");
+    if (datum.floats.size() > size / sizeof(float) || datum.bytes.size() > size) std::abort();
+    check_encoding(datum);
+    for (const bool turned : {false, true}) {
+      Sample sample;
+      take_datum(datum, turned, "d", sample);
+      check_sample(sample);
+    }
+  } catch (const CorruptSample&) {
+  }
+  return 0;
+}

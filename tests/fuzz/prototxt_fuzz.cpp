@@ -1,0 +1,49 @@
+// A prototxt of any bytes: it is refused with a ConfigError, or it is a network of ours. Taken as a
+// solver, it is refused, or it is a job.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/error.h"
+#include "importer/job_mapping.h"
+#include "importer/network_mapping.h"
+#include "net/network.h"
+
+namespace {
+
+using namespace poseidon;
+using namespace poseidon::importer;
+
+void import_network(std::string_view content, Remarks& remarks) {
+  const CaffeNetwork network(content, "n.prototxt");
+  for (const CaffeLayer& layer : network.layers())
+    if (layer.gives_data()) read_data_layer(layer, remarks);
+  const ImportedNetwork imported = map_network(network, {3, 16, 16}, remarks);
+  net::Network(imported.json, "network.json", 1).summary();
+}
+
+void import_solver(std::string_view content, Remarks& remarks) {
+  const TextMessage solver = parse_text_message(content, "s.prototxt");
+  map_job({.network_name = "n",
+           .solver = MessageReader(&solver, {"s.prototxt", {}}),
+           .train = std::nullopt,
+           .test = std::nullopt,
+           .mean_image = ""},
+          remarks);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view content(reinterpret_cast<const char*>(data), size);
+  SilentLog log;
+  Remarks remarks(log, true);
+  for (const auto& import : {import_network, import_solver}) {
+    try {
+      import(content, remarks);
+    } catch (const ConfigError&) {
+    }
+  }
+  return 0;
+}

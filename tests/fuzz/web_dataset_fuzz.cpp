@@ -1,0 +1,40 @@
+// A WebDataset of any bytes, read as a file: refused with a ConfigError or a RunError, or samples
+// with labels in their limits, of which each archive's entries have no more than they are.
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "data/web_dataset.h"
+#include "tests/fuzz/fuzz_file.h"
+
+namespace {
+
+using namespace poseidon;
+using namespace poseidon::data;
+
+/// False at the end.
+bool read_next(SampleStream& stream) {
+  std::string name;
+  Sample sample;
+  try {
+    if (!stream.next(name, sample)) return false;
+    if (sample.label < 0 || sample.label >= kMostNumberedClasses) std::abort();
+  } catch (const CorruptSample&) {
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::filesystem::path path = fuzz::folder().write("f.tar", data, size);
+  try {
+    const auto stream = open_web_dataset(path, path.parent_path());
+    int64_t samples = 0;
+    while (read_next(*stream)) ++samples;
+    if (samples > stream->size()) std::abort();
+  } catch (const ConfigError&) {
+  } catch (const RunError&) {
+  }
+  return 0;
+}
