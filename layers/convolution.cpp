@@ -4,12 +4,13 @@
 
 namespace poseidon::layers {
 
-void Convolution::describe(Fields& fields) {
+void ConvolutionKeys::describe_keys(Fields& fields, std::string_view stride_doc,
+                                    std::string_view padding_doc) {
   fields.integer("outputs", outputs, between(1, 1 << 20), "number of output channels",
                  Presence::kRequired);
   fields.pair("kernel", kernel, at_least(1), "kernel height and width", Presence::kRequired);
-  fields.pair("stride", stride, at_least(1), "steps between windows");
-  fields.pair("padding", padding, at_least(0), "zeros added on each side");
+  fields.pair("stride", stride, at_least(1), stride_doc);
+  fields.pair("padding", padding, at_least(0), padding_doc);
   fields.pair("dilation", dilation, at_least(1), "distance between kernel taps");
   fields.integer("groups", groups, at_least(1), "channel groups that are convolved apart");
   fields.boolean("bias", bias, "whether a bias is added");
@@ -21,44 +22,53 @@ void Convolution::describe(Fields& fields) {
   multipliers.describe(fields);
 }
 
+std::string ConvolutionKeys::fault(const Shape& input) const {
+  if (input.rank() != 4) return text("expected an input with height and width, got ", input.text());
+  if (input.channels() % groups != 0)
+    return text("input has ", input.channels(), " channels, which \"groups\": ", groups,
+                " does not divide");
+  if (outputs % groups != 0)
+    return text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups);
+  constexpr int64_t kMost = 1 << 20;  // keeps arithmetic from overflowing
+  for (const auto& pair : {kernel, stride, padding, dilation})
+    if (pair[0] > kMost || pair[1] > kMost)
+      return text("kernel, stride, padding and dilation are at most ", kMost);
+  return "";
+}
+
+std::vector<ParameterSpec> ConvolutionKeys::parameters_of(const Shape& weight) const {
+  const int64_t fan_in = weight.sample_count();
+  std::vector<ParameterSpec> specs;
+  specs.push_back({.name = "weight", .shape = weight, .filler = weight_filler, .fan_in = fan_in});
+  if (bias)
+    specs.push_back({.name = "bias", .shape = {outputs}, .filler = bias_filler, .fan_in = fan_in});
+  multipliers.apply(specs);
+  return specs;
+}
+
+void Convolution::describe(Fields& fields) {
+  describe_keys(fields, "steps between windows", "zeros added on each side");
+}
+
 Shape Convolution::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 1);
   input = inputs[0];
-  if (input.rank() != 4) fail(text("expected an input with height and width, got ", input.text()));
-  if (input.channels() % groups != 0)
-    fail(text("input has ", input.channels(), " channels, which \"groups\": ", groups,
-              " does not divide"));
-  if (outputs % groups != 0)
-    fail(text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups));
-  constexpr int64_t kMost = 1 << 20;  // keeps the arithmetic below from overflowing
-  for (const auto& pair : {kernel, stride, padding, dilation})
-    if (pair[0] > kMost || pair[1] > kMost)
-      fail(text("kernel, stride, padding and dilation are at most ", kMost));
+  if (const std::string wrong = fault(input); !wrong.empty()) fail(wrong);
   std::array<int64_t, 2> extent{};
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
-    const int64_t window = dilation[i] * (kernel[i] - 1) + 1;
     const int64_t padded = input[2 + axis] + 2 * padding[i];
-    if (window > padded)
-      fail(text("kernel spans ", window, " but the padded input has only ", padded,
+    if (window(i) > padded)
+      fail(text("kernel spans ", window(i), " but the padded input has only ", padded,
                 axis == 0 ? " rows" : " columns"));
-    extent[i] = (padded - window) / stride[i] + 1;
+    extent[i] = (padded - window(i)) / stride[i] + 1;
   }
   output = Shape{input.samples(), outputs, extent[0], extent[1]};
   return output;
 }
 
 std::vector<ParameterSpec> Convolution::parameters() const {
-  const int64_t fan_in = input.channels() / groups * kernel[0] * kernel[1];
-  std::vector<ParameterSpec> specs;
-  specs.push_back({.name = "weight",
-                   .shape = {outputs, input.channels() / groups, kernel[0], kernel[1]},
-                   .filler = weight_filler,
-                   .fan_in = fan_in});
-  if (bias)
-    specs.push_back({.name = "bias", .shape = {outputs}, .filler = bias_filler, .fan_in = fan_in});
-  multipliers.apply(specs);
-  return specs;
+  return parameters_of({outputs, input.channels() / groups, kernel[0], kernel[1]});
 }
 
 int64_t Convolution::multiply_adds() const {

@@ -6,23 +6,34 @@
 
 namespace poseidon::layers {
 
-/// Cross-correlation over height and width (Caffe's and cuDNN's convention), in groups, with bias.
-/// Input (n, c, h, w); weight (outputs, c / groups, kernel height, kernel width); output
-/// (n, outputs, (h + 2 pad - dilated kernel) / stride + 1, ...).
-class Convolution final : public Definition {
- public:
-  std::string_view type() const override { return "convolution"; }
-  void describe(Fields& fields) override;
-  Shape infer(std::span<const Shape> inputs) override;
-  std::vector<ParameterSpec> parameters() const override;
-  int64_t multiply_adds() const override;
-
+/// What a network file says of a convolution, or of its transpose.
+struct ConvolutionKeys {
   int64_t outputs = 0;
   std::array<int64_t, 2> kernel{0, 0}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
   int64_t groups = 1;
   bool bias = true;
   Filler weight_filler = Filler::of(FillerType::kXavier), bias_filler;
   Multipliers multipliers;
+
+  void describe_keys(Fields& fields, std::string_view stride_doc, std::string_view padding_doc);
+  /// Cells that a kernel spans over an axis.
+  int64_t window(size_t axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
+  /// What is wrong with the keys themselves, or with an input; "" for nothing.
+  std::string fault(const Shape& input) const;
+  /// The weight, of this shape, and the bias, where there is one.
+  std::vector<ParameterSpec> parameters_of(const Shape& weight) const;
+};
+
+/// Cross-correlation over height and width (Caffe's and cuDNN's convention), in groups, with bias.
+/// Input (n, c, h, w); weight (outputs, c / groups, kernel height, kernel width); output
+/// (n, outputs, (h + 2 pad - dilated kernel) / stride + 1, ...).
+class Convolution final : public Definition, public ConvolutionKeys {
+ public:
+  std::string_view type() const override { return "convolution"; }
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+  std::vector<ParameterSpec> parameters() const override;
+  int64_t multiply_adds() const override;
 
   Shape input, output;  ///< set by infer
 };

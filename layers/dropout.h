@@ -1,7 +1,6 @@
 #pragma once
 
-#include "core/philox.h"
-#include "layers/layer.h"
+#include "layers/layer_random.h"
 
 namespace poseidon::layers {
 
@@ -18,18 +17,13 @@ class Dropout final : public Definition {
 
   uint32_t threshold() const;
   float scale() const { return static_cast<float>(1 / (1 - probability)); }
-  /// The layer in stream_of(): a hash of its name.
-  uint64_t key() const;
-  /// The random words of one sample; `sample` counts in the global batch.
-  static constexpr RandomStream stream_of(uint64_t seed, uint64_t key, int64_t step,
+  /// The random words of one sample, which counts in its batch.
+  static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,
                                           int64_t sample) {
-    // An odd factor spreads the step over all bits, so that no two steps of two layers meet.
-    const uint64_t stream = key ^ (static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u);
-    return {seed, RandomPurpose::kDropout, stream, static_cast<uint64_t>(sample)};
+    return random_words(RandomPurpose::kDropout, numbers, key, sample);
   }
-  /// The same of a sample that is counted in its batch.
   RandomStream stream(const StepNumbers& numbers, int64_t sample) const {
-    return stream_of(numbers.seed, key(), numbers.step, numbers.first_sample + sample);
+    return stream_of(numbers, random_key(name), sample);
   }
 
   double probability = 0.5;

@@ -61,6 +61,16 @@ void Choice::describe(Fields& fields) {
   fields.text("backward_weights", backward_weights, "algorithm of the gradient of the weight");
 }
 
+Bindings to_be_added(std::span<const float> values, std::span<float> sums) {
+  const auto tensor = [&](const float* data) {
+    return Tensor{
+        .data = const_cast<float*>(data), .shape = {1, std::ssize(sums)}, .format = kPlainFp32};
+  };
+  Bindings memory;
+  memory.output_gradients = {tensor(sums.data()), tensor(values.data())};
+  return memory;
+}
+
 void Layer::write_factors(const Bindings&, const FactorMemory&) {
   throw LogicError("this layer gives no factors");
 }

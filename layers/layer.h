@@ -69,13 +69,20 @@ class Definition {
   virtual std::optional<FactorShape> factors() const { return std::nullopt; }
   /// Multiply-adds of one forward pass over the batch; 0 where they do not matter.
   virtual int64_t multiply_adds() const { return 0; }
-  /// Its output is (samples, 2): the loss of each sample, unscaled, and the rank of its label among
-  /// the scores, 0 for the best. It starts the backward pass.
+  /// Names of what it reports of each sample, "top1", to be averaged over the samples: the columns
+  /// of its output, (samples, names), which no layer reads.
+  virtual std::vector<std::string> scalars() const { return {}; }
+  /// It starts the backward pass. The first of scalars() is the loss of each sample, unscaled.
   virtual bool is_loss() const { return false; }
   /// Of a loss: its factor in the total loss.
   virtual double loss_weight() const { return 1; }
+  /// Of a layer that reads the samples' labels: which of its inputs they are, (samples, 1) of whole
+  /// numbers, which stay there for backward. It is the last, and a network file need not name it.
+  /// -1: it reads none.
+  virtual int label_input() const { return -1; }
+  /// Whether it is a loss that takes its first input for scores of classes.
+  bool is_loss_of_classes() const { return is_loss() && label_input() == 1; }
   /// Throws RunError, with layer, sample and label, at the first label that the layer cannot use.
-  /// Called while the labels are the host's.
   virtual void check_labels(const StepContext&) const {}
 
   std::string name;
@@ -115,14 +122,15 @@ struct StepNumbers {
 };
 inline constexpr StepNumbers kNoNumbers{};
 
-/// What a step tells its layers. What changes from batch to batch is of the host where Net is
-/// called, and in device memory where it calls a layer, whose work may be repeated with other
-/// numbers there (Repeats).
+/// What a step tells its layers. Its numbers are of the host where Net is called, and in device
+/// memory where it calls a layer, whose work may be repeated with other numbers there (Repeats).
 struct StepContext {
   Phase phase = Phase::kTrain;
   const StepNumbers* numbers = &kNoNumbers;
-  std::span<const int32_t> labels;  ///< one for each sample of this batch
-  float loss_scale = 1;             ///< 1 / samples of the global batch
+  /// Of the host, one for each sample of this batch: Net brings them to where layers have them as
+  /// an input.
+  std::span<const int32_t> labels;
+  float loss_scale = 1;  ///< 1 / samples of the global batch
 };
 
 /// A layer's parameter or statistic in device memory, in the layer's own order (see Layer::pack).
@@ -155,6 +163,10 @@ struct Bindings {
 /// own order, while they are in the cache. Every element comes once, in any order, from several
 /// threads at a time; a piece is gone after the call.
 using GradientSink = std::function<void(int index, int64_t first, std::span<const float> piece)>;
+
+/// The memory of a call that has nothing but two contributions to its output's gradient, of which
+/// the second is to be added to the first.
+Bindings to_be_added(std::span<const float> values, std::span<float> sums);
 
 /// What a layer asks of the net; fixed when it is made.
 struct Needs {
@@ -206,6 +218,11 @@ class Layer {
                              const GradientSink& sink) const;
   /// Whether the two orders are one, so that pack and unpack only copy.
   virtual bool packed_is_canonical(int index) const = 0;
+  /// Names the layer's own order of a parameter: two layers of one device that give it the same
+  /// name keep parameters of one shape in the same order. "" where the layer cannot tell.
+  virtual std::string packed_order(int index) const {
+    return packed_is_canonical(index) ? "canonical" : "";
+  }
 
   /// What the user should know, for example that only slow code exists for this geometry; usually
   /// empty.
@@ -244,6 +261,8 @@ class BatchInput {
   virtual Format format_for(const Shape& shape, Format wanted) const = 0;
   /// Issues the write of a batch that is in device memory.
   virtual void write(const BatchValues& batch, const Tensor& input) = 0;
+  /// The same of its labels, to plain fp32.
+  virtual void write_labels(std::span<const int32_t> labels, const Tensor& to) = 0;
 };
 
 /// Makes layers for one device. One for each kind of device; chosen when the net is made.
@@ -256,6 +275,8 @@ class LayerFactory {
   /// itself. What every device that computes can, unless it says otherwise.
   virtual bool fuses_relu(const Definition& definition) const;
   virtual bool fuses_residual(const Definition& definition) const;
+  /// Issues the addition of `values` to `sums`, as many.
+  virtual void add(std::span<const float> values, std::span<float> sums) = 0;
   /// A layer that copies its input into another format; its gradient back.
   virtual std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) = 0;
   /// What writes batches to a net's input; null where they are copied to it, as plain fp32.

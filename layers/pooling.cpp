@@ -7,7 +7,9 @@
 namespace poseidon::layers {
 
 void Pooling::describe(Fields& fields) {
-  fields.option("method", method, {"max", "average"}, "what is taken of each window");
+  fields.option("method", method, {"max", "average", "stochastic"},
+                "what is taken of each window; stochastic: in training one of its values, which "
+                "are 0 or more, by a chance in proportion to it");
   fields.pair("kernel", kernel, at_least(0), "window height and width; not with \"global\"");
   fields.pair("stride", stride, at_least(1), "steps between windows");
   fields.pair("padding", padding, at_least(0), "cells added on each side");

@@ -2,22 +2,42 @@
 
 #include <array>
 
-#include "layers/layer.h"
+#include "layers/layer_random.h"
 
 namespace poseidon::layers {
 
-enum class PoolingMethod : int { kMax, kAverage };
+enum class PoolingMethod : int { kMax, kAverage, kStochastic };
 enum class PoolingRounding : int { kCeil, kFloor };
 
-/// Maximum or mean over windows. With ceil rounding (Caffe's) the last window may hang over the
-/// padded edge, but always begins inside the input or its left padding. The mean divides by the
-/// part of the window that lies in the padded input, padding counted (Caffe's rule): a window that
-/// hangs over the padded edge has a smaller divisor. Maxima never come from padding.
+/// Maximum or mean over windows, or one of a window's values, chosen at random. With ceil rounding
+/// (Caffe's) the last window may hang over the padded edge, but always begins inside the input or
+/// its left padding. The mean divides by the part of the window that lies in the padded input,
+/// padding counted (Caffe's rule): a window that hangs over the padded edge has a smaller divisor.
+/// Maxima never come from padding.
+///
+/// The stochastic method (Zeiler and Fergus, "Stochastic Pooling for Regularization of Deep
+/// Convolutional Neural Networks", 2013) takes, in training, a value of the window with a
+/// probability that is its share of the window's sum; in testing, the mean of the values, weighted
+/// by these probabilities. Padding is never taken. Values are to be 0 or more, as a relu gives
+/// them. What comes of others is what the arithmetic says, as in Caffe: in training the first value
+/// at which the sum so far is no less than the chance times the sum of all, the last one where
+/// there is none; in testing the sum of squares by the sum, 0 where that is 0 or less.
 class Pooling final : public Definition {
  public:
   std::string_view type() const override { return "pooling"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
+
+  /// Whether training needs to know of each window which cell was taken.
+  bool takes_one_cell() const { return method != PoolingMethod::kAverage; }
+  /// The random words of one sample, which counts in its batch. That of output (channel, position)
+  /// is word e % 4 of block e / 4, e = position * channels + channel.
+  static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,
+                                          int64_t sample) {
+    return random_words(RandomPurpose::kPooling, numbers, key, sample);
+  }
+  /// The chance that a word stands for, in (0, 1].
+  static constexpr float chance(uint32_t word) { return 1 - RandomStream::unit(word); }
 
   PoolingMethod method = PoolingMethod::kMax;
   std::array<int64_t, 2> kernel{0, 0}, stride{1, 1}, padding{0, 0};

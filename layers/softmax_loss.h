@@ -12,7 +12,10 @@ class SoftmaxLoss final : public Definition {
   std::string_view type() const override { return "softmax_loss"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
+  /// Whether the label has the best score, and whether one of the five best.
+  std::vector<std::string> scalars() const override { return {"loss", "top1", "top5"}; }
   bool is_loss() const override { return true; }
+  int label_input() const override { return 1; }
   double loss_weight() const override { return weight; }
 
   /// A label must be a class.

@@ -75,6 +75,12 @@ class Updater {
   /// shards' contributions and the share of one of them. `next` may be `value`.
   virtual void track(const Tracking& numbers, std::span<const float> value,
                      std::span<const float> sum, std::span<float> next) = 0;
+  /// next = average + rate * (value - average). `rate` is in the device's memory, like the numbers
+  /// of update(). `next` may be `average`.
+  virtual void average(const float* rate, std::span<const float> average,
+                       std::span<const float> value, std::span<float> next) = 0;
+  /// Each takes the other's values.
+  virtual void swap(std::span<float> a, std::span<float> b) = 0;
   /// Sum of squares, in an order of addition that is fixed by the number of values alone.
   virtual double squared_norm(std::span<const float> values) = 0;
   /// sum = a + b; `sum` may be `a` or `b`.

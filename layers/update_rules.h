@@ -3,14 +3,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "layers/any_device.h"
 #include "layers/update.h"
-
-#ifdef __CUDACC__
-/// Marks arithmetic that the host and GPUs share.
-#define POSEIDON_ANY_DEVICE __host__ __device__ __forceinline__
-#else
-#define POSEIDON_ANY_DEVICE inline
-#endif
 
 /// The arithmetic of an Updater for one element, the same for all devices, so that they come to the
 /// same bits. Who includes this is compiled such that no product and sum is made one, quotients and
@@ -193,6 +187,14 @@ struct TrackRule {
   Tracking numbers;
   POSEIDON_ANY_DEVICE float operator()(float value, float sum) const {
     return value + numbers.momentum * (numbers.share * sum - value);
+  }
+};
+
+/// The next average of values that are followed.
+struct AverageRule {
+  float rate;
+  POSEIDON_ANY_DEVICE float operator()(float average, float value) const {
+    return average + rate * (value - average);
   }
 };
 

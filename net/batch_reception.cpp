@@ -1,5 +1,7 @@
 #include "net/batch_reception.h"
 
+#include <vector>
+
 #include "core/error.h"
 
 namespace poseidon::net {
@@ -17,17 +19,13 @@ size_t bytes_of_labels(const Shape& input) {
 }  // namespace
 
 size_t BatchReception::bytes(const Shape& input) const {
-  return bytes_of_labels(input) + bytes_received(input);
-}
-
-size_t BatchReception::bytes_received(const Shape& input) const {
   return device_.shares_memory() ? 0 : bytes_of_labels(input) + stored_bytes(input, kPlainFp32);
 }
 
-void BatchReception::take_memory(const Tensor& input) {
-  input_ = input;
-  labels_ = device_.allocate(bytes_of_labels(input.shape), Place::kDevice, "labels");
-  received_ = device_.allocate(bytes_received(input.shape), Place::kDevice, "the next batch");
+void BatchReception::take_memory(const Tensor& samples, const Tensor& labels) {
+  input_ = samples;
+  labels_ = labels;
+  received_ = device_.allocate(bytes(samples.shape), Place::kDevice, "the next batch");
 }
 
 void BatchReception::set(std::span<const float> values) {
@@ -47,30 +45,32 @@ Event BatchReception::set(const BatchValues& values, std::span<const int32_t> la
     set(values.floats);
     return {};
   }
+  const bool with_labels = labels_ && writer_ != nullptr;
   check(static_cast<int64_t>(values.count()) == input_.shape.count(), "a batch is set whole");
   const std::span<std::byte> room = values_received().first(values.bytes().size());
   const auto label_bytes = std::as_bytes(labels);
   const std::span<std::byte> label_room = received_.as<std::byte>().first(label_bytes.size());
   const Event came = device_.beside(Lane::kReceive, taken_, [&] {
     device_.copy(values.bytes(), room);
-    device_.copy(label_bytes, label_room);
+    if (with_labels) device_.copy(label_bytes, label_room);
   });
   device_.await(came);
-  device_.copy(label_room, labels_.as<std::byte>().first(label_room.size()));
+  if (with_labels)
+    writer_->write_labels({reinterpret_cast<const int32_t*>(label_room.data()), labels.size()},
+                          labels_);
+  have_labels_ = with_labels;
   write_input(values.at(room));
-  have_labels_ = true;
   return came;
 }
 
-std::span<const int32_t> BatchReception::labels(std::span<const int32_t> of_host) {
-  const std::span<int32_t> there = labels_there(of_host.size());
-  if (!have_labels_ && !of_host.empty())
-    device_.write(std::as_bytes(of_host), std::as_writable_bytes(there));
-  return there;
+void BatchReception::set_labels(std::span<const int32_t> labels) {
+  if (!labels_ || have_labels_) return;
+  const std::vector<float> values(labels.begin(), labels.end());
+  device_.write(std::as_bytes(std::span(values)), {labels_.as<std::byte>(), labels.size_bytes()});
 }
 
 std::span<std::byte> BatchReception::values_received() const {
-  return received_.as<std::byte>().subspan(labels_.bytes());
+  return received_.as<std::byte>().subspan(bytes_of_labels(input_.shape));
 }
 
 void BatchReception::write_input(const BatchValues& received) {

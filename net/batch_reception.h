@@ -14,8 +14,9 @@ class BatchReception {
   /// `writer` may be null: what is received is copied to the input.
   BatchReception(Device& device, layers::BatchInput* writer) : device_(device), writer_(writer) {}
 
-  /// Of batches for `input`, the memory that bytes() says. Throws OutOfMemory.
-  void take_memory(const Tensor& input);
+  /// Of batches for `samples` and, unless it is null, `labels`, the memory that bytes() says.
+  /// Throws OutOfMemory.
+  void take_memory(const Tensor& samples, const Tensor& labels);
   /// Of batches for an input of this shape.
   size_t bytes(const Shape& input) const;
 
@@ -26,20 +27,16 @@ class BatchReception {
   void set(std::span<const float> values);
   /// From staging memory, which may be reused after the event. The labels come with it.
   Event set(const BatchValues& values, std::span<const int32_t> labels);
-  /// The labels of the batch in device memory. Those that did not come with it come now.
-  std::span<const int32_t> labels(std::span<const int32_t> of_host);
-  /// The same, once they are there.
-  std::span<int32_t> labels_there(size_t count) const { return labels_.as<int32_t>().first(count); }
+  /// The labels of a batch, from any memory of the host, unless they came with it.
+  void set_labels(std::span<const int32_t> labels);
 
  private:
-  size_t bytes_received(const Shape& input) const;
   std::span<std::byte> values_received() const;
   void write_input(const BatchValues& received);
 
   Device& device_;
   layers::BatchInput* const writer_;
-  Tensor input_;
-  Buffer labels_;             ///< of the batch that is computed
+  Tensor input_, labels_;
   bool have_labels_ = false;  ///< they came with the batch
   Buffer received_;           ///< labels and values of the next one
   Event taken_;               ///< the input is written: received_ is free again

@@ -33,6 +33,7 @@ std::string name_of(const Json& layer, const JsonPlace& place) {
   const auto out = name.get<std::string>();
   if (out == kInputName)
     fail_at(place.at("name"), "\"input\" means the network's (or the block's) input");
+  if (out == kLabelName) fail_at(place.at("name"), "\"label\" means the samples' labels");
   if (out.find('.') != std::string::npos)
     fail_at(place.at("name"), "a name holds no \".\", got " + shown(name));
   return out;
@@ -89,7 +90,7 @@ class Expander {
     if (network.contains("blocks")) read_blocks(network["blocks"], top.at("blocks"));
     if (network.contains("defaults")) read_defaults(network["defaults"], top.at("defaults"));
     if (!network.contains("layers")) fail_at(top, "\"layers\" is missing");
-    const Scope scope{.prefix = "", .input = kInputName, .values = {}, .depth = 0};
+    const Scope scope{.prefix = "", .input = kInputName, .shares = "", .values = {}, .depth = 0};
     expand(network["layers"], top.at("layers"), scope);
     if (entries_.empty()) fail_at(top.at("layers"), "a network needs at least one layer");
   }
@@ -105,6 +106,7 @@ class Expander {
   struct Scope {
     std::string prefix;  ///< of the names of its layers
     std::string input;   ///< full name of what "input" means
+    std::string shares;  ///< the prefix of the layers with whom its layers share; "" for none
     BlockValues values;
     size_t depth;
   };
@@ -167,13 +169,28 @@ class Expander {
                   const std::set<std::string>& names, const std::string& previous) {
     const std::string full = scope.prefix + name_of(layer, place);
     const std::vector<std::string> inputs = inputs_of(layer, place, scope, names, previous);
-    for (const char* key : {"name", "input", "inputs"}) layer.erase(key);
+    const std::string shares = shares_of(layer, place, scope, names);
+    for (const char* key : {"name", "input", "inputs", "shares"}) layer.erase(key);
     if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
-    if (layer["type"] == "block") return add_block(layer, place, scope, full, inputs);
+    if (layer["type"] == "block") return add_block(layer, place, scope, {full, shares, inputs});
     if (entries_.size() >= kMostLayers) fail_at(place, text("more than ", kMostLayers, " layers"));
     std::vector<std::string> defaulted = add_defaults(layer);
-    entries_.push_back({std::move(layer), place, full, inputs, std::move(defaulted)});
+    entries_.push_back({std::move(layer), place, full, inputs, shares, std::move(defaulted)});
     return full;
+  }
+
+  /// Layers of a block share with those of the same names where their block does.
+  static std::string shares_of(const Json& layer, const JsonPlace& place, const Scope& scope,
+                               const std::set<std::string>& known) {
+    std::string name;
+    FieldReader reader(layer, place);
+    reader.text("shares", name, "", Presence::kOptional);
+    if (name.empty())
+      return scope.shares.empty() ? "" : scope.shares + layer["name"].get<std::string>();
+    if (!known.contains(name))
+      fail_at(place.at("shares"), "no layer is named \"" + name + "\"" +
+                                      suggestion(name, {known.begin(), known.end()}));
+    return scope.prefix + name;
   }
 
   /// Returns the keys that were added.
@@ -204,18 +221,29 @@ class Expander {
     if (names.empty()) fail_at(at, "expected at least one name");
     std::vector<std::string> full;
     for (const std::string& name : names) {
-      if (name != kInputName && !known.contains(name)) {
+      if (name != kInputName && name != kLabelName && !known.contains(name)) {
         std::vector<std::string> candidates(known.begin(), known.end());
-        candidates.push_back(kInputName);
+        candidates.insert(candidates.end(), {kInputName, kLabelName});
         fail_at(at, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
       }
-      full.push_back(name == kInputName ? scope.input : scope.prefix + name);
+      full.push_back(full_name(name, scope));
     }
     return full;
   }
 
+  static std::string full_name(const std::string& name, const Scope& scope) {
+    if (name == kInputName) return scope.input;
+    return name == kLabelName ? name : scope.prefix + name;
+  }
+
+  /// Full names that a layer has to do with.
+  struct Names {
+    std::string own, shares;
+    std::vector<std::string> inputs;
+  };
+
   std::string add_block(const Json& layer, const JsonPlace& place, const Scope& scope,
-                        const std::string& full, const std::vector<std::string>& inputs) {
+                        const Names& names) {
     std::string name, type;
     Json with = Json::object();
     int64_t repeat = 1;
@@ -225,17 +253,20 @@ class Expander {
       fields.raw("with", with, "values of its parameters");
       fields.integer("repeat", repeat, between(1, 10000), "how often, one after another");
     });
-    if (inputs.size() != 1) fail_at(place, "a block has one input");
+    if (names.inputs.size() != 1) fail_at(place, "a block has one input");
     const Block& block = find_block(name, place);
     Scope inner{.prefix = "",
-                .input = inputs[0],
+                .input = names.inputs[0],
+                .shares = "",
                 .values = values_for(block, with, place),
                 .depth = scope.depth + 1};
     for (int64_t i = 0; i < repeat; ++i) {
-      inner.prefix = full + (layer.contains("repeat") ? "." + std::to_string(i) : "") + ".";
+      const std::string number = layer.contains("repeat") ? "." + std::to_string(i) + "." : ".";
+      inner.prefix = names.own + number;
+      if (!names.shares.empty()) inner.shares = names.shares + number;
       inner.input = expand(block.layers, block.place.at("layers"), inner);
     }
-    last_layer_[full] = inner.input;
+    last_layer_[names.own] = inner.input;
     return inner.input;
   }
 

@@ -13,12 +13,17 @@ struct LayerEntry {
   Json json;                        ///< without name and inputs
   JsonPlace place;                  ///< where it stands in the file
   std::string name;                 ///< "stage1.0.conv1"
-  std::vector<std::string> inputs;  ///< full names; kInputName for the network's input
+  std::vector<std::string> inputs;  ///< full names; kInputName for the network's input, kLabelName
+                                    ///< for the samples' labels
+  /// Full name of the layer whose parameters it uses; "" for its own. Of a layer in a block that
+  /// shares with another use of the block, also where it has none.
+  std::string shares;
   /// The keys that its type's defaults gave it: their values stand under defaults_of().
   std::vector<std::string> defaulted;
 };
 
 inline constexpr const char* kInputName = "input";
+inline constexpr const char* kLabelName = "label";
 
 /// Where the file has the defaults of a type of layer.
 inline JsonPlace defaults_of(const std::string& file, const std::string& type) {

@@ -1,7 +1,9 @@
 #include "net/fusion.h"
 
+#include <algorithm>
+
 #include "layers/eltwise.h"
-#include "layers/relu.h"
+#include "layers/functions.h"
 
 namespace poseidon::net {
 
@@ -9,14 +11,17 @@ namespace {
 
 class Fuser {
  public:
-  Fuser(const Network& network, const layers::LayerFactory& factory)
+  Fuser(const Network& network, const layers::LayerFactory& factory,
+        std::span<const std::string> keep)
       : nodes_(network.nodes()),
         factory_(factory),
         consumers_(nodes_.size()),
         operation_of_(nodes_.size()) {
     for (const Node& node : nodes_)
       for (int input : node.inputs)
-        if (input != kNetworkInput) ++consumers_[static_cast<size_t>(input)];
+        if (input >= 0) ++consumers_[static_cast<size_t>(input)];
+    for (size_t i = 0; i < nodes_.size(); ++i)  // read by whoever wants it kept
+      consumers_[i] += static_cast<int>(std::ranges::count(keep, nodes_[i].definition->name));
     for (size_t i = 0; i < nodes_.size(); ++i) add(static_cast<int>(i));
   }
 
@@ -75,7 +80,7 @@ class Fuser {
   }
 
   bool only_reader(int input) const {
-    return input != kNetworkInput && consumers_[static_cast<size_t>(input)] == 1;
+    return input >= 0 && consumers_[static_cast<size_t>(input)] == 1;
   }
 
   void place(int index, Operation operation) {
@@ -94,8 +99,9 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Operation> fuse(const Network& network, const layers::LayerFactory& factory) {
-  return Fuser(network, factory).take();
+std::vector<Operation> fuse(const Network& network, const layers::LayerFactory& factory,
+                            std::span<const std::string> keep) {
+  return Fuser(network, factory, keep).take();
 }
 
 }  // namespace poseidon::net

@@ -21,37 +21,48 @@ struct Net::State {
         values(device, parameters),
         diagnosis(net, program),
         reception(device, program.input().writer),
-        passes(device, program, parameters) {
+        passes(device, program),
+        scalars(definition.scalars()) {
     if (!options.takes_memory) return;
     program.take_memory();
     parameters.take_memory();
-    reception.take_memory(program.input().memory);
+    const Program::Input input = program.input();
+    reception.take_memory(input.samples, input.labels);
     numbers = device.allocate(sizeof(layers::StepNumbers), Place::kDevice, "a step's numbers");
-    take_losses();
+    take_reports();
   }
 
-  void take_losses() {
-    for (const Call& call : program.calls())
-      if (call.definition != nullptr && call.definition->is_loss())
-        losses.push_back({&call, device.allocate(stored_bytes(call.memory.output.shape, kPlainFp32),
-                                                 Place::kStaging, "losses")});
+  void take_reports() {
+    for (const ReportedScalar& scalar : scalars) {
+      if (!reports.empty() && reports.back().node == scalar.node) continue;
+      const Tensor& output = program.call_of(scalar.node)->memory.output;
+      reports.push_back(
+          {scalar.node, output,
+           device.allocate(stored_bytes(output.shape, kPlainFp32), Place::kStaging, "losses")});
+    }
   }
 
   /// They are on their way before anything else of the step is.
-  void send_losses() {
-    losses_sent = device.beside(Lane::kSend, device.record(), [this] {
-      for (const LossMemory& loss : losses) {
-        const std::span<float> host = loss.values.as<float>();
-        device.copy({loss.call->memory.output.as<float>(), host.size()}, host);
+  void send_reports() {
+    reports_sent = device.beside(Lane::kSend, device.record(), [this] {
+      for (const Report& report : reports) {
+        const std::span<float> host = report.values.as<float>();
+        device.copy({report.output.as<float>(), host.size()}, host);
       }
     });
   }
 
-  /// The step as layers see it, once its numbers and labels are there.
+  /// The step as layers see it, once its numbers are there.
   layers::StepContext there(layers::StepContext step) const {
     step.numbers = static_cast<const layers::StepNumbers*>(numbers.data());
-    step.labels = reception.labels_there(step.labels.size());
     return step;
+  }
+
+  /// Once for each sample, and each one that the layers can use.
+  void check_labels(const layers::StepContext& step) const {
+    check(!network.reads_labels() || std::ssize(step.labels) == network.batch(),
+          "a batch has a label for each sample");
+    for (const Node& node : network.nodes()) node.definition->check_labels(step);
   }
 
   Device& device;
@@ -63,18 +74,21 @@ struct Net::State {
   BatchReception reception;
   Passes passes;
   Buffer numbers;  ///< of the step, where layers read them
-  /// The result of a loss layer, for the host.
-  struct LossMemory {
-    const Call* call;
-    Buffer values;
+  const std::vector<ReportedScalar> scalars;
+  /// The scalars of one layer, a row for each sample.
+  struct Report {
+    int node;
+    Tensor output;
+    Buffer values;  ///< for the host
   };
-  std::vector<LossMemory> losses;
-  Event losses_sent;
+  std::vector<Report> reports;
+  Event reports_sent;
   TraceRecorder* trace = nullptr;
 };
 
 Net::Net(const Network& network, layers::LayerFactory& factory, const Options& options)
-    : state_(std::make_unique<State>(*this, network, factory, options)) {}
+    : scalars(network.scalars()),
+      state_(std::make_unique<State>(*this, network, factory, options)) {}
 
 Net::~Net() = default;
 
@@ -89,9 +103,9 @@ void Net::set_input(std::span<const float> values) { state_->reception.set(value
 BatchReception& Net::reception() { return state_->reception; }
 
 layers::StepContext Net::on_device(const layers::StepContext& step) {
-  for (const Node& node : state_->network.nodes()) node.definition->check_labels(step);
+  state_->check_labels(step);
   state_->device.write(std::as_bytes(std::span(step.numbers, 1)), state_->numbers.as<std::byte>());
-  static_cast<void>(state_->reception.labels(step.labels));
+  state_->reception.set_labels(step.labels);
   return state_->there(step);
 }
 
@@ -99,12 +113,12 @@ layers::StepContext Net::on_device(const layers::StepContext& step) {
 
 void Net::forward(const layers::StepContext& step, const Gate& gate) {
   const layers::StepContext there = on_device(step);
-  state_->device.await(state_->losses_sent);
+  state_->device.await(state_->reports_sent);
   state_->passes.forward(there, gate);
-  state_->send_losses();
+  state_->send_reports();
 }
 
-/// The step's numbers and labels are where the forward pass has put them.
+/// The step's numbers are where the forward pass has put them.
 void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
   state_->passes.backward(state_->there(step), on_gradient, between_layers);
@@ -137,13 +151,16 @@ void Net::give_gradient(const Parameter& parameter, std::span<const float> canon
 
 // ---- results
 
-std::vector<Net::Loss> Net::read_losses() const {
-  state_->losses_sent.wait();
-  std::vector<Loss> out;
-  for (const auto& [call, memory] : state_->losses) {
-    const std::span<const float> values = memory.as<float>();
-    out.push_back(
-        {call->definition->name, call->definition->loss_weight(), {values.begin(), values.end()}});
+std::vector<std::vector<float>> Net::read_scalars() const {
+  state_->reports_sent.wait();
+  std::vector<std::vector<float>> out;
+  for (const State::Report& report : state_->reports) {
+    const std::span<const float> rows = report.values.as<float>();
+    const auto columns = static_cast<size_t>(report.output.shape.channels());
+    for (size_t column = 0; column < columns; ++column) {
+      std::vector<float>& values = out.emplace_back();
+      for (size_t at = column; at < rows.size(); at += columns) values.push_back(rows[at]);
+    }
   }
   return out;
 }

@@ -64,7 +64,7 @@ class Net {
   BatchReception& reception();
 
   /// `gate` may be null. What is issued to Lane::kSend later is done after the pass, since its
-  /// losses are sent.
+  /// scalars are sent.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// After a forward in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
@@ -90,15 +90,11 @@ class Net {
   void give_gradient(const Parameter& parameter, std::span<const float> canonical,
                      const layers::GradientSink& sink);
 
-  /// A loss layer's (samples, 2) result of the last forward: loss and rank of the label, for each
-  /// sample.
-  struct Loss {
-    std::string name;
-    double weight = 1;
-    std::vector<float> loss_and_rank;
-  };
-  /// Blocks until the forward pass is over.
-  std::vector<Loss> read_losses() const;
+  /// What its layers report.
+  const std::vector<ReportedScalar> scalars;
+  /// The values of `scalars` that the last forward pass gave, each for all samples. Blocks until
+  /// that is over.
+  std::vector<std::vector<float>> read_scalars() const;
 
   /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
   /// Only layers whose output is kept (see `keep`), else LogicError.

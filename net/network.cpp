@@ -75,8 +75,13 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
   std::vector<size_t> ready;  // a heap, smallest first
   for (size_t i = 0; i < entries.size(); ++i) {
     for (const std::string& input : entries[i].inputs) {
-      if (input == kInputName) continue;
+      if (input == kInputName || input == kLabelName) continue;
       consumers[index.at(input)].push_back(i);
+      ++waiting[i];
+    }
+    // Who shares comes after who has the parameters.
+    if (const auto owner = index.find(entries[i].shares); owner != index.end()) {
+      consumers[owner->second].push_back(i);
       ++waiting[i];
     }
     if (waiting[i] == 0) ready.push_back(i);
@@ -102,10 +107,8 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
 
 void check_fillers(const layers::Definition& definition, const JsonPlace& place) {
   for (const layers::ParameterSpec& spec : definition.parameters())
-    if (const layers::Filler& filler = spec.filler;
-        filler.type == layers::FillerType::kUniform && filler.minimum > filler.maximum)
-      fail_at(place.at(spec.name + "_filler"), text("expected \"minimum\" <= \"maximum\", got ",
-                                                    filler.minimum, " and ", filler.maximum));
+    if (const std::string problem = spec.filler.problem_with(spec.shape); !problem.empty())
+      fail_at(place.at(spec.name + "_filler"), problem);
 }
 
 Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const JsonPlace& place) {
@@ -160,6 +163,25 @@ void with_places_of(const LayerEntry& entry, const Action& action) {
   }
 }
 
+int owner_of(const LayerEntry& entry, const std::map<std::string, int>& node_of) {
+  const auto owner = node_of.find(entry.shares);
+  if (owner == node_of.end())
+    fail_at(entry.place.at("shares"), "no layer is named \"" + entry.shares + "\"");
+  return owner->second;
+}
+
+/// A layer's inputs, the labels included that it reads without being told to.
+std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Definition& definition) {
+  std::vector<std::string> inputs = entry.inputs;
+  const int label = definition.label_input();
+  if (label < 0) return inputs;
+  if (std::ssize(inputs) == label) inputs.emplace_back(kLabelName);
+  if (std::ssize(inputs) == label + 1 && inputs.back() != kLabelName)
+    fail_at(entry.place, text("the input \"", inputs.back(),
+                              "\" of the loss is not \"label\", the samples' labels"));
+  return inputs;
+}
+
 }  // namespace
 
 void describe_network(Fields& fields) {
@@ -187,8 +209,10 @@ void describe_network(Fields& fields) {
         f.text("name", name, "unique; parameters are called name.weight and so on",
                Presence::kRequired);
         f.texts("input", inputs,
-                "the layer it reads; default: the one before; \"input\": the network's input");
+                "the layer it reads; default: the one before; \"input\": the network's input; "
+                "\"label\": the samples' labels");
         f.texts("inputs", inputs, "the same for layers that read several");
+        f.text("shares", name, "the layer, or use of the block, whose parameters it uses");
         std::vector<Variant> variants = layer_variants(node);
         variants.push_back({"block", "the layers of a block, once or repeated", [&](Fields& g) {
                               g.text("block", name, "name of the block", Presence::kRequired);
@@ -230,7 +254,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch)
   std::vector<LayerEntry> entries = expand_layers(json, file);
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < entries.size(); ++i) index[entries[i].name] = i;
-  std::map<std::string, int> node_of{{kInputName, kNetworkInput}};
+  std::map<std::string, int> node_of{{kInputName, kNetworkInput}, {kLabelName, kNetworkLabel}};
   for (size_t i : execution_order(entries, index)) {
     const LayerEntry& entry = entries[i];
     Node node;
@@ -239,20 +263,43 @@ Network::Network(const Json& json, const std::string& file, int64_t batch)
     });
     node.definition->name = entry.name;
     std::vector<Shape> shapes;
-    for (const std::string& input : entry.inputs) {
+    for (const std::string& input : inputs_of(entry, *node.definition)) {
       node.inputs.push_back(node_of.at(input));
-      shapes.push_back(node.inputs.back() == kNetworkInput
-                           ? input_
-                           : nodes_[static_cast<size_t>(node.inputs.back())].output);
-      if (node.inputs.back() != kNetworkInput &&
-          nodes_[static_cast<size_t>(node.inputs.back())].definition->is_loss())
-        fail_at(entry.place, "the loss \"" + input + "\" cannot be the input of a layer");
+      shapes.push_back(shape_of(node.inputs.back()));
+      if (node.inputs.back() >= 0 &&
+          !nodes_[static_cast<size_t>(node.inputs.back())].definition->scalars().empty())
+        fail_at(entry.place, "\"" + input + "\", which reports scalars, cannot be read by a layer");
     }
     with_places_of(entry, [&] { node.output = infer(*node.definition, shapes, entry.place); });
+    if (!entry.shares.empty() && !node.definition->parameters().empty())
+      share(node, owner_of(entry, node_of), entry.place.at("shares"));
     node_of[entry.name] = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
   }
   mark_what_reaches_a_loss();
+}
+
+/// Of two layers whose parameters are one.
+void Network::share(Node& node, int owner, const JsonPlace& place) {
+  Node& other = nodes_[static_cast<size_t>(owner)];
+  if (other.shares >= 0) return share(node, other.shares, place);
+  const layers::Definition &mine = *node.definition, &theirs = *other.definition;
+  const auto refuse = [&](const std::string& why) {
+    fail_at(place, text("\"", mine.name, "\" cannot share the parameters of \"", theirs.name,
+                        "\": ", why));
+  };
+  if (mine.type() != theirs.type())
+    refuse(text("expected a layer of type ", mine.type(), ", got one of type ", theirs.type()));
+  if (!mine.statistics().empty()) refuse("layers of this type have running statistics");
+  const auto own = mine.parameters(), shared = theirs.parameters();
+  if (own.size() != shared.size())
+    refuse(text("expected ", own.size(), " of them, got ", shared.size()));
+  for (size_t i = 0; i < own.size(); ++i)
+    if (!(own[i].shape == shared[i].shape))
+      refuse(text("expected its ", own[i].name, " to be ", own[i].shape.text(), ", got ",
+                  shared[i].shape.text()));
+  node.shares = owner;
+  other.is_shared = true;
 }
 
 void Network::mark_what_reaches_a_loss() {
@@ -260,25 +307,61 @@ void Network::mark_what_reaches_a_loss() {
     Node& node = nodes_[i];
     node.reaches_loss = node.reaches_loss || node.definition->is_loss();
     if (!node.reaches_loss) continue;
+    if (node.shares >= 0) nodes_[static_cast<size_t>(node.shares)].reaches_loss = true;
     for (const int input : node.inputs)
-      if (input != kNetworkInput) nodes_[static_cast<size_t>(input)].reaches_loss = true;
+      if (input >= 0) nodes_[static_cast<size_t>(input)].reaches_loss = true;
   }
 }
 
 int64_t Network::classes() const {
   for (const Node& node : nodes_)
-    if (node.definition->is_loss())
-      return node.inputs[0] == kNetworkInput
-                 ? input_.channels()
-                 : nodes_[static_cast<size_t>(node.inputs[0])].output.channels();
+    if (node.definition->is_loss_of_classes()) return shape_of(node.inputs[0]).channels();
   return 0;
+}
+
+bool Network::has_loss() const {
+  return std::ranges::any_of(nodes_, [](const Node& node) { return node.definition->is_loss(); });
+}
+
+std::vector<layers::ParameterSpec> Node::parameters() const {
+  return shares >= 0 ? std::vector<layers::ParameterSpec>{} : definition->parameters();
+}
+
+std::optional<layers::FactorShape> Node::factors() const {
+  return shares >= 0 || is_shared ? std::nullopt : definition->factors();
+}
+
+std::vector<ReportedScalar> Network::scalars() const {
+  std::vector<ReportedScalar> all;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const layers::Definition& definition = *nodes_[i].definition;
+    const std::vector<std::string> names = definition.scalars();
+    for (size_t k = 0; k < names.size(); ++k)
+      all.push_back({.layer = definition.name,
+                     .name = names[k],
+                     .node = static_cast<int>(i),
+                     .is_loss = definition.is_loss() && k == 0,
+                     .weight = definition.is_loss() ? definition.loss_weight() : 0});
+  }
+  return all;
+}
+
+Shape Network::shape_of(int input) const {
+  if (input == kNetworkInput) return input_;
+  return input == kNetworkLabel ? label() : nodes_[static_cast<size_t>(input)].output;
+}
+
+bool Network::reads_labels() const {
+  return std::ranges::any_of(nodes_, [](const Node& node) {
+    return std::ranges::find(node.inputs, kNetworkLabel) != node.inputs.end();
+  });
 }
 
 namespace {
 
-int64_t parameter_count(const layers::Definition& definition) {
+int64_t parameter_count(const Node& node) {
   int64_t count = 0;
-  for (const layers::ParameterSpec& spec : definition.parameters()) count += spec.shape.count();
+  for (const layers::ParameterSpec& spec : node.parameters()) count += spec.shape.count();
   return count;
 }
 
@@ -286,7 +369,7 @@ int64_t parameter_count(const layers::Definition& definition) {
 
 int64_t Network::parameter_count() const {
   int64_t count = 0;
-  for (const Node& node : nodes_) count += net::parameter_count(*node.definition);
+  for (const Node& node : nodes_) count += net::parameter_count(node);
   return count;
 }
 
@@ -297,7 +380,7 @@ Json Network::summary() const {
     layers.push_back({{"name", node.definition->name},
                       {"type", node.definition->type()},
                       {"output_shape", node.output.extents()},
-                      {"parameters", net::parameter_count(*node.definition)}});
+                      {"parameters", net::parameter_count(node)}});
     activations += node.output.count();
   }
   const auto bytes = static_cast<int64_t>(sizeof(float));

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,30 @@ struct Node {
   /// How its gradient is to be summed: "ps", "sfb", or "auto". For whoever runs the network on
   /// several machines; only linear layers have the key.
   std::string scheme = "auto";
-  std::vector<int> inputs;    ///< indices of nodes; kNetworkInput for the network's own input
-  bool reaches_loss = false;  ///< a loss depends on its output, or it is one
+  /// Indices of nodes; below 0 what comes from outside: kNetworkInput, kNetworkLabel.
+  std::vector<int> inputs;
+  int shares = -1;         ///< the node before it whose parameters it uses; -1: its own
+  bool is_shared = false;  ///< others use its parameters
+  /// A loss depends on its output, or on that of who shares its parameters, or it is one.
+  bool reaches_loss = false;
   Shape output;
+
+  /// Those that are its own.
+  std::vector<layers::ParameterSpec> parameters() const;
+  /// Of a layer whose gradients can be sent as factors, which those of several layers cannot.
+  std::optional<layers::FactorShape> factors() const;
 };
 
-inline constexpr int kNetworkInput = -1;
+/// What a layer reports of each sample: a column of its output.
+struct ReportedScalar {
+  std::string layer, name;  ///< "loss3", "top1"
+  int node = 0;
+  bool is_loss = false;
+  double weight = 0;  ///< of the layer's loss in the total one
+};
+
+inline constexpr int kNetworkInput = -1;  ///< a batch's samples
+inline constexpr int kNetworkLabel = -2;  ///< their labels
 
 /// The keys of a network file, for its JSON Schema.
 void describe_network(Fields& fields);
@@ -42,7 +61,15 @@ class Network {
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
   int64_t batch() const { return input_.samples(); }
-  /// Number of scores that the first loss layer tells apart.
+  /// (batch, 1), for layers that read labels.
+  Shape label() const { return {batch(), 1}; }
+  bool reads_labels() const;
+  /// Of what a node reads.
+  Shape shape_of(int input) const;
+  /// Those of all layers, in order.
+  std::vector<ReportedScalar> scalars() const;
+  bool has_loss() const;
+  /// Number of scores that the first loss of classes tells apart; 0 where there is none.
   int64_t classes() const;
 
   int64_t parameter_count() const;
@@ -53,6 +80,7 @@ class Network {
   const Json& json() const { return json_; }
 
  private:
+  void share(Node& node, int owner, const JsonPlace& place);
   void mark_what_reaches_a_loss();
 
   std::string file_;

@@ -1,6 +1,7 @@
 #include "net/parameters.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "core/error.h"
 #include "core/memory.h"
@@ -44,6 +45,34 @@ size_t floats_of(const std::vector<Statistic>& statistics) {
   return floats;
 }
 
+/// Calls that use a layer's parameters, in order of the forward pass.
+std::vector<Call*> users_of(const Network& network, Program& program, int layer) {
+  std::vector<Call*> out;
+  for (Call& call : program.calls())
+    if (call.node == layer || (call.node >= 0 && network.nodes()[at(call.node)].shares == layer))
+      out.push_back(&call);
+  return out;
+}
+
+/// In the backward pass.
+Call& last_user(const Network& network, Program& program, int layer) {
+  const std::vector<Call*> all = users_of(network, program, layer);
+  return **std::ranges::find_if(all, &Call::runs_backward);
+}
+
+/// Of the gradients that layers who share parameters give apart, all but the first in the backward
+/// pass, which is where the others are added.
+size_t shared_floats(const Parameters& parameters, const Network& network, Program& program) {
+  size_t floats = 0;
+  for (const Parameter& parameter : parameters) {
+    const std::vector<Call*> all = users_of(network, program, parameter.layer);
+    const auto giving = static_cast<size_t>(std::ranges::count_if(all, &Call::runs_backward));
+    if (giving > 1)
+      floats += (giving - 1) * TensorMemory::padded(parameters.packed_count(parameter));
+  }
+  return floats;
+}
+
 }  // namespace
 
 // ---- the list
@@ -63,14 +92,16 @@ Parameters::Parameters(Device& device, const Network& network, Program& program,
 }
 
 void Parameters::list(const Call& call) {
-  const std::vector<layers::ParameterSpec> specs = call.definition->parameters();
+  const std::vector<layers::ParameterSpec> specs = network_.nodes()[at(call.node)].parameters();
+  const bool trained =
+      std::ranges::any_of(users_of(network_, program_, call.node), &Call::runs_backward);
   for (size_t i = 0; i < specs.size(); ++i) {
     of_layer_[at(call.node)].push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back({.name = call.definition->name + "." + specs[i].name,
                            .layer = call.node,
                            .index = static_cast<int>(i),
                            .spec = specs[i],
-                           .learned = call.runs_backward && specs[i].learning_rate_multiplier != 0,
+                           .learned = trained && specs[i].learning_rate_multiplier != 0,
                            .versions = {},
                            .gradient = {}});
   }
@@ -91,6 +122,14 @@ void Parameters::find_summed_layers() {
   for (const Call& call : program_.calls())
     if (call.node >= 0 && (announces(call.node) || !statistics_of(call.node).empty()))
       summed_layers_.push_back(call.node);
+  for (Call& call : program_.calls()) {
+    if (call.node < 0) continue;
+    const int shares = network_.nodes()[at(call.node)].shares;
+    const int owner = shares < 0 ? call.node : shares;
+    if (!of(owner).empty() || !statistics_of(owner).empty()) call.gate = owner;
+  }
+  for (const int layer : summed_layers_)
+    if (announces(layer)) last_user(network_, program_, layer).announces = layer;
 }
 
 bool Parameters::announces(int layer) const {
@@ -109,18 +148,23 @@ size_t Parameters::packed_count(const Parameter& parameter) const {
 
 ParameterMemory Parameters::memory() const {
   const size_t tracked = TensorMemory::bytes(floats_of(statistics_), 0);
-  return {.parameters = TensorMemory::bytes(floats_of(*this), kValues),
-          .second_version = versions_ == 2
-                                ? TensorMemory::bytes(floats_of(*this, true), kNextValues) + tracked
-                                : 0,
-          .gradients = training_ ? TensorMemory::bytes(floats_of(*this), kGradients) : 0,
-          .statistics = 2 * tracked};
+  return {
+      .parameters = TensorMemory::bytes(floats_of(*this), kValues),
+      .second_version =
+          versions_ == 2 ? TensorMemory::bytes(floats_of(*this, true), kNextValues) + tracked : 0,
+      .gradients =
+          training_ ? TensorMemory::bytes(
+                          floats_of(*this) + shared_floats(*this, network_, program_), kGradients)
+                    : 0,
+      .statistics = 2 * tracked};
 }
 
 void Parameters::take_memory() {
   values_ = taken(floats_of(*this), kValues, "parameters");
   if (versions_ == 2) next_values_ = taken(floats_of(*this, true), kNextValues, "a second version");
-  if (training_) gradients_ = taken(floats_of(*this), kGradients, "gradients");
+  if (training_)
+    gradients_ =
+        taken(floats_of(*this) + shared_floats(*this, network_, program_), kGradients, "gradients");
   const auto tensors = static_cast<size_t>(versions_) + 1;
   statistic_memory_ =
       TensorMemory(device_, tensors * floats_of(statistics_), kValues, "running statistics");
@@ -141,6 +185,7 @@ void Parameters::take_memory() {
   }
   for (Call& call : program_.calls())
     if (call.node >= 0) bind(call);
+  for (size_t layer = 0; layer < of_layer_.size(); ++layer) bind_shared(static_cast<int>(layer));
 }
 
 /// Memory for the tensors of all parameters. Names the largest where it cannot be had.
@@ -157,6 +202,25 @@ TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) con
   }
 }
 
+/// Layers that share a layer's parameters read its values. The first of all of them in the backward
+/// pass writes the gradient, the others what is added to it, in their order.
+void Parameters::bind_shared(int layer) {
+  std::vector<Call*> all = users_of(network_, program_, layer);
+  if (all.size() < 2 || of(layer).empty()) return;
+  bool is_first = true;
+  for (Call* call : std::views::reverse(all)) {
+    if (call->node != layer) call->memory.parameters = program_.call_of(layer)->memory.parameters;
+    if (!call->runs_backward) continue;
+    for (size_t i = 0; i < of(layer).size() && !is_first; ++i) {
+      const std::span<float> whole = parameters_[at(of(layer)[i])].gradient;
+      const std::span<float> part = gradients_.take(whole.size());
+      call->memory.parameters[i].gradient = part.data();
+      call->added.push_back({part, whole});
+    }
+    is_first = false;
+  }
+}
+
 void Parameters::bind(Call& call) {
   for (const int index : of(call.node))
     call.memory.parameters.push_back(
@@ -169,11 +233,10 @@ void Parameters::bind(Call& call) {
 void Parameters::flip(int layer) {
   if (versions_ == 1) return;
   layers::Bindings& memory = program_.call_of(layer)->memory;
-  for (size_t i = 0; i < memory.parameters.size(); ++i) {
-    Parameter& parameter = parameters_[at(of(layer)[i])];
-    parameter.versions.flip();
-    memory.parameters[i].value = parameter.value().data();
-  }
+  for (const int index : of(layer)) parameters_[at(index)].versions.flip();
+  for (Call* call : users_of(network_, program_, layer))
+    for (size_t i = 0; i < of(layer).size(); ++i)
+      call->memory.parameters[i].value = parameters_[at(of(layer)[i])].value().data();
   for (size_t i = 0; i < memory.statistics.size(); ++i) {
     Statistic& statistic = statistics_[at(statistics_of(layer)[i])];
     statistic.versions.flip();

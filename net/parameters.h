@@ -99,6 +99,7 @@ class Parameters {
   void list(const Call& call);
   void list_statistics(const Call& call);
   void bind(Call& call);
+  void bind_shared(int layer);
   void find_summed_layers();
   TensorMemory taken(size_t floats, size_t kind, const char* what) const;
 

@@ -3,7 +3,6 @@
 #include <bit>
 #include <ranges>
 
-#include "net/parameters.h"
 #include "net/program.h"
 
 namespace poseidon::net {
@@ -20,34 +19,26 @@ RepeatKey key_of(std::string_view what, const layers::StepContext& step,
                  std::span<Call* const> group) {
   RepeatKey key{what,
                 {address(group.front()), std::ssize(group), static_cast<int64_t>(step.phase),
-                 std::ssize(step.labels), std::bit_cast<int32_t>(step.loss_scale)}};
+                 std::bit_cast<int32_t>(step.loss_scale)}};
   for (const Call* call : group) {
     for (const auto& parameter : call->memory.parameters)
       key.numbers.push_back(address(parameter.value));
     for (const auto& statistic : call->memory.statistics)
       key.numbers.push_back(address(statistic.value));
-    if (call->gives_factors) key.numbers.push_back(address(call->factors.deltas));
+    if (call->gives_factors)
+      key.numbers.insert(key.numbers.end(),
+                         {address(call->factors.deltas), address(call->factors.activations)});
   }
   return key;
 }
 
-void issue_backward_of(const layers::StepContext& step, Call& call) {
-  if (call.gives_factors) call.layer->write_factors(call.memory, call.factors);
-  call.layer->backward(step, call.memory);
-}
-
 }  // namespace
 
-Passes::Passes(Device& device, Program& program, const Parameters& parameters)
-    : parameters_(parameters), repeats_(device.make_repeats()) {
+Passes::Passes(Device& device, Program& program)
+    : factory_(program.factory()), repeats_(device.make_repeats()) {
   for (Call& call : program.calls()) forward_.push_back(&call);
   for (Call* call : std::views::reverse(forward_))
     if (call->runs_backward) backward_.push_back(call);
-}
-
-bool Passes::has_tensors(const Call& call) const {
-  return call.node >= 0 &&
-         (!parameters_.of(call.node).empty() || !parameters_.statistics_of(call.node).empty());
 }
 
 void Passes::issue(std::string_view what, const layers::StepContext& step, Group group,
@@ -62,7 +53,7 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!repeats_->records()) return 1;
   size_t size = 1;
-  while (size < left.size() && !(gated && has_tensors(*left[size]))) ++size;
+  while (size < left.size() && !(gated && left[size]->gate >= 0)) ++size;
   return size;
 }
 
@@ -72,7 +63,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
     const Group group = left.first(forward_group(left, gate != nullptr));
     left = left.subspan(group.size());
     const Call& first = *group.front();
-    if (gate && has_tensors(first)) gate(first.node);
+    if (gate && first.gate >= 0) gate(first.gate);
     const TraceScope span(trace, first.labels.forward);  // of the group
     issue("forward", step, group, [&] {
       for (Call* call : group) call->layer->forward(step, call->memory);
@@ -86,10 +77,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 size_t Passes::backward_group(Group left, bool announced) const {
   if (!repeats_->records()) return 1;
   size_t size = 1;
-  const auto ends = [&](const Call& call) {
-    return announced && call.node >= 0 && parameters_.announces(call.node);
-  };
-  while (size < left.size() && !ends(*left[size - 1])) ++size;
+  while (size < left.size() && !(announced && left[size - 1]->announces >= 0)) ++size;
   return size;
 }
 
@@ -103,10 +91,16 @@ void Passes::backward(const layers::StepContext& step, const OnGradient& on_grad
   }
 }
 
+void Passes::issue_backward_of(const layers::StepContext& step, Call& call) {
+  if (call.gives_factors) call.layer->write_factors(call.memory, call.factors);
+  call.layer->backward(step, call.memory);
+  for (const Call::Added& added : call.added) factory_.add(added.gradient, added.to);
+}
+
 void Passes::issue_backward(const layers::StepContext& step, Group group,
                             const OnGradient& on_gradient) {
   Call& last = *group.back();
-  const bool announced = on_gradient && last.node >= 0 && parameters_.announces(last.node);
+  const bool announced = on_gradient && last.announces >= 0;
   {
     const TraceScope span(trace_, last.labels.backward);
     issue(announced && last.gives_factors ? "factors" : "backward", step, group, [&] {
@@ -117,7 +111,7 @@ void Passes::issue_backward(const layers::StepContext& step, Group group,
         issue_backward_of(step, last);
     });
   }
-  if (announced) on_gradient(last.node);
+  if (announced) on_gradient(last.announces);
   if (!announced || !last.gives_factors) return;
   // Factors leave before the gradient of the input is computed.
   const TraceScope span(trace_, last.labels.backward);

@@ -11,7 +11,6 @@
 
 namespace poseidon::net {
 
-class Parameters;
 class Program;
 struct Call;
 
@@ -22,7 +21,7 @@ struct Call;
 class Passes {
  public:
   /// Both must outlive it.
-  Passes(Device& device, Program& program, const Parameters& parameters);
+  Passes(Device& device, Program& program);
 
   /// `step` is as layers see it. The callbacks may be null.
   void forward(const layers::StepContext& step, const Gate& gate);
@@ -35,14 +34,14 @@ class Passes {
   /// Calls, in the order of the pass.
   using Group = std::span<Call* const>;
 
-  bool has_tensors(const Call& call) const;
   size_t forward_group(Group left, bool gated) const;
   size_t backward_group(Group left, bool announced) const;
   void issue_backward(const layers::StepContext& step, Group group, const OnGradient& on_gradient);
+  void issue_backward_of(const layers::StepContext& step, Call& call);
   void issue(std::string_view what, const layers::StepContext& step, Group group,
              const std::function<void()>& work);
 
-  const Parameters& parameters_;
+  layers::LayerFactory& factory_;
   const std::unique_ptr<Repeats> repeats_;
   std::vector<Call*> forward_, backward_;
   TraceRecorder* trace_ = nullptr;

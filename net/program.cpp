@@ -9,6 +9,22 @@
 
 namespace poseidon::net {
 
+namespace {
+
+/// Layers that share parameters must keep them in one order.
+void check_same_order(const Call& call, const Call& owner) {
+  const auto count = static_cast<int>(call.definition->parameters().size());
+  for (int i = 0; i < count; ++i) {
+    const std::string order = call.layer->packed_order(i);
+    if (order.empty() || order != owner.layer->packed_order(i))
+      throw ConfigError(text("[", call.definition->type(), " '", call.definition->name,
+                             "'] cannot share the parameters of \"", owner.definition->name,
+                             "\": here both would keep them in different orders"));
+  }
+}
+
+}  // namespace
+
 Program::Program(const Network& network, layers::LayerFactory& factory, const Options& options)
     : network_(network),
       factory_(factory),
@@ -18,16 +34,18 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
       call_of_node_(network.nodes().size(), -1) {
   check_factored();
   add_value({.shape = network.input(), .format = kPlainFp32, .producer = -1, .consumers = {}});
-  for (const Operation& operation : fuse(network, factory)) add_operation(operation);
+  if (network.reads_labels())
+    add_value({.shape = network.label(),
+               .format = kPlainFp32,
+               .producer = -1,
+               .consumers = {},
+               .kept = true});
+  for (const Operation& operation : fuse(network, factory, options.keep)) add_operation(operation);
   mark_backward();
   place_activations();
   place_gradients();
   place_workspaces();
   arena_.lay_out();
-}
-
-bool Program::is_factored(const std::string& layer) const {
-  return std::ranges::find(options_.factored, layer) != options_.factored.end();
 }
 
 /// Refuses layers that cannot give factors.
@@ -43,7 +61,8 @@ void Program::check_factored() const {
     const auto refuse = [&](const char* reason) {
       throw ConfigError(text("[", definition.type(), " '", name, "'] ", reason));
     };
-    if (!definition.factors()) refuse("gives no factors: only linear layers do");
+    if (!node->factors())
+      refuse("gives no factors: only linear layers do, whose parameters no other layer has");
     if (std::ranges::all_of(definition.parameters(), [](const layers::ParameterSpec& spec) {
           return spec.learning_rate_multiplier == 0;
         }))
@@ -69,10 +88,14 @@ void Program::add_operation(const Operation& operation) {
                                .choice = {}};
   if (const auto choice = options_.choices.find(definition.name); choice != options_.choices.end())
     request.choice = choice->second;
+  const Node& node_of_call = network_.nodes()[at(operation.node)];
+  if (const Call* owner = node_of_call.shares < 0 ? nullptr : call_of(node_of_call.shares))
+    request.choice = owner->layer->choice();
   std::vector<int> inputs;
   bool needs_gradient = !definition.parameters().empty();
   for (int node : operation.inputs) {
-    inputs.push_back(node == kNetworkInput ? 0 : value_of_node_[at(node)]);
+    // The batch's samples are value 0, and their labels value 1.
+    inputs.push_back(node < 0 ? kNetworkInput - node : value_of_node_[at(node)]);
     const Value& value = values_[at(inputs.back())];
     request.input_shapes.push_back(value.shape);
     request.input_formats.push_back(value.format);
@@ -80,11 +103,14 @@ void Program::add_operation(const Operation& operation) {
     needs_gradient = needs_gradient || value.needs_gradient;
   }
   Call call;
-  call.gives_factors = options_.training && is_factored(definition.name);
+  call.gives_factors =
+      options_.training && std::ranges::count(options_.factored, definition.name) > 0;
   if (call.gives_factors) request.factor_rows = options_.factor_rows;
   call.layer = factory_.make(request);
   call.node = operation.node;
   call.definition = &definition;
+  if (const Call* owner = node_of_call.shares < 0 ? nullptr : call_of(node_of_call.shares))
+    check_same_order(call, *owner);
   const layers::Needs& needs = call.layer->needs();
   for (size_t i = 0; i < inputs.size(); ++i)
     call.inputs.push_back(in_format(inputs[i], needs.input_formats[i]));
@@ -94,7 +120,7 @@ void Program::add_operation(const Operation& operation) {
   call_of_node_[at(operation.node)] = index;
   for (int input : call.inputs) values_[at(input)].consumers.push_back(index);
   const bool kept =
-      definition.is_loss() ||
+      !definition.scalars().empty() ||
       std::find(options_.keep.begin(), options_.keep.end(),
                 network_.nodes()[at(operation.output)].definition->name) != options_.keep.end();
   call.output = add_value({.shape = request.output_shape,

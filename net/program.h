@@ -16,7 +16,7 @@ namespace poseidon::net {
 struct Value {
   Shape shape;
   Format format;
-  int producer = -1;           ///< call; -1: the network's input
+  int producer = -1;           ///< call; -1: it comes with the batch
   std::vector<int> consumers;  ///< calls, in order
   bool needs_gradient = false;
   bool kept = false;  ///< its memory is not reused
@@ -33,6 +33,14 @@ struct Call {
   bool runs_backward = false;  ///< a loss depends on it, and a gradient is wanted of it
   bool gives_factors = false;
   layers::FactorMemory factors;  ///< where it puts them
+  int gate = -1;                 ///< the node whose tensors the forward pass reads; -1: none
+  int announces = -1;            ///< the node whose gradients are final after it; -1: none
+  /// Of shared parameters: gradients of this call that are then added to others.
+  struct Added {
+    std::span<const float> gradient;
+    std::span<float> to;
+  };
+  std::vector<Added> added;
   layers::Bindings memory;
   struct {
     TraceRecorder::Label forward = 0, backward = 0, rebuild = 0;
@@ -57,16 +65,19 @@ class Program {
   /// Throws OutOfMemory, naming the layer that wants most.
   void take_memory();
 
+  layers::LayerFactory& factory() { return factory_; }
   std::vector<Call>& calls() { return calls_; }
   const std::vector<Call>& calls() const { return calls_; }
   /// The call that has a node's parameters; nullptr where the node was fused into another.
   Call* call_of(int node);
-  /// The network's input, and what writes it, which may be null.
+  /// Where batches come to, and what writes them there, which may be null.
   struct Input {
-    Tensor memory;
+    Tensor samples, labels;  ///< no labels where no layer reads them
     layers::BatchInput* writer;
   };
-  Input input() const { return {tensor(0), batch_input_.get()}; }
+  Input input() const {
+    return {tensor(0), network_.reads_labels() ? tensor(1) : Tensor{}, batch_input_.get()};
+  }
   /// The output of a node; a null tensor when it was fused into a later one or its memory is
   /// reused.
   Tensor kept_output(int node) const;
@@ -82,7 +93,6 @@ class Program {
 
  private:
   void check_factored() const;
-  bool is_factored(const std::string& layer) const;
   void add_operation(const Operation& operation);
   int in_format(int value, Format format);
   int add_value(Value value);

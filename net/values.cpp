@@ -22,7 +22,7 @@ void Values::initialize(uint64_t seed) {
   for (const Parameter& parameter : parameters_) {
     std::vector<float> canonical(static_cast<size_t>(parameter.spec.shape.count()));
     RandomStream random(seed, RandomPurpose::kInitialization, name_hash(parameter.name), 0);
-    parameter.spec.filler.fill(canonical, parameter.spec.fan_in, random);
+    parameter.spec.filler.fill(canonical, parameter.spec.shape, parameter.spec.fan_in, random);
     set_canonical(parameter, canonical);
   }
   for (const Statistic& statistic : parameters_.statistics()) {

@@ -72,6 +72,7 @@ class Bf16Emulation final : public Layer {
     fp32_->give_gradient(index, canonical, memory, sink);
   }
   bool packed_is_canonical(int index) const override { return fp32_->packed_is_canonical(index); }
+  std::string packed_order(int index) const override { return fp32_->packed_order(index); }
 
  private:
   size_t weight_count() const { return static_cast<size_t>(fp32_->packed_count(0)); }

@@ -1,7 +1,6 @@
 #include "layers/concat.h"
 
-#include <cstring>
-
+#include "layers/cpu/channel_piece.h"
 #include "layers/cpu/elementwise.h"
 
 namespace poseidon::layers::cpu {
@@ -17,21 +16,6 @@ bool fills_blocks(const LayerRequest& request, Layout layout) {
   return true;
 }
 
-/// Where one input lies in the output: `runs` runs of `length` bytes, `stride` apart in the output
-/// and dense in the input.
-struct Piece {
-  int64_t runs, length, stride, start;
-};
-
-Piece piece_of(const Tensor& part, const Tensor& whole, int64_t first_channel) {
-  const Blocking p = part.blocking(), w = whole.blocking();
-  const auto bytes = static_cast<int64_t>(bytes_of(whole.format.type));
-  if (whole.format.layout == Layout::kChannelsLast)
-    return {p.samples * p.area, p.channels * bytes, w.channels * bytes, first_channel * bytes};
-  return {p.samples, p.blocks * p.block * p.area * bytes, w.blocks * w.block * w.area * bytes,
-          w.offset(0, first_channel, 0) * bytes};
-}
-
 class CpuConcat final : public CpuLayer {
  public:
   CpuConcat(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {
@@ -45,32 +29,18 @@ class CpuConcat final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     int64_t channel = 0;
     for (const Tensor& input : memory.inputs) {
-      const Piece piece = piece_of(input, memory.output, channel);
-      copy_runs(input.as<std::byte>(), piece.length, memory.output.as<std::byte>() + piece.start,
-                piece.stride, piece);
+      ChannelPiece(input, memory.output, channel).copy_into(memory.output);
       channel += input.shape.channels();
     }
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const Tensor& whole = memory.output_gradients[0];
-    const auto* gradient = combined_gradient(memory, std::nullopt).as<std::byte>();
+    const Tensor gradient = combined_gradient(memory, std::nullopt);
     int64_t channel = 0;
     for (const Tensor& part : memory.input_gradients) {
-      const Piece piece = piece_of(part, whole, channel);
-      if (part)
-        copy_runs(gradient + piece.start, piece.stride, part.as<std::byte>(), piece.length, piece);
+      if (part) ChannelPiece(part, gradient, channel).copy_from(gradient);
       channel += part.shape.channels();
     }
-  }
-
- private:
-  static void copy_runs(const std::byte* source, int64_t source_stride, std::byte* target,
-                        int64_t target_stride, const Piece& piece) {
-#pragma omp parallel for schedule(static)
-    for (int64_t run = 0; run < piece.runs; ++run)
-      std::memcpy(target + run * target_stride, source + run * source_stride,
-                  static_cast<size_t>(piece.length));
   }
 };
 

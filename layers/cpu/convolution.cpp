@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/cpu/instruction_set.h"
 #include "core/error.h"
-#include "layers/cpu/bf16_emulation.h"
-#include "layers/cpu/convolution_pass.h"
+#include "layers/cpu/convolution_parts.h"
 #include "layers/cpu/weight_order.h"
 
 namespace poseidon::layers::cpu {
@@ -23,7 +21,11 @@ class CpuConvolution final : public PackedWeightLayer {
       : PackedWeightLayer(request, device),
         convolution_(static_cast<const Convolution&>(request.definition)),
         onednn_(convolution_, request.relu, device.engine()),
-        parts_(choose_formats(request, type)) {
+        parts_(choose_parts(device, convolution_, onednn_,
+                            {.type = type,
+                             .layout = request.choice.layout,
+                             .relu = request.relu,
+                             .training = request.training})) {
     choice_.layout = layout_name(parts_.formats.out);
     forward_ = make_pass(request, &Choice::forward, make_winograd_forward, make_direct_forward);
     if (request.training) {
@@ -75,47 +77,6 @@ class CpuConvolution final : public PackedWeightLayer {
  private:
   static constexpr const char *kWinograd = "winograd", *kDirect = "direct";
 
-  /// Blocked where the library has a real implementation; a layer that reads an image takes it
-  /// plain.
-  ConvolutionParts choose_formats(const LayerRequest& request, DataType type) const {
-    const Layout blocked = device_.blocked_layout();
-    std::vector<ConvolutionFormats> candidates;
-    if (request.choice.layout == layout_name(Layout::kChannelsLast))
-      candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
-    if (convolution_.input.channels() <= 4) candidates.push_back({Layout::kPlain, blocked, type});
-    candidates.push_back({blocked, blocked, type});
-    candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
-    candidates.push_back({Layout::kPlain, Layout::kPlain, type});
-    for (const ConvolutionFormats& formats : candidates) {
-      const auto description =
-          onednn_.forward(formats, onednn_.any_weight_of(type), request.training);
-      if (description && !is_reference(*description))
-        return parts_of(request, formats, *description);
-    }
-    const auto last =
-        onednn_.forward(candidates.back(), onednn_.any_weight_of(type), request.training);
-    if (!last)
-      throw LogicError(text("[convolution '", name_, "'] oneDNN has no implementation at all"));
-    return parts_of(request, candidates.back(), *last);
-  }
-
-  ConvolutionParts parts_of(const LayerRequest& request, const ConvolutionFormats& formats,
-                            const OnednnConvolution::Forward& description) const {
-    ConvolutionFormats fp32 = formats;
-    fp32.type = DataType::kFp32;
-    const auto of_weight =
-        formats.type == DataType::kFp32
-            ? description
-            : *onednn_.forward(fp32, onednn_.any_weight_of(DataType::kFp32), request.training);
-    return {device_,
-            convolution_,
-            onednn_,
-            formats,
-            request.relu,
-            description,
-            of_weight.weights_desc()};
-  }
-
   using Maker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
 
   /// As the request's choice says, or by the fixed rule; notes which it was.
@@ -149,16 +110,7 @@ class CpuConvolution final : public PackedWeightLayer {
 }  // namespace
 
 std::unique_ptr<Layer> make_convolution(const LayerRequest& request, CpuDevice& device) {
-  if (device.activations() == DataType::kFp32)
-    return std::make_unique<CpuConvolution>(request, device, DataType::kFp32);
-  if (has_bf16_products()) {
-    auto layer = std::make_unique<CpuConvolution>(request, device, DataType::kBf16);
-    if (layer->is_fast()) return layer;
-  }
-  LayerRequest inner = request;
-  for (Format& format : inner.input_formats) format.type = DataType::kFp32;
-  return make_bf16_emulation(request,
-                             std::make_unique<CpuConvolution>(inner, device, DataType::kFp32));
+  return make_for_activations<CpuConvolution>(request, device);
 }
 
 }  // namespace poseidon::layers::cpu

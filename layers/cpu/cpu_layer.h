@@ -7,6 +7,7 @@
 #include "core/cpu/cpu_device.h"
 #include "layers/cpu/vectors.h"
 #include "layers/layer.h"
+#include "layers/makers.h"
 
 namespace poseidon::layers::cpu {
 
@@ -44,21 +45,12 @@ class CpuLayer : public Layer {
 /// Makes CPU layers (LayerFactory for this device).
 std::unique_ptr<LayerFactory> make_cpu_factory(CpuDevice& device);
 
-/// One maker for each layer type; make_cpu_factory looks them up by the definition's type.
-std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_concat(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_convolution(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_dropout(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_flatten(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_linear(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_lrn(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_pooling(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_relu(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_sigmoid(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_softmax(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, CpuDevice& device);
-std::unique_ptr<Layer> make_tanh(const LayerRequest& request, CpuDevice& device);
+/// One maker for each layer type, or for several; make_cpu_factory looks them up by the
+/// definition's type.
+#define POSEIDON_MAKER(type, maker) \
+  std::unique_ptr<Layer> make_##maker(const LayerRequest& request, CpuDevice& device);
+POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
+#undef POSEIDON_MAKER
 
 /// The layer of this class that works on a format's elements.
 template <template <class Element> class LayerOf>

@@ -50,7 +50,8 @@ class CpuDropout final : public CpuLayer {
   void backward(const StepContext&, const Bindings& memory) override {
     const auto* kept = reinterpret_cast<const uint8_t*>(memory.workspace);
     const float scale = dropout_.scale();
-    map_gradient(memory, [=](float g, float, int64_t i) { return kept[i] != 0 ? g * scale : 0; });
+    map_gradient(memory, memory.output,
+                 [=](float g, float, int64_t i) { return kept[i] != 0 ? g * scale : 0; });
   }
 
  private:

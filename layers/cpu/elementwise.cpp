@@ -30,6 +30,15 @@ void clear_padding(const Tensor& tensor) {
   });
 }
 
+void clear(const Tensor& tensor) {
+  const int64_t count = tensor.blocking().count();
+  with_element_of(tensor.format.type, [&](auto element) {
+    auto* data = tensor.as<decltype(element)>();
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < count; ++i) data[i] = 0.0F;
+  });
+}
+
 void copy(const Tensor& source, const Tensor& target) {
   if (source.data == target.data) return;
   map(source, target, [](float value) { return value; });

@@ -16,6 +16,9 @@ Format common_format(const LayerRequest& request);
 /// Sets the padding lanes of a blocked tensor to zero.
 void clear_padding(const Tensor& tensor);
 
+/// tensor = 0, padding included.
+void clear(const Tensor& tensor);
+
 /// target = source; nothing when they are one memory.
 void copy(const Tensor& source, const Tensor& target);
 
@@ -39,26 +42,26 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
   });
 }
 
-/// The first input's gradient[i] = function(gradient of output[i], output[i], i), in one pass for
-/// one or two contributions; the target may be the memory of the first of them. The function may
-/// use the output where the layer has asked for it (Needs::backward_reads_output).
+/// The first input's gradient[i] = function(gradient of output[i], seen[i], i), in one pass for
+/// one or two contributions; the target may be the memory of the first of them. What is seen is the
+/// input or the output: the function may use it where the layer has asked for it (Needs).
 template <class Element, class Function>
-void map_gradient_elements(const Element* first, const Element* second, const Element* output,
+void map_gradient_elements(const Element* first, const Element* second, const Element* seen,
                            Element* target, int64_t count, const Function& function) {
 #pragma omp parallel
   {
     const Function f = function;  // as in map_elements()
     if (second != nullptr) {
 #pragma omp for simd schedule(static)
-      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i] + second[i], output[i], i);
+      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i] + second[i], seen[i], i);
     } else {
 #pragma omp for simd schedule(static)
-      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i], output[i], i);
+      for (int64_t i = 0; i < count; ++i) target[i] = f(first[i], seen[i], i);
     }
   }
 }
 template <class Function>
-void map_gradient(const Bindings& memory, const Function& function) {
+void map_gradient(const Bindings& memory, const Tensor& seen, const Function& function) {
   if (!memory.input_gradients[0]) return;
   const bool pair = memory.output_gradients.size() == 2;
   const Tensor& first = pair ? memory.output_gradients[0] : combined_gradient(memory, std::nullopt);
@@ -66,7 +69,7 @@ void map_gradient(const Bindings& memory, const Function& function) {
     using Element = decltype(element);
     map_gradient_elements(first.as<Element>(),
                           pair ? memory.output_gradients[1].as<Element>() : nullptr,
-                          memory.output.as<Element>(), memory.input_gradients[0].as<Element>(),
+                          seen.as<Element>(), memory.input_gradients[0].as<Element>(),
                           first.blocking().count(), function);
   });
 }

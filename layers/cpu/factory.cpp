@@ -12,20 +12,9 @@ using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, CpuDevice&);
 
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
-      {"batch_norm", make_batch_norm},
-      {"concat", make_concat},
-      {"convolution", make_convolution},
-      {"dropout", make_dropout},
-      {"eltwise", make_eltwise},
-      {"flatten", make_flatten},
-      {"linear", make_linear},
-      {"lrn", make_lrn},
-      {"pooling", make_pooling},
-      {"relu", make_relu},
-      {"sigmoid", make_sigmoid},
-      {"softmax", make_softmax},
-      {"softmax_loss", make_softmax_loss},
-      {"tanh", make_tanh},
+#define POSEIDON_MAKER(type, maker) {#type, make_##maker},
+      POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
+#undef POSEIDON_MAKER
   };
   return kMakers;
 }
@@ -42,6 +31,10 @@ class CpuFactory final : public LayerFactory {
       throw ConfigError(text("[", request.definition.type(), " '", request.definition.name,
                              "'] this layer type has no CPU implementation"));
     return maker->second(request, device_);
+  }
+
+  void add(std::span<const float> values, std::span<float> sums) override {
+    combined_gradient(to_be_added(values, sums), std::nullopt);
   }
 
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {

@@ -58,8 +58,8 @@ void max_window(const Element* from, const Plane& plane, const Window& row, cons
 }
 
 template <int kLanes, class Element>
-void spread_max(const Element* gradient, const uint16_t* places, const Plane& plane,
-                const Window& row, const Window& column, Element* to) {
+void spread_taken(const Element* gradient, const uint16_t* places, const Plane& plane,
+                  const Window& row, const Window& column, Element* to) {
   using Float = typename Vectors<kLanes>::Float;
   using Int = typename Vectors<kLanes>::Int;
   const Float value = load<Float>(gradient);
@@ -71,13 +71,20 @@ void spread_max(const Element* gradient, const uint16_t* places, const Plane& pl
 }
 
 template <int kLanes, class Element>
+typename Vectors<kLanes>::Float sum_of_window(const Element* from, const Plane& plane,
+                                              const Window& row, const Window& column) {
+  typename Vectors<kLanes>::Float sum{};
+  for (int64_t y = row.begin; y < row.end; ++y)
+    for (int64_t x = column.begin; x < column.end; ++x)
+      sum += load<typename Vectors<kLanes>::Float>(from + plane.offset(y, x));
+  return sum;
+}
+
+template <int kLanes, class Element>
 void average_window(const Element* from, const Plane& plane, const Window& row,
                     const Window& column, Element* to) {
   using Float = typename Vectors<kLanes>::Float;
-  Float sum{};
-  for (int64_t y = row.begin; y < row.end; ++y)
-    for (int64_t x = column.begin; x < column.end; ++x)
-      sum += load<Float>(from + plane.offset(y, x));
+  const Float sum = sum_of_window<kLanes>(from, plane, row, column);
   store<Float>(to, sum * (1 / static_cast<float>(row.whole * column.whole)));
 }
 
@@ -90,6 +97,58 @@ void spread_average(const Element* gradient, const Plane& plane, const Window& r
     for (int64_t x = column.begin; x < column.end; ++x) add(to + plane.offset(y, x), value);
 }
 
+/// The chances of neighbouring channels, from the one on whose output is `element`.
+template <int kLanes>
+typename Vectors<kLanes>::Float chances(const RandomStream& random, int64_t element) {
+  constexpr int kBlocks = (kLanes + 3 + 3) / 4;
+  float values[4 * kBlocks];
+  for (int b = 0; b < kBlocks; ++b) {
+    const PhiloxBlock words = random.at(static_cast<uint64_t>(element / 4 + b));
+    for (size_t i = 0; i < 4; ++i)
+      values[static_cast<size_t>(4 * b) + i] = Pooling::chance(words[i]);
+  }
+  return load<typename Vectors<kLanes>::Float>(values + element % 4);
+}
+
+/// The cell at which the sum so far reaches the chance's share of the whole; else the last one.
+template <int kLanes, class Element>
+void choose_from_window(const Element* from, const Plane& plane, const Window& row,
+                        const Window& column, const typename Vectors<kLanes>::Float& chance,
+                        Element* to, uint16_t* places) {
+  using Float = typename Vectors<kLanes>::Float;
+  using Int = typename Vectors<kLanes>::Int;
+  const Float wanted = chance * sum_of_window<kLanes>(from, plane, row, column);
+  Float sum{}, chosen{};
+  Int where{}, here{}, is_reached{};
+  for (int64_t y = row.begin; y < row.end; ++y) {
+    for (int64_t x = column.begin; x < column.end; ++x, here += 1) {
+      const Float cell = load<Float>(from + plane.offset(y, x));
+      chosen = is_reached ? chosen : cell;
+      where = is_reached ? where : here;
+      sum += cell;
+      is_reached |= sum >= wanted;
+    }
+  }
+  store<Float>(to, chosen);
+  using Place = typename Vectors<kLanes>::Place;
+  if (places != nullptr) store(places, __builtin_convertvector(where, Place));
+}
+
+/// The mean that choose_from_window() has in the long run.
+template <int kLanes, class Element>
+void weigh_window(const Element* from, const Plane& plane, const Window& row, const Window& column,
+                  Element* to) {
+  using Float = typename Vectors<kLanes>::Float;
+  const Float sum = sum_of_window<kLanes>(from, plane, row, column);
+  Float squares{};
+  for (int64_t y = row.begin; y < row.end; ++y)
+    for (int64_t x = column.begin; x < column.end; ++x) {
+      const Float cell = load<Float>(from + plane.offset(y, x));
+      squares += cell * cell;
+    }
+  store<Float>(to, sum > Float{} ? squares / sum : Float{});
+}
+
 /// Calls body(number of lanes, as a constant; first lane) for groups of 16, 8 and single lanes.
 template <class Body>
 void for_each_lane_group(int64_t lanes, const Body& body) {
@@ -99,8 +158,8 @@ void for_each_lane_group(int64_t lanes, const Body& body) {
   for (; lane < lanes; ++lane) body(std::integral_constant<int, 1>{}, lane);
 }
 
-/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and maxima that
-/// keep the place of the winner in two bytes.
+/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and the
+/// place of what is taken of a window in two bytes.
 template <class Element>
 class CpuPooling final : public CpuLayer {
  public:
@@ -110,33 +169,23 @@ class CpuPooling final : public CpuLayer {
         rows_(windows(pooling_, 0)),
         columns_(windows(pooling_, 1)) {
     needs_.input_formats = {needs_.output_format};
-    if (is_max() && request.training) {
+    if (pooling_.takes_one_cell() && request.training) {
       if (pooling_.kernel[0] * pooling_.kernel[1] > UINT16_MAX)
         throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
                                " cells cannot be trained"));
-      // The place of each maximum within its window.
+      // The place of what is taken within its window.
       const Blocking out(pooling_.output, needs_.output_format.layout);
       needs_.workspace_bytes = static_cast<size_t>(out.count()) * sizeof(uint16_t);
     }
   }
 
-  void forward(const StepContext&, const Bindings& memory) override {
-    const auto* input = memory.inputs[0].as<Element>();
-    auto* output = memory.output.as<Element>();
-    auto* places = reinterpret_cast<uint16_t*>(memory.workspace);
-    for_each_plane(
-        memory.inputs[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
-          for_each_window([&](int64_t cell, const Window& row, const Window& column) {
-            for_each_lane_group(plane.lanes, [&](auto lanes, int64_t lane) {
-              const int64_t at = out + cell * plane.lanes + lane;
-              if (is_max())
-                max_window<lanes>(input + in + lane, plane, row, column, output + at,
-                                  places == nullptr ? nullptr : places + at);
-              else
-                average_window<lanes>(input + in + lane, plane, row, column, output + at);
-            });
-          });
-        });
+  void forward(const StepContext& step, const Bindings& memory) override {
+    switch (pooling_.method) {
+      case PoolingMethod::kMax: return take_maxima(memory);
+      case PoolingMethod::kAverage: return take_means(memory);
+      case PoolingMethod::kStochastic:
+        return step.phase == Phase::kTrain ? take_by_chance(step, memory) : take_weighted(memory);
+    }
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
@@ -144,43 +193,112 @@ class CpuPooling final : public CpuLayer {
     const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
     auto* target = memory.input_gradients[0].as<Element>();
     const auto* places = reinterpret_cast<const uint16_t*>(memory.workspace);
-    for_each_plane(
-        memory.input_gradients[0], memory.output, [&](int64_t in, int64_t out, const Plane& plane) {
-          std::fill_n(target + in, pooling_.input.area() * plane.lanes, Element(0.0F));
-          for_each_window([&](int64_t cell, const Window& row, const Window& column) {
-            for_each_lane_group(plane.lanes, [&](auto lanes, int64_t lane) {
-              const int64_t at = out + cell * plane.lanes + lane;
-              if (is_max())
-                spread_max<lanes>(gradient + at, places + at, plane, row, column,
-                                  target + in + lane);
-              else
-                spread_average<lanes>(gradient + at, plane, row, column, target + in + lane);
-            });
-          });
-        });
+    const int64_t cells = pooling_.input.area() * memory.output.blocking().block;
+    for_each_plane(memory.output, [&](const Plane& plane, const PlanePlace& at) {
+      std::fill_n(target + at.in, cells, Element(0.0F));
+      for_each_window(plane, [&](auto lanes, int64_t lane, const Cell& cell) {
+        const int64_t out = at.out + cell.index * plane.lanes + lane;
+        if (pooling_.takes_one_cell())
+          spread_taken<lanes>(gradient + out, places + out, plane, cell.row, cell.column,
+                              target + at.in + lane);
+        else
+          spread_average<lanes>(gradient + out, plane, cell.row, cell.column,
+                                target + at.in + lane);
+      });
+    });
   }
 
  private:
-  bool is_max() const { return pooling_.method == PoolingMethod::kMax; }
+  /// One channel block of one sample: where it begins in the input and in the output.
+  struct PlanePlace {
+    int64_t in, out, sample, channel;
+  };
+  /// One output of a plane, and its window.
+  struct Cell {
+    int64_t index;
+    const Window &row, &column;
+  };
 
-  /// Calls each(offset of the plane in the input, in the output, plane) for every channel block of
-  /// every sample.
-  template <class Each>
-  void for_each_plane(const Tensor& input, const Tensor& output, const Each& each) const {
-    const Blocking in = input.blocking(), out = output.blocking();
-    const int64_t planes = in.samples * in.blocks;
-    const Plane plane{pooling_.input.width(), in.block};
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < planes; ++i)
-      each(i * in.area * in.block, i * out.area * out.block, plane);
+  /// One window of neighbouring channels, and where goes what is taken of it.
+  struct Taking {
+    const Element* from;
+    const Plane& plane;
+    const Window &row, &column;
+    Element* to;
+    uint16_t* places;         ///< null: they are not kept
+    int64_t sample, element;  ///< element: as Pooling::stream_of() counts
+  };
+
+  /// Calls take(lanes, as a constant; a Taking).
+  template <class Take>
+  void take_from_windows(const Bindings& memory, const Take& take) const {
+    const auto* input = memory.inputs[0].as<Element>();
+    auto* output = memory.output.as<Element>();
+    auto* places = reinterpret_cast<uint16_t*>(memory.workspace);
+    for_each_plane(memory.output, [&](const Plane& plane, const PlanePlace& at) {
+      for_each_window(plane, [&](auto lanes, int64_t lane, const Cell& cell) {
+        const int64_t out = at.out + cell.index * plane.lanes + lane;
+        take(lanes, Taking{.from = input + at.in + lane,
+                           .plane = plane,
+                           .row = cell.row,
+                           .column = cell.column,
+                           .to = output + out,
+                           .places = places == nullptr ? nullptr : places + out,
+                           .sample = at.sample,
+                           .element = cell.index * pooling_.output.channels() + at.channel + lane});
+      });
+    });
   }
 
-  /// Calls each(output cell, row window, column window) for every window of a plane.
+  void take_maxima(const Bindings& memory) const {
+    take_from_windows(memory, [](auto lanes, const Taking& t) {
+      max_window<lanes>(t.from, t.plane, t.row, t.column, t.to, t.places);
+    });
+  }
+
+  void take_means(const Bindings& memory) const {
+    take_from_windows(memory, [](auto lanes, const Taking& t) {
+      average_window<lanes>(t.from, t.plane, t.row, t.column, t.to);
+    });
+  }
+
+  void take_by_chance(const StepContext& step, const Bindings& memory) const {
+    const uint64_t key = random_key(name_);
+    take_from_windows(memory, [&](auto lanes, const Taking& t) {
+      const RandomStream random = Pooling::stream_of(*step.numbers, key, t.sample);
+      choose_from_window<lanes>(t.from, t.plane, t.row, t.column, chances<lanes>(random, t.element),
+                                t.to, t.places);
+    });
+  }
+
+  void take_weighted(const Bindings& memory) const {
+    take_from_windows(memory, [](auto lanes, const Taking& t) {
+      weigh_window<lanes>(t.from, t.plane, t.row, t.column, t.to);
+    });
+  }
+
+  /// Calls each(plane, its place) for every channel block of every sample.
   template <class Each>
-  void for_each_window(const Each& each) const {
-    int64_t cell = 0;
+  void for_each_plane(const Tensor& output, const Each& each) const {
+    const Blocking out = output.blocking();
+    const int64_t planes = out.samples * out.blocks, in_area = pooling_.input.area();
+    const Plane plane{pooling_.input.width(), out.block};
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < planes; ++i)
+      each(plane, PlanePlace{i * in_area * out.block, i * out.area * out.block, i / out.blocks,
+                             i % out.blocks * out.block});
+  }
+
+  /// Calls each(number of lanes, as a constant; first lane; cell) for every window of a plane.
+  template <class Each>
+  void for_each_window(const Plane& plane, const Each& each) const {
+    int64_t index = 0;
     for (const Window& row : rows_)
-      for (const Window& column : columns_) each(cell++, row, column);
+      for (const Window& column : columns_) {
+        const Cell cell{index++, row, column};
+        for_each_lane_group(plane.lanes,
+                            [&](auto lanes, int64_t lane) { each(lanes, lane, cell); });
+      }
   }
 
   const Pooling& pooling_;

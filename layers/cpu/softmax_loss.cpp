@@ -1,22 +1,12 @@
 #include "layers/softmax_loss.h"
 
-#include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
+#include "layers/cpu/rank.h"
 #include "layers/cpu/softmax_rows.h"
 
 namespace poseidon::layers::cpu {
 
 namespace {
-
-/// Scores ahead of the label's; of equal ones, those before it. A label whose score is not a number
-/// is last.
-int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
-  const float own = scores[label];
-  int64_t ahead = 0;
-  for (int64_t c = 0; c < label; ++c) ahead += !(scores[c] < own);
-  for (int64_t c = label + 1; c < classes; ++c) ahead += !(scores[c] <= own);
-  return ahead;
-}
 
 double sum_of(const float* values, int64_t count) {
   double sum = 0;
@@ -30,40 +20,37 @@ class CpuSoftmaxLoss final : public CpuLayer {
  public:
   CpuSoftmaxLoss(const LayerRequest& request, CpuDevice& device)
       : CpuLayer(request, device), loss_(static_cast<const SoftmaxLoss&>(request.definition)) {
-    needs_.input_formats = {kPlainFp32};
+    needs_.input_formats = {kPlainFp32, kPlainFp32};
     needs_.output_format = kPlainFp32;
     needs_.workspace_bytes = static_cast<size_t>(loss_.samples * loss_.classes) * sizeof(float);
   }
 
-  void forward(const StepContext& step, const Bindings& memory) override {
-    const auto labelled = static_cast<int64_t>(step.labels.size());
-    check(labelled == loss_.samples || (step.phase == Phase::kTest && labelled < loss_.samples),
-          "softmax_loss: one label for each sample");
-    std::fill(memory.output.as<float>() + 2 * labelled,
-              memory.output.as<float>() + 2 * loss_.samples, 0.0F);
+  void forward(const StepContext&, const Bindings& memory) override {
     const float* scores = memory.inputs[0].as<float>();
+    const float* labels = memory.inputs[1].as<float>();
     auto* probabilities = reinterpret_cast<float*>(memory.workspace);
     const int64_t classes = loss_.classes;
 #pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < labelled; ++n)
-      forward_sample(scores + n * classes, step.labels[static_cast<size_t>(n)],
-                     probabilities + n * classes, memory.output.as<float>() + 2 * n);
+    for (int64_t n = 0; n < loss_.samples; ++n)
+      forward_sample(scores + n * classes, static_cast<int64_t>(labels[n]),
+                     probabilities + n * classes, memory.output.as<float>() + 3 * n);
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const auto* probabilities = reinterpret_cast<const float*>(memory.workspace);
+    const float* labels = memory.inputs[1].as<float>();
     const int64_t classes = loss_.classes;
     const float scale = step.loss_scale * static_cast<float>(loss_.weight);
 #pragma omp parallel for schedule(static)
     for (int64_t n = 0; n < loss_.samples; ++n)
-      backward_sample(probabilities + n * classes, step.labels[static_cast<size_t>(n)], scale,
+      backward_sample(probabilities + n * classes, static_cast<int64_t>(labels[n]), scale,
                       memory.input_gradients[0].as<float>() + n * classes);
   }
 
  private:
   void forward_sample(const float* scores, int64_t label, float* probabilities,
-                      float* loss_and_rank) const {
+                      float* scalars) const {
     const int64_t classes = loss_.classes;
     const RowSum row = exponentiate_row(scores, probabilities, classes);
     const float inverse = 1 / row.sum;
@@ -72,8 +59,10 @@ class CpuSoftmaxLoss final : public CpuLayer {
     double expected = (1 - smoothing) * (static_cast<double>(scores[label]) - largest);
     if (smoothing > 0)
       expected += smoothing * (sum_of(scores, classes) / static_cast<double>(classes) - largest);
-    loss_and_rank[0] = static_cast<float>(std::log(static_cast<double>(row.sum)) - expected);
-    loss_and_rank[1] = static_cast<float>(rank_of(scores, classes, label));
+    const int64_t rank = rank_of(scores, classes, label);
+    scalars[0] = static_cast<float>(std::log(static_cast<double>(row.sum)) - expected);
+    scalars[1] = rank < 1 ? 1 : 0;
+    scalars[2] = rank < 5 ? 1 : 0;
   }
 
   void backward_sample(const float* probabilities, int64_t label, float scale,

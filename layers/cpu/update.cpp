@@ -93,6 +93,20 @@ class CpuUpdater final : public Updater {
     combine(TrackRule{numbers}, value, sum, next);
   }
 
+  void average(const float* rate, std::span<const float> average, std::span<const float> value,
+               std::span<float> next) override {
+    combine(AverageRule{*rate}, average, value, next);
+  }
+
+  void swap(std::span<float> a, std::span<float> b) override {
+    float *left = a.data(), *right = b.data();
+    for_each_element(static_cast<int64_t>(a.size()), [=](int64_t i) {
+      const float kept = left[i];
+      left[i] = right[i];
+      right[i] = kept;
+    });
+  }
+
   double squared_norm(std::span<const float> values) override {
     constexpr auto kBlock = static_cast<size_t>(kNormBlock);
     const auto blocks = static_cast<int64_t>((values.size() + kBlock - 1) / kBlock);

@@ -4,17 +4,21 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 /// Functions of one float made of plain arithmetic, so that loops over them become vector code on
 /// every instruction set (calls to the C library do not). NaN goes in and comes out.
 namespace poseidon::layers::cpu {
 
-/// e^x within 2 ulp; the argument is held to [-87.3, 88.3], so the result is neither 0 nor
-/// infinite.
-inline float fast_exp(float x) {
+/// The parts of e^x = 2^n (1 + less_1), where less_1 is at most 0.42 in size.
+struct ExpParts {
+  int32_t n;
+  float less_1;
+};
+
+inline ExpParts exp_parts(float x) {
   constexpr float kLog2E = 1.44269504F, kRound = 0x1.8p23F;
   constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  x = std::min(std::max(x, -87.3F), 88.3F);
   // Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the mantissa.
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
@@ -25,9 +29,36 @@ inline float fast_exp(float x) {
   series = series * r + 1.0F / 24;
   series = series * r + 1.0F / 6;
   series = series * r + 0.5F;
-  const float power = 1 + (r + r * r * series);
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) << 23;
-  return power * std::bit_cast<float>(exponent + 0x3F800000U);
+  return {std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kRound), r + r * r * series};
+}
+
+/// 2^n, for an n from -126 to 127.
+inline float power_of_2(int32_t n) {
+  return std::bit_cast<float>((static_cast<uint32_t>(n) << 23) + 0x3F800000U);
+}
+
+/// e^x within 2 ulp; the argument is held to [-87.3, 88.3], so the result is neither 0 nor
+/// infinite.
+inline float fast_exp(float x) {
+  x = std::min(std::max(x, -87.3F), 88.3F);
+  const ExpParts parts = exp_parts(x);
+  return (1 + parts.less_1) * power_of_2(parts.n);
+}
+
+/// e^x - 1 within 3 ulp, also near 0.
+inline float fast_exp_less_1(float x) {
+  x = std::min(std::max(x, -87.3F), 88.3F);
+  const ExpParts parts = exp_parts(x);
+  const float power = power_of_2(parts.n);
+  return power * parts.less_1 + (power - 1);
+}
+
+/// e^x within 2 ulp, down to 0 and up to infinity.
+inline float exp_to_its_ends(float x) {
+  x = std::min(std::max(x, -104.0F), 89.0F);
+  const ExpParts parts = exp_parts(x);
+  const int32_t half = parts.n >> 1;
+  return (1 + parts.less_1) * power_of_2(half) * power_of_2(parts.n - half);
 }
 
 /// The natural logarithm of a positive, normal x, within 3 ulp (of 1 where the result is near 0).
@@ -42,6 +73,64 @@ inline float fast_log(float x) {
   series = series * square + 2.0F / 5;
   series = series * square + 2.0F / 3;
   return exponent * 0.693147181F + (2 * t + t * square * series);
+}
+
+/// The natural logarithm of any x: of 0 minus infinity, of less not a number.
+inline float log_of_any(float x) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  const bool normal = x >= kLeast;
+  const float logarithm = fast_log(normal ? x : x * 0x1p24F) - (normal ? 0 : 16.6355323F);
+  const float of_no_more_than_0 = x == 0 ? -kInfinity : std::numeric_limits<float>::quiet_NaN();
+  return x > 0 ? (x < kInfinity ? logarithm : kInfinity) : of_no_more_than_0;
+}
+
+/// ln(1 + x) of an x from 0 to 1, within 3 ulp, also near 0.
+inline float fast_log_of_1_and(float x) {
+  const float t = x / (2 + x), square = t * t;
+  float series = 2.0F / 17;
+  series = series * square + 2.0F / 15;
+  series = series * square + 2.0F / 13;
+  series = series * square + 2.0F / 11;
+  series = series * square + 2.0F / 9;
+  series = series * square + 2.0F / 7;
+  series = series * square + 2.0F / 5;
+  series = series * square + 2.0F / 3;
+  return 2 * t + t * square * series;
+}
+
+/// The natural logarithm of a positive, normal x, with 10 digits of it.
+inline double exact_log(float x) {
+  constexpr uint32_t kSqrtHalf = 0x3F3504F3U;
+  const uint32_t bits = std::bit_cast<uint32_t>(x) - kSqrtHalf;
+  const double exponent = static_cast<int32_t>(bits) >> 23;
+  const double mantissa =
+      static_cast<double>(std::bit_cast<float>((bits & 0x007FFFFFU) + kSqrtHalf));
+  const double t = (mantissa - 1) / (mantissa + 1), square = t * t;
+  double series = 2.0 / 13;
+  series = series * square + 2.0 / 11;
+  series = series * square + 2.0 / 9;
+  series = series * square + 2.0 / 7;
+  series = series * square + 2.0 / 5;
+  series = series * square + 2.0 / 3;
+  return exponent * 0.693147180559945309 + (2 * t + t * square * series);
+}
+
+/// size^power for a size of 0 or more and a power that is not 0, within 3 ulp. The product of power
+/// and logarithm is made in double: an exponential makes of its absolute error a relative one.
+inline float power_of_size(float size, float power) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  const bool normal = size >= kLeast;
+  const double logarithm =
+      exact_log(normal ? size : size * 0x1p24F) - (normal ? 0 : 16.635532333438686);
+  const double exact = static_cast<double>(power) * logarithm;
+  const auto exponent = static_cast<float>(exact);
+  const auto rest = static_cast<float>(exact - static_cast<double>(exponent));
+  const float usual = exp_to_its_ends(exponent) * (1 + rest);
+  const float of_0 = power > 0 ? 0 : kInfinity, of_infinity = power > 0 ? kInfinity : 0;
+  const float of_ends = size == 0 ? of_0 : (size == kInfinity ? of_infinity : size);
+  return size > 0 && size < kInfinity ? usual : of_ends;
 }
 
 inline float fast_sigmoid(float x) { return 1 / (1 + fast_exp(-x)); }

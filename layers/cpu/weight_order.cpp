@@ -92,6 +92,7 @@ WeightOrder::WeightOrder(CpuDevice& device, const Dims& shape, const MemoryDesc&
                          const MemoryDesc& packed)
     : count_(packed.get_size() / sizeof(float)), blocked_(blocked(shape, packed)) {
   is_canonical_ = canonical == packed;
+  if (!is_canonical_) name_.assign(reinterpret_cast<const char*>(&packed.data), sizeof packed.data);
   pack_ = PreparedReorder(device, canonical, packed);
   unpack_ = PreparedReorder(device, packed, canonical);
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/scratch.h"
@@ -25,6 +26,8 @@ class WeightOrder {
               const MemoryDesc& packed);
 
   bool is_canonical() const { return is_canonical_; }
+  /// As Layer::packed_order.
+  const std::string& name() const { return name_; }
   int64_t count() const { return static_cast<int64_t>(count_); }  ///< packed elements
   void pack(CpuDevice& device, const float* canonical, float* packed) const;
   void unpack(CpuDevice& device, const float* packed, float* canonical) const;
@@ -48,6 +51,7 @@ class WeightOrder {
   void for_each_piece(const Body& body) const;
 
   bool is_canonical_ = true;
+  std::string name_ = "canonical";
   size_t count_ = 0;
   std::optional<Blocked> blocked_;  ///< by own code; all other orders by oneDNN's
   PreparedReorder pack_, unpack_;
@@ -67,6 +71,9 @@ class PackedWeightLayer : public CpuLayer {
   void give_gradient(int index, const float* canonical, const Bindings& memory,
                      const GradientSink& sink) const override;
   bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
+  std::string packed_order(int index) const override {
+    return index == 0 ? order_.name() : CpuLayer::packed_order(index);
+  }
 
  protected:
   WeightOrder order_;

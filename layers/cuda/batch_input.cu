@@ -59,6 +59,26 @@ struct NormalizePixelsKernel {
   }
 };
 
+/// Labels are below 2^24, so floats are exactly they.
+struct LabelsKernel {
+  static constexpr const char* kName = "labels";
+  static constexpr uint32_t kThreads = 256;
+
+  const int32_t* in;
+  float* out;
+  uint32_t count;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(in, bytes_of_elements<int32_t>(count));
+    visitor.writes(out, bytes_of_elements<float>(count));
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const uint32_t i = thread.block() * kThreads + thread.thread();
+    if (i < count) out[i] = static_cast<float>(in[i]);
+  }
+};
+
 template <uint32_t kChannels>
 void issue_normalize(CudaDevice& device, const BatchValues& batch, const Tensor& input) {
   with_element_of(input.format.type, [&](auto element) {
@@ -91,6 +111,10 @@ class CudaBatchInput final : public BatchInput {
       issue_normalize<1>(device_, batch, input);
     else
       issue_normalize<3>(device_, batch, input);
+  }
+  void write_labels(std::span<const int32_t> labels, const Tensor& to) override {
+    const LabelsKernel kernel{labels.data(), to.as<float>(), static_cast<uint32_t>(labels.size())};
+    device_.launch_for(kernel.count, kernel);
   }
 
  private:

@@ -2,33 +2,15 @@
 
 #include "layers/cuda/batch_norm_backward.cuh"
 #include "layers/cuda/batch_norm_forward.cuh"
+#include "layers/cuda/channel_arrays.h"
 
 namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Arrays of floats, one for each channel, in memory that begins with those of a pass's bands.
-class ChannelArrays {
- public:
-  ChannelArrays(std::byte* memory, int64_t channels)
-      : next_(reinterpret_cast<float*>(memory)), length_(padded(channels)) {}
-
-  float* take() {
-    float* array = next_;
-    next_ += length_;
-    return array;
-  }
-
-  static size_t bytes(int64_t channels, int64_t arrays) {
-    return bytes_of_elements<float>(padded(channels) * arrays);
-  }
-
- private:
-  /// So that each array begins at a multiple of 64 bytes.
-  static int64_t padded(int64_t channels) { return (channels + 15) / 16 * 16; }
-
-  float* next_;
-  int64_t length_;
+/// For the names of kernels.
+struct OfBatchNorm {
+  static constexpr const char* kType = "batch_norm";
 };
 
 /// A matrix of all positions x channels. Forward reads the input twice and writes the output, and
@@ -44,7 +26,8 @@ class CudaBatchNorm final : public CudaLayer {
         relu_(request.relu),
         residual_(request.residual),
         channels_(definition_.input.channels()),
-        tiling_(definition_.input.count() / channels_, channels_, kEach) {
+        matrix_(1, definition_.input.count() / channels_, channels_, kEach),
+        tiling_(matrix_.of_one) {
     needs_.backward_reads_inputs = true;
     needs_.backward_in_place = residual_ ? 1 : 0;
     needs_.workspace_bytes = ChannelArrays::bytes(channels_, 3);
@@ -63,8 +46,8 @@ class CudaBatchNorm final : public CudaLayer {
                          BatchNormRecallKernel{.running_mean = memory.statistics[0].value,
                                                .running_variance = memory.statistics[1].value,
                                                .normalized = normalized});
-    using Kernel = BatchNormNormalizeKernel<Element, kEach>;
-    device_.launch(Kernel{.tiling = tiling_,
+    using Kernel = BatchNormNormalizeKernel<Element, kEach, OfBatchNorm>;
+    device_.launch(Kernel{.tiling = matrix_,
                           .input = memory.inputs[0].as<Element>(),
                           .residual = residual_ ? memory.inputs[1].as<Element>() : nullptr,
                           .output = memory.output.as<Element>(),
@@ -81,9 +64,9 @@ class CudaBatchNorm final : public CudaLayer {
     Element* written = written_gradient(memory);
     const GradientCoefficients coefficients = sum_gradients(memory, gradient, written);
     if (!memory.input_gradients[0]) return;
-    using Kernel = BatchNormInputGradientKernel<Element, kEach>;
+    using Kernel = BatchNormInputGradientKernel<Element, kEach, OfBatchNorm>;
     device_.launch(
-        Kernel{.tiling = tiling_,
+        Kernel{.tiling = matrix_,
                .gradient = written == nullptr ? gradient.first : MaskedGradient<Element>{written},
                .input = memory.inputs[0].as<Element>(),
                .mean = saved(memory).mean,
@@ -134,7 +117,8 @@ class CudaBatchNorm final : public CudaLayer {
   void measure(const Bindings& memory, const NormalizedChannels& normalized) const {
     auto* of_bands = reinterpret_cast<BandMoments*>(memory.scratch);
     device_.launch(
-        BatchNormMomentsKernel<Element, kEach>{tiling_, memory.inputs[0].as<Element>(), of_bands},
+        BatchNormMomentsKernel<Element, kEach, OfBatchNorm>{matrix_, memory.inputs[0].as<Element>(),
+                                                            of_bands},
         tiling_.grid());
     device_.launch(
         BatchNormStatisticsKernel{.tiling = tiling_,
@@ -172,8 +156,8 @@ class CudaBatchNorm final : public CudaLayer {
     ChannelArrays arrays = behind_bands(memory);
     const GradientCoefficients coefficients{
         .of_gradient = arrays.take(), .of_centered = arrays.take(), .term = arrays.take()};
-    using Kernel = BatchNormGradientSumsKernel<Element, kEach>;
-    device_.launch(Kernel{.tiling = tiling_,
+    using Kernel = BatchNormGradientSumsKernel<Element, kEach, OfBatchNorm>;
+    device_.launch(Kernel{.tiling = matrix_,
                           .gradient = gradient,
                           .input = memory.inputs[0].as<Element>(),
                           .mean = kept.mean,
@@ -197,20 +181,15 @@ class CudaBatchNorm final : public CudaLayer {
   std::optional<float> relu_;
   bool residual_;
   int64_t channels_;
-  RowTiling tiling_;
+  MatrixTiling matrix_;
+  RowTiling tiling_;         ///< that of it
   bool keeps_bits_ = false;  ///< for a relu's derivative
 };
 
 }  // namespace
 
 std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, const Making& making) {
-  std::unique_ptr<Layer> layer;
-  with_channels_of(request.input_formats[0].type, request.input_shapes[0].channels(),
-                   [&](auto element, auto each) {
-                     using Element = decltype(element);
-                     layer = std::make_unique<CudaBatchNorm<Element, each>>(request, making.device);
-                   });
-  return layer;
+  return make_for_channels<CudaBatchNorm>(request, making.device);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
 /// The three kernels of batch norm's backward pass: sums of bands of rows, their merging, and the
@@ -74,16 +75,17 @@ struct alignas(16) BandGradients {
 };
 
 /// of_bands[channel][band] = sums of g and of g * (x - mean). Writes g, where it is wanted.
-template <class Element, int kEach>
+template <class Element, int kEach, class Of>
 struct BatchNormGradientSumsKernel {
-  static constexpr const char* kName = "batch_norm gradient sums";
+  static constexpr auto kLetters = kernel_name(Of::kType, " gradient sums");
+  static constexpr const char* kName = kLetters.data();
   static constexpr uint32_t kThreads = RowTiling::kThreads;
   static constexpr int kBatch = kEach > 4 ? 1 : 2;
   struct Shared {
     GroupValues<kEach> gradients, products;
   };
 
-  RowTiling tiling;
+  MatrixTiling tiling;
   IncomingGradient<Element> gradient;
   const Element* input;
   const float* mean;
@@ -91,19 +93,18 @@ struct BatchNormGradientSumsKernel {
   BandGradients* of_bands;
 
   void visit(MemoryVisitor& visitor) const {
-    const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
-    gradient.visit(visitor, int64_t{tiling.rows} * tiling.channels, kEach);
+    const size_t bytes = bytes_of_elements<Element>(tiling.count());
+    gradient.visit(visitor, tiling.count(), kEach);
     visitor.reads(input, bytes);
-    visitor.reads(mean, bytes_of_elements<float>(tiling.channels));
+    visitor.reads(mean, bytes_of_elements<float>(tiling.channels_of_all()));
     if (written != nullptr) visitor.writes(written, bytes);
-    visitor.writes(of_bands,
-                   bytes_of_elements<BandGradients>(int64_t{tiling.channels} * tiling.bands));
+    visitor.writes(of_bands, bytes_of_elements<BandGradients>(tiling.values_of_bands()));
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
-    const RowSpan span(thread, tiling);
+    const RowSpan span = tiling.span(thread);
     Channels<kEach> means{}, gradients{}, products{};
-    if (span.count > 0) means = load_channels<kEach>(mean + span.channel);
+    if (span.count > 0) means = load_channels<kEach>(mean + tiling.channel_of_all(thread, span));
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows], g[rows];
 #pragma unroll
@@ -119,22 +120,22 @@ struct BatchNormGradientSumsKernel {
         }
       }
     });
-    shared.gradients.put_sums(thread, tiling.across, gradients);
-    shared.products.put_sums(thread, tiling.across, products);
+    shared.gradients.put_sums(thread, tiling.of_one.across, gradients);
+    shared.products.put_sums(thread, tiling.of_one.across, products);
     thread.synchronize();
-    if (thread.thread() < tiling.channels_of_group()) merge_warps(thread, shared);
+    if (thread.thread() < tiling.of_one.channels_of_group()) merge_warps(thread, shared);
   }
 
   POSEIDON_DEVICE void merge_warps(const Thread& thread, const Shared& shared) const {
     const uint32_t j = thread.thread();
-    const uint32_t channel = thread.block_y() * tiling.channels_of_group() + j;
-    if (channel >= tiling.channels) return;
+    const uint32_t channel = thread.block_y() * tiling.of_one.channels_of_group() + j;
+    if (channel >= tiling.of_one.channels) return;
     BandGradients sums{0, 0};
     for (uint32_t warp = 0; warp < RowTiling::kWarps; ++warp) {
       sums.gradient += shared.gradients.of_warp[warp][j];
       sums.gradient_times_centered += shared.products.of_warp[warp][j];
     }
-    of_bands[int64_t{channel} * tiling.bands + thread.block()] = sums;
+    of_bands[tiling.values_at(tiling.matrix(thread), channel) + tiling.band(thread)] = sums;
   }
 };
 
@@ -193,13 +194,14 @@ struct BatchNormParameterGradientsKernel {
   }
 };
 
-template <class Element, int kEach>
+template <class Element, int kEach, class Of>
 struct BatchNormInputGradientKernel {
-  static constexpr const char* kName = "batch_norm input gradient";
+  static constexpr auto kLetters = kernel_name(Of::kType, " input gradient");
+  static constexpr const char* kName = kLetters.data();
   static constexpr uint32_t kThreads = RowTiling::kThreads;
   static constexpr int kBatch = kEach > 4 ? 1 : 2;
 
-  RowTiling tiling;
+  MatrixTiling tiling;
   MaskedGradient<Element> gradient;
   const Element* input;
   const float* mean;
@@ -207,23 +209,24 @@ struct BatchNormInputGradientKernel {
   Element* target;  ///< may be a contribution
 
   void visit(MemoryVisitor& visitor) const {
-    const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
-    gradient.visit(visitor, int64_t{tiling.rows} * tiling.channels, kEach);
+    const size_t bytes = bytes_of_elements<Element>(tiling.count());
+    gradient.visit(visitor, tiling.count(), kEach);
     visitor.reads(input, bytes);
     for (const float* read : {mean, static_cast<const float*>(coefficients.of_gradient),
                               static_cast<const float*>(coefficients.of_centered),
                               static_cast<const float*>(coefficients.term)})
-      visitor.reads(read, bytes_of_elements<float>(tiling.channels));
+      visitor.reads(read, bytes_of_elements<float>(tiling.channels_of_all()));
     visitor.writes(target, bytes);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    const RowSpan span(thread, tiling);
+    const RowSpan span = tiling.span(thread);
     if (span.count == 0) return;
-    const auto means = load_channels<kEach>(mean + span.channel);
-    const auto of_gradient = load_channels<kEach>(coefficients.of_gradient + span.channel);
-    const auto of_centered = load_channels<kEach>(coefficients.of_centered + span.channel);
-    const auto term = load_channels<kEach>(coefficients.term + span.channel);
+    const int64_t channel = tiling.channel_of_all(thread, span);
+    const auto means = load_channels<kEach>(mean + channel);
+    const auto of_gradient = load_channels<kEach>(coefficients.of_gradient + channel);
+    const auto of_centered = load_channels<kEach>(coefficients.of_centered + channel);
+    const auto term = load_channels<kEach>(coefficients.term + channel);
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows], g[rows];
 #pragma unroll

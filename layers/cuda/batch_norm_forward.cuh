@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
 /// The three kernels of batch norm's forward pass: moments of bands of rows, their merging, and the
@@ -17,9 +18,10 @@ struct alignas(16) BandMoments {
 /// the first value of its warp in the channel. Such a center is at most as far from the mean as the
 /// values themselves are, so one pass suffices, however far from zero the mean is; and distances
 /// from it are nearly exact. Merging (Chan, Golub and LeVeque 1979) is done in double.
-template <class Element, int kEach>
+template <class Element, int kEach, class Of>
 struct BatchNormMomentsKernel {
-  static constexpr const char* kName = "batch_norm moments";
+  static constexpr auto kLetters = kernel_name(Of::kType, " moments");
+  static constexpr const char* kName = kLetters.data();
   static constexpr uint32_t kThreads = RowTiling::kThreads;
   static constexpr int kBatch = kEach > 4 ? 2 : 4;
   struct Shared {
@@ -27,22 +29,22 @@ struct BatchNormMomentsKernel {
     uint32_t count[RowTiling::kWarps][kWarp];
   };
 
-  RowTiling tiling;
+  MatrixTiling tiling;
   const Element* input;
   BandMoments* of_bands;
 
   void visit(MemoryVisitor& visitor) const {
-    visitor.reads(input, bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels));
-    visitor.writes(of_bands,
-                   bytes_of_elements<BandMoments>(int64_t{tiling.channels} * tiling.bands));
+    visitor.reads(input, bytes_of_elements<Element>(tiling.count()));
+    visitor.writes(of_bands, bytes_of_elements<BandMoments>(tiling.values_of_bands()));
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
-    const RowSpan span(thread, tiling);
+    const RowSpan span = tiling.span(thread);
     Channels<kEach> center{}, distances{}, squares{};
     if (span.count > 0) center = load_channels<kEach>(input + span.offset);
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) center[i] = first_of_warp(thread, center[i], tiling.across);
+    for (int i = 0; i < kEach; ++i)
+      center[i] = first_of_warp(thread, center[i], tiling.of_one.across);
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows];
 #pragma unroll
@@ -56,20 +58,20 @@ struct BatchNormMomentsKernel {
           squares[i] += distance * distance;
         }
     });
-    shared.center.put(thread, tiling.across, center);
-    shared.distances.put_sums(thread, tiling.across, distances);
-    shared.squares.put_sums(thread, tiling.across, squares);
-    const uint32_t count = reduce_warp(thread, span.count, Sum{}, tiling.across);
-    if (thread.lane() < tiling.across) shared.count[thread.warp()][thread.lane()] = count;
+    shared.center.put(thread, tiling.of_one.across, center);
+    shared.distances.put_sums(thread, tiling.of_one.across, distances);
+    shared.squares.put_sums(thread, tiling.of_one.across, squares);
+    const uint32_t count = reduce_warp(thread, span.count, Sum{}, tiling.of_one.across);
+    if (thread.lane() < tiling.of_one.across) shared.count[thread.warp()][thread.lane()] = count;
     thread.synchronize();
-    if (thread.thread() < tiling.channels_of_group()) merge_warps(thread, shared);
+    if (thread.thread() < tiling.of_one.channels_of_group()) merge_warps(thread, shared);
   }
 
   /// The first warp has rows, so its center is a value.
   POSEIDON_DEVICE void merge_warps(const Thread& thread, const Shared& shared) const {
     const uint32_t j = thread.thread();
-    const uint32_t channel = thread.block_y() * tiling.channels_of_group() + j;
-    if (channel >= tiling.channels) return;
+    const uint32_t channel = thread.block_y() * tiling.of_one.channels_of_group() + j;
+    if (channel >= tiling.of_one.channels) return;
     const double reference = shared.center.of_warp[0][j];
     double total = 0, distances = 0, squares = 0;
     for (uint32_t warp = 0; warp < RowTiling::kWarps; ++warp) {
@@ -81,8 +83,8 @@ struct BatchNormMomentsKernel {
       squares += shared.squares.of_warp[warp][j] + shift * (2 * sum + count * shift);
     }
     const double rest = distances / total;
-    of_bands[int64_t{channel} * tiling.bands + thread.block()] = {reference + rest,
-                                                                  squares - distances * rest};
+    of_bands[tiling.values_at(tiling.matrix(thread), channel) + tiling.band(thread)] = {
+        reference + rest, squares - distances * rest};
   }
 };
 
@@ -182,13 +184,14 @@ struct BatchNormRecallKernel {
 
 /// output = relu((input - mean) * factor + term + residual). Which values are above zero is written
 /// for the backward pass: a byte for each kEach of them, which is less to read than the output.
-template <class Element, int kEach>
+template <class Element, int kEach, class Of>
 struct BatchNormNormalizeKernel {
-  static constexpr const char* kName = "batch_norm normalize";
+  static constexpr auto kLetters = kernel_name(Of::kType, " normalize");
+  static constexpr const char* kName = kLetters.data();
   static constexpr uint32_t kThreads = RowTiling::kThreads;
   static constexpr int kBatch = kEach > 4 ? 2 : 4;
 
-  RowTiling tiling;
+  MatrixTiling tiling;
   const Element* input;
   const Element* residual;  ///< null: none
   Element* output;
@@ -197,21 +200,22 @@ struct BatchNormNormalizeKernel {
   float slope;  ///< of the relu below zero; 1: none
 
   void visit(MemoryVisitor& visitor) const {
-    const size_t bytes = bytes_of_elements<Element>(int64_t{tiling.rows} * tiling.channels);
+    const size_t bytes = bytes_of_elements<Element>(tiling.count());
     visitor.reads(input, bytes);
     if (residual != nullptr) visitor.reads(residual, bytes);
     for (const float* read : {mean, factor, term})
-      visitor.reads(read, bytes_of_elements<float>(tiling.channels));
+      visitor.reads(read, bytes_of_elements<float>(tiling.channels_of_all()));
     visitor.writes(output, bytes);
     if (above != nullptr) visitor.writes(above, bytes / sizeof(Element) / kEach);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    const RowSpan span(thread, tiling);
+    const RowSpan span = tiling.span(thread);
     if (span.count == 0) return;
-    const auto means = load_channels<kEach>(mean + span.channel);
-    const auto factors = load_channels<kEach>(factor + span.channel);
-    const auto terms = load_channels<kEach>(term + span.channel);
+    const int64_t channel = tiling.channel_of_all(thread, span);
+    const auto means = load_channels<kEach>(mean + channel);
+    const auto factors = load_channels<kEach>(factor + channel);
+    const auto terms = load_channels<kEach>(term + channel);
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows], added[rows];
 #pragma unroll

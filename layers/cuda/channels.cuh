@@ -69,4 +69,15 @@ void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
   });
 }
 
+/// The layer of this class for the elements and channels of its first input.
+template <template <class Element, int kEach> class LayerOf>
+std::unique_ptr<Layer> make_for_channels(const LayerRequest& request, CudaDevice& device) {
+  std::unique_ptr<Layer> layer;
+  with_channels_of(request.input_formats[0].type, request.input_shapes[0].channels(),
+                   [&](auto element, auto each) {
+                     layer = std::make_unique<LayerOf<decltype(element), each>>(request, device);
+                   });
+  return layer;
+}
+
 }  // namespace poseidon::layers::cuda

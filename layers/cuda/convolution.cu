@@ -1,4 +1,4 @@
-#include "layers/convolution.h"
+#include "layers/deconvolution.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,19 +13,27 @@ namespace {
 
 using ConvolutionPass = ConvolutionProblem::Pass;
 
+/// A convolution, or the transpose of one, whose passes of forward and backward data are exchanged.
 /// The weight and its gradient are fp32 and lie as (outputs, kernel height, kernel width, inputs /
-/// groups), channels last as the activations. For bf16 the forward pass rounds the weight.
+/// groups) of the convolution, channels last as the activations. For bf16 the forward pass rounds
+/// the weight.
 class CudaConvolution final : public CudaLayer {
  public:
-  CudaConvolution(const LayerRequest& request, const Making& making)
+  enum class Role : uint8_t { kItself, kTranspose };
+
+  CudaConvolution(const LayerRequest& request, const Making& making, const Convolution& convolution,
+                  Role role)
       : CudaLayer(request, making.device),
-        convolution_(static_cast<const Convolution&>(request.definition)),
+        convolution_(convolution),
+        role_(role),
         relu_(request.relu),
         type_(making.device.activations()),
         products_(making.products),
-        bias_gradient_(making.device, positions(), convolution_.outputs, type_) {
+        bias_gradient_(making.device, request.output_shape.samples() * request.output_shape.area(),
+                       request.output_shape.channels(), type_) {
     if (!request.choice.layout.empty())
-      throw ConfigError(text("[convolution '", name_, "'] the layout \"", request.choice.layout,
+      throw ConfigError(text("[", request.definition.type(), " '", name_, "'] the layout \"",
+                             request.choice.layout,
                              "\" is chosen, and there is no choice of it on a GPU"));
     forward_ = plan(kForward, request.choice);
     if (request.training) {
@@ -55,15 +63,16 @@ class CudaConvolution final : public CudaLayer {
                     .second = weight_of_passes(memory),
                     .result = memory.output.data,
                     .workspace = memory.scratch});
-    add_bias(device_, memory.output, convolution_.bias ? memory.parameters[1].value : nullptr,
-             relu_);
+    add_bias(device_, memory.output, has_bias() ? memory.parameters[1].value : nullptr, relu_);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const Tensor& gradient = bias_gradient_.combine(
-        memory, relu_, convolution_.bias ? memory.parameters[1].gradient : nullptr);
-    run(*backward_weights_, {.first = gradient.data,
-                             .second = memory.inputs[0].data,
+    const Tensor& gradient =
+        bias_gradient_.combine(memory, relu_, has_bias() ? memory.parameters[1].gradient : nullptr);
+    const void *of_output = gradient.data, *of_input = memory.inputs[0].data;
+    if (role_ == Role::kTranspose) std::swap(of_output, of_input);
+    run(*backward_weights_, {.first = of_output,
+                             .second = of_input,
                              .result = memory.parameters[0].gradient,
                              .workspace = memory.scratch});
     if (!memory.input_gradients[0]) return;
@@ -84,6 +93,9 @@ class CudaConvolution final : public CudaLayer {
   bool packed_is_canonical(int index) const override {
     return index > 0 || taps() == 1 || depth() == 1;
   }
+  std::string packed_order(int index) const override {
+    return packed_is_canonical(index) ? CudaLayer::packed_order(index) : "channels last";
+  }
 
  private:
   struct NamedPass {
@@ -95,7 +107,11 @@ class CudaConvolution final : public CudaLayer {
   static constexpr NamedPass kBackwardWeights{ConvolutionPass::kBackwardWeights,
                                               &Choice::backward_weights};
 
+  /// By the pass of the layer.
   ConvolutionProblem problem(ConvolutionPass pass) const {
+    if (role_ == Role::kTranspose && pass != ConvolutionPass::kBackwardWeights)
+      pass = pass == ConvolutionPass::kForward ? ConvolutionPass::kBackwardData
+                                               : ConvolutionPass::kForward;
     return {.pass = pass, .geometry = convolution_, .type = type_};
   }
 
@@ -122,7 +138,7 @@ class CudaConvolution final : public CudaLayer {
     for (const auto* product : {&backward_weights_, &backward_data_})
       if (*product)
         needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
-    if (backward_weights_ && convolution_.bias)
+    if (backward_weights_ && has_bias())
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
   }
 
@@ -145,13 +161,14 @@ class CudaConvolution final : public CudaLayer {
     return memory.parameters[0].value;
   }
 
-  int64_t positions() const { return convolution_.output.samples() * convolution_.output.area(); }
+  bool has_bias() const { return parameters_.size() > 1; }
   /// Of the matrix that each output has for a weight.
   int64_t depth() const { return convolution_.input.channels() / convolution_.groups; }
   int64_t taps() const { return convolution_.kernel[0] * convolution_.kernel[1]; }
   int64_t weight_count() const { return convolution_.outputs * depth() * taps(); }
 
   const Convolution& convolution_;
+  Role role_;
   std::optional<float> relu_;
   DataType type_;
   Products& products_;
@@ -164,7 +181,15 @@ class CudaConvolution final : public CudaLayer {
 }  // namespace
 
 std::unique_ptr<Layer> make_convolution(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaConvolution>(request, making);
+  return std::make_unique<CudaConvolution>(request, making,
+                                           static_cast<const Convolution&>(request.definition),
+                                           CudaConvolution::Role::kItself);
+}
+
+std::unique_ptr<Layer> make_deconvolution(const LayerRequest& request, const Making& making) {
+  return std::make_unique<CudaConvolution>(
+      request, making, static_cast<const Deconvolution&>(request.definition).convolution,
+      CudaConvolution::Role::kTranspose);
 }
 
 }  // namespace poseidon::layers::cuda

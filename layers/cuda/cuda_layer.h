@@ -8,6 +8,7 @@
 #include "core/cuda/cuda_device.h"
 #include "layers/cuda/products.h"
 #include "layers/layer.h"
+#include "layers/makers.h"
 
 namespace poseidon::layers::cuda {
 
@@ -57,21 +58,12 @@ struct Making {
   Products& products;
 };
 
-/// One maker for each layer type; make_cuda_factory looks them up by the definition's type.
-std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_concat(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_convolution(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_dropout(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_flatten(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_linear(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_lrn(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_pooling(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_relu(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_sigmoid(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_softmax(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, const Making& making);
-std::unique_ptr<Layer> make_tanh(const LayerRequest& request, const Making& making);
+/// One maker for each layer type, or for several; make_cuda_factory looks them up by the
+/// definition's type.
+#define POSEIDON_MAKER(type, maker) \
+  std::unique_ptr<Layer> make_##maker(const LayerRequest& request, const Making& making);
+POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
+#undef POSEIDON_MAKER
 
 /// A layer that copies its input into another format; its gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);

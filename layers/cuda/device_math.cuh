@@ -10,7 +10,6 @@ namespace poseidon::layers::cuda {
 
 POSEIDON_DEVICE float exponential(float x) { return ::expf(x); }
 POSEIDON_DEVICE float logarithm(float x) { return ::logf(x); }
-POSEIDON_DEVICE float hyperbolic_tangent(float x) { return ::tanhf(x); }
 
 /// x^-1/2, for which a GPU has an instruction.
 POSEIDON_DEVICE float inverse_root(float x) {

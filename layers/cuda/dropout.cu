@@ -19,7 +19,7 @@ struct DropoutNumbers {
   void visit(MemoryVisitor& visitor) const { visitor.reads(step, sizeof(StepNumbers)); }
 
   POSEIDON_DEVICE RandomStream stream(uint32_t sample) const {
-    return Dropout::stream_of(step->seed, key, step->step, step->first_sample + sample);
+    return Dropout::stream_of(*step, key, sample);
   }
   /// Bit i: element 4 * block + i of the stream's sample is kept.
   POSEIDON_DEVICE uint32_t kept(const RandomStream& stream, uint32_t block) const {
@@ -165,7 +165,7 @@ class CudaDropout final : public CudaLayer {
  private:
   void apply(const StepContext& step, const Tensor& input, const Tensor& output) {
     const DropoutNumbers numbers{.step = step.numbers,
-                                 .key = dropout_.key(),
+                                 .key = random_key(dropout_.name),
                                  .threshold = dropout_.threshold(),
                                  .scale = dropout_.scale()};
     with_element_of(output.format.type, [&](auto element) {

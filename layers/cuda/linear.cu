@@ -107,8 +107,8 @@ class CudaLinear final : public CudaLayer {
     return bytes_of_elements<float>(gradient_rows_ * columns);
   }
 
-  /// Stacked factors lie in memory of the host, to which a product would go many times for each of
-  /// them. So they are copied behind its workspace first.
+  /// Stacked factors may lie in memory of the host, to which a product would go many times for each
+  /// of them. So they are copied behind its workspace first.
   FactorMemory brought_here(const FactorMemory& factors, std::byte* scratch) const {
     std::byte* deltas = scratch + factors_offset_;
     std::byte* activations = deltas + aligned_for_tensor(factor_bytes(linear_.outputs));

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "layers/cuda/pooling_backward.cuh"
 #include "layers/cuda/pooling_forward.cuh"
+#include "layers/cuda/pooling_stochastic.cuh"
 
 namespace poseidon::layers::cuda {
 
@@ -18,24 +19,35 @@ class CudaPooling final : public CudaLayer {
         pooling_(static_cast<const Pooling&>(request.definition)),
         plan_(plan_of(pooling_)),
         cells_(pooling_.kernel[0] * pooling_.kernel[1]) {
-    if (!is_max() || !request.training) return;
+    if (!pooling_.takes_one_cell() || !request.training) return;
     if (cells_ > UINT16_MAX)
       throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
                              " cells cannot be trained"));
-    // The place of each maximum: reading one for each window that holds a cell is much less than
-    // reading all the cells of these windows again, and the input need not be kept.
+    // The place of each cell that was taken: reading one for each window that holds a cell is much
+    // less than reading all the cells of these windows again, and the input need not be kept.
     needs_.workspace_bytes = static_cast<size_t>(plan_.outputs()) *
                              (has_small_places() ? sizeof(uint8_t) : sizeof(uint16_t));
   }
 
-  void forward(const StepContext&, const Bindings& memory) override {
+  void forward(const StepContext& step, const Bindings& memory) override {
     with_kernels([&](auto element, auto width, auto place) {
       using Element = decltype(element);
       using Place = decltype(place);
-      if (is_max())
-        launch_forward<Element, width, MaximumOfWindow<Element, width, Place>>(memory);
+      switch (pooling_.method) {
+        case PoolingMethod::kMax:
+          return launch_forward<Element, width, MaximumOfWindow<Element, width, Place>>(memory);
+        case PoolingMethod::kAverage:
+          return launch_forward<Element, width, MeanOfWindow<Element, width>>(memory);
+        case PoolingMethod::kStochastic: break;
+      }
+      if (step.phase == Phase::kTrain)
+        launch_for_windows<width>(StochasticPoolingKernel<Element, width, Place>{
+            {forward_of<Element, width, CellOfWindow<Element, width, Place>>(memory)},
+            step.numbers,
+            random_key(name_)});
       else
-        launch_forward<Element, width, MeanOfWindow<Element, width>>(memory);
+        launch_for_windows<width>(WeightedPoolingKernel<Element, width>{
+            {forward_of<Element, width, CellOfWindow<Element, width, uint8_t>>(memory)}});
     });
   }
 
@@ -51,9 +63,9 @@ class CudaPooling final : public CudaLayer {
           .gradient = gradient.as<Element>(),
           .target = memory.input_gradients[0].as<Element>()};
       const int64_t threads = plan_.inputs() / width;
-      if (is_max())
+      if (pooling_.takes_one_cell())
         device_.launch_for(threads,
-                           MaximumPoolingBackwardKernel<Element, width, Place>{
+                           TakenPoolingBackwardKernel<Element, width, Place>{
                                {common}, reinterpret_cast<const Place*>(memory.workspace)});
       else
         device_.launch_for(threads, MeanPoolingBackwardKernel<Element, width>{{common}});
@@ -61,7 +73,6 @@ class CudaPooling final : public CudaLayer {
   }
 
  private:
-  bool is_max() const { return pooling_.method == PoolingMethod::kMax; }
   /// Whether a place in a window fits into a byte.
   bool has_small_places() const { return cells_ <= UINT8_MAX + 1; }
 
@@ -79,25 +90,32 @@ class CudaPooling final : public CudaLayer {
     });
   }
 
+  /// Of a thread for each window.
+  template <class Element, int kWidth, class Method>
+  PoolingForward<Element, kWidth, Method> forward_of(const Bindings& memory) const {
+    const bool keeps_places = needs_.workspace_bytes > 0;
+    return {.plan = plan_,
+            .sites = {plan_.channels / kWidth, plan_.rows.output, plan_.columns.output},
+            .in = memory.inputs[0].as<Element>(),
+            .out = memory.output.as<Element>(),
+            .places = keeps_places ? reinterpret_cast<typename Method::Place*>(memory.workspace)
+                                   : nullptr};
+  }
+  template <int kWidth, class Kernel>
+  void launch_for_windows(const Kernel& kernel) {
+    device_.launch_for(plan_.outputs() / kWidth, kernel);
+  }
+
   template <class Element, int kWidth, class Method>
   void launch_forward(const Bindings& memory) {
-    using Direct = PoolingKernel<Element, kWidth, Method>;
+    auto common = forward_of<Element, kWidth, Method>(memory);
+    if (cells_ < kLargeWindow)
+      return launch_for_windows<kWidth>(PoolingKernel<Element, kWidth, Method>{{common}});
     using Large = LargePoolingKernel<Element, kWidth, Method>;
-    const bool keeps_places = needs_.workspace_bytes > 0, is_large = cells_ >= kLargeWindow;
-    const int64_t groups = plan_.channels / kWidth;
-    const int64_t across = is_large ? (groups + Large::kGroups - 1) / Large::kGroups : groups;
-    const PoolingForward<Element, kWidth, Method> common{
-        .plan = plan_,
-        .sites = {across, plan_.rows.output, plan_.columns.output},
-        .in = memory.inputs[0].as<Element>(),
-        .out = memory.output.as<Element>(),
-        .places =
-            keeps_places ? reinterpret_cast<typename Method::Place*>(memory.workspace) : nullptr};
+    const int64_t across = (plan_.channels / kWidth + Large::kGroups - 1) / Large::kGroups;
+    common.sites = {across, plan_.rows.output, plan_.columns.output};
     const int64_t sites = plan_.outputs() / plan_.channels * across;
-    if (is_large)
-      device_.launch(Large{{common}}, {.blocks = static_cast<uint32_t>(sites)});
-    else
-      device_.launch_for(sites, Direct{{common}});
+    device_.launch(Large{{common}}, {.blocks = static_cast<uint32_t>(sites)});
   }
 
   const Pooling& pooling_;

@@ -60,8 +60,9 @@ struct MeanPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   }
 };
 
+/// Of methods that take one cell of a window.
 template <class Element, int kWidth, class Place>
-struct MaximumPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
+struct TakenPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   static constexpr const char* kName = "gradient of max pooling";
 
   const Place* places;
@@ -78,10 +79,10 @@ struct MaximumPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
       const int32_t y = site.y - rows.origin(row);
       const int32_t x = site.x - columns.origin(column);
       const auto here = static_cast<Place>(y * columns.kernel + x);
-      const auto winners = *reinterpret_cast<const PoolingPlaces<Place, kWidth>*>(places + offset);
+      const auto taken = *reinterpret_cast<const PoolingPlaces<Place, kWidth>*>(places + offset);
       const auto values = load_channels<kWidth>(this->gradient + offset);
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) sum[i] += winners.values[i] == here ? values[i] : 0;
+      for (int i = 0; i < kWidth; ++i) sum[i] += taken.values[i] == here ? values[i] : 0;
     });
   }
 };

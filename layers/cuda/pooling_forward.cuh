@@ -7,7 +7,7 @@
 /// From a window to a cell of the output.
 namespace poseidon::layers::cuda {
 
-/// What the two forward kernels have in common: their memory, and how they read a window.
+/// What the forward kernels have in common: their memory, and how they read a window.
 template <class Element, int kWidth, class Method>
 struct PoolingForward {
   using Values = Channels<kWidth>;
@@ -42,6 +42,19 @@ struct PoolingForward {
     POSEIDON_DEVICE uint32_t place(int32_t y, int32_t x) const {
       return static_cast<uint32_t>(y - row.origin) * kernel_width +
              static_cast<uint32_t>(x - column.origin);
+    }
+    /// Row by row.
+    POSEIDON_DEVICE Values sum() const {
+      Values sum{};
+      for (int32_t y = row.begin; y < row.end; ++y) {
+#pragma unroll 2
+        for (int32_t x = column.begin; x < column.end; ++x) {
+          const Values values = cell(y, x);
+#pragma unroll
+          for (int i = 0; i < kWidth; ++i) sum[i] += values[i];
+        }
+      }
+      return sum;
     }
     POSEIDON_DEVICE Method begin() const {
       return Method(cell(row.begin, column.begin), place(row.begin, column.begin));

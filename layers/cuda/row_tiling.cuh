@@ -26,12 +26,14 @@ struct RowTiling {
   uint32_t across;  ///< a power of two, at most a warp
   uint32_t rows_of_band = 1, bands = 1;
 
-  RowTiling(int64_t row_count, int64_t channel_count, int each_count)
+  /// `matrices`: of so many of the same shape, each is divided like this.
+  RowTiling(int64_t row_count, int64_t channel_count, int each_count, int64_t matrices = 1)
       : rows(static_cast<uint32_t>(row_count)),
         channels(static_cast<uint32_t>(channel_count)),
         each(static_cast<uint32_t>(each_count)),
         across(threads_across(channels / each, each)) {
-    const uint32_t most = std::max(1U, kBlocks / groups());
+    const uint32_t most = std::max(
+        1U, kBlocks / groups() / static_cast<uint32_t>(std::min<int64_t>(matrices, kBlocks)));
     const uint32_t lines = kThreads / across;
     rows_of_band = ((rows + most - 1) / most + lines - 1) / lines * lines;
     bands = (rows + rows_of_band - 1) / rows_of_band;
@@ -64,13 +66,15 @@ struct RowSpan {
   int64_t offset;    ///< of the first element
   int64_t stride;    ///< from row to row
 
-  POSEIDON_DEVICE RowSpan(const Thread& thread, const RowTiling& tiling) {
+  POSEIDON_DEVICE RowSpan(const Thread& thread, const RowTiling& tiling)
+      : RowSpan(thread, tiling, thread.block()) {}
+  POSEIDON_DEVICE RowSpan(const Thread& thread, const RowTiling& tiling, uint32_t band) {
     const uint32_t lines = RowTiling::kThreads / tiling.across;
     const uint32_t line = thread.thread() / tiling.across;
     channel = (thread.block_y() * tiling.across + thread.thread() % tiling.across) * tiling.each;
-    const uint32_t rows = tiling.rows_in(thread.block());
+    const uint32_t rows = tiling.rows_in(band);
     count = channel < tiling.channels && line < rows ? (rows - line + lines - 1) / lines : 0;
-    offset = int64_t{thread.block() * tiling.rows_of_band + line} * tiling.channels + channel;
+    offset = int64_t{band * tiling.rows_of_band + line} * tiling.channels + channel;
     stride = int64_t{lines} * tiling.channels;
   }
 
@@ -83,6 +87,44 @@ struct RowSpan {
     for (; left >= kBatch; left -= kBatch, at += kBatch * stride)
       body(std::integral_constant<int, kBatch>{}, at);
     for (; left > 0; --left, at += stride) body(std::integral_constant<int, 1>{}, at);
+  }
+};
+
+/// Several matrices of one shape, one behind the other: their bands are blocks, those of the first
+/// one first.
+struct MatrixTiling {
+  RowTiling of_one;
+  uint32_t matrices;
+
+  MatrixTiling(int64_t count, int64_t rows, int64_t channels, int each)
+      : of_one(rows, channels, each, count), matrices(static_cast<uint32_t>(count)) {}
+
+  poseidon::cuda::Grid grid() const {
+    return {.blocks = matrices * of_one.bands, .blocks_y = of_one.groups()};
+  }
+  int64_t count() const { return int64_t{matrices} * of_one.rows * of_one.channels; }
+  /// Channels of all matrices; and the first one of a thread among them.
+  int64_t channels_of_all() const { return int64_t{matrices} * of_one.channels; }
+  POSEIDON_DEVICE int64_t channel_of_all(const Thread& thread, const RowSpan& span) const {
+    return int64_t{matrix(thread)} * of_one.channels + span.channel;
+  }
+  /// Of the bands of all matrices.
+  int64_t values_of_bands() const { return int64_t{matrices} * of_one.channels * of_one.bands; }
+
+  POSEIDON_DEVICE uint32_t matrix(const Thread& thread) const {
+    return thread.block() / of_one.bands;
+  }
+  POSEIDON_DEVICE uint32_t band(const Thread& thread) const {
+    return thread.block() % of_one.bands;
+  }
+  POSEIDON_DEVICE RowSpan span(const Thread& thread) const {
+    RowSpan span(thread, of_one, band(thread));
+    span.offset += int64_t{matrix(thread)} * of_one.rows * of_one.channels;
+    return span;
+  }
+  /// Where the bands' values of a channel begin.
+  POSEIDON_DEVICE int64_t values_at(uint32_t of_matrix, uint32_t channel) const {
+    return (int64_t{of_matrix} * of_one.channels + channel) * of_one.bands;
   }
 };
 

@@ -1,15 +1,16 @@
 #include "layers/softmax_loss.h"
 
-#include "core/error.h"
 #include "layers/cuda/map.cuh"
+#include "layers/cuda/rank.cuh"
 #include "layers/cuda/softmax_rows.cuh"
 
 namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Probabilities, loss and rank of the label of each sample. The rank counts the scores ahead of
-/// the label's; of equal ones, those before it. A label whose score is not a number is last.
+/// Probabilities, loss, and whether the label is the best or among five, of each sample. Ahead of a
+/// score are those that are larger and, of equal ones, those before it. A label whose score is not
+/// a number is last.
 template <class Team>
 struct SoftmaxLossForwardKernel {
   static constexpr const char* kName = "softmax_loss forward";
@@ -17,37 +18,34 @@ struct SoftmaxLossForwardKernel {
   using Shared = typename Team::Shared;
 
   const float* scores;
-  const int32_t* labels;
+  const float* labels;
   float* probabilities;
-  float* loss_and_rank;
-  uint32_t samples, labelled, classes;  ///< of the samples without a label both are zero
+  float* scalars;
+  uint32_t samples, classes;
   double at_label, everywhere;  ///< of the target: what the label has more, and every class has
 
   void visit(MemoryVisitor& visitor) const {
-    const int64_t count = int64_t{labelled} * classes;
+    const int64_t count = int64_t{samples} * classes;
     visitor.reads(scores, bytes_of_elements<float>(count));
-    visitor.reads(labels, bytes_of_elements<int32_t>(labelled));
+    visitor.reads(labels, bytes_of_elements<float>(samples));
     visitor.writes(probabilities, bytes_of_elements<float>(count));
-    visitor.writes(loss_and_rank, bytes_of_elements<float>(int64_t{2} * samples));
+    visitor.writes(scalars, bytes_of_elements<float>(int64_t{3} * samples));
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t sample = Team::row(thread);
     if (sample >= samples) return;  // with all of its team
-    float* target = loss_and_rank + 2 * sample;
-    if (sample >= labelled) {
-      if (Team::member(thread) < 2) target[Team::member(thread)] = 0;
-      return;
-    }
+    float* target = scalars + 3 * sample;
     const float* row = scores + sample * classes;
     const auto label = static_cast<uint32_t>(labels[sample]);
     const RowSum sum = sum_exponentials<Team>(thread, shared, row, classes);
     write_probabilities(thread, row, sum, probabilities + sample * classes);
     const float loss = loss_of(thread, shared, row, label, sum);
-    const uint32_t rank = rank_of(thread, shared, row, label);
+    const uint32_t rank = rank_of<Team>(thread, shared, row, classes, label);
     if (Team::member(thread) == 0) {
       target[0] = loss;
-      target[1] = static_cast<float>(rank);
+      target[1] = rank < 1 ? 1 : 0;
+      target[2] = rank < 5 ? 1 : 0;
     }
   }
 
@@ -70,17 +68,6 @@ struct SoftmaxLossForwardKernel {
     }
     return static_cast<float>(::log(sum.sum) - expected);
   }
-
-  POSEIDON_DEVICE uint32_t rank_of(const Thread& thread, Shared& shared, const float* row,
-                                   uint32_t label) const {
-    const float own = row[label];
-    uint32_t ahead = 0;
-    for (uint32_t c = Team::member(thread); c < classes; c += Team::kSize) {
-      const bool behind = c < label ? row[c] < own : row[c] <= own;
-      ahead += c != label && !behind ? 1U : 0U;
-    }
-    return Team::reduce(thread, shared, ahead, Sum{});
-  }
 };
 
 /// scale * (probability - target) of each class, a block or more for each sample.
@@ -89,7 +76,7 @@ struct SoftmaxLossBackwardKernel {
   static constexpr uint32_t kThreads = 256;
 
   const float* probabilities;
-  const int32_t* labels;
+  const float* labels;
   float* gradient;
   uint32_t samples, classes;
   float scale, everywhere, at_label;  ///< of the target: what every class has, and the label more
@@ -97,7 +84,7 @@ struct SoftmaxLossBackwardKernel {
   void visit(MemoryVisitor& visitor) const {
     const int64_t count = int64_t{samples} * classes;
     visitor.reads(probabilities, bytes_of_elements<float>(count));
-    visitor.reads(labels, bytes_of_elements<int32_t>(samples));
+    visitor.reads(labels, bytes_of_elements<float>(samples));
     visitor.writes(gradient, bytes_of_elements<float>(count));
   }
 
@@ -122,23 +109,19 @@ class CudaSoftmaxLoss final : public CudaLayer {
         loss_(static_cast<const SoftmaxLoss&>(request.definition)),
         samples_(static_cast<uint32_t>(loss_.samples)),
         classes_(static_cast<uint32_t>(loss_.classes)) {
-    needs_.input_formats = {format_of(request.input_shapes[0], DataType::kFp32)};
+    needs_.input_formats = {format_of(request.input_shapes[0], DataType::kFp32), kPlainFp32};
     needs_.output_format = kPlainFp32;
     needs_.workspace_bytes = bytes_of_elements<float>(loss_.samples * loss_.classes);
   }
 
-  void forward(const StepContext& step, const Bindings& memory) override {
-    const auto labelled = static_cast<uint32_t>(step.labels.size());
-    check(labelled == samples_ || (step.phase == Phase::kTest && labelled < samples_),
-          "softmax_loss: one label for each sample");
+  void forward(const StepContext&, const Bindings& memory) override {
     with_team_for(classes_, [&](auto team) {
       using Team = decltype(team);
       device_.launch(SoftmaxLossForwardKernel<Team>{.scores = memory.inputs[0].as<float>(),
-                                                    .labels = step.labels.data(),
+                                                    .labels = memory.inputs[1].as<float>(),
                                                     .probabilities = probabilities(memory),
-                                                    .loss_and_rank = memory.output.as<float>(),
+                                                    .scalars = memory.output.as<float>(),
                                                     .samples = samples_,
-                                                    .labelled = labelled,
                                                     .classes = classes_,
                                                     .at_label = 1 - loss_.label_smoothing,
                                                     .everywhere = loss_.label_smoothing / classes_},
@@ -151,7 +134,7 @@ class CudaSoftmaxLoss final : public CudaLayer {
     const auto smoothing = static_cast<float>(loss_.label_smoothing);
     using Kernel = SoftmaxLossBackwardKernel;
     device_.launch(Kernel{.probabilities = probabilities(memory),
-                          .labels = step.labels.data(),
+                          .labels = memory.inputs[1].as<float>(),
                           .gradient = memory.input_gradients[0].as<float>(),
                           .samples = samples_,
                           .classes = classes_,

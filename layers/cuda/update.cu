@@ -180,6 +180,68 @@ struct CombineKernel {
   }
 };
 
+/// next[i] = rule(average[i], value[i]), whose rate is in the device's memory.
+struct AverageKernel {
+  static constexpr const char* kName = "average";
+  static constexpr uint32_t kThreads = Dealing::kThreads;
+
+  const float *average, *value, *rate;
+  float* next;
+  Dealing dealing;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(rate, sizeof(float));
+    visitor.reads(average + dealing.begin, dealing.bytes());
+    visitor.reads(value + dealing.begin, dealing.bytes());
+    visitor.writes(next + dealing.begin, dealing.bytes());
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    const AverageRule rule{*rate};
+    dealing.deal(
+        thread,
+        [&](int64_t first) {
+          FloatPack averages = load_pack(average + first);
+          const FloatPack values = load_pack(value + first);
+#pragma unroll
+          for (int i = 0; i < kFloats; ++i) averages[i] = rule(averages[i], values[i]);
+          store_pack(next + first, averages);
+        },
+        [&](int64_t i) { next[i] = rule(average[i], value[i]); });
+  }
+};
+
+/// Two tensors take each other's values.
+struct SwapKernel {
+  static constexpr const char* kName = "swap";
+  static constexpr uint32_t kThreads = Dealing::kThreads;
+
+  float *a, *b;
+  Dealing dealing;
+
+  void visit(MemoryVisitor& visitor) const {
+    for (float* tensor : {a, b}) {
+      visitor.reads(tensor + dealing.begin, dealing.bytes());
+      visitor.writes(tensor + dealing.begin, dealing.bytes());
+    }
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    dealing.deal(
+        thread,
+        [this](int64_t first) {
+          const FloatPack left = load_pack(a + first), right = load_pack(b + first);
+          store_pack(a + first, right);
+          store_pack(b + first, left);
+        },
+        [this](int64_t i) {
+          const float left = a[i];
+          a[i] = b[i];
+          b[i] = left;
+        });
+  }
+};
+
 /// The sums of squares of blocks of kNormBlock values, a thread for each running sum. Products of
 /// floats are exact in double precision.
 struct SquaredNormKernel {
@@ -240,6 +302,25 @@ class CudaUpdater final : public Updater {
 
   void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
     combine(AddRule{}, a, b, sum);
+  }
+
+  void average(const float* rate, std::span<const float> average, std::span<const float> value,
+               std::span<float> next) override {
+    const Dealing dealing = dealing_of(next.size(), {average.data(), value.data(), next.data()});
+    if (next.empty()) return;
+    device_.launch(AverageKernel{.average = average.data() - dealing.begin,
+                                 .value = value.data() - dealing.begin,
+                                 .rate = rate,
+                                 .next = next.data() - dealing.begin,
+                                 .dealing = dealing},
+                   dealing.grid());
+  }
+
+  void swap(std::span<float> a, std::span<float> b) override {
+    const Dealing dealing = dealing_of(a.size(), {a.data(), b.data()});
+    if (a.empty()) return;
+    device_.launch(SwapKernel{a.data() - dealing.begin, b.data() - dealing.begin, dealing},
+                   dealing.grid());
   }
 
   /// The sums of blocks are added by the host, in order: they are few, and it waits for the result.

@@ -32,6 +32,7 @@ class ReplayFactory final : public LayerFactory {
   // What was fused where the times were measured is not among them, and takes none.
   bool fuses_relu(const Definition&) const override { return false; }
   bool fuses_residual(const Definition&) const override { return false; }
+  void add(std::span<const float>, std::span<float>) override {}
   std::unique_ptr<Layer> make_reorder(const Shape&, Format, Format) override {
     throw LogicError("replayed layers have one format");
   }
@@ -58,6 +59,12 @@ class ReplayUpdater final : public Updater {
     for (size_t i = 0; i < value.size(); ++i)
       next[i] = value[i] + numbers.momentum * (numbers.share * sum[i] - value[i]);
   }
+  void average(const float* rate, std::span<const float> average, std::span<const float> value,
+               std::span<float> next) override {
+    for (size_t i = 0; i < std::min(kLookedAt, next.size()); ++i)
+      next[i] = average[i] + *rate * (value[i] - average[i]);
+  }
+  void swap(std::span<float> a, std::span<float> b) override { std::ranges::swap_ranges(a, b); }
   double squared_norm(std::span<const float> values) override {
     double sum = 0;
     for (const float value : first_of(values)) sum += double{value} * double{value};

@@ -28,8 +28,6 @@ class ReplayLayer final : public Layer {
   bool packed_is_canonical(int) const override { return true; }
 
  private:
-  void write_losses(const Tensor& output) const;
-
   const LayerTime time_;
   ReplayDevice& device_;
   const bool is_loss_;

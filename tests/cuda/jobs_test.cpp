@@ -54,6 +54,7 @@ TEST_CASE("a training on a played GPU has the same bits in every order") {
   const TinyJob tiny;
   std::vector<Setup> setups = kSetups;
   setups.push_back({{"optimizer.type=lars", "cluster.logical_shards=2"}});
+  setups.push_back({{"optimizer.average_decay=0.5", "cluster.logical_shards=2"}});
   for (const Setup& setup : setups)
     for (const int64_t staleness : {0, 2}) {
       const Job job = tiny.load(setup.overrides);
@@ -109,31 +110,37 @@ TEST_CASE("GPUs of one worker have the bits of as many workers") {
 
 namespace {
 
-/// What is said when the first GPU leaves out one of its waits; "" when nobody notices.
-std::string without_wait(const Job& job, int64_t wait) {
-  return error_of<LogicError>([&] {
+/// The waits of streams that the first of all GPUs comes to.
+int64_t count_waits(const Job& job, int64_t dropped, std::string& said) {
+  std::atomic<int64_t> waits = 0;
+  said = error_of<LogicError>([&] {
     train_together(job, {.steps = 3}, [&](size_t device) {
-      return make_played_backend({.dropped_wait = device == 0 ? wait : -1});
+      return device == 0 ? make_played_backend({.dropped_wait = dropped, .waits = &waits})
+                         : make_played_backend({});
     });
   });
+  return waits;
 }
 
 }  // namespace
 
 TEST_CASE("a wait of streams that is left out is found, whichever it is") {
   const PlayedJob floats({kSmallResNet}), pixels({kOfImages, kImages});
-  for (const auto& [played, cluster] :
-       {std::pair(&floats, kClusters[0]), std::pair(&floats, kClusters[2]),
-        std::pair(&floats, kClusters[3]), std::pair(&pixels, kClusters[0])}) {
-    const Job job = job_of(*played, cluster);
-    std::atomic<int64_t> waits = 0;
-    train_together(job, {.steps = 3}, [&](size_t device) {
-      return make_played_backend({.waits = device == 0 ? &waits : nullptr});
-    });
-    CHECK(waits > 10);
-    for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 7 : 1) {
-      CAPTURE(wait);
-      CHECK(without_wait(job, wait) != "");
+  for (const PlayedJob* played : {&floats, &pixels})
+    for (const Cluster& cluster : kClusters) {
+      CAPTURE(std::string(cluster.scheme));
+      CAPTURE(cluster.workers);
+      CAPTURE(cluster.devices);
+      CAPTURE(cluster.staleness);
+      const Job job = job_of(*played, cluster);
+      std::string said;
+      const int64_t waits = count_waits(job, -1, said);
+      CHECK(said == "");
+      CHECK(waits > 10);
+      for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 17 : 1) {
+        CAPTURE(wait);
+        // What the host has seen done needs no wait, so there may be fewer of them another time.
+        if (count_waits(job, wait, said) > wait) CHECK(said != "");
+      }
     }
-  }
 }

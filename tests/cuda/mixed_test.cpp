@@ -83,6 +83,11 @@ class RoundsOtherwise final : public layers::Updater {
              std::span<const float> sum, std::span<float> next) override {
     right_->track(numbers, value, sum, next);
   }
+  void average(const float* rate, std::span<const float> average, std::span<const float> value,
+               std::span<float> next) override {
+    right_->average(rate, average, value, next);
+  }
+  void swap(std::span<float> a, std::span<float> b) override { right_->swap(a, b); }
   void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
     right_->add(a, b, sum);
   }
@@ -117,7 +122,7 @@ TEST_CASE("CPUs and GPUs in one job: by every rule, with late sums, norms and a 
              {"optimizer.type=lars"},
              {"optimizer.type=adam", "comm.staleness=1"},
              {"optimizer.type=adamw", "comm.wire=bf16"},
-             {"optimizer.type=rmsprop"}}) {
+             {"optimizer.type=rmsprop", "optimizer.average_decay=0.5"}}) {
       const std::string first = more[0] + (more.size() > 1 ? " " + more[1] : "");
       CAPTURE(first);
       CAPTURE(workers);

@@ -70,6 +70,29 @@ TEST_CASE("programs on a played GPU: any number of workers has the same bits") {
   }
 }
 
+TEST_CASE("programs on a played GPU: averages are tested, kept and gone on with") {
+  const TinyJob job;
+  const std::vector<std::string> words{"--set", "optimizer.average_decay=0.9", "--set",
+                                       "train.test_every=2"};
+  const auto with = [&](const char* output, std::vector<std::string> more) {
+    more.insert(more.end(), words.begin(), words.end());
+    return train(job, beginning(job, output, more));
+  };
+  const Json whole = with("whole", {});
+  const Json two = with("two", {"--workers", "2", "--set", "data.global_batch=8", "--set",
+                                "cluster.logical_shards=2"});
+  const Json alone = with("alone", {"--set", "cluster.logical_shards=2"});
+  CHECK(two["state_sha256"] == alone["state_sha256"]);
+  CHECK(two["test_loss"] == alone["test_loss"]);
+  CHECK(weights(whole) == weights(train(job, beginning(job, "without"))));
+  with("part", {"--max-steps", "3"});
+  const std::string part = (job.folder / "part").string();
+  const Json resumed = train(job, {"--resume", part, "--set", words[1], "--set", words[3]});
+  CHECK(resumed["state_sha256"] == whole["state_sha256"]);
+  CHECK(resumed["test_loss"] == whole["test_loss"]);
+  CHECK(train(job, {"--test", "--resume", part, "--set", words[1]})["loss"] == whole["test_loss"]);
+}
+
 TEST_CASE("programs on a played GPU: a GPU that stands twice is two devices, with the same bits") {
   const TinyJob job;
   const auto with = [&](const char* devices, const char* workers) {

@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "layers/cuda/runtime/cudnn_convolution.h"
+#include "layers/deconvolution.h"
 
 namespace poseidon::test {
 
@@ -21,7 +22,7 @@ std::vector<path> json_files(const path& folder) {
   std::vector<path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
-  std::ranges::sort(files);
+  std::ranges::sort(files, {}, [](const path& file) { return file.stem(); });
   return files;
 }
 
@@ -37,6 +38,13 @@ std::map<path, int64_t> batches() {
   return found;
 }
 
+/// The convolution whose passes the layer has; null where it has none.
+const layers::Convolution* convolution_of(const layers::Definition& definition) {
+  if (const auto* transposed = dynamic_cast<const layers::Deconvolution*>(&definition))
+    return &transposed->convolution;
+  return dynamic_cast<const layers::Convolution*>(&definition);
+}
+
 }  // namespace
 
 Convolutions::Convolutions() {
@@ -49,7 +57,7 @@ Convolutions::Convolutions() {
   std::set<std::string> known;
   for (const net::Network& network : networks_)
     for (const net::Node& node : network.nodes()) {
-      const auto* definition = dynamic_cast<const layers::Convolution*>(node.definition.get());
+      const layers::Convolution* definition = convolution_of(*node.definition);
       if (definition != nullptr && known.insert(layers::cuda::geometry_text(*definition)).second)
         all_.push_back({network.name() + " " + definition->name, definition});
     }

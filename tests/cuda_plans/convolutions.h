@@ -14,7 +14,8 @@ struct NamedConvolution {
 };
 
 /// The convolutions of all networks in configs/, at the batch of the job that has the largest one
-/// (32 where none has the network), and of unusual.json: each geometry once.
+/// (32 where none has the network), and of unusual.json, those that deconvolutions are the
+/// transposes of included: each geometry once.
 class Convolutions {
  public:
   Convolutions();

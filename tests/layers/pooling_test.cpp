@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tests/support/gradient_check.h"
 
 using namespace poseidon;
@@ -16,14 +19,14 @@ Json pooling(Json fields) {
 }
 
 void check(const Json& fields, Shape input) {
-  for (const char* method : {"max", "average"}) {
+  for (const char* method : {"max", "average", "stochastic"}) {
     CAPTURE(fields.dump());
     CAPTURE(std::string(method));
     Json json = pooling(fields);
     json["method"] = method;
     check_gradients_everywhere(
         {.json = json, .inputs = {input}},
-        {.step = 4e-3F, .relative = 4e-3, .most_elements = 16, .kinks = method[0] == 'm'});
+        {.step = 4e-3F, .relative = 4e-3, .most_elements = 16, .kinks = method[0] != 'a'});
   }
 }
 
@@ -35,6 +38,75 @@ Shape output_of(Json fields, Shape input) {
 Values run(Json fields, Shape input, const Values& values) {
   LayerRunner runner({.json = pooling(std::move(fields)), .inputs = {input}});
   return runner.forward({.inputs = {values}});
+}
+
+/// One output of stochastic pooling by its definition, and the cell it is from.
+struct Taken {
+  double value = 0;
+  size_t cell = 0;
+};
+
+/// By plain loops in double precision, from the definition in layers/pooling.h.
+std::vector<Taken> take_by_definition(const layers::Pooling& pooling,
+                                      const layers::StepNumbers& numbers, const Values& values,
+                                      bool training) {
+  const Shape &in = pooling.input, &out = pooling.output;
+  const uint64_t key = layers::random_key(pooling.name);
+  std::vector<Taken> taken;
+  for (int64_t n = 0; n < out.samples(); ++n)
+    for (int64_t c = 0; c < out.channels(); ++c)
+      for (int64_t i = 0; i < out.height(); ++i)
+        for (int64_t j = 0; j < out.width(); ++j) {
+          std::vector<size_t> cells;
+          double sum = 0, squares = 0, so_far = 0;
+          for (int64_t r = 0; r < pooling.kernel[0]; ++r)
+            for (int64_t s = 0; s < pooling.kernel[1]; ++s) {
+              const int64_t y = i * pooling.stride[0] - pooling.padding[0] + r;
+              const int64_t x = j * pooling.stride[1] - pooling.padding[1] + s;
+              if (y < 0 || y >= in.height() || x < 0 || x >= in.width()) continue;
+              cells.push_back(static_cast<size_t>(
+                  ((n * in.channels() + c) * in.height() + y) * in.width() + x));
+              const double cell = values[cells.back()];
+              sum += cell;
+              squares += cell * cell;
+            }
+          if (!training) {
+            taken.push_back({sum > 0 ? squares / sum : 0, cells[0]});
+            continue;
+          }
+          const auto element = static_cast<uint64_t>((i * out.width() + j) * out.channels() + c);
+          const PhiloxBlock words = layers::Pooling::stream_of(numbers, key, n).at(element / 4);
+          const double wanted = sum * (1 - (words[element % 4] >> 8) / 16777216.0);
+          size_t k = 0;
+          while ((so_far += values[cells[k]]) < wanted && k + 1 < cells.size()) ++k;
+          taken.push_back({values[cells[k]], cells[k]});
+        }
+  return taken;
+}
+
+/// Not all of them above zero, as a relu gives them.
+Values positive_values(const Shape& shape) {
+  Values values = random_values(shape.count(), 5, -0.3F, 1);
+  for (float& value : values) value = std::max(value, 0.0F);
+  return values;
+}
+
+const std::vector<std::pair<Json, Shape>>& stochastic_cases() {
+  static const std::vector<std::pair<Json, Shape>> kCases{
+      {{{"kernel", 2}, {"stride", 2}}, {3, 5, 4, 6}},
+      {{{"kernel", 3}, {"stride", 1}}, {2, 16, 5, 5}},
+      {{{"kernel", {3, 2}}, {"stride", {2, 1}}, {"padding", {1, 0}}}, {2, 21, 6, 4}},
+      {{{"kernel", 3}, {"stride", 2}, {"padding", 1}}, {2, 24, 6, 6}},
+      {{{"kernel", 17}, {"stride", 2}}, {2, 8, 18, 20}},
+      {{{"global", true}}, {2, 37, 7, 7}}};
+  return kCases;
+}
+
+LayerCase stochastic_case(Json fields, Shape input) {
+  fields["method"] = "stochastic";
+  LayerCase layer{.json = pooling(std::move(fields)), .inputs = {input}};
+  layer.numbers.first_sample = 56;
+  return layer;
 }
 
 }  // namespace
@@ -85,6 +157,102 @@ TEST_CASE("pooling: the mean divides by the window inside the padded input") {
 TEST_CASE("pooling: padding never is the maximum") {
   CHECK(run({{"kernel", 3}, {"stride", 2}, {"padding", 1}}, {1, 1, 3, 3}, Values(9, -5)) ==
         Values(4, -5));
+}
+
+TEST_CASE("pooling: stochastic, the cells that the definition takes, in every layout") {
+  for (const auto& each : stochastic_cases()) {
+    const Json& fields = each.first;
+    const Shape& shape = each.second;
+    CAPTURE(fields.dump());
+    LayerCase layer = stochastic_case(fields, shape);
+    const auto definition = define(layer.json, {shape});
+    const Values input = positive_values(shape);
+    const std::vector<Taken> taken = take_by_definition(
+        static_cast<const layers::Pooling&>(*definition), layer.numbers, input, true);
+    const Values gradient = random_values(static_cast<int64_t>(taken.size()), 6);
+    Values output;
+    std::vector<double> sums(input.size());
+    for (size_t i = 0; i < taken.size(); ++i) {
+      output.push_back(static_cast<float>(taken[i].value));
+      sums[taken[i].cell] += static_cast<double>(gradient[i]);
+    }
+    for (const Layout layout :
+         {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16})
+      for (const int threads : {1, 2}) {
+        layer.layout = layout;
+        layer.threads = threads;
+        const LayerResults got =
+            LayerRunner(layer).run({.inputs = {input}, .output_gradients = {gradient}});
+        CHECK(got.output == output);
+        check_close(got.input_gradients[0], Values(sums.begin(), sums.end()), 1e-6, "gradient");
+      }
+  }
+}
+
+TEST_CASE("pooling: stochastic, in testing the mean that is weighted by the values") {
+  for (const auto& each : stochastic_cases()) {
+    const Json& fields = each.first;
+    const Shape& shape = each.second;
+    CAPTURE(fields.dump());
+    LayerCase layer = stochastic_case(fields, shape);
+    layer.step.phase = layers::Phase::kTest;
+    const auto definition = define(layer.json, {shape});
+    const Values input = positive_values(shape);
+    Values expected;
+    for (const Taken& taken : take_by_definition(static_cast<const layers::Pooling&>(*definition),
+                                                 layer.numbers, input, false))
+      expected.push_back(static_cast<float>(taken.value));
+    for (const bool training : {true, false})
+      for (const Layout layout :
+           {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16}) {
+        layer.layout = layout;
+        layer.training = training;
+        check_close(LayerRunner(layer).forward({.inputs = {input}}), expected, 1e-6, "mean");
+      }
+  }
+}
+
+TEST_CASE("pooling: stochastic, each value by its share of the sum") {
+  const Shape shape{4000, 1, 2, 2};
+  Values input;
+  for (int64_t n = 0; n < shape.samples(); ++n) input.insert(input.end(), {1, 0, 2, 5});
+  LayerCase layer = stochastic_case({{"kernel", 2}}, shape);
+  const Values first = LayerRunner(layer).forward({.inputs = {input}});
+  for (const auto& [value, share] :
+       {std::pair{0.0F, 0.0}, {1.0F, 1 / 8.0}, {2.0F, 1 / 4.0}, {5.0F, 5 / 8.0}})
+    CHECK(static_cast<double>(std::count(first.begin(), first.end(), value)) / 4000 ==
+          doctest::Approx(share).epsilon(0.1));
+  // Another step, name, seed or place in the global batch takes others; the same again the same.
+  CHECK(LayerRunner(layer).forward({.inputs = {input}}) == first);
+  LayerCase other = layer;
+  other.numbers.step += 1;
+  CHECK(LayerRunner(other).forward({.inputs = {input}}) != first);
+  other = layer;
+  other.json["name"] = "pool2";
+  CHECK(LayerRunner(other).forward({.inputs = {input}}) != first);
+  other = layer;
+  other.numbers.seed += 1;
+  CHECK(LayerRunner(other).forward({.inputs = {input}}) != first);
+  other = layer;
+  other.numbers.first_sample += 1;
+  const Values later = LayerRunner(other).forward({.inputs = {input}});
+  CHECK(std::equal(later.begin(), later.end() - 1, first.begin() + 1));
+}
+
+TEST_CASE("pooling: stochastic, what comes of values below zero and of sums of zero") {
+  LayerCase layer = stochastic_case({{"kernel", 2}}, {1, 1, 2, 2});
+  const auto take = [&](const Values& values, layers::Phase phase) {
+    layer.step.phase = phase;
+    return LayerRunner(layer).forward({.inputs = {values}});
+  };
+  using layers::Phase;
+  CHECK(take({0, 0, 0, 0}, Phase::kTrain) == Values{0});
+  CHECK(take({0, 0, 0, 0}, Phase::kTest) == Values{0});
+  // A sum below zero: already the first is not below the chance's share, or none is.
+  CHECK(take({3, -8, 0, 1}, Phase::kTrain) == Values{3});
+  CHECK(take({-8, -1, -1, -2}, Phase::kTest) == Values{0});
+  CHECK(take({-1, 3, 0, 0}, Phase::kTest) == Values{5});
+  CHECK(take({std::nanf(""), 1, 2, 7}, Phase::kTrain) == Values{7});
 }
 
 TEST_CASE("pooling: bad geometry") {

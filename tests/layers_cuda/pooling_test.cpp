@@ -24,6 +24,7 @@ void check_pooling(const Json& fields, int64_t height, int64_t width,
     // A maximum and its gradient in fp32 have one order of additions.
     check_each_type(pooling_case(fields, "max", input), 1, 0, 1e-2);
     check_each_type(pooling_case(fields, "average", input), 2, 1e-5, 1e-2);
+    check_each_type(pooling_case(fields, "stochastic", input), 1, 1e-6, 1e-2);
   }
 }
 

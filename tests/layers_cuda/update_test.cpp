@@ -190,6 +190,29 @@ TEST_CASE("update: a tracked statistic and a sum have the CPU's bits") {
     }
 }
 
+TEST_CASE("update: an average and a swap have the CPU's bits") {
+  for (const size_t count : {0, 1, 5, 1023, 4100})
+    for (const size_t offset : {0, 1, 2}) {
+      CAPTURE(count);
+      CAPTURE(offset);
+      Pair pair;
+      const std::vector<float> a = mixed_values(count, 7), b = mixed_values(count, 8);
+      std::vector<float> expected(count);
+      const std::span<float> left = pair.bring(a, offset), right = pair.bring(b, offset / 2 * 2);
+      const std::span<float> next = pair.bring(expected, offset);
+      const float rate = 0.003F;
+      const float* rate_there = pair.bring(std::span(&rate, 1), 0).data();
+      pair.cpu().average(&rate, a, b, expected);
+      pair.gpu().average(rate_there, left, right, next);
+      CHECK(pair.is(next, expected));
+      pair.gpu().swap(left, right);
+      CHECK(pair.is(left, b));
+      CHECK(pair.is(right, a));
+      pair.gpu().average(rate_there, right, left, right);
+      CHECK(pair.is(right, expected));
+    }
+}
+
 TEST_CASE("update: the squared norm has the CPU's bits, of few and of many values") {
   Pair pair;
   for (const size_t count : {0, 1, 7, 4095, 4096, 4097, 100000, 3})

@@ -201,7 +201,10 @@ TEST_CASE("shapes of factors are known of linear layers, those that give none in
 }
 
 TEST_CASE("layers that can give no factors are refused") {
-  CHECK_THROWS_WITH(Bench({"relu"}), "[relu 'relu'] gives no factors: only linear layers do");
+  CHECK_THROWS_WITH(
+      Bench({"relu"}),
+      "[relu 'relu'] gives no factors: only linear layers do, whose parameters no other layer "
+      "has");
   CHECK_THROWS_WITH(Bench({"hiden"}), "no layer is named \"hiden\", so it cannot give factors");
   CHECK_THROWS_WITH(Bench({"top"}, 1, R"({"name": "n", "input": {"channels": 70}, "layers": [
       {"name": "hidden", "type": "linear", "outputs": 300},

@@ -36,9 +36,11 @@ struct Bench {
   double loss() {
     net.forward(step);
     double sum = 0;
-    for (const Net::Loss& loss : net.read_losses())
-      for (size_t i = 0; i < loss.loss_and_rank.size(); i += 2)
-        sum += loss.weight * static_cast<double>(loss.loss_and_rank[i] * step.loss_scale);
+    const std::vector<std::vector<float>> values = net.read_scalars();
+    for (size_t i = 0; i < values.size(); ++i)
+      for (const float value : values[i])
+        if (net.scalars[i].is_loss)
+          sum += net.scalars[i].weight * static_cast<double>(value * step.loss_scale);
     return sum;
   }
 
@@ -100,8 +102,9 @@ TEST_CASE("a network that keeps its activations as bf16 computes nearly what fp3
   }
 }
 
-TEST_CASE("the gradients of a network with branches agree with finite differences") {
-  Bench bench(kBranches);
+namespace {
+
+void check_by_finite_differences(Bench& bench) {
   bench.loss();
   bench.net.backward(bench.step);
   for (const Parameter& parameter : bench.net.parameters()) {
@@ -123,6 +126,91 @@ TEST_CASE("the gradients of a network with branches agree with finite difference
                                .scale(0.05));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("the gradients of a network with branches agree with finite differences") {
+  Bench bench(kBranches);
+  check_by_finite_differences(bench);
+}
+
+namespace {
+
+/// A layer behind the one that it shares with, and a block that is used twice; "f2" is frozen where
+/// it stands, not what it shares.
+const char* const kShared =
+    R"({"name": "n", "input": {"channels": 3, "height": 7, "width": 7},
+  "blocks": {"tower": {"layers": [
+    {"name": "c", "type": "convolution", "outputs": 4, "kernel": 3, "weight_filler": {"type": "he"}},
+    {"name": "t", "type": "tanh"},
+    {"name": "f", "type": "linear", "outputs": 5, "weight_filler": {"type": "xavier"}}]}},
+  "layers": [
+    {"name": "c0", "type": "convolution", "outputs": 3, "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
+    {"name": "c1", "type": "convolution", "outputs": 3, "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
+    {"name": "t1", "type": "tanh"},
+    {"name": "c2", "type": "convolution", "outputs": 3, "kernel": 3, "padding": 1, "shares": "c1"},
+    {"name": "a", "type": "block", "block": "tower"},
+    {"name": "b", "type": "block", "block": "tower", "input": "t1", "shares": "a"},
+    {"name": "x", "type": "eltwise", "inputs": ["a", "b"], "operation": "product"},
+    {"name": "loss", "type": "softmax_loss"},
+    {"name": "apart", "type": "euclidean_loss", "inputs": ["a", "b"], "weight": 0.2}]})";
+
+}  // namespace
+
+TEST_CASE("the gradients of shared parameters agree with finite differences") {
+  Bench bench(kShared);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : bench.net.parameters()) names.push_back(parameter.name);
+  CHECK(names == std::vector<std::string>{"c0.weight", "c0.bias", "c1.weight", "c1.bias",
+                                          "a.c.weight", "a.c.bias", "a.f.weight", "a.f.bias"});
+  check_by_finite_differences(bench);
+}
+
+TEST_CASE("a shared layer is announced once, when all of its layers have given their gradients") {
+  Bench bench(kShared);
+  bench.loss();
+  std::vector<std::string> gates, announced;
+  std::vector<std::vector<float>> gradients;
+  bench.net.forward(bench.step, [&](int layer) { gates.push_back(bench.net.layer_name(layer)); });
+  bench.net.backward(bench.step, [&](int layer) {
+    announced.push_back(bench.net.layer_name(layer));
+    for (const int index : bench.net.parameters().of(layer))
+      gradients.push_back(bench.gradient(bench.net.parameters()[static_cast<size_t>(index)]));
+  });
+  std::ranges::sort(gates);
+  CHECK(gates == std::vector<std::string>{"a.c", "a.c", "a.f", "a.f", "c0", "c1", "c1"});
+  std::ranges::sort(announced);
+  CHECK(announced == std::vector<std::string>{"a.c", "a.f", "c0", "c1"});
+  // What was announced is what there is at the end.
+  for (const int layer : bench.net.parameters().summed_layers())
+    for (const int index : bench.net.parameters().of(layer)) {
+      const std::vector<float> last =
+          bench.gradient(bench.net.parameters()[static_cast<size_t>(index)]);
+      CHECK(std::ranges::find(gradients, last) != gradients.end());
+    }
+}
+
+TEST_CASE("all layers that share read the current version") {
+  Bench bench(kShared, 4, {.versions = 2});
+  const double before = bench.loss();
+  for (const int layer : bench.net.parameters().summed_layers()) {
+    for (const int index : bench.net.parameters().of(layer)) {
+      const Parameter& parameter = bench.net.parameters()[static_cast<size_t>(index)];
+      std::ranges::transform(parameter.value(), parameter.next().begin(),
+                             [](float value) { return value / 2; });
+    }
+    bench.net.parameters().flip(layer);
+  }
+  Bench halved(kShared, 4);
+  for (const Parameter& parameter : halved.net.parameters()) {
+    std::vector<float> values = halved.net.values().canonical(parameter);
+    for (float& value : values) value /= 2;
+    halved.net.values().set_canonical(parameter, values);
+  }
+  CHECK(bench.loss() == halved.loss());
+  for (const int layer : bench.net.parameters().summed_layers()) bench.net.parameters().flip(layer);
+  CHECK(bench.loss() == before);
 }
 
 TEST_CASE("reading an intermediate output hinders fusion and reuse, and changes no result") {

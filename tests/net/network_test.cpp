@@ -34,10 +34,23 @@ std::string error_of(const std::string& json) {
 TEST_CASE("shipped networks have the published numbers of parameters") {
   CHECK(shipped("lenet").parameter_count() == 431'080);
   CHECK(shipped("cifar10_quick").parameter_count() == 145'578);
+  CHECK(shipped("cifar10_full").parameter_count() == 89'578);
   CHECK(shipped("alexnet").parameter_count() == 60'965'224);
+  CHECK(shipped("caffenet").parameter_count() == 60'965'224);
+  CHECK(shipped("efficientnet_b0").parameter_count() == 5'288'548);
+  CHECK(shipped("mobilenet_v2").parameter_count() == 3'504'872);
+  CHECK(shipped("googlenet").parameter_count() == 13'378'280);
+  CHECK(shipped("googlenet-plain").parameter_count() == 6'998'552);
+  CHECK(shipped("inception_v3").parameter_count() == 27'161'264);
+  CHECK(shipped("inception_v3-plain").parameter_count() == 23'834'568);
   CHECK(shipped("vgg11").parameter_count() == 132'863'336);
+  CHECK(shipped("vgg16").parameter_count() == 138'357'544);
+  CHECK(shipped("vgg19").parameter_count() == 143'667'240);
+  CHECK(shipped("vgg19-22k").parameter_count() == 229'052'817);
   CHECK(shipped("resnet18").parameter_count() == 11'689'512);
+  CHECK(shipped("resnet20").parameter_count() == 272'474);
   CHECK(shipped("resnet50").parameter_count() == 25'557'032);
+  CHECK(shipped("resnet152").parameter_count() == 60'192'808);
 }
 
 TEST_CASE("shapes are inferred through the whole network") {
@@ -62,7 +75,7 @@ TEST_CASE("summary counts every activation and parameter once") {
           .summary();
   CHECK(summary["parameters"] == 4 * 3 * 9 + 4 + 10 * 4 * 36 + 10);
   CHECK(summary["parameter_bytes"] == 4 * summary["parameters"].get<int64_t>());
-  CHECK(summary["activation_bytes"] == 4 * (2 * 3 * 64 + 2 * 4 * 36 + 2 * 10 + 2 * 2));
+  CHECK(summary["activation_bytes"] == 4 * (2 * 3 * 64 + 2 * 4 * 36 + 2 * 10 + 2 * 3));
   CHECK(
       summary["layers"][0] ==
       Json::parse(
@@ -74,7 +87,69 @@ TEST_CASE("layers may stand in any order") {
       parsed(with_layers(R"({"name": "loss", "type": "softmax_loss", "input": "f"},
                                                 {"name": "f", "type": "linear", "outputs": 5, "input": "input"})"));
   CHECK(network.nodes()[0].definition->name == "f");
-  CHECK(network.nodes()[1].inputs == std::vector<int>{0});
+  CHECK(network.nodes()[1].inputs == std::vector<int>{0, kNetworkLabel});
+}
+
+TEST_CASE("labels are an input of losses that need not be named, and of nothing that is no label") {
+  const auto with_loss = [](const char* loss) {
+    return with_layers(std::string(R"({"name": "f", "type": "linear", "outputs": 5},)") + loss);
+  };
+  const Network named =
+      parsed(with_loss(R"({"name": "loss", "type": "softmax_loss", "inputs": ["f", "label"]})"));
+  CHECK(named.nodes()[1].inputs == std::vector<int>{0, kNetworkLabel});
+  CHECK(named.reads_labels());
+  CHECK(named.shape_of(kNetworkLabel) == Shape{2, 1});
+  const Network regression = parsed(with_layers(R"({"name": "f", "type": "linear", "outputs": 1},
+                     {"name": "loss", "type": "euclidean_loss", "inputs": ["f", "label"]})"));
+  CHECK(regression.nodes()[1].inputs == std::vector<int>{0, kNetworkLabel});
+  CHECK(error_of(with_loss(R"({"name": "loss", "type": "softmax_loss", "inputs": ["f", "f"]})"))
+            .find("\"f\" of the loss is not \"label\"") != std::string::npos);
+  CHECK(error_of(with_layers(R"({"name": "label", "type": "relu"})"))
+            .find("\"label\" means the samples' labels") != std::string::npos);
+}
+
+TEST_CASE("layers that share have parameters once") {
+  const Network network = parsed(with_layers(
+      R"({"name": "a", "type": "linear", "outputs": 5},
+         {"name": "b", "type": "linear", "outputs": 5, "input": "input", "shares": "c"},
+         {"name": "c", "type": "linear", "outputs": 5, "input": "input", "shares": "a"},
+         {"name": "sum", "type": "eltwise", "inputs": ["a", "b", "c"]},
+         {"name": "loss", "type": "softmax_loss"})"));
+  CHECK(network.parameter_count() ==
+        network.nodes()[0].definition->parameters()[0].shape.count() + 5);
+  for (const Node& node : network.nodes()) {
+    if (node.definition->type() != "linear") continue;
+    CHECK(node.shares == (node.definition->name == "a" ? -1 : 0));
+    CHECK(node.parameters().empty() == (node.definition->name != "a"));
+    CHECK(!node.factors());
+    CHECK(node.reaches_loss);
+  }
+}
+
+TEST_CASE("layers that cannot share are named") {
+  const auto refused = [](const char* layers) { return error_of(with_layers(layers)); };
+  const auto says = [](const std::string& error, const char* what) {
+    CAPTURE(error);
+    CHECK(error.find(what) != std::string::npos);
+  };
+  says(refused(R"({"name": "a", "type": "linear", "outputs": 5},
+                  {"name": "b", "type": "linear", "outputs": 6, "input": "input", "shares": "a"})"),
+       "\"b\" cannot share the parameters of \"a\": expected its weight to be 6x");
+  says(refused(R"({"name": "a", "type": "linear", "outputs": 5, "bias": false},
+                  {"name": "b", "type": "linear", "outputs": 5, "input": "input", "shares": "a"})"),
+       "expected 2 of them, got 1");
+  says(refused(R"({"name": "a", "type": "relu"},
+                  {"name": "b", "type": "linear", "outputs": 5, "input": "input", "shares": "a"})"),
+       "expected a layer of type linear, got one of type relu");
+  says(refused(R"({"name": "a", "type": "batch_norm"},
+                  {"name": "b", "type": "batch_norm", "input": "input", "shares": "a"})"),
+       "layers of this type have running statistics");
+  says(refused(R"({"name": "a", "type": "linear", "outputs": 5, "shares": "bb"},
+                  {"name": "b", "type": "linear", "outputs": 5, "input": "input"})"),
+       "no layer is named \"bb\"; did you mean \"b\"?");
+  says(refused(R"({"name": "a", "type": "linear", "outputs": 5, "shares": "b"},
+                  {"name": "b", "type": "linear", "outputs": 5, "shares": "a"})"),
+       "(a cycle)");
 }
 
 TEST_CASE("blocks are expanded with parameters, products, repetition and their own inputs") {
@@ -135,7 +210,7 @@ TEST_CASE("mistakes are named with their place") {
       error_of(
           with_layers(
               R"({"name": "f", "type": "linear", "outputs": 2}, {"name": "l", "type": "softmax_loss"}, {"name": "r", "type": "relu"})"))
-          .find("cannot be the input of a layer") != std::string::npos);
+          .find("cannot be read by a layer") != std::string::npos);
 }
 
 TEST_CASE("what is wrong under defaults is named there, not at a layer") {

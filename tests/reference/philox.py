@@ -3,7 +3,7 @@ al., SC'11) with a key made from seed, purpose and stream by the SplitMix64 fina
 
 import numpy as np
 
-INITIALIZATION, SHUFFLE, AUGMENTATION, DROPOUT, GENERATION = range(5)
+INITIALIZATION, SHUFFLE, AUGMENTATION, DROPOUT, GENERATION, POOLING = range(6)
 MASK64 = (1 << 64) - 1
 
 

@@ -16,7 +16,8 @@ double functional(const LayerRunner& runner, const LayerCase& layer_case, const 
                   const LayerInputs& values) {
   double sum = 0;
   if (runner.definition().is_loss()) {
-    for (size_t n = 0; n < output.size(); n += 2) sum += static_cast<double>(output[n]);
+    const size_t columns = runner.definition().scalars().size();
+    for (size_t n = 0; n < output.size(); n += columns) sum += static_cast<double>(output[n]);
     return sum * runner.definition().loss_weight() *
            static_cast<double>(layer_case.step.loss_scale);
   }

@@ -13,7 +13,6 @@ using layers::LayerRequest;
 struct LayerRunner::Memory {
   explicit Memory(const LayerRunner& runner)
       : of_device(*runner.backend_.device), step(runner.case_.step) {
-    step.labels = of_device.hold(step.labels);
     step.numbers = of_device.hold(std::span(&runner.case_.numbers, 1)).data();
   }
 
@@ -40,6 +39,7 @@ std::unique_ptr<layers::Definition> define(const Json& json, const std::vector<S
 
 LayerRunner::LayerRunner(const LayerCase& layer_case)
     : case_(layer_case), backend_(case_.backend(case_.threads, case_.type)) {
+  add_label_input();
   // A fused residual is no input of the definition.
   std::vector<Shape> inputs = case_.inputs;
   if (case_.residual) inputs.pop_back();
@@ -47,6 +47,7 @@ LayerRunner::LayerRunner(const LayerCase& layer_case)
   std::vector<Format> formats;
   for (const Shape& shape : case_.inputs)
     formats.push_back({shape.rank() == 4 ? case_.layout : Layout::kPlain, case_.type});
+  if (label_ >= 0) formats[static_cast<size_t>(label_)] = kPlainFp32;
   std::vector<bool> wanted;
   for (size_t i = 0; i < case_.inputs.size(); ++i) wanted.push_back(wants_gradient(i));
   layer_ = backend_.factory->make({.definition = *definition_,
@@ -61,7 +62,17 @@ LayerRunner::LayerRunner(const LayerCase& layer_case)
   REQUIRE(needs().input_formats.size() == case_.inputs.size());
 }
 
+/// As a network does.
+void LayerRunner::add_label_input() {
+  const auto label =
+      layers::make_definition(case_.json.at("type").get<std::string>())->label_input();
+  if (label != std::ssize(case_.inputs)) return;
+  label_ = label;
+  case_.inputs.push_back({std::ssize(case_.step.labels), 1});
+}
+
 bool LayerRunner::wants_gradient(size_t input) const {
+  if (static_cast<int>(input) == label_) return false;
   return case_.input_needs_gradient.empty() || case_.input_needs_gradient[input];
 }
 
@@ -88,7 +99,10 @@ void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
   DeviceMemory& device = memory.of_device;
   for (size_t i = 0; i < case_.inputs.size(); ++i) {
     bound.inputs.push_back(device.take_tensor(case_.inputs[i], needs().input_formats[i]));
-    device.store(values.inputs[i], bound.inputs.back());
+    if (static_cast<int>(i) == label_)
+      device.store({case_.step.labels.begin(), case_.step.labels.end()}, bound.inputs.back());
+    else
+      device.store(values.inputs[i], bound.inputs.back());
   }
   bound.output = {nullptr, output_shape_, needs().output_format};
   const int shared = case_.in_place ? needs().forward_in_place : -1;
@@ -151,7 +165,9 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
         device.values_at(bound.statistics[i].gradient, values.statistics[i].size()));
   bind_backward(values, memory);
   layer_->backward(memory.step, bound);
-  for (const Tensor& gradient : bound.input_gradients) {
+  for (size_t i = 0; i < bound.input_gradients.size(); ++i) {
+    if (static_cast<int>(i) == label_) continue;
+    const Tensor& gradient = bound.input_gradients[i];
     results.input_gradients.emplace_back();
     if (!gradient) continue;
     device.check_padding_is_zero(gradient);

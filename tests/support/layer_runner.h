@@ -70,12 +70,14 @@ class LayerRunner {
 
  private:
   struct Memory;
+  void add_label_input();
   void check_labels() const;
   void bind(const LayerInputs& values, Memory& memory) const;
   void bind_backward(const LayerInputs& values, Memory& memory) const;
   bool wants_gradient(size_t input) const;
 
   LayerCase case_;
+  int label_ = -1;  ///< the input that is the labels of the case's step
   LayerBackend backend_;
   std::unique_ptr<layers::Definition> definition_;
   Shape output_shape_;

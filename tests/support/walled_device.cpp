@@ -139,6 +139,7 @@ class WalledLayer final : public layers::Layer {
     layer_->give_gradient(index, canonical, memory, sink);
   }
   bool packed_is_canonical(int index) const override { return layer_->packed_is_canonical(index); }
+  std::string packed_order(int index) const override { return layer_->packed_order(index); }
 
  private:
   std::unique_ptr<Layer> layer_;
@@ -159,6 +160,10 @@ class WalledFactory final : public layers::LayerFactory {
   }
   bool fuses_residual(const layers::Definition& definition) const override {
     return cpu_->fuses_residual(definition);
+  }
+  void add(std::span<const float> values, std::span<float> sums) override {
+    const Inside inside(device_.wall());
+    cpu_->add(values, sums);
   }
   std::unique_ptr<layers::Layer> make_reorder(const Shape& shape, Format from, Format to) override {
     return std::make_unique<WalledLayer>(cpu_->make_reorder(shape, from, to), device_.wall());
@@ -182,6 +187,15 @@ class WalledUpdater final : public layers::Updater {
              std::span<const float> sum, std::span<float> next) override {
     const Inside inside(wall_);
     cpu_->track(numbers, value, sum, next);
+  }
+  void average(const float* rate, std::span<const float> average, std::span<const float> value,
+               std::span<float> next) override {
+    const Inside inside(wall_);
+    cpu_->average(rate, average, value, next);
+  }
+  void swap(std::span<float> a, std::span<float> b) override {
+    const Inside inside(wall_);
+    cpu_->swap(a, b);
   }
   double squared_norm(std::span<const float> values) override {
     const Inside inside(wall_);

@@ -96,6 +96,9 @@ class SharedFactory final : public layers::LayerFactory {
   bool fuses_residual(const layers::Definition& definition) const override {
     return factory_.fuses_residual(definition);
   }
+  void add(std::span<const float> values, std::span<float> sums) override {
+    factory_.add(values, sums);
+  }
   std::unique_ptr<layers::Layer> make_reorder(const Shape& shape, Format from, Format to) override {
     return factory_.make_reorder(shape, from, to);
   }
@@ -119,6 +122,11 @@ class SharedUpdater final : public layers::Updater {
              std::span<const float> sum, std::span<float> next) override {
     updater_.track(numbers, value, sum, next);
   }
+  void average(const float* rate, std::span<const float> average, std::span<const float> value,
+               std::span<float> next) override {
+    updater_.average(rate, average, value, next);
+  }
+  void swap(std::span<float> a, std::span<float> b) override { updater_.swap(a, b); }
   double squared_norm(std::span<const float> values) override {
     return updater_.squared_norm(values);
   }

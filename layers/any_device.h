@@ -1,0 +1,8 @@
+#pragma once
+
+#ifdef __CUDACC__
+/// Marks arithmetic that the host and GPUs share.
+#define POSEIDON_ANY_DEVICE __host__ __device__ __forceinline__
+#else
+#define POSEIDON_ANY_DEVICE inline
+#endif

@@ -1,0 +1,25 @@
+#include "layers/argmax.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+void Argmax::describe(Fields& fields) {
+  fields.integer("top_k", top_k, at_least(1), "how many of the greatest elements of a sample");
+  fields.boolean("values", values, "whether the elements follow their places");
+}
+
+Shape Argmax::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  input = inputs[0];
+  constexpr int64_t kMost = 1 << 24;  // places are given as fp32
+  if (input.sample_count() > kMost)
+    fail(text("a sample has ", input.sample_count(), " elements, of more than ", kMost,
+              " not every place is a number of fp32"));
+  if (top_k > input.sample_count())
+    fail(text("\"top_k\": ", top_k, ", but a sample has only ", input.sample_count(), " elements (",
+              input.text(), ")"));
+  return {input.samples(), values ? 2 * top_k : top_k};
+}
+
+}  // namespace poseidon::layers

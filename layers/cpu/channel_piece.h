@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstring>
+
+#include "core/tensor.h"
+
+namespace poseidon::layers::cpu {
+
+/// A tensor that holds neighbouring channels of another one, of the same format. In every layout
+/// they are runs of bytes, dense in the part and apart in the whole. In blocked layouts the first
+/// channel begins a block, and the part's last block is whole or the last of both.
+class ChannelPiece {
+ public:
+  ChannelPiece(const Tensor& part, const Tensor& whole, int64_t first_channel)
+      : part_(part.as<std::byte>()) {
+    const Blocking p = part.blocking(), w = whole.blocking();
+    const auto bytes = static_cast<int64_t>(bytes_of(whole.format.type));
+    const bool channels_last = whole.format.layout == Layout::kChannelsLast;
+    runs_ = channels_last ? p.samples * p.area : p.samples;
+    length_ = p.count() / runs_ * bytes;
+    stride_ = w.count() / runs_ * bytes;
+    start_ = (channels_last ? first_channel : w.offset(0, first_channel, 0)) * bytes;
+  }
+
+  /// The part to its place in the whole.
+  void copy_into(const Tensor& whole) const {
+    copy(part_, length_, whole.as<std::byte>() + start_, stride_);
+  }
+  /// Its place in the whole to the part.
+  void copy_from(const Tensor& whole) const {
+    copy(whole.as<std::byte>() + start_, stride_, part_, length_);
+  }
+
+ private:
+  void copy(const std::byte* source, int64_t source_stride, std::byte* target,
+            int64_t target_stride) const {
+#pragma omp parallel for schedule(static)
+    for (int64_t run = 0; run < runs_; ++run)
+      std::memcpy(target + run * target_stride, source + run * source_stride,
+                  static_cast<size_t>(length_));
+  }
+
+  std::byte* part_;
+  int64_t runs_, length_, stride_, start_;
+};
+
+}  // namespace poseidon::layers::cpu

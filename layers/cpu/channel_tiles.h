@@ -1,0 +1,121 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/shape.h"
+#include "layers/cpu/vectors.h"
+
+/// Passes over an activation in any layout that know the channel of each element. Memory is cut
+/// into tiles that depend on the shape alone, so sums that are made of the tiles' sums, in order,
+/// have the same bits by any number of threads.
+namespace poseidon::layers::cpu {
+
+/// Matrices of positions x channels: for each sample, and each block of its channels.
+class ChannelTiling {
+ public:
+  /// `apart`: samples are not to be joined where one matrix could hold all of them.
+  ChannelTiling(const Shape& shape, Layout layout, bool apart) {
+    const Blocking b(shape, layout);
+    matrices_ = b.samples;
+    blocks_ = b.blocks;
+    positions_ = b.area;
+    lanes_ = b.block;
+    if (positions_ == 1) {
+      lanes_ *= blocks_;
+      blocks_ = 1;
+    }
+    if (blocks_ == 1 && !apart) {
+      positions_ *= matrices_;
+      matrices_ = 1;
+    }
+    tile_ = lanes_ == 1 ? 4096 : 256;
+    tiles_ = (positions_ + tile_ - 1) / tile_;
+  }
+
+  int64_t matrices() const { return matrices_; }
+  /// Channels with those of the padding.
+  int64_t channels() const { return blocks_ * lanes_; }
+  /// Tiles of a matrix, one below the other.
+  int64_t tiles() const { return tiles_; }
+
+  /// Some elements of a tile: vectors that are `stride` apart, and their channels.
+  struct Run {
+    int64_t row;  ///< matrix * tiles() + tile
+    int64_t matrix;
+    int64_t channel;   ///< of the first lane
+    bool one_channel;  ///< which is that of all lanes
+    int64_t offset, stride, count;
+
+    int64_t channel_of(int64_t lane) const { return one_channel ? channel : channel + lane; }
+  };
+
+  /// Calls body(a vector, run) for all elements: for those of a tile and a channel in order by one
+  /// thread, else in any order.
+  template <class Body>
+  void for_each_run(const Body& body) const {
+#pragma omp parallel for collapse(3) schedule(static)
+    for (int64_t matrix = 0; matrix < matrices_; ++matrix)
+      for (int64_t block = 0; block < blocks_; ++block)
+        for (int64_t tile = 0; tile < tiles_; ++tile) runs_of(matrix, block, tile, body);
+  }
+
+ private:
+  template <class Body>
+  void runs_of(int64_t matrix, int64_t block, int64_t tile, const Body& body) const {
+    const int64_t first = tile * tile_, count = std::min(tile_, positions_ - first);
+    Run run{.row = matrix * tiles_ + tile,
+            .matrix = matrix,
+            .channel = block * lanes_,
+            .one_channel = lanes_ == 1,
+            .offset = ((matrix * blocks_ + block) * positions_ + first) * lanes_,
+            .stride = lanes_,
+            .count = count};
+    if (run.one_channel) return side_by_side(run, body);
+    int64_t left = lanes_;
+    for (; left >= 16; left -= 16) step<16>(run, body);
+    for (; left >= 8; left -= 8) step<8>(run, body);
+    for (; left > 0; --left) step<1>(run, body);
+  }
+
+  /// Positions are the lanes.
+  template <class Body>
+  static void side_by_side(Run run, const Body& body) {
+    const int64_t rest = run.count % 16;
+    run.stride = 16;
+    run.count /= 16;
+    body(Vectors<16>::Float{}, run);
+    run.offset += run.count * 16;
+    run.stride = 1;
+    run.count = rest;
+    body(Vectors<1>::Float{}, run);
+  }
+
+  template <int kLanes, class Body>
+  static void step(Run& run, const Body& body) {
+    body(typename Vectors<kLanes>::Float{}, run);
+    run.channel += kLanes;
+    run.offset += kLanes;
+  }
+
+  int64_t matrices_, blocks_, positions_, lanes_, tile_, tiles_;
+};
+
+/// The values of a run's channels.
+template <class Float>
+Float of_channels(const float* values, const ChannelTiling::Run& run) {
+  if (run.one_channel) return Float{} + values[run.channel];
+  return load<Float>(values + run.channel);
+}
+
+/// Adds the sums of a run's lanes to those of its channels, which begin at `sums`.
+template <class Float>
+void add_lanes(const Float& lanes, const ChannelTiling::Run& run, float* sums) {
+  constexpr int kLanes = sizeof(Float) / sizeof(float);
+  if (!run.one_channel) return store(sums + run.channel, load<Float>(sums + run.channel) + lanes);
+  float sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += lanes[i];
+  sums[run.channel] += sum;
+}
+
+}  // namespace poseidon::layers::cpu

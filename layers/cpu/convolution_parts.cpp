@@ -1,0 +1,48 @@
+#include "layers/cpu/convolution_parts.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
+                          const OnednnConvolution& onednn, const ConvolutionWish& wish,
+                          const ConvolutionFormats& formats,
+                          const OnednnConvolution::Forward& description) {
+  ConvolutionFormats fp32 = formats;
+  fp32.type = DataType::kFp32;
+  const auto of_weight =
+      formats.type == DataType::kFp32
+          ? description
+          : *onednn.forward(fp32, onednn.any_weight_of(DataType::kFp32), wish.training);
+  return {device, convolution, onednn, formats, wish.relu, description, of_weight.weights_desc()};
+}
+
+}  // namespace
+
+/// Blocked where the library has a real implementation; a layer that reads an image takes it plain.
+ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
+                              const OnednnConvolution& onednn, const ConvolutionWish& wish) {
+  const Layout blocked = device.blocked_layout();
+  const DataType type = wish.type;
+  std::vector<ConvolutionFormats> candidates;
+  if (wish.layout == layout_name(Layout::kChannelsLast))
+    candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
+  if (convolution.input.channels() <= 4) candidates.push_back({Layout::kPlain, blocked, type});
+  candidates.push_back({blocked, blocked, type});
+  candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
+  candidates.push_back({Layout::kPlain, Layout::kPlain, type});
+  for (const ConvolutionFormats& formats : candidates) {
+    const auto description = onednn.forward(formats, onednn.any_weight_of(type), wish.training);
+    if (description && !poseidon::cpu::is_reference(*description))
+      return parts_in(device, convolution, onednn, wish, formats, *description);
+  }
+  const auto last = onednn.forward(candidates.back(), onednn.any_weight_of(type), wish.training);
+  if (!last)
+    throw LogicError(
+        text("[convolution '", convolution.name, "'] oneDNN has no implementation at all"));
+  return parts_in(device, convolution, onednn, wish, candidates.back(), *last);
+}
+
+}  // namespace poseidon::layers::cpu

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace poseidon::layers::cpu {
+
+/// Scores ahead of the label's; of equal ones, those before it. A label whose score is not a number
+/// is last.
+inline int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
+  const float own = scores[label];
+  int64_t ahead = 0;
+  for (int64_t c = 0; c < label; ++c) ahead += !(scores[c] < own);
+  for (int64_t c = label + 1; c < classes; ++c) ahead += !(scores[c] <= own);
+  return ahead;
+}
+
+}  // namespace poseidon::layers::cpu

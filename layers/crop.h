@@ -1,0 +1,22 @@
+#pragma once
+
+#include <array>
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// The part of the first input that has the height and width of the second one, whose elements do
+/// not matter.
+class Crop final : public Definition {
+ public:
+  std::string_view type() const override { return "crop"; }
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+
+  std::array<int64_t, 2> offset{0, 0};
+
+  Shape input, output;  ///< set by infer
+};
+
+}  // namespace poseidon::layers

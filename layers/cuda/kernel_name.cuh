@@ -1,0 +1,17 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace poseidon::layers::cuda {
+
+/// The name of a kernel that serves several types of layers, for one of them; it ends with a zero.
+constexpr std::array<char, 48> kernel_name(std::string_view type, std::string_view what) {
+  std::array<char, 48> name{};
+  size_t end = 0;
+  for (const std::string_view part : {type, what})
+    for (const char letter : part) name[end++] = letter;
+  return name;
+}
+
+}  // namespace poseidon::layers::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "layers/cuda/reduce.cuh"
+
+namespace poseidon::layers::cuda {
+
+/// Scores ahead of the label's; of equal ones, those before it. A label whose score is not a number
+/// is last. All threads of the row's team get it.
+template <class Team>
+POSEIDON_DEVICE uint32_t rank_of(const Thread& thread, typename Team::Shared& shared,
+                                 const float* scores, uint32_t classes, uint32_t label) {
+  const float own = scores[label];
+  uint32_t ahead = 0;
+  for (uint32_t c = Team::member(thread); c < classes; c += Team::kSize) {
+    const bool behind = c < label ? scores[c] < own : scores[c] <= own;
+    ahead += c != label && !behind ? 1U : 0U;
+  }
+  return Team::reduce(thread, shared, ahead, Sum{});
+}
+
+}  // namespace poseidon::layers::cuda

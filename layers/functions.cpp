@@ -1,0 +1,63 @@
+#include "layers/functions.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+Shape Function::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  return inputs[0];
+}
+
+void Clip::describe(Fields& fields) {
+  fields.number("minimum", minimum, {}, "least value", Presence::kRequired);
+  fields.number("maximum", maximum, {}, "greatest value", Presence::kRequired);
+}
+
+Shape Clip::infer(std::span<const Shape> inputs) {
+  if (minimum > maximum)
+    fail(text("expected a \"minimum\" that is not above \"maximum\", got ", minimum, " and ",
+              maximum));
+  return Function::infer(inputs);
+}
+
+void Elu::describe(Fields& fields) {
+  fields.number("alpha", alpha, at_least(0), "far negative values tend to -alpha");
+}
+
+void Exp::describe(Fields& fields) {
+  fields.number("base", base, kPositive, "what is raised to a power");
+  fields.number("scale", scale, {}, "factor on the input");
+  fields.number("shift", shift, {}, "added to the scaled input");
+}
+
+void Log::describe(Fields& fields) {
+  fields.number("base", base, kPositive, "base of the logarithm; not 1");
+  fields.number("scale", scale, {}, "factor on the input");
+  fields.number("shift", shift, {}, "added to the scaled input");
+}
+
+Shape Log::infer(std::span<const Shape> inputs) {
+  if (base == 1) fail("there are no logarithms to the \"base\" 1, expected another");
+  return Function::infer(inputs);
+}
+
+void Power::describe(Fields& fields) {
+  fields.number("power", power, {}, "the exponent");
+  fields.number("scale", scale, {}, "factor on the input");
+  fields.number("shift", shift, {}, "added to the scaled input");
+}
+
+void Relu::describe(Fields& fields) {
+  fields.number("slope", slope, at_least(0), "factor on negative values (leaky relu)");
+}
+
+void Swish::describe(Fields& fields) {
+  fields.number("beta", beta, {}, "factor on the input of the sigmoid");
+}
+
+void Threshold::describe(Fields& fields) {
+  fields.number("threshold", threshold, {}, "values above it give 1, others 0");
+}
+
+}  // namespace poseidon::layers

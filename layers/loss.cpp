@@ -1,0 +1,51 @@
+#include "layers/loss.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+void ElementLoss::describe(Fields& fields) {
+  fields.number("weight", weight, at_least(0), "factor on this loss (less than 1: auxiliary head)");
+}
+
+Shape ElementLoss::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1 + (has_targets() ? 1 : 0) + (reads_labels() ? 1 : 0));
+  const Shape& values = inputs[0];
+  if (has_targets() && (inputs[1].samples() != values.samples() ||
+                        inputs[1].sample_count() != values.sample_count()))
+    fail(text("values and targets must have as many elements, got ", values.text(), " and ",
+              inputs[1].text()));
+  if (!has_targets() && (values.rank() < 2 || values.area() != 1))
+    fail(text("expected scores of shape samples x classes, got ", values.text()));
+  samples = values.samples();
+  elements = values.sample_count();
+  return {samples, 1};
+}
+
+void ElementLoss::check_labels(const StepContext& step) const {
+  if (!has_targets()) check_classes(*this, step, elements);
+}
+
+void check_classes(const Definition& definition, const StepContext& step, int64_t classes) {
+  for (size_t i = 0; i < step.labels.size(); ++i) {
+    const int32_t label = step.labels[i];
+    if (label < 0 || label >= classes)
+      throw RunError(text("[", definition.type(), " '", definition.name, "'] sample ",
+                          step.numbers->first_sample + static_cast<int64_t>(i), " of step ",
+                          step.numbers->step, ": label ", label, " is out of range, expected 0 to ",
+                          classes - 1, " (the network tells ", classes, " classes apart)"));
+  }
+}
+
+void ContrastiveLoss::describe(Fields& fields) {
+  ElementLoss::describe(fields);
+  fields.number("margin", margin, kPositive, "distance from which two that differ are far enough");
+  fields.boolean("legacy", legacy, "compare the squared distance with the margin");
+}
+
+void HingeLoss::describe(Fields& fields) {
+  ElementLoss::describe(fields);
+  fields.option("norm", norm, {"l1", "l2"}, "l2: squares are summed");
+}
+
+}  // namespace poseidon::layers

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// Base of losses that sum over the elements of a sample (layers/loss_rules.h). Its inputs are
+/// values, then targets of the same shape or none, then labels or none.
+class ElementLoss : public Definition {
+ public:
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+  std::vector<std::string> scalars() const override { return {"loss"}; }
+  bool is_loss() const override { return true; }
+  double loss_weight() const override { return weight; }
+  int label_input() const override { return reads_labels() ? (has_targets() ? 2 : 1) : -1; }
+  /// Where the labels are the only targets they must be classes.
+  void check_labels(const StepContext& step) const override;
+
+  /// Whether the second input is a target for each value; else it is 1 at the label.
+  virtual bool has_targets() const { return true; }
+  virtual bool reads_labels() const { return false; }
+
+  double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
+
+  int64_t samples = 0, elements = 0;  ///< of a batch, of a sample; set by infer
+};
+
+/// Refuses, as Definition::check_labels, labels that are none of so many classes.
+void check_classes(const Definition& definition, const StepContext& step, int64_t classes);
+
+/// Half the squared distance between values and targets.
+class EuclideanLoss final : public ElementLoss {
+ public:
+  std::string_view type() const override { return "euclidean_loss"; }
+};
+
+/// Cross entropy of the logistic function of each score and its target, a probability.
+class SigmoidLoss final : public ElementLoss {
+ public:
+  std::string_view type() const override { return "sigmoid_loss"; }
+};
+
+/// Draws two together whose label is not 0, and others apart.
+class ContrastiveLoss final : public ElementLoss {
+ public:
+  std::string_view type() const override { return "contrastive_loss"; }
+  void describe(Fields& fields) override;
+  bool reads_labels() const override { return true; }
+  void check_labels(const StepContext&) const override {}
+
+  double margin = 1;
+  bool legacy = false;
+};
+
+/// What scores lack of 1 at the label and of -1 at the other classes.
+class HingeLoss final : public ElementLoss {
+ public:
+  enum class Norm : int { kL1, kL2 };
+
+  std::string_view type() const override { return "hinge_loss"; }
+  void describe(Fields& fields) override;
+  bool has_targets() const override { return false; }
+  bool reads_labels() const override { return true; }
+
+  Norm norm = Norm::kL1;
+};
+
+/// Minus the logarithm of the label's probability; its input is probabilities.
+class MultinomialLoss final : public ElementLoss {
+ public:
+  std::string_view type() const override { return "multinomial_loss"; }
+  bool has_targets() const override { return false; }
+  bool reads_labels() const override { return true; }
+};
+
+}  // namespace poseidon::layers

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cmath>
+
+#include "layers/any_device.h"
+
+/// The arithmetic of losses that sum a term over the elements of a sample, the same for all
+/// devices. A rule takes a value and its target to a term, and the sum of a sample's terms to its
+/// loss. A derivative is slope() at the element, times factor() of the sample.
+namespace poseidon::layers {
+
+/// Of the sum of a sample's terms, and its label where it has one.
+struct SampleSum {
+  double sum = 0;
+  float label = 0;
+};
+
+/// Half the squared distance.
+struct EuclideanLossRule {
+  POSEIDON_ANY_DEVICE double term(float value, float target) const {
+    const double distance = static_cast<double>(value) - static_cast<double>(target);
+    return distance * distance;
+  }
+  POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const { return sample.sum / 2; }
+  POSEIDON_ANY_DEVICE double factor(const SampleSum&) const { return 1; }
+  POSEIDON_ANY_DEVICE float slope(float value, float target) const { return value - target; }
+  POSEIDON_ANY_DEVICE float target_slope(float value, float target) const { return target - value; }
+};
+
+/// Cross entropy of the logistic function of the value and a probability.
+struct SigmoidLossRule {
+  POSEIDON_ANY_DEVICE double term(float value, float target) const {
+    const double x = value;
+    return (x > 0 ? x : 0) - x * static_cast<double>(target) + ::log1p(::exp(x > 0 ? -x : x));
+  }
+  POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const { return sample.sum; }
+  POSEIDON_ANY_DEVICE double factor(const SampleSum&) const { return 1; }
+  POSEIDON_ANY_DEVICE float slope(float value, float target) const {
+    return static_cast<float>(1 / (1 + ::exp(-static_cast<double>(value)))) - target;
+  }
+  POSEIDON_ANY_DEVICE float target_slope(float value, float) const { return -value; }
+};
+
+/// Half of the squared distance of two that are alike, that is whose label is not 0; of others half
+/// of the square of what their distance lacks of the margin (Hadsell, Chopra and LeCun 2006). The
+/// legacy form lacks the squared distance of it, and squares nothing.
+struct ContrastiveLossRule {
+  double margin = 1;
+  bool legacy = false;
+
+  POSEIDON_ANY_DEVICE double term(float value, float target) const {
+    return EuclideanLossRule{}.term(value, target);
+  }
+  POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const {
+    if (sample.label != 0) return sample.sum / 2;
+    const double lack = lacking(sample);
+    return (legacy ? lack : lack * lack) / 2;
+  }
+  POSEIDON_ANY_DEVICE double factor(const SampleSum& sample) const {
+    if (sample.label != 0) return 1;
+    const double lack = lacking(sample);
+    if (lack == 0 || sample.sum == 0) return 0;
+    return legacy ? -1 : -lack / ::sqrt(sample.sum);
+  }
+  POSEIDON_ANY_DEVICE float slope(float value, float target) const { return value - target; }
+  POSEIDON_ANY_DEVICE float target_slope(float value, float target) const { return target - value; }
+
+  POSEIDON_ANY_DEVICE double lacking(const SampleSum& sample) const {
+    const double lack = margin - (legacy ? sample.sum : ::sqrt(sample.sum));
+    return lack > 0 ? lack : 0;
+  }
+};
+
+// Those of labels: the target is 1 at the label, and 0 at the other classes.
+
+/// What a score lacks of 1 at the label, and of -1 elsewhere, or its square.
+struct HingeLossRule {
+  bool squared = false;
+
+  POSEIDON_ANY_DEVICE double term(float value, float target) const {
+    const double lack = lacking(value, target);
+    return squared ? lack * lack : lack;
+  }
+  POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const { return sample.sum; }
+  POSEIDON_ANY_DEVICE double factor(const SampleSum&) const { return 1; }
+  POSEIDON_ANY_DEVICE float slope(float value, float target) const {
+    const auto lack = static_cast<float>(lacking(value, target));
+    if (lack == 0) return 0;
+    const float size = squared ? 2 * lack : 1;
+    return target != 0 ? -size : size;
+  }
+  POSEIDON_ANY_DEVICE float target_slope(float, float) const { return 0; }
+
+  POSEIDON_ANY_DEVICE double lacking(float value, float target) const {
+    const double lack =
+        1 + (target != 0 ? -static_cast<double>(value) : static_cast<double>(value));
+    return lack > 0 ? lack : 0;
+  }
+};
+
+/// Minus the logarithm of the label's probability, which counts as 1e-20 where it is less.
+struct MultinomialLossRule {
+  POSEIDON_ANY_DEVICE double term(float value, float target) const {
+    return target != 0 ? -::log(static_cast<double>(at_least(value))) : 0;
+  }
+  POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const { return sample.sum; }
+  POSEIDON_ANY_DEVICE double factor(const SampleSum&) const { return 1; }
+  POSEIDON_ANY_DEVICE float slope(float value, float target) const {
+    return target != 0 ? -1 / at_least(value) : 0;
+  }
+  POSEIDON_ANY_DEVICE float target_slope(float, float) const { return 0; }
+
+  POSEIDON_ANY_DEVICE static float at_least(float probability) {
+    return probability < 1e-20F ? 1e-20F : probability;
+  }
+};
+
+}  // namespace poseidon::layers

@@ -1,0 +1,24 @@
+#include "layers/reduction.h"
+
+namespace poseidon::layers {
+
+void Reduction::describe(Fields& fields) {
+  fields.option("operation", operation, {"sum", "asum", "sumsq", "mean"},
+                "what is made of all elements of a sample; asum: sum of absolute values, sumsq: of "
+                "squares");
+  fields.number("coefficient", coefficient, Range{}, "factor of the result");
+}
+
+Shape Reduction::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  input = inputs[0];
+  return {input.samples(), 1};
+}
+
+float Reduction::factor() const {
+  const bool is_mean = operation == ReductionOperation::kMean;
+  return static_cast<float>(is_mean ? coefficient / static_cast<double>(input.sample_count())
+                                    : coefficient);
+}
+
+}  // namespace poseidon::layers

@@ -1,0 +1,24 @@
+#include "layers/slice.h"
+
+#include "core/error.h"
+
+namespace poseidon::layers {
+
+void Slice::describe(Fields& fields) {
+  fields.integer("begin", begin, at_least(0), "the first channel that is taken");
+  fields.integer("end", end, at_least(0), "the channel before which it ends; 0: the input's last");
+}
+
+Shape Slice::infer(std::span<const Shape> inputs) {
+  expect_inputs(inputs, 1);
+  Shape output = inputs[0];
+  if (output.rank() < 2) fail(text("expected an input with channels, got ", output.text()));
+  if (end == 0) end = output.channels();
+  if (begin >= end || end > output.channels())
+    fail(text("channels ", begin, " to ", end, " are to be taken, but the input has ",
+              output.channels(), " (", output.text(), ")"));
+  output[1] = end - begin;
+  return output;
+}
+
+}  // namespace poseidon::layers

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// Lays its input several times one after another along the channels.
+class Tile final : public Definition {
+ public:
+  std::string_view type() const override { return "tile"; }
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+
+  int64_t tiles = 1;
+};
+
+}  // namespace poseidon::layers

@@ -1,0 +1,93 @@
+// docs/networks.md has a row for each network of configs/networks, with what the network comes to.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "net/network.h"
+
+namespace poseidon::net {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kTableSource = POSEIDON_SOURCE_DIR;
+
+/// "60,965,224".
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+/// "15,470.3".
+std::string in_millions(int64_t number) {
+  const int64_t tenths = std::llround(static_cast<double>(number) / 1e5);
+  return grouped(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+/// The cells that follow from the network file.
+std::string row_of(const fs::path& file) {
+  int64_t multiply_adds = 0;
+  const Network one(file, 1);
+  for (const Node& node : one.nodes()) multiply_adds += node.definition->multiply_adds();
+  const auto bytes = Network(file, 32).summary()["activation_bytes"].get<int64_t>();
+  return "| " + one.name() + " | " + grouped(one.parameter_count()) + " | " +
+         in_millions(multiply_adds) + " | " + in_millions(bytes) + " | ";
+}
+
+std::vector<std::string> rows_of_document() {
+  std::ifstream document(kTableSource / "docs/networks.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(document, line);)
+    if (line.starts_with("| ")) rows.push_back(line);
+  return rows;
+}
+
+/// "`configs/lenet-mnist.json`", the last cell, without what encloses it.
+fs::path job_of(const std::string& row) {
+  const size_t start = row.rfind("| `") + 3;
+  return kTableSource / row.substr(start, row.rfind("` |") - start);
+}
+
+}  // namespace
+
+TEST_CASE("the table of networks has what they come to, and their jobs") {
+  const std::vector<std::string> rows = rows_of_document();
+  for (const auto& entry : fs::directory_iterator(kTableSource / "configs/networks")) {
+    const std::string expected = row_of(entry.path());
+    CAPTURE(expected);
+    const auto row = std::ranges::find_if(
+        rows, [&](const std::string& line) { return line.starts_with(expected); });
+    CHECK(row != rows.end());
+    if (row == rows.end()) continue;
+    const fs::path job = job_of(*row);
+    CAPTURE(job.string());
+    REQUIRE(fs::exists(job));
+    const fs::path network = job.parent_path() / read_json(job)["network"].get<std::string>();
+    CHECK(fs::equivalent(network, entry.path()));
+  }
+}
+
+TEST_CASE("the networks without heads are those with heads, but for the heads") {
+  for (const std::string name : {"googlenet", "inception_v3"}) {
+    const fs::path folder = kTableSource / "configs/networks";
+    const Network whole(folder / (name + ".json"), 2);
+    const Network plain(folder / (name + "-plain.json"), 2);
+    REQUIRE(plain.nodes().size() < whole.nodes().size());
+    for (size_t i = 0; i < plain.nodes().size(); ++i) {
+      CHECK(plain.nodes()[i].definition->name == whole.nodes()[i].definition->name);
+      CHECK(plain.nodes()[i].output == whole.nodes()[i].output);
+      CHECK(plain.nodes()[i].inputs == whole.nodes()[i].inputs);
+    }
+    for (size_t i = plain.nodes().size(); i < whole.nodes().size(); ++i)
+      CHECK(whole.nodes()[i].definition->name.starts_with("head"));
+  }
+}
+
+}  // namespace poseidon::net

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Writes tests/reference/golden/torchvision/NAME.json: the state dict of a network of torchvision's, names and
+shapes in their order, and of some the scores of a sample.
+
+    torchvision_golden.py
+
+Needs torch and torchvision (0.29.2 made the committed ones). All values are a function of names and places, by
+the generator of core/philox.h; tests/exporter/torchvision_slow_test.cpp makes the same, by torchvision's names:
+
+    uniform(stream, index, count, low, high): RandomStream(11, GENERATION, stream, index)
+    tensor: stream FNV-1a of its name, index 0, from -0.1 to 0.1, but for
+        weights of convolutions and linear layers: +-sqrt(6 / fan in)
+        scale and running variance of batch norms: 0.5 to 1.5; num_batches_tracked: 7
+    sample: stream 1, index 0, from -1 to 1
+
+The scores are in double precision; "distance" is how far single precision is from them, in parts of the largest
+one. inception_v3 is without transform_input: what that does is part of a job's transform."""
+
+import json
+import math
+import pathlib
+
+import torch
+import torchvision
+
+import philox
+from network_golden import uniform
+
+HERE = pathlib.Path(__file__).parent
+SCORED = ["efficientnet_b0", "inception_v3", "mobilenet_v2", "resnet18", "resnet50"]
+NAMES = sorted(SCORED + ["resnet152", "vgg11", "vgg16", "vgg19"])
+
+
+def made(name, tensor):
+    if name.endswith("num_batches_tracked"):
+        return torch.tensor(7)
+    low, high = -0.1, 0.1
+    if tensor.dim() > 1:
+        high = math.sqrt(6.0 / math.prod(tensor.shape[1:]))
+        low = -high
+    elif name.endswith((".weight", ".running_var")):
+        low, high = 0.5, 1.5
+    values = uniform(philox.name_hash(name), 0, tensor.numel(), low, high)
+    return torch.from_numpy(values).to(tensor.dtype).reshape(tensor.shape)
+
+
+def scores_of(model, size):
+    model.load_state_dict({name: made(name, tensor) for name, tensor in model.state_dict().items()})
+    sample = torch.from_numpy(uniform(1, 0, 3 * size * size, -1, 1).reshape(1, 3, size, size))
+    model.eval()
+    with torch.no_grad():
+        single = model.float()(sample.float())[0].double()
+        exact = model.double()(sample.double())[0]
+    distance = ((single - exact).abs().max() / exact.abs().max()).item()
+    return {"scores": [float("%.7g" % score) for score in exact.tolist()], "distance": float("%.2g" % distance)}
+
+
+def text_of(golden):
+    tensors = ",\n".join("    " + json.dumps(tensor) for tensor in golden["tensors"])
+    rest = "".join(",\n  %s: %s" % (json.dumps(key), json.dumps(golden[key])) for key in golden if key != "tensors")
+    return '{\n  "tensors": [\n%s\n  ]%s\n}\n' % (tensors, rest)
+
+
+def main():
+    for name in NAMES:
+        options = {} if name not in ("inception_v3", "vgg11", "vgg16", "vgg19") else {"init_weights": False}
+        with torch.device("cpu" if name in SCORED else "meta"):
+            model = getattr(torchvision.models, name)(weights=None, **options)
+        golden = {"tensors": [[key, list(tensor.shape)] for key, tensor in model.state_dict().items()]}
+        if name in SCORED:
+            golden |= scores_of(model, 299 if name == "inception_v3" else 224)
+        (HERE / "golden" / "torchvision" / (name + ".json")).write_text(text_of(golden))
+        print(name, len(golden["tensors"]), golden.get("distance"), max(map(abs, golden.get("scores", [0]))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
