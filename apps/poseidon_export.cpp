@@ -1,0 +1,108 @@
+// poseidon-export: makes other programs' files of what was trained.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "apps/run_program.h"
+#include "core/counted.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/printable.h"
+#include "exporter/onnx_export.h"
+#include "exporter/torchvision_export.h"
+
+namespace {
+
+using namespace poseidon;
+
+struct ExportFlags {
+  std::string source, output, network, arch;
+  bool fold_batch_norm = false, json = false;
+};
+
+CLI::App* add_command(CLI::App& program, const char* name, const char* doc, const char* output,
+                      ExportFlags& flags) {
+  CLI::App* command = program.add_subcommand(name, doc);
+  command
+      ->add_option("source", flags.source,
+                   "a run directory, a checkpoint, a folder of poseidon-import's, or weights")
+      ->required();
+  command->add_option("output", flags.output, output)->required();
+  command->add_option("--network", flags.network,
+                      "the network file, where no network.json lies with the weights");
+  command->add_flag("--json", flags.json, "the result as one JSON object");
+  return command;
+}
+
+void print(const ExportFlags& flags, const Json& result, const std::string& line) {
+  if (flags.json)
+    std::cout << result.dump(2) << "\n";
+  else
+    std::cout << printable(flags.output) << ": " << line << "\n";
+}
+
+void export_torchvision(const ExportFlags& flags, Log& log) {
+  const exporter::TrainedWeights trained(flags.source, flags.network, log);
+  const exporter::TorchvisionReport report =
+      exporter::export_torchvision(trained, {.arch = flags.arch, .output = flags.output}, log);
+  print(flags, {{"output", flags.output}, {"arch", report.arch}, {"tensors", report.tensors}},
+        text("torchvision's ", report.arch, ", ", counted(report.tensors, "tensor")));
+}
+
+void export_onnx(const ExportFlags& flags, Log& log) {
+  const exporter::TrainedWeights trained(flags.source, flags.network, log);
+  const exporter::OnnxReport report = exporter::export_onnx(
+      trained, {.fold_batch_norm = flags.fold_batch_norm, .producer_version = POSEIDON_VERSION},
+      flags.output);
+  std::string outputs;
+  for (const std::string& name : report.outputs)
+    outputs += (outputs.empty() ? "" : ", ") + printable(name);
+  print(
+      flags,
+      {{"output", flags.output},
+       {"opset", exporter::kOnnxOpset},
+       {"outputs", report.outputs},
+       {"nodes", report.nodes},
+       {"tensors", report.tensors}},
+      text("ONNX, operators of version ", exporter::kOnnxOpset, ", ", counted(report.nodes, "node"),
+           ", ", counted(report.tensors, "tensor"), ", outputs: ", outputs));
+}
+
+int run(int count, char** arguments) {
+  CLI::App program{"Makes other programs' files of what was trained."};
+  program.require_subcommand(1);
+  program.set_version_flag("--version", std::string("poseidon-export ") + POSEIDON_VERSION);
+  program.footer("docs/import.md says what becomes of each layer and each tensor.");
+  ExportFlags flags;
+  CLI::App* torchvision = add_command(program, "torchvision",
+                                      "write the state dict of a network that torchvision has too",
+                                      "the .safetensors file to write", flags);
+  torchvision->add_option("--arch", flags.arch,
+                          "torchvision's name, where the network's own is another");
+  CLI::App* onnx = add_command(program, "onnx", "write the network in test phase as ONNX",
+                               "the .onnx file to write", flags);
+  onnx->add_flag("--fold-batch-norm", flags.fold_batch_norm,
+                 "make batch norms part of the convolutions and linear layers before them");
+  try {
+    program.parse(count, arguments);
+  } catch (const CLI::Success& success) {
+    return program.exit(success, std::cout, std::cerr);
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(std::string(error.what()) + " (see poseidon-export --help)");
+  }
+  StandardErrorLog log;
+  if (torchvision->parsed())
+    export_torchvision(flags, log);
+  else
+    export_onnx(flags, log);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  return poseidon::apps::run_program("poseidon-export", count, arguments,
+                                     [=] { return run(count, arguments); });
+}

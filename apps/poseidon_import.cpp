@@ -1,0 +1,136 @@
+// poseidon-import: makes networks, jobs and weights of other programs' files.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "apps/flag_checks.h"
+#include "apps/run_program.h"
+#include "core/counted.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/printable.h"
+#include "importer/import.h"
+#include "importer/torchvision_import.h"
+
+namespace {
+
+using namespace poseidon;
+
+struct CaffeFlags {
+  std::string prototxt, solver, weights, output, input;
+  bool bgr_to_rgb = false, skip_unknown = false, json = false;
+};
+
+CLI::App* add_caffe(CLI::App& program, CaffeFlags& flags) {
+  CLI::App* command = program.add_subcommand(
+      "caffe", "write network.json, job.json and weights.safetensors of a Caffe network");
+  command->add_option("output", flags.output, "folder to write to, new or empty")->required();
+  command
+      ->add_option("--prototxt", flags.prototxt,
+                   "the network: train_val.prototxt or deploy.prototxt")
+      ->required();
+  command->add_option("--solver", flags.solver, "solver.prototxt, for job.json");
+  command->add_option("--weights", flags.weights, "trained weights, a .caffemodel");
+  command->add_option("--input", flags.input,
+                      "CHANNELSxHEIGHTxWIDTH of a sample, where the network does not tell it");
+  command->add_flag("--bgr-to-rgb", flags.bgr_to_rgb,
+                    "turn means and the first weights from Caffe's order of colours to ours");
+  command->add_flag("--skip-unknown", flags.skip_unknown,
+                    "leave out what has no equal, with a warning, in place of an error");
+  command->add_flag("--json", flags.json, "the result as one JSON object");
+  return command;
+}
+
+struct TorchvisionFlags {
+  std::string arch, weights, output;
+  int64_t classes = 1000;
+  bool json = false;
+};
+
+CLI::App* add_torchvision(CLI::App& program, TorchvisionFlags& flags) {
+  CLI::App* command = program.add_subcommand(
+      "torchvision", "write network.json, job.json and weights.safetensors of a state dict");
+  command->add_option("weights", flags.weights, "the state dict, a .safetensors file")->required();
+  command->add_option("output", flags.output, "folder to write to, new or empty")->required();
+  command->add_option("--arch", flags.arch, "torchvision's name of the network")->required();
+  command->add_option("--classes", flags.classes, "how many its scores tell apart")
+      ->capture_default_str()
+      ->check(apps::whole_number(1, 1 << 24));
+  command->add_flag("--json", flags.json, "the result as one JSON object");
+  return command;
+}
+
+void print_report(const importer::ImportReport& report, const std::string& output, bool json) {
+  if (json) {
+    const Json result{{"output", output},        {"network", report.network},
+                      {"layers", report.layers}, {"parameters", report.parameters},
+                      {"job", report.job},       {"tensors", report.tensors}};
+    std::cout << result.dump(2) << "\n";
+    return;
+  }
+  std::cout << printable(output) << ": network.json (" << counted(report.layers, "layer") << ", "
+            << counted(report.parameters, "parameter") << ")";
+  if (report.job) std::cout << ", job.json";
+  if (report.tensors > 0)
+    std::cout << ", weights.safetensors (" << counted(report.tensors, "tensor") << ")";
+  std::cout << "\n";
+}
+
+void import_caffe(const CaffeFlags& flags) {
+  importer::CaffeImport asked{.prototxt = flags.prototxt,
+                              .solver = flags.solver,
+                              .weights = flags.weights,
+                              .output = flags.output,
+                              .input = std::nullopt,
+                              .bgr_to_rgb = flags.bgr_to_rgb,
+                              .skip_unknown = flags.skip_unknown};
+  if (!flags.input.empty()) {
+    try {
+      asked.input = importer::parse_sample_shape(flags.input);
+    } catch (const ConfigError& error) {
+      throw ConfigError(text("--input: ", error.what()));
+    }
+  }
+  StandardErrorLog log;
+  print_report(importer::import_caffe(asked, log), flags.output, flags.json);
+}
+
+void import_torchvision(const TorchvisionFlags& flags) {
+  print_report(importer::import_torchvision({.arch = flags.arch,
+                                             .weights = flags.weights,
+                                             .output = flags.output,
+                                             .classes = flags.classes}),
+               flags.output, flags.json);
+}
+
+int run(int count, char** arguments) {
+  CLI::App program{"Makes networks, jobs and weights of other programs' files."};
+  program.require_subcommand(1);
+  program.set_version_flag("--version", std::string("poseidon-import ") + POSEIDON_VERSION);
+  program.footer("docs/import.md says what becomes of each layer and each field.");
+  CaffeFlags caffe_flags;
+  TorchvisionFlags torchvision_flags;
+  const CLI::App* caffe = add_caffe(program, caffe_flags);
+  add_torchvision(program, torchvision_flags);
+  try {
+    program.parse(count, arguments);
+  } catch (const CLI::Success& success) {
+    return program.exit(success, std::cout, std::cerr);
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(std::string(error.what()) + " (see poseidon-import --help)");
+  }
+  if (caffe->parsed())
+    import_caffe(caffe_flags);
+  else
+    import_torchvision(torchvision_flags);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  return poseidon::apps::run_program("poseidon-import", count, arguments,
+                                     [=] { return run(count, arguments); });
+}

@@ -1,0 +1,132 @@
+#include "exporter/onnx_export.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "exporter/batch_norm_folding.h"
+#include "exporter/onnx_layer.h"
+#include "net/blocks.h"
+
+namespace poseidon::exporter {
+
+namespace {
+
+constexpr uint64_t kMostModelBytes = (uint64_t{1} << 31) - 1;
+
+const OnnxRules& onnx_rules() {
+  static const OnnxRules kRules = [] {
+    OnnxRules rules = onnx_function_rules();
+    for (const OnnxRules& more :
+         {onnx_normalization_rules(), onnx_shape_rules(), onnx_window_rules()})
+      rules.insert(more.begin(), more.end());
+    return rules;
+  }();
+  return kRules;
+}
+
+/// It tells of what others compute, and nothing for use.
+bool is_left_out(const net::Node& node) {
+  return !node.definition->scalars().empty() || node.definition->type() == "silence";
+}
+
+class OnnxBuilder {
+ public:
+  OnnxBuilder(const TrainedWeights& trained, const OnnxExport& asked)
+      : trained_(trained), nodes_(trained.network().nodes()) {
+    const net::Network& network = trained.network();
+    model_.name = network.name();
+    model_.producer_version = asked.producer_version;
+    find_outputs();
+    mark_needed();
+    norms_ = asked.fold_batch_norm ? foldable_norms(network, outputs_)
+                                   : std::vector<const net::Node*>(nodes_.size(), nullptr);
+  }
+
+  OnnxModel build() {
+    const net::Network& network = trained_.network();
+    model_.inputs.push_back({net::kInputName, network.input(),
+                             "samples as the job's transform makes them: channels of red, green "
+                             "and blue, then rows and columns"});
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (needed_[i] && !is_folded(nodes_[i])) put(nodes_[i], norms_[i]);
+    for (const int output : outputs_) {
+      const net::Node& node = nodes_[static_cast<size_t>(output)];
+      model_.outputs.push_back({node.definition->name, node.output});
+    }
+    if (trained_.step()) model_.metadata.emplace_back("step", std::to_string(*trained_.step()));
+    return std::move(model_);
+  }
+
+ private:
+  void add_output(int node) {
+    if (node >= 0 && std::ranges::find(outputs_, node) == outputs_.end()) outputs_.push_back(node);
+  }
+
+  void find_outputs() {
+    std::vector<const net::Node*> losses;
+    for (const net::Node& node : nodes_)
+      if (node.definition->is_loss()) losses.push_back(&node);
+    std::ranges::stable_sort(losses, std::greater{},
+                             [](const net::Node* loss) { return loss->definition->loss_weight(); });
+    for (const net::Node* loss : losses) add_output(loss->inputs[0]);
+    std::vector<bool> is_read(nodes_.size(), false);
+    for (const net::Node& node : nodes_)
+      for (const int input : node.inputs)
+        if (input >= 0) is_read[static_cast<size_t>(input)] = true;
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (!is_read[i] && !is_left_out(nodes_[i])) add_output(static_cast<int>(i));
+    if (outputs_.empty())
+      throw ConfigError(trained_.network().file() + ": expected a layer before its losses");
+  }
+
+  void mark_needed() {
+    needed_.assign(nodes_.size(), false);
+    for (const int output : outputs_) needed_[static_cast<size_t>(output)] = true;
+    for (size_t i = nodes_.size(); i-- > 0;)
+      if (needed_[i])
+        for (const int input : nodes_[i].inputs)
+          if (input >= 0) needed_[static_cast<size_t>(input)] = true;
+  }
+
+  bool is_folded(const net::Node& node) const {
+    return std::ranges::find(norms_, &node) != norms_.end();
+  }
+
+  void put(const net::Node& node, const net::Node* norm) {
+    OnnxLayer layer(trained_, node, norm, model_);
+    const auto rule = onnx_rules().find(node.definition->type());
+    if (rule == onnx_rules().end()) layer.refuse("there is no rule for this type");
+    rule->second(layer);
+  }
+
+  const TrainedWeights& trained_;
+  const std::vector<net::Node>& nodes_;
+  std::vector<int> outputs_;
+  std::vector<bool> needed_;
+  std::vector<const net::Node*> norms_;
+  OnnxModel model_;
+};
+
+}  // namespace
+
+OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& asked) {
+  return OnnxBuilder(trained, asked).build();
+}
+
+OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& asked,
+                       const std::filesystem::path& output) {
+  const OnnxModel model = make_onnx_model(trained, asked);
+  const WireWriter bytes = encode(model);
+  if (bytes.size() > kMostModelBytes)
+    throw ConfigError(text(trained.network().file(), ": a file of ONNX has at most ",
+                           kMostModelBytes, " bytes, this one would have ", bytes.size()));
+  AtomicFile file(output);
+  bytes.write([&file](std::span<const std::byte> piece) { file.write(piece); });
+  file.commit();
+  OnnxReport report{.outputs = {}, .nodes = model.nodes.size(), .tensors = model.tensors.size()};
+  for (const OnnxPort& port : model.outputs) report.outputs.push_back(port.name);
+  return report;
+}
+
+}  // namespace poseidon::exporter

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/shape.h"
+#include "exporter/wire_writer.h"
+
+/// A model of ONNX (https://onnx.ai) in memory, and its bytes.
+namespace poseidon::exporter {
+
+/// Versions of the operators and of the file format that are written.
+inline constexpr int64_t kOnnxOpset = 17, kOnnxIrVersion = 8;
+
+using OnnxValue = std::variant<int64_t, double, std::vector<int64_t>>;
+
+struct OnnxAttribute {
+  std::string name;
+  OnnxValue value;
+};
+using OnnxAttributes = std::vector<OnnxAttribute>;
+
+struct OnnxNode {
+  std::string type, name;
+  std::vector<std::string> inputs, outputs;
+  OnnxAttributes attributes;
+};
+
+enum class OnnxType : int64_t { kFloat = 1, kInt64 = 7 };
+
+/// A tensor that is part of the model.
+struct OnnxTensor {
+  std::string name;
+  OnnxType type = OnnxType::kFloat;
+  std::vector<int64_t> extents;
+  WireWriter::Fill fill;  ///< little-endian values
+};
+
+/// An input or an output of the model, of floats; the first extent is any number of samples.
+struct OnnxPort {
+  std::string name;
+  Shape shape;
+  std::string doc = "";
+};
+
+struct OnnxModel {
+  std::string name, producer_version;
+  std::vector<OnnxNode> nodes;
+  std::vector<OnnxTensor> tensors;
+  std::vector<OnnxPort> inputs, outputs;
+  std::vector<std::pair<std::string, std::string>> metadata = {};
+};
+
+/// The bytes of an ONNX file. What the tensors' `fill` refers to must outlive the result.
+WireWriter encode(const OnnxModel& model);
+
+}  // namespace poseidon::exporter

@@ -1,0 +1,123 @@
+// Layers whose outputs are of windows, or of all, of their input.
+
+#include <algorithm>
+
+#include "exporter/onnx_layer.h"
+#include "layers/convolution.h"
+#include "layers/deconvolution.h"
+#include "layers/pooling.h"
+
+namespace poseidon::exporter {
+
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+Integers both(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
+
+/// As ONNX has them: before both axes, then behind both.
+Integers twice(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1], pair[0], pair[1]}; }
+
+OnnxAttributes window_attributes(const layers::ConvolutionKeys& keys) {
+  return {{"dilations", both(keys.dilation)},
+          {"group", keys.groups},
+          {"kernel_shape", both(keys.kernel)},
+          {"pads", twice(keys.padding)},
+          {"strides", both(keys.stride)}};
+}
+
+OnnxLayer::Names input_and_weights(OnnxLayer& layer, std::string input) {
+  OnnxLayer::Names names{std::move(input)};
+  for (std::string& weight : layer.weights()) names.push_back(std::move(weight));
+  return names;
+}
+
+void put_convolution(OnnxLayer& layer) {
+  layer.finish("Conv", input_and_weights(layer, layer.input()),
+               window_attributes(layer.definition<layers::Convolution>()));
+}
+
+void put_deconvolution(OnnxLayer& layer) {
+  layer.finish("ConvTranspose", input_and_weights(layer, layer.input()),
+               window_attributes(layer.definition<layers::Deconvolution>()));
+}
+
+void put_linear(OnnxLayer& layer) {
+  const bool flat = layer.input_shape().rank() == 2;
+  const std::string input =
+      flat ? layer.input() : layer.put("Flatten", layer.inputs(), {{"axis", int64_t{1}}});
+  layer.finish("Gemm", input_and_weights(layer, input), {{"transB", int64_t{1}}});
+}
+
+// ---- pooling
+
+/// Cells behind the input that the windows reach, so that ONNX, which rounds down, makes as many.
+std::array<int64_t, 2> reach_behind(const layers::Pooling& pooling) {
+  return {pooling.overhang(0), pooling.overhang(1)};
+}
+
+OnnxAttributes pooling_attributes(const layers::Pooling& pooling,
+                                  const std::array<int64_t, 2>& before,
+                                  const std::array<int64_t, 2>& behind) {
+  return {{"kernel_shape", both(pooling.kernel)},
+          {"pads", Integers{before[0], before[1], behind[0], behind[1]}},
+          {"strides", both(pooling.stride)}};
+}
+
+void put_maximum(OnnxLayer& layer, const layers::Pooling& pooling) {
+  layer.finish("MaxPool", layer.inputs(),
+               pooling_attributes(pooling, pooling.padding, reach_behind(pooling)));
+}
+
+/// Our mean counts padding, and no cell beyond it. Where a window reaches beyond it, the padding
+/// becomes part of the input, and what is beyond is padding of ONNX's that does not count.
+void put_mean(OnnxLayer& layer, const layers::Pooling& pooling) {
+  const std::array<int64_t, 2> reach = reach_behind(pooling);
+  const bool within = reach[0] <= pooling.padding[0] && reach[1] <= pooling.padding[1];
+  if (within) {
+    OnnxAttributes attributes = pooling_attributes(pooling, pooling.padding, reach);
+    attributes.push_back({"count_include_pad", int64_t{1}});
+    return layer.finish("AveragePool", layer.inputs(), std::move(attributes));
+  }
+  const std::array<int64_t, 2> beyond{std::max<int64_t>(0, reach[0] - pooling.padding[0]),
+                                      std::max<int64_t>(0, reach[1] - pooling.padding[1])};
+  std::string input = layer.input();
+  if (pooling.padding[0] > 0 || pooling.padding[1] > 0) {
+    const auto [rows, columns] = pooling.padding;
+    input = layer.put("Pad", {input, layer.integers({0, 0, rows, columns, 0, 0, rows, columns})});
+  }
+  layer.finish("AveragePool", {input}, pooling_attributes(pooling, {0, 0}, beyond));
+}
+
+/// The mean of a window's values, weighted by the values themselves; 0 where they sum up to 0 or
+/// less. Both sums are means of as many cells.
+void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
+  const OnnxAttributes attributes =
+      pooling_attributes(pooling, pooling.padding, reach_behind(pooling));
+  const std::string square = layer.put("Mul", {layer.input(), layer.input()}),
+                    squares = layer.put("AveragePool", {square}, attributes),
+                    sum = layer.put("AveragePool", layer.inputs(), attributes),
+                    zero = layer.scalar(0), some = layer.put("Greater", {sum, zero}),
+                    mean = layer.put("Div", {squares, sum});
+  layer.finish("Where", {some, mean, zero});
+}
+
+void put_pooling(OnnxLayer& layer) {
+  const auto& pooling = layer.definition<layers::Pooling>();
+  const bool maximum = pooling.method == layers::PoolingMethod::kMax;
+  if (pooling.method == layers::PoolingMethod::kStochastic) return put_stochastic(layer, pooling);
+  if (pooling.global)
+    return layer.finish(maximum ? "GlobalMaxPool" : "GlobalAveragePool", layer.inputs());
+  return maximum ? put_maximum(layer, pooling) : put_mean(layer, pooling);
+}
+
+}  // namespace
+
+OnnxRules onnx_window_rules() {
+  return {{"convolution", put_convolution},
+          {"deconvolution", put_deconvolution},
+          {"linear", put_linear},
+          {"pooling", put_pooling}};
+}
+
+}  // namespace poseidon::exporter

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "importer/message_reader.h"
+
+namespace poseidon::importer {
+
+/// What a "param" block says of one tensor of a layer.
+struct CaffeParam {
+  std::string name = "";  ///< by which layers share it; "" for none
+  double rate = 1, decay = 1;
+};
+
+/// One layer of a Caffe network, from either form: `type` is the newer one's ("InnerProduct").
+struct CaffeLayer {
+  std::string name, type;
+  MessageReader message;  ///< whose fields are left: "convolution_param" and the like
+  std::vector<std::string> bottoms = {}, tops = {};
+  std::vector<CaffeParam> params = {};
+  std::vector<double> loss_weights = {};
+  bool in_training = true, in_testing = true;
+
+  const Place& place() const { return message.place(); }
+  /// Data layers of all kinds.
+  bool gives_data() const;
+  /// "layer \"conv1\" (Convolution)"
+  std::string shown() const;
+};
+
+/// An input that is declared at the top of a network.
+struct CaffeInput {
+  std::string name;
+  std::vector<int64_t> extents;  ///< empty where none are told
+};
+
+/// A network as a prototxt file has it, in either form: names, phases and types are known, what a
+/// type's fields mean is not.
+class CaffeNetwork {
+ public:
+  /// Throws ConfigError with file, line and column.
+  CaffeNetwork(std::string_view content, const std::string& file);
+
+  const std::string& name() const { return name_; }
+  const std::vector<CaffeInput>& inputs() const { return inputs_; }
+  const std::vector<CaffeLayer>& layers() const { return layers_; }
+  const MessageReader& top() const { return top_; }
+
+ private:
+  void read_state();
+  void read_inputs();
+  void read_layers();
+  CaffeLayer read_layer(const MessageReader& message) const;
+  CaffeLayer read_v1_layer(const MessageReader& message) const;
+  void read_common(CaffeLayer& layer) const;
+  bool takes_part(const MessageReader& layer, const std::string& phase) const;
+  bool meets(const MessageReader& rule, const std::string& phase) const;
+
+  std::unique_ptr<TextMessage> root_;
+  MessageReader top_;
+  std::string name_;
+  int64_t level_ = 0;  ///< level and stages that rules of phases are held against
+  std::vector<std::string> stages_;
+  std::vector<CaffeInput> inputs_;
+  std::vector<CaffeLayer> layers_;
+};
+
+}  // namespace poseidon::importer

@@ -1,0 +1,167 @@
+#include "importer/layer_mapping.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/counted.h"
+#include "core/error.h"
+
+namespace poseidon::importer {
+
+namespace {
+
+struct NoEqual {
+  std::string_view type, reason;
+};
+
+constexpr std::array kNoEquals{
+    NoEqual{"BatchReindex", "layers here keep the samples of a batch as they are"},
+    NoEqual{"Embed", "inputs here are images, not indices of words"},
+    NoEqual{"Filter", "layers here keep the samples of a batch as they are"},
+    NoEqual{"HDF5Output", "--classify and --test give what a network computes"},
+    NoEqual{"Im2col", "it is a step of Caffe's convolution"},
+    NoEqual{"LSTM", "recurrent layers are not part of Poseidon"},
+    NoEqual{"Parameter", "every parameter here belongs to a layer that computes"},
+    NoEqual{"Python", "it is a program, whose meaning the file does not hold"},
+    NoEqual{"RNN", "recurrent layers are not part of Poseidon"},
+    NoEqual{"Recurrent", "recurrent layers are not part of Poseidon"},
+    NoEqual{"SPP", "pooling of several sizes has to be written as layers of their own"},
+};
+
+void refuse_field(const MessageReader& from, std::string_view field, const std::string& why,
+                  Remarks& remarks) {
+  remarks.refuse(from.place_of(field), text("\"", field, "\": ", why));
+}
+
+void put_constant(Json& filler, const MessageReader& from) {
+  filler["value"] = plain_number(from.number("value").value_or(0));
+}
+
+void put_uniform(Json& filler, const MessageReader& from) {
+  filler["minimum"] = plain_number(from.number("min").value_or(0));
+  filler["maximum"] = plain_number(from.number("max").value_or(1));
+}
+
+void put_gaussian(Json& filler, const MessageReader& from) {
+  if (const double mean = from.number("mean").value_or(0); mean != 0)
+    filler["mean"] = plain_number(mean);
+  filler["deviation"] = plain_number(from.number("std").value_or(1));
+  if (const int64_t sparse = from.integer("sparse").value_or(-1); sparse >= 0)
+    filler["sparse"] = sparse;
+}
+
+/// Ours counts the inputs of a unit.
+void check_norm(const MessageReader& from, Remarks& remarks) {
+  const auto norm = from.word("variance_norm", {"FAN_IN", "FAN_OUT", "AVERAGE"});
+  if (norm && *norm != "FAN_IN")
+    remarks.warn(from.place_of("variance_norm"),
+                 "the filler here goes by the number of inputs (FAN_IN), not by " + *norm);
+}
+
+}  // namespace
+
+LayerMapping mapping_of(std::string_view type) {
+  for (const auto& part : {weighted_mappings(), plain_mappings(), loss_mappings()})
+    for (const LayerMappingEntry& entry : part)
+      if (entry.type == type) return entry.map;
+  return nullptr;
+}
+
+std::string reason_for_none(std::string_view type) {
+  const auto found = std::ranges::find(kNoEquals, type, &NoEqual::type);
+  return found == kNoEquals.end() ? "" : std::string(found->reason);
+}
+
+Json plain_number(double value) {
+  if (value == std::floor(value) && std::fabs(value) < 1e15) return static_cast<int64_t>(value);
+  return value;
+}
+
+Json plain_numbers(std::span<const double> values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(plain_number(value));
+  return list;
+}
+
+void put_number(Json& keys, const char* key, const MessageReader& from, std::string_view field) {
+  if (const auto value = from.number(field)) keys[key] = plain_number(*value);
+}
+
+Json pair_of(const MessageReader& from, std::string_view both, std::string_view height,
+             std::string_view width, Remarks& remarks) {
+  const std::vector<int64_t> values = from.integers(both, kExtent);
+  const auto rows = from.integer(height, kExtent), columns = from.integer(width, kExtent);
+  if (rows.has_value() != columns.has_value())
+    fail_at(from.place_of(rows ? height : width),
+            text("expected \"", height, "\" and \"", width, "\", got one of them"));
+  if (rows && !values.empty())
+    fail_at(from.place_of(both), text("\"", both, "\" and \"", height, "\" exclude each other"));
+  if (values.size() > 2)
+    refuse_field(from, both, "expected height and width, got " + counted(values.size(), "extent"),
+                 remarks);
+  const int64_t first = rows ? *rows : values.empty() ? -1 : values[0];
+  const int64_t second = columns ? *columns : values.size() > 1 ? values[1] : first;
+  if (first < 0) return nullptr;
+  if (first == second) return first;
+  return Json{first, second};
+}
+
+Json filler_of(const MessageReader& from, std::string_view field, double constant,
+               Remarks& remarks) {
+  const MessageReader filler = from.message(field);
+  if (!from.has(field)) return {{"type", "constant"}, {"value", plain_number(constant)}};
+  const std::string type = filler.text("type").value_or("constant");
+  Json json{{"type", type}};
+  if (type == "constant") {
+    put_constant(json, filler);
+  } else if (type == "uniform") {
+    put_uniform(json, filler);
+  } else if (type == "gaussian") {
+    put_gaussian(json, filler);
+  } else if (type == "xavier" || type == "msra") {
+    json["type"] = type == "msra" ? "he" : "xavier";
+    check_norm(filler, remarks);
+  } else if (type != "positive_unitball" && type != "bilinear") {
+    remarks.warn(filler.place_of("type"),
+                 "no filler here is as \"" + type + "\": the first values are by \"xavier\"");
+    json["type"] = "xavier";
+  }
+  filler.pass_over({"value", "min", "max", "mean", "std", "sparse", "variance_norm"});
+  return json;
+}
+
+void expect_integer(const MessageReader& from, std::string_view field, int64_t only,
+                    const std::string& why, Remarks& remarks) {
+  const auto value = from.integer(field);
+  if (value && *value != only)
+    refuse_field(from, field, text("expected ", only, ", got ", *value, ": ", why), remarks);
+}
+
+void put_multipliers(Json& keys, std::span<const CaffeParam> params) {
+  const auto put = [&](const char* key, double CaffeParam::*member) {
+    std::vector<double> values;
+    for (const CaffeParam& param : params) values.push_back(param.*member);
+    if (std::ranges::any_of(values, [](double value) { return value != 1; }))
+      keys[key] = plain_numbers(values);
+  };
+  put("learning_rate_multipliers", &CaffeParam::rate);
+  put("decay_multipliers", &CaffeParam::decay);
+}
+
+std::vector<CaffeParam> params_of(const CaffeLayer& layer, int parameters, Remarks& remarks) {
+  const auto count = static_cast<size_t>(parameters);
+  if (layer.params.size() > count && count > 0)
+    remarks.note(layer.place(),
+                 text(layer.shown(), " learns ", counted(count, "tensor"), ": of its ",
+                      layer.params.size(), " multipliers the others are left out"));
+  std::vector<CaffeParam> params = layer.params;
+  params.resize(count);
+  for (const CaffeParam& param : params)
+    if (param.rate < 0 || param.decay < 0)
+      fail_at(layer.place(), text(layer.shown(), ": expected multipliers >= 0, got ",
+                                  param.rate < 0 ? param.rate : param.decay));
+  return params;
+}
+
+}  // namespace poseidon::importer

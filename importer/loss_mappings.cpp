@@ -1,0 +1,75 @@
+#include <array>
+
+#include "core/error.h"
+#include "importer/layer_mapping.h"
+
+namespace poseidon::importer {
+
+namespace {
+
+/// Ours divide by the number of samples, which is what all of Caffe's rules but NONE come to where
+/// no label is ignored and scores have one position.
+void read_normalization(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("loss_param");
+  if (from.word("normalization", {"FULL", "VALID", "BATCH_SIZE", "NONE"}) == "NONE")
+    remarks.refuse(from.place_of("normalization"),
+                   "\"normalization\": a loss here is divided by the number of samples, not NONE");
+  if (from.has("ignore_label"))
+    remarks.refuse(from.place_of("ignore_label"), "\"ignore_label\": every label counts here");
+  from.pass_over({"normalize", "ignore_label"});
+}
+
+MappedLayer loss(const char* type, const CaffeLayer& layer, Remarks& remarks) {
+  Json keys{{"type", type}};
+  read_normalization(layer, remarks);
+  const std::vector<double>& weights = layer.loss_weights;
+  if (!weights.empty() && weights[0] != 1) keys["weight"] = plain_number(weights[0]);
+  return {.keys = keys};
+}
+
+MappedLayer map_softmax_loss(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("softmax_param");
+  expect_integer(from, "axis", 1, "the classes are the channels", remarks);
+  from.pass_over({"engine"});
+  return loss("softmax_loss", layer, remarks);
+}
+
+MappedLayer map_euclidean_loss(const CaffeLayer& layer, Remarks& remarks) {
+  return loss("euclidean_loss", layer, remarks);
+}
+MappedLayer map_sigmoid_loss(const CaffeLayer& layer, Remarks& remarks) {
+  return loss("sigmoid_loss", layer, remarks);
+}
+MappedLayer map_multinomial_loss(const CaffeLayer& layer, Remarks& remarks) {
+  return loss("multinomial_loss", layer, remarks);
+}
+
+MappedLayer map_hinge_loss(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("hinge_loss_param");
+  MappedLayer mapped = loss("hinge_loss", layer, remarks);
+  if (from.word("norm", {"", "L1", "L2"}) == "L2") mapped.keys["norm"] = "l2";
+  return mapped;
+}
+
+MappedLayer map_contrastive_loss(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("contrastive_loss_param");
+  MappedLayer mapped = loss("contrastive_loss", layer, remarks);
+  put_number(mapped.keys, "margin", from, "margin");
+  if (from.boolean("legacy_version").value_or(false)) mapped.keys["legacy"] = true;
+  return mapped;
+}
+
+constexpr std::array kLossMappings{
+    LayerMappingEntry{"ContrastiveLoss", map_contrastive_loss},
+    LayerMappingEntry{"EuclideanLoss", map_euclidean_loss},
+    LayerMappingEntry{"HingeLoss", map_hinge_loss},
+    LayerMappingEntry{"MultinomialLogisticLoss", map_multinomial_loss},
+    LayerMappingEntry{"SigmoidCrossEntropyLoss", map_sigmoid_loss},
+    LayerMappingEntry{"SoftmaxWithLoss", map_softmax_loss},
+};
+
+}  // namespace
+
+std::span<const LayerMappingEntry> loss_mappings() { return kLossMappings; }
+
+}  // namespace poseidon::importer

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "importer/remarks.h"
+#include "importer/text_message.h"
+
+namespace poseidon::importer {
+
+/// Values that an integer may take.
+struct IntegerRange {
+  int64_t least = std::numeric_limits<int64_t>::min();
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+inline constexpr IntegerRange kAnyInteger{};
+/// What counts or measures something in a network.
+inline constexpr IntegerRange kExtent{.least = 0, .most = int64_t{1} << 31};
+
+/// The fields of one message by name and type. What is asked for counts as read. Each error is a
+/// ConfigError with file, line and column. The message must outlive the reader.
+class MessageReader {
+ public:
+  /// `message` may be null: a message without fields, at `place`.
+  MessageReader(const TextMessage* message, Place place) : message_(message), place_(place) {}
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  /// Of the field, or of the message where there is none.
+  Place place_of(std::string_view name) const;
+  const Place& place() const { return place_; }
+
+  std::optional<int64_t> integer(std::string_view name, IntegerRange range = kAnyInteger) const;
+  std::optional<double> number(std::string_view name) const;
+  std::optional<bool> boolean(std::string_view name) const;
+  std::optional<std::string> text(std::string_view name) const;
+  /// A word of an enumeration whose words are numbered as in `words`.
+  std::optional<std::string> word(std::string_view name,
+                                  const std::vector<std::string>& words) const;
+
+  std::vector<int64_t> integers(std::string_view name, IntegerRange range = kAnyInteger) const;
+  std::vector<double> numbers(std::string_view name) const;
+  std::vector<std::string> texts(std::string_view name) const;
+  /// The words or numbers of a field as they stand.
+  std::vector<std::string> words(std::string_view name) const;
+
+  /// One without fields where there is none of this name.
+  MessageReader message(std::string_view name) const;
+  std::vector<MessageReader> messages(std::string_view name) const;
+
+  /// The fields count as read.
+  void pass_over(std::initializer_list<std::string_view> names) const;
+  void pass_over_all() const;
+  /// Refuses every field, at any depth, that nobody has asked for.
+  void refuse_unread(Remarks& remarks) const;
+
+ private:
+  std::vector<const TextField*> all(std::string_view name) const;
+  /// Null when there is none; refuses two.
+  const TextField* one(std::string_view name) const;
+  const TextField* find(std::string_view name) const;
+  Place at(Position position) const { return {place_.file, position}; }
+  MessageReader message_of(const TextField& field) const;
+
+  const TextMessage* message_;
+  Place place_;
+};
+
+}  // namespace poseidon::importer

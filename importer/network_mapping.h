@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "importer/blob_graph.h"
+#include "importer/caffe_data.h"
+
+namespace poseidon::importer {
+
+/// A layer of ours, and the layers of Caffe's that its tensors are stored with.
+struct ImportedLayer {
+  Json json;
+  const CaffeLayer* source;
+  const CaffeLayer* scale = nullptr;  ///< of a batch norm: the Scale that was joined to it
+
+  std::string name() const { return json["name"].get<std::string>(); }
+};
+
+struct ImportedNetwork {
+  Json json;                          ///< as a network file has it
+  std::vector<ImportedLayer> layers;  ///< in order of json["layers"]
+};
+
+/// Makes our network of the layers that take part in training. `network` must outlive the result.
+/// Throws ConfigError.
+ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks);
+
+}  // namespace poseidon::importer

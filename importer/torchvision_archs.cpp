@@ -1,0 +1,257 @@
+#include "importer/torchvision_archs.h"
+
+#include "core/error.h"
+
+namespace poseidon::importer {
+
+namespace {
+
+using Pairs = std::vector<LayerPair>;
+
+constexpr std::array<double, 3> kImageNetMean{123.675, 116.28, 103.53};
+constexpr std::array<double, 3> kImageNetDeviation{58.395, 57.12, 57.375};
+/// torchvision normalizes for inception_v3 as for all others, and its transform_input then makes
+/// pixels from -1 to 1 of that: both together are this.
+constexpr std::array<double, 3> kHalfRange{127.5, 127.5, 127.5};
+
+template <class... Parts>
+void add(Pairs& pairs, std::string ours, const Parts&... theirs) {
+  pairs.push_back({std::move(ours), text(theirs...)});
+}
+
+// ---- vgg: features counts convolutions, rectifiers and poolings alike.
+
+/// `name` makes a convolution's name of its stage and its number there, both from 0.
+template <class Name>
+Pairs vgg(std::array<int, 5> convolutions, const Name& name) {
+  Pairs pairs;
+  int feature = 0;
+  for (int stage = 0; stage < 5; ++stage, ++feature)
+    for (int i = 0; i < convolutions[static_cast<size_t>(stage)]; ++i, feature += 2)
+      add(pairs, name(stage, i), "features.", feature);
+  add(pairs, "fc6", "classifier.0");
+  add(pairs, "fc7", "classifier.3");
+  add(pairs, "fc8", "classifier.6");
+  return pairs;
+}
+
+std::string flat_name(int stage, int i) { return text("conv", stage + 1, "_", i + 1); }
+std::string name_in_block(int stage, int i) { return text("stage", stage + 1, ".", i, ".conv"); }
+
+Pairs vgg11() { return vgg({1, 1, 2, 2, 2}, flat_name); }
+Pairs vgg16() { return vgg({2, 2, 3, 3, 3}, name_in_block); }
+Pairs vgg19() { return vgg({2, 2, 4, 4, 4}, flat_name); }
+
+// ---- resnet
+
+/// A stage is a block "stage2_first" where it begins with a projection, and "stage2" repeated.
+Pairs resnet(std::array<int, 4> blocks, int convolutions) {
+  Pairs pairs{{"conv1", "conv1"}, {"bn1", "bn1"}};
+  for (int stage = 1; stage <= 4; ++stage) {
+    const bool projects = stage > 1 || convolutions == 3;
+    for (int block = 0; block < blocks[static_cast<size_t>(stage - 1)]; ++block) {
+      const bool first = projects && block == 0;
+      const std::string ours = first ? text("stage", stage, "_first.")
+                                     : text("stage", stage, ".", block - (projects ? 1 : 0), "."),
+                        theirs = text("layer", stage, ".", block, ".");
+      for (int i = 1; i <= convolutions; ++i) {
+        add(pairs, text(ours, "conv", i), theirs, "conv", i);
+        add(pairs, text(ours, "bn", i), theirs, "bn", i);
+      }
+      if (!first) continue;
+      add(pairs, ours + "project", theirs, "downsample.0");
+      add(pairs, ours + "project_bn", theirs, "downsample.1");
+    }
+  }
+  add(pairs, "fc", "fc");
+  return pairs;
+}
+
+Pairs resnet18() { return resnet({2, 2, 2, 2}, 2); }
+Pairs resnet50() { return resnet({3, 4, 6, 3}, 3); }
+Pairs resnet152() { return resnet({3, 8, 36, 3}, 3); }
+
+// ---- mobilenet_v2, efficientnet_b0: a stage is "stage2_first", then "stage2.N.branch"; the first
+// one and the last one are a single block.
+
+struct MobileBlock {
+  int stage;  ///< from 1
+  int index;  ///< in its stage, from 0
+  std::string ours;
+};
+
+std::vector<MobileBlock> mobile_blocks(std::array<int, 7> counts) {
+  std::vector<MobileBlock> blocks;
+  for (int stage = 1; stage <= 7; ++stage) {
+    const bool single = stage == 1 || stage == 7;
+    blocks.push_back({stage, 0, text("stage", stage, single ? "." : "_first.")});
+    for (int i = 1; i < counts[static_cast<size_t>(stage - 1)]; ++i)
+      blocks.push_back({stage, i, text("stage", stage, ".", i - 1, ".branch.")});
+  }
+  return blocks;
+}
+
+/// A convolution with its batch norm, of a block "unit".
+void add_unit(Pairs& pairs, const std::string& ours, const std::string& theirs) {
+  add(pairs, ours + ".conv", theirs, ".0");
+  add(pairs, ours + ".bn", theirs, ".1");
+}
+
+Pairs mobilenet_v2() {
+  Pairs pairs;
+  add_unit(pairs, "stem", "features.0");
+  int feature = 1;
+  for (const MobileBlock& block : mobile_blocks({1, 2, 3, 4, 3, 3, 1})) {
+    const std::string theirs = text("features.", feature++, ".conv."),
+                      narrow = block.ours + (block.stage == 1 ? "" : "narrow.");
+    int module = 0;
+    if (block.stage > 1) add_unit(pairs, block.ours + "expand", text(theirs, module++));
+    add_unit(pairs, narrow + "depthwise", text(theirs, module++));
+    add(pairs, narrow + "project", theirs, module++);
+    add(pairs, narrow + "project_bn", theirs, module++);
+  }
+  add_unit(pairs, "last", text("features.", feature));
+  add(pairs, "fc", "classifier.1");
+  return pairs;
+}
+
+Pairs efficientnet_b0() {
+  Pairs pairs;
+  add_unit(pairs, "stem", "features.0");
+  for (const MobileBlock& block : mobile_blocks({1, 2, 2, 3, 3, 4, 1})) {
+    const std::string theirs = text("features.", block.stage, ".", block.index, ".block."),
+                      narrow = block.ours + (block.stage == 1 ? "" : "narrow.");
+    int module = 0;
+    if (block.stage > 1) add_unit(pairs, block.ours + "expand", text(theirs, module++));
+    add_unit(pairs, narrow + "depthwise", text(theirs, module++));
+    add(pairs, narrow + "squeeze", theirs, module, ".fc1");
+    add(pairs, narrow + "excite", theirs, module++, ".fc2");
+    add(pairs, narrow + "project", theirs, module, ".0");
+    add(pairs, narrow + "project_bn", theirs, module, ".1");
+  }
+  add_unit(pairs, "last", "features.8");
+  add(pairs, "fc", "classifier.1");
+  return pairs;
+}
+
+// ---- inception_v3
+
+struct InceptionUnit {
+  const char *ours, *theirs;
+};
+using InceptionBlock = std::vector<InceptionUnit>;
+
+const InceptionBlock kWide35{{"one", "branch1x1"},         {"five1", "branch5x5_1"},
+                             {"five2", "branch5x5_2"},     {"three1", "branch3x3dbl_1"},
+                             {"three2", "branch3x3dbl_2"}, {"three3", "branch3x3dbl_3"},
+                             {"pooled", "branch_pool"}};
+const InceptionBlock kTo17{{"three", "branch3x3"},
+                           {"twice1", "branch3x3dbl_1"},
+                           {"twice2", "branch3x3dbl_2"},
+                           {"twice3", "branch3x3dbl_3"}};
+const InceptionBlock kWide17{{"one", "branch1x1"},         {"seven1", "branch7x7_1"},
+                             {"seven2", "branch7x7_2"},    {"seven3", "branch7x7_3"},
+                             {"twice1", "branch7x7dbl_1"}, {"twice2", "branch7x7dbl_2"},
+                             {"twice3", "branch7x7dbl_3"}, {"twice4", "branch7x7dbl_4"},
+                             {"twice5", "branch7x7dbl_5"}, {"pooled", "branch_pool"}};
+const InceptionBlock kTo8{{"three1", "branch3x3_1"},   {"three2", "branch3x3_2"},
+                          {"seven1", "branch7x7x3_1"}, {"seven2", "branch7x7x3_2"},
+                          {"seven3", "branch7x7x3_3"}, {"seven4", "branch7x7x3_4"}};
+const InceptionBlock kWide8{{"one", "branch1x1"},
+                            {"three1", "branch3x3_1"},
+                            {"three2.across", "branch3x3_2a"},
+                            {"three2.down", "branch3x3_2b"},
+                            {"twice1", "branch3x3dbl_1"},
+                            {"twice2", "branch3x3dbl_2"},
+                            {"twice3.across", "branch3x3dbl_3a"},
+                            {"twice3.down", "branch3x3dbl_3b"},
+                            {"pooled", "branch_pool"}};
+const InceptionBlock kHead{{"reduce", "conv0"}, {"five", "conv1"}};
+
+void add_inception(Pairs& pairs, const InceptionBlock& units, const std::string& ours,
+                   const std::string& theirs) {
+  for (const InceptionUnit& unit : units) {
+    add(pairs, text(ours, unit.ours, ".conv"), theirs, unit.theirs, ".conv");
+    add(pairs, text(ours, unit.ours, ".bn"), theirs, unit.theirs, ".bn");
+  }
+}
+
+/// The auxiliary head stands where torchvision makes it, in the middle.
+Pairs inception(bool with_head) {
+  Pairs pairs;
+  add_inception(pairs,
+                {{"stem1", "Conv2d_1a_3x3"},
+                 {"stem2", "Conv2d_2a_3x3"},
+                 {"stem3", "Conv2d_2b_3x3"},
+                 {"stem4", "Conv2d_3b_1x1"},
+                 {"stem5", "Conv2d_4a_3x3"}},
+                "", "");
+  add_inception(pairs, kWide35, "mixed1.", "Mixed_5b.");
+  add_inception(pairs, kWide35, "mixed2.0.", "Mixed_5c.");
+  add_inception(pairs, kWide35, "mixed2.1.", "Mixed_5d.");
+  add_inception(pairs, kTo17, "mixed4.", "Mixed_6a.");
+  add_inception(pairs, kWide17, "mixed5.", "Mixed_6b.");
+  add_inception(pairs, kWide17, "mixed6.0.", "Mixed_6c.");
+  add_inception(pairs, kWide17, "mixed6.1.", "Mixed_6d.");
+  add_inception(pairs, kWide17, "mixed8.", "Mixed_6e.");
+  if (with_head) {
+    add_inception(pairs, kHead, "head.", "AuxLogits.");
+    add(pairs, "head.fc", "AuxLogits.fc");
+  }
+  add_inception(pairs, kTo8, "mixed9.", "Mixed_7a.");
+  add_inception(pairs, kWide8, "mixed10.0.", "Mixed_7b.");
+  add_inception(pairs, kWide8, "mixed10.1.", "Mixed_7c.");
+  add(pairs, "fc", "fc");
+  return pairs;
+}
+
+Pairs inception_v3() { return inception(true); }
+Pairs inception_v3_plain() { return inception(false); }
+
+TorchvisionArch usual(std::string_view name, double epsilon, Pairs (*layers)()) {
+  return {.name = name,
+          .network = name,
+          .epsilon = epsilon,
+          .mean = kImageNetMean,
+          .deviation = kImageNetDeviation,
+          .layers = layers};
+}
+
+TorchvisionArch of_inception(std::string_view name, Pairs (*layers)()) {
+  return {.name = name,
+          .network = name,
+          .epsilon = 1e-3,
+          .resize_short = 342,
+          .mean = kHalfRange,
+          .deviation = kHalfRange,
+          .layers = layers};
+}
+
+}  // namespace
+
+const std::vector<TorchvisionArch>& torchvision_archs() {
+  static const std::vector<TorchvisionArch> kArchs{
+      usual("efficientnet_b0", 1e-5, efficientnet_b0),
+      of_inception("inception_v3", inception_v3),
+      of_inception("inception_v3-plain", inception_v3_plain),
+      usual("mobilenet_v2", 1e-5, mobilenet_v2),
+      usual("resnet152", 1e-5, resnet152),
+      usual("resnet18", 1e-5, resnet18),
+      usual("resnet50", 1e-5, resnet50),
+      usual("vgg11", 0, vgg11),
+      usual("vgg16", 0, vgg16),
+      usual("vgg19", 0, vgg19),
+  };
+  return kArchs;
+}
+
+const TorchvisionArch& torchvision_arch(const std::string& name) {
+  std::string known;
+  for (const TorchvisionArch& arch : torchvision_archs()) {
+    if (arch.name == name) return arch;
+    known += text(known.empty() ? "" : ", ", arch.name);
+  }
+  throw ConfigError(text("--arch: expected one of ", known, ", got \"", name, "\""));
+}
+
+}  // namespace poseidon::importer

@@ -1,0 +1,135 @@
+#include <array>
+
+#include "core/error.h"
+#include "importer/layer_mapping.h"
+
+namespace poseidon::importer {
+
+namespace {
+
+void put_pair(Json& keys, const char* key, const Json& value) {
+  if (!value.is_null()) keys[key] = value;
+}
+
+void put_fillers(Json& keys, const MessageReader& from, bool bias, Remarks& remarks) {
+  keys["weight_filler"] = filler_of(from, "weight_filler", 0, remarks);
+  const Json filler = filler_of(from, "bias_filler", 0, remarks);
+  const bool is_zero = filler["type"] == "constant" && filler["value"] == 0;  // as ours is anyway
+  if (bias && !is_zero) keys["bias_filler"] = filler;
+}
+
+int64_t outputs_of(const CaffeLayer& layer, const MessageReader& from) {
+  const auto outputs = from.integer("num_output", {.least = 1, .most = kExtent.most});
+  if (!outputs) fail_at(from.place(), layer.shown() + " needs a \"num_output\"");
+  return *outputs;
+}
+
+/// Of convolution and deconvolution, which have the same fields.
+MappedLayer map_windows(const char* type, const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("convolution_param");
+  const bool bias = from.boolean("bias_term").value_or(true);
+  Json keys{{"type", type}, {"outputs", outputs_of(layer, from)}};
+  put_pair(keys, "kernel", pair_of(from, "kernel_size", "kernel_h", "kernel_w", remarks));
+  put_pair(keys, "stride", pair_of(from, "stride", "stride_h", "stride_w", remarks));
+  put_pair(keys, "padding", pair_of(from, "pad", "pad_h", "pad_w", remarks));
+  put_pair(keys, "dilation", pair_of(from, "dilation", "", "", remarks));
+  if (const auto groups = from.integer("group", kExtent); groups && *groups != 1)
+    keys["groups"] = *groups;
+  if (!bias) keys["bias"] = false;
+  put_fillers(keys, from, bias, remarks);
+  expect_integer(from, "axis", 1, "the channels are the axis after the samples", remarks);
+  from.pass_over({"engine", "force_nd_im2col"});
+  return {.keys = keys, .parameters = bias ? 2 : 1};
+}
+
+MappedLayer map_convolution(const CaffeLayer& layer, Remarks& remarks) {
+  return map_windows("convolution", layer, remarks);
+}
+
+MappedLayer map_deconvolution(const CaffeLayer& layer, Remarks& remarks) {
+  return map_windows("deconvolution", layer, remarks);
+}
+
+MappedLayer map_inner_product(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("inner_product_param");
+  const bool bias = from.boolean("bias_term").value_or(true);
+  Json keys{{"type", "linear"}, {"outputs", outputs_of(layer, from)}};
+  if (!bias) keys["bias"] = false;
+  put_fillers(keys, from, bias, remarks);
+  expect_integer(from, "axis", 1, "a linear layer reads all that a sample has", remarks);
+  from.pass_over({"transpose"});  // of the weight as it is stored
+  return {.keys = keys, .parameters = bias ? 2 : 1};
+}
+
+MappedLayer map_prelu(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("prelu_param");
+  Json keys{{"type", "prelu"}};
+  if (from.boolean("channel_shared").value_or(false)) keys["shared"] = true;
+  if (from.has("filler")) keys["slope_filler"] = filler_of(from, "filler", 0.25, remarks);
+  return {.keys = keys, .parameters = 1};
+}
+
+void check_channel_axes(const MessageReader& from, Remarks& remarks) {
+  expect_integer(from, "axis", 1, "there is one value for each channel", remarks);
+  expect_integer(from, "num_axes", 1, "there is one value for each channel", remarks);
+}
+
+/// With two inputs the second one is the factor, and nothing of it is learned.
+MappedLayer map_scale(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("scale_param");
+  const bool bias = from.boolean("bias_term").value_or(false);
+  const bool learns_scale = layer.bottoms.size() < 2;
+  Json keys{{"type", "scale"}};
+  if (bias) keys["bias"] = true;
+  if (from.has("filler")) keys["scale_filler"] = filler_of(from, "filler", 1, remarks);
+  if (from.has("bias_filler")) keys["bias_filler"] = filler_of(from, "bias_filler", 0, remarks);
+  if (learns_scale)
+    check_channel_axes(from, remarks);
+  else if (from.integer("axis").value_or(1) != 0)
+    remarks.refuse(from.place_of("axis"),
+                   "\"axis\": expected 0: the second input has a factor for each sample");
+  return {.keys = keys, .parameters = (learns_scale ? 1 : 0) + (bias ? 1 : 0)};
+}
+
+MappedLayer map_bias(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("bias_param");
+  Json keys{{"type", "bias"}};
+  if (from.has("filler")) keys["filler"] = filler_of(from, "filler", 0, remarks);
+  check_channel_axes(from, remarks);
+  return {.keys = keys, .parameters = 1};
+}
+
+/// Caffe's has no scale and no shift: these are frozen, unless a Scale layer follows.
+MappedLayer map_batch_norm(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("batch_norm_param");
+  Json keys{{"type", "batch_norm"}};
+  keys["epsilon"] = plain_number(from.number("eps").value_or(1e-5));
+  const double kept = from.number("moving_average_fraction").value_or(0.999);
+  if (kept < 0 || kept > 1)
+    fail_at(from.place_of("moving_average_fraction"), "expected a number from 0 to 1");
+  // What is left of a decimal fraction is one too: 1 - 0.999 is meant to be 0.001.
+  keys["momentum"] = plain_number(std::stod(text(1 - kept)));
+  if (from.boolean("use_global_stats").value_or(false))
+    remarks.warn(from.place_of("use_global_stats"),
+                 layer.shown() +
+                     " normalizes by the batch in training here, and by the running "
+                     "statistics in testing only");
+  keys["learning_rate_multipliers"] = {0, 0};
+  return {.keys = keys, .parameters = 0};
+}
+
+constexpr std::array kWeightedMappings{
+    LayerMappingEntry{"BatchNorm", map_batch_norm},
+    LayerMappingEntry{"Bias", map_bias},
+    LayerMappingEntry{"Convolution", map_convolution},
+    LayerMappingEntry{"Deconvolution", map_deconvolution},
+    LayerMappingEntry{"InnerProduct", map_inner_product},
+    LayerMappingEntry{"PReLU", map_prelu},
+    LayerMappingEntry{"Scale", map_scale},
+};
+
+}  // namespace
+
+std::span<const LayerMappingEntry> weighted_mappings() { return kWeightedMappings; }
+
+}  // namespace poseidon::importer

@@ -1,0 +1,185 @@
+#include "exporter/onnx_export.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+#include "layers/registry.h"
+#include "tests/exporter/made_weights.h"
+#include "tests/exporter/read_model.h"
+#include "tests/importer/said.h"
+#include "tests/support/error_of.h"
+
+namespace poseidon::exporter {
+namespace {
+
+using Said = importer::made::Said;
+using made::ReadModel;
+using made::Weights;
+using Floats = std::vector<float>;
+using Lines = std::vector<std::string>;
+
+/// Small networks, each with its model's text as the package onnx reads it; ONNX Runtime gives our
+/// values for them (tests/reference/exchange_check.py --layers).
+Json layer_cases() {
+  return read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/exporter/onnx_layers.json");
+}
+
+Json network_of(const Json& layers,
+                const Json& input = {{"channels", 3}, {"height", 8}, {"width", 8}}) {
+  return {{"name", "case"}, {"input", input}, {"layers", layers}};
+}
+
+std::vector<std::byte> bytes_of(const WireWriter& writer) {
+  std::vector<std::byte> bytes;
+  writer.write([&bytes](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
+  CHECK(writer.size() == bytes.size());
+  return bytes;
+}
+
+ReadModel exported(const Weights& weights, const OnnxExport& asked = {}) {
+  Said said;
+  const TrainedWeights trained(weights.path(), "", said);
+  return made::read_model(bytes_of(encode(make_onnx_model(trained, asked))));
+}
+
+/// A value that makes every misplaced one seen, and a variance above 0.
+float value_of(const std::string& name, size_t index) {
+  return Weights::counting(name, index) + (name.ends_with("_var") ? 1.0F : 0.0F);
+}
+
+}  // namespace
+
+TEST_CASE("each layer becomes the nodes that ONNX Runtime computes the same with") {
+  for (const Json& each : layer_cases()) {
+    const auto name = each["case"].get<std::string>();
+    CAPTURE(name);
+    const ReadModel model = exported(Weights(network_of(each["layers"], each["input"])));
+    CHECK(model.lines() == each["model"].get<Lines>());
+    CHECK(model.ir_version == 8);
+    CHECK(model.opset == 17);
+    CHECK(model.producer == "poseidon");
+    CHECK(model.graph == "case");
+    for (const auto& [tensor, extents] : each["tensors"].items()) {
+      const Floats values = model.tensor(tensor).floats();
+      for (size_t i = 0; i < values.size(); ++i) CHECK(values[i] == Weights::counting(tensor, i));
+    }
+  }
+}
+
+TEST_CASE("each type of layer has a case, but for those that a model has not") {
+  std::set<std::string> types;
+  for (const Json& each : layer_cases())
+    for (const Json& layer : each["layers"]) types.insert(layer["type"]);
+  for (const layers::LayerType& type : layers::layer_types())
+    if (!type.make()->is_loss()) CHECK_MESSAGE(types.contains(type.name), type.name);
+}
+
+TEST_CASE("a batch norm becomes part of the layer before it") {
+  const Json layers = Json::parse(R"([
+    {"name": "conv", "type": "convolution", "outputs": 2, "kernel": [1, 2], "bias": false},
+    {"name": "bn1", "type": "batch_norm", "epsilon": 0.5},
+    {"name": "fc", "type": "linear", "outputs": 2},
+    {"name": "bn2", "type": "batch_norm"},
+    {"name": "relu", "type": "relu"}])");
+  const Weights weights(network_of(layers, {{"channels", 1}, {"height", 1}, {"width", 2}}),
+                        value_of);
+  const ReadModel model = exported(weights, {.fold_batch_norm = true});
+  CHECK(model.nodes == Lines{"Conv(input, conv.weight, conv.bias) -> bn1 dilations=[1, 1] group=1 "
+                             "kernel_shape=[1, 2] pads=[0, 0, 0, 0] strides=[1, 1]",
+                             "Flatten(bn1) -> fc..1 axis=1",
+                             "Gemm(fc..1, fc.weight, fc.bias) -> bn2 transB=1",
+                             "Relu(bn2) -> relu"});
+  CHECK(model.tensors.size() == 4);
+  const Floats weight = model.tensor("conv.weight").floats(),
+               bias = model.tensor("conv.bias").floats(),
+               fc_bias = model.tensor("fc.bias").floats();
+  for (size_t channel = 0; channel < 2; ++channel) {
+    const auto factor_of = [&](const std::string& norm, double epsilon) {
+      return value_of(norm + ".scale", channel) /
+             std::sqrt(value_of(norm + ".running_var", channel) + epsilon);
+    };
+    const double factor = factor_of("bn1", 0.5), fc_factor = factor_of("bn2", 1e-5);
+    CHECK(weight[channel * 2 + 1] ==
+          static_cast<float>(value_of("conv.weight", channel * 2 + 1) * factor));
+    CHECK(bias[channel] == static_cast<float>(value_of("bn1.shift", channel) -
+                                              value_of("bn1.running_mean", channel) * factor));
+    CHECK(fc_bias[channel] ==
+          static_cast<float>((static_cast<double>(value_of("fc.bias", channel)) -
+                              value_of("bn2.running_mean", channel)) *
+                                 fc_factor +
+                             value_of("bn2.shift", channel)));
+  }
+}
+
+TEST_CASE("a batch norm stays where others read what it reads") {
+  const auto nodes = [](const char* layers) {
+    return exported(Weights(network_of(Json::parse(layers)), value_of), {.fold_batch_norm = true})
+        .nodes.size();
+  };
+  CHECK(nodes(R"([{"name": "a", "type": "convolution", "outputs": 3, "kernel": 1},
+                  {"name": "b", "type": "batch_norm"},
+                  {"name": "c", "type": "eltwise", "inputs": ["a", "b"]}])") == 3);
+  CHECK(nodes(R"([{"name": "a", "type": "linear", "outputs": 3},
+                  {"name": "b", "type": "batch_norm"},
+                  {"name": "loss", "type": "softmax_loss", "input": "a"}])") == 3);
+  CHECK(nodes(R"([{"name": "a", "type": "convolution", "outputs": 3, "kernel": 1},
+                  {"name": "d", "type": "convolution", "outputs": 3, "kernel": 1, "shares": "a"},
+                  {"name": "b", "type": "batch_norm"}])") == 3);
+  CHECK(nodes(R"([{"name": "a", "type": "batch_norm"}])") == 1);
+}
+
+TEST_CASE("what ONNX cannot say is refused with the layer's name") {
+  const auto refusal = [](const Json& layers) {
+    const Weights weights(network_of(layers));
+    const std::string message = error_of<ConfigError>([&] { exported(weights); });
+    return message.substr(message.find("network.json: ") + 14);
+  };
+  CHECK(refusal({{{"name", "f"}, {"type", "flatten"}}, {{"name", "a"}, {"type", "lrn"}}}) ==
+        "layer \"a\" of type lrn cannot be said in ONNX: LRN wants an input with height and width, "
+        "got 1x192");
+  CHECK(refusal({{{"name", "a"}, {"type", "tile"}, {"tiles", 2}, {"input", "label"}}}) ==
+        "layer \"a\" of type tile cannot be said in ONNX: it reads labels, of which a model has "
+        "none");
+  CHECK(refusal({{{"name", "a"}, {"type", "silence"}}}) == "expected a layer before its losses");
+}
+
+TEST_CASE("the file is the model, and told of") {
+  const Weights weights(network_of(Json::parse(R"([{"name": "a", "type": "bias"}])")));
+  Said said;
+  const TrainedWeights trained(weights.path(), "", said);
+  const OnnxReport report = export_onnx(trained, {}, weights.folder / "model.onnx");
+  CHECK(report.nodes == 1);
+  CHECK(report.tensors == 1);
+  CHECK(report.outputs == Lines{"a"});
+  CHECK(data::made::read(weights.folder / "model.onnx") ==
+        bytes_of(encode(make_onnx_model(trained, {}))));
+}
+
+TEST_CASE("numbers of protobuf's format") {
+  WireWriter inner;
+  inner.integer(1, -1);
+  WireWriter writer;
+  writer.integer(1, 300);
+  writer.single(2, 1.5F);
+  writer.message(16, inner);
+  writer.bytes(3, 2, [](std::span<std::byte> to) { std::ranges::fill(to, std::byte{7}); });
+  writer.text(4, "ab");
+  const std::vector<std::byte> bytes = bytes_of(writer);
+  const std::vector<int> expected{0x08, 0xAC, 0x02,                    // 300
+                                  0x15, 0x00, 0x00, 0xC0, 0x3F,        // 1.5
+                                  0x82, 0x01, 0x0B, 0x08, 0xFF, 0xFF,  // -1, in a message
+                                  0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,  //
+                                  0xFF, 0x01,                          //
+                                  0x1A, 0x02, 0x07, 0x07,              //
+                                  0x22, 0x02, 'a',  'b'};
+  REQUIRE(bytes.size() == expected.size());
+  for (size_t i = 0; i < bytes.size(); ++i) CHECK(std::to_integer<int>(bytes[i]) == expected[i]);
+}
+
+}  // namespace poseidon::exporter

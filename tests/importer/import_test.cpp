@@ -1,0 +1,408 @@
+#include "importer/import.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/cpu/cpu_device.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "data/pfm.h"
+#include "layers/cpu/cpu_layer.h"
+#include "net/net.h"
+#include "tests/data/made_files.h"
+#include "tests/importer/caffe_encoder.h"
+#include "tests/importer/said.h"
+#include "tests/support/error_of.h"
+#include "trainer/state/run_tensors.h"
+#include "trainer/state/safetensors.h"
+
+namespace poseidon::importer {
+namespace {
+
+using data::made::Folder;
+using made::Wire;
+using Floats = std::vector<float>;
+using Lines = std::vector<std::string>;
+
+/// Files in a folder, and what importing them says and writes.
+struct Import {
+  explicit Import(const std::string& network, const Wire& weights = "",
+                  const std::string& solver = "") {
+    write("n.prototxt", network);
+    asked.prototxt = folder / "n.prototxt";
+    asked.output = folder / "out";
+    if (!weights.empty()) asked.weights = write("m.caffemodel", weights);
+    if (!solver.empty()) asked.solver = write("s.prototxt", solver);
+  }
+
+  std::filesystem::path write(const std::string& name, const std::string& content) const {
+    data::made::write(folder / name, data::made::bytes_of(content));
+    return folder / name;
+  }
+
+  ImportReport run() { return import_caffe(asked, said); }
+
+  std::string fault() {
+    const std::string message = error_of<ConfigError>([&] { run(); });
+    CHECK_FALSE(std::filesystem::exists(asked.output));
+    return without_folder(message);
+  }
+
+  std::string without_folder(std::string message) const {
+    for (size_t at = message.find(folder.text()); at != std::string::npos;
+         at = message.find(folder.text()))
+      message.erase(at, folder.text().size() + 1);
+    return message;
+  }
+
+  /// The notes or warnings that hold `part`, as they are.
+  Lines lines_with(const Lines& lines, const std::string& part) const {
+    Lines found;
+    for (const std::string& line : lines)
+      if (line.find(part) != std::string::npos) found.push_back(without_folder(line));
+    return found;
+  }
+
+  Json json(const std::string& name) const { return read_json(asked.output / name); }
+
+  Floats tensor(const std::string& name) const {
+    const trainer::SafetensorsFile file(asked.output / "weights.safetensors");
+    const auto* entry = file.find(name);
+    REQUIRE_MESSAGE(entry != nullptr, name);
+    return file.read(*entry);
+  }
+
+  Folder folder;
+  CaffeImport asked;
+  made::Said said;
+};
+
+Floats counting(size_t count, float first = 1) {
+  Floats values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
+  return values;
+}
+
+/// The output of a network's last layer, with imported weights, computed by the net itself.
+Floats computed(const Import& import, const std::string& layer, const Floats& input) {
+  cpu::CpuDevice device(1);
+  const net::Network network(import.asked.output / "network.json", 1);
+  const auto factory = layers::cpu::make_cpu_factory(device);
+  net::Net net(network, *factory, {.training = false, .keep = {layer}});
+  const trainer::MatchReport match =
+      trainer::load_weights(import.asked.output / "weights.safetensors", trainer::weights_of(net));
+  CHECK(match.missing.empty());
+  CHECK(match.unused.empty());
+  CHECK(match.different.empty());
+  net.set_input(input);
+  layers::StepContext step;
+  step.phase = layers::Phase::kTest;
+  net.forward(step);
+  return net.output(layer);
+}
+
+constexpr const char* kTwoLayers =
+    "name: 'tiny' input: 'data' input_dim: [1, 2, 2, 3]\n"
+    "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n"
+    "  convolution_param { num_output: 3 kernel_h: 1 kernel_w: 2 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip'\n"
+    "  inner_product_param { num_output: 2 } }\n";
+
+/// What these two layers give, by their definitions: conv (3, 2, 2) of data (2, 2, 3), then the sum
+/// over channels, rows and columns in this order.
+Floats by_hand(const Floats& data, const Floats& conv, const Floats& conv_bias, const Floats& ip,
+               const Floats& ip_bias) {
+  Floats middle;
+  for (size_t o = 0; o < 3; ++o)
+    for (size_t y = 0; y < 2; ++y)
+      for (size_t x = 0; x < 2; ++x) {
+        float sum = conv_bias[o];
+        for (size_t c = 0; c < 2; ++c)
+          for (size_t k = 0; k < 2; ++k)
+            sum += conv[(o * 2 + c) * 2 + k] * data[(c * 2 + y) * 3 + x + k];
+        middle.push_back(sum);
+      }
+  Floats out;
+  for (size_t o = 0; o < 2; ++o) {
+    float sum = ip_bias[o];
+    for (size_t i = 0; i < 12; ++i) sum += ip[o * 12 + i] * middle[i];
+    out.push_back(sum);
+  }
+  return out;
+}
+
+/// Weights that make every misplaced value seen.
+struct TwoLayers {
+  Floats conv = counting(12), conv_bias{1, -2, 3}, ip = counting(24, -7), ip_bias{5, -6};
+
+  Wire model() const {
+    return made::layer("conv", {made::blob({3, 2, 1, 2}, conv), made::blob({3}, conv_bias)}) +
+           made::layer("ip", {made::blob({2, 12}, ip), made::blob({2}, ip_bias)});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("weights come through value by value, and the net computes what they mean") {
+  const TwoLayers two;
+  Import import(kTwoLayers, two.model());
+  const ImportReport report = import.run();
+  CHECK(report.network == "tiny");
+  CHECK(report.layers == 2);
+  CHECK(report.parameters == 41);
+  CHECK(report.tensors == 4);
+  CHECK_FALSE(report.job);
+  CHECK(import.said.warnings.empty());
+  CHECK(import.said.notes.empty());
+  CHECK(import.tensor("conv.weight") == two.conv);
+  CHECK(import.tensor("conv.bias") == two.conv_bias);
+  CHECK(import.tensor("ip.weight") == two.ip);
+  CHECK(import.tensor("ip.bias") == two.ip_bias);
+  const trainer::SafetensorsFile file(import.asked.output / "weights.safetensors");
+  Lines names;
+  for (const auto& entry : file.entries()) names.push_back(entry.name);
+  CHECK(names == Lines{"conv.weight", "conv.bias", "ip.weight", "ip.bias"});
+  CHECK(file.metadata()["parameters"] == "4");
+  const Floats data = counting(12, -3);
+  CHECK(computed(import, "ip", data) ==
+        by_hand(data, two.conv, two.conv_bias, two.ip, two.ip_bias));
+}
+
+TEST_CASE("weights of V1 with four extents are the same, and transposed ones are turned back") {
+  const TwoLayers two;
+  Import old(kTwoLayers, made::v1_layer("conv", {made::old_blob({3, 2, 1, 2}, two.conv),
+                                                 made::old_blob({1, 1, 1, 3}, two.conv_bias)}) +
+                             made::v1_layer("ip", {made::old_blob({1, 1, 2, 12}, two.ip),
+                                                   made::old_blob({1, 1, 1, 2}, two.ip_bias)}));
+  old.run();
+  CHECK(old.tensor("ip.weight") == two.ip);
+  CHECK(old.tensor("conv.bias") == two.conv_bias);
+
+  Import turned(
+      "input: 'data' input_dim: [1, 3, 1, 1]\nlayer { name: 'ip' type: 'InnerProduct' bottom: "
+      "'data' "
+      "top: 'ip' inner_product_param { num_output: 2 bias_term: false transpose: true } }",
+      made::layer("ip", {made::blob({3, 2}, {1, 2, 3, 4, 5, 6})}));
+  turned.run();
+  CHECK(turned.tensor("ip.weight") == Floats{1, 3, 5, 2, 4, 6});
+}
+
+TEST_CASE("a batch norm's statistics are divided by their factor, its scale is the Scale layer's") {
+  const std::string norm =
+      "input: 'data' input_dim: [1, 2, 1, 1]\n"
+      "layer { name: 'n' type: 'BatchNorm' bottom: 'data' top: 'n' }\n";
+  const auto stored = [](float factor) {
+    return made::layer(
+        "n", {made::blob({2}, {6, 9}), made::blob({2}, {12, 3}), made::blob({1}, {factor})});
+  };
+  Import joined(norm +
+                    "layer { name: 's' type: 'Scale' bottom: 'n' top: 'n' scale_param { "
+                    "bias_term: true } }",
+                stored(3) + made::layer("s", {made::blob({2}, {2, 4}), made::blob({2}, {-1, 1})}));
+  joined.run();
+  CHECK(joined.tensor("n.scale") == Floats{2, 4});
+  CHECK(joined.tensor("n.shift") == Floats{-1, 1});
+  CHECK(joined.tensor("n.running_mean") == Floats{2, 3});
+  CHECK(joined.tensor("n.running_var") == Floats{4, 1});
+  const Floats out = computed(joined, "n", {4, 5});
+  CHECK(out[0] == doctest::Approx(2 * (4 - 2) / 2.0 - 1).epsilon(1e-4));
+  CHECK(out[1] == doctest::Approx(4 * (5 - 3) / 1.0 + 1).epsilon(1e-4));
+
+  Import alone(norm, stored(0));
+  alone.run();
+  CHECK(alone.tensor("n.scale") == Floats{1, 1});
+  CHECK(alone.tensor("n.shift") == Floats{0, 0});
+  CHECK(alone.tensor("n.running_mean") == Floats{0, 0});
+}
+
+TEST_CASE(
+    "--bgr-to-rgb turns the channels of what reads the images, the means and the mean image") {
+  const std::string network =
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: TRAIN } "
+      "transform_param { crop_size: 1 mean_value: [1, 2, 3] } data_param { batch_size: 4 } }\n"
+      "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' "
+      "convolution_param { num_output: 2 kernel_size: 1 } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip' inner_product_param { "
+      "num_output: 1 bias_term: false } }";
+  Import import(network, made::layer("conv", {made::blob({2, 3, 1, 1}, counting(6)),
+                                              made::blob({2}, {7, 8})}) +
+                             made::layer("ip", {made::blob({1, 2}, {9, 10})}));
+  import.asked.bgr_to_rgb = true;
+  import.run();
+  CHECK(import.tensor("conv.weight") == Floats{3, 2, 1, 6, 5, 4});
+  CHECK(import.tensor("conv.bias") == Floats{7, 8});
+  CHECK(import.tensor("ip.weight") == Floats{9, 10});
+  CHECK(import.json("job.json")["data"]["train"]["transform"]["mean"].dump() == "[3,2,1]");
+
+  Import gray(
+      "input: 'data' input_dim: [1, 1, 1, 1] layer { name: 'a' type: 'TanH' bottom: 'data' "
+      "top: 'a' }");
+  gray.asked.bgr_to_rgb = true;
+  CHECK(gray.fault() == "--bgr-to-rgb: expected images of 3 channels, got 1");
+}
+
+TEST_CASE("a network for inference has no job, unless a solver says of one") {
+  const std::string network =
+      "layer { name: 'd' type: 'Input' top: 'data' input_param { shape { dim: [5, 1, 2, 2] } } }\n"
+      "layer { name: 'a' type: 'Softmax' bottom: 'data' top: 'a' }";
+  Import import(network);
+  CHECK_FALSE(import.run().job);
+  CHECK(import.said.warnings.empty());
+  CHECK_FALSE(std::filesystem::exists(import.asked.output / "job.json"));
+  Import with_solver(network, "", "base_lr: 1 lr_policy: 'fixed' max_iter: 3");
+  CHECK(with_solver.run().job);
+  CHECK(with_solver.json("job.json")["data"]["batch_per_worker"] == 1);
+}
+
+TEST_CASE("a mean file becomes the mean image of the job") {
+  const std::string network =
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' transform_param { mean_file: "
+      "'somewhere/mean.binaryproto' } data_param { batch_size: 4 } }\n"
+      "layer { name: 'a' type: 'TanH' bottom: 'data' top: 'a' }";
+  Import import(network);
+  import.asked.input = SampleShape{3, 1, 2};
+  import.write("mean.binaryproto", made::old_blob({1, 3, 1, 2}, counting(6)));
+  import.run();
+  CHECK(import.json("job.json")["data"]["train"]["transform"]["mean_image"] == "mean.pfm");
+  const auto bytes = data::made::read(import.asked.output / "mean.pfm");
+  CHECK(data::parse_pfm(bytes, "mean.pfm").values == Floats{1, 3, 5, 2, 4, 6});
+
+  Import missing(network);
+  missing.asked.input = SampleShape{3, 1, 2};
+  missing.run();
+  CHECK(missing.lines_with(missing.said.warnings, "mean_file").size() == 1);
+}
+
+TEST_CASE("weights that do not fit are refused, those of no use are named") {
+  const TwoLayers two;
+  const Wire conv =
+      made::layer("conv", {made::blob({3, 2, 1, 2}, two.conv), made::blob({3}, {1, 2, 3})});
+  Import shape(kTwoLayers,
+               conv + made::layer("ip", {made::blob({12, 2}, two.ip), made::blob({2}, {1, 2})}));
+  CHECK(shape.fault() == "m.caffemodel: tensor \"ip.weight\": expected the shape 2x12, got 12x2");
+  Import count(kTwoLayers, conv + made::layer("ip", {made::blob({2, 12}, two.ip)}));
+  CHECK(count.fault() == "m.caffemodel: layer \"ip\": expected 2 tensors, got 1");
+  Import twice(kTwoLayers, conv + conv);
+  CHECK(twice.fault() == "m.caffemodel: two layers are named \"conv\"");
+  Import infinite(kTwoLayers, made::layer("conv", {made::blob({3, 2, 1, 2}, two.conv),
+                                                   made::blob({3}, {1, HUGE_VALF, 3})}));
+  CHECK(infinite.fault() == "m.caffemodel: tensor \"conv.bias\" holds a value that is not finite");
+  Import nothing(kTwoLayers, made::layer("other", {made::blob({1}, {1})}));
+  CHECK(nothing.fault() == "m.caffemodel: no layer has a name of the network's");
+
+  Import part(kTwoLayers, conv + made::layer("fc1000", {made::blob({1}, {1})}));
+  CHECK(part.run().tensors == 2);
+  CHECK(part.lines_with(part.said.warnings, "") ==
+        Lines{"m.caffemodel: layer \"ip\" (InnerProduct) has no weights here: it begins with the "
+              "values of its fillers"});
+  CHECK(
+      part.lines_with(part.said.notes, "") ==
+      Lines{"m.caffemodel: the weights of \"fc1000\" are left out: the network has no such layer"});
+}
+
+TEST_CASE("what our layers refuse is said with the place of Caffe's") {
+  Import import(
+      "input: 'data' input_dim: [1, 3, 4, 4]\n"
+      "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c'\n"
+      "  convolution_param { num_output: 2 kernel_size: 7 } }");
+  CHECK(
+      import.fault() ==
+      "n.prototxt:2:1: layer \"c\" (Convolution): [convolution 'c'] kernel spans 7 but the padded "
+      "input has only 4 rows");
+}
+
+TEST_CASE("a folder that is in use is left alone, and nothing is half written") {
+  Import import(kTwoLayers);
+  import.write("out/mine", "x");
+  CHECK(import.without_folder(error_of<ConfigError>([&] { import.run(); })) ==
+        "out: exists already; expected a new or empty folder");
+  Import missing(kTwoLayers);
+  missing.asked.solver = missing.folder / "none.prototxt";
+  CHECK(missing.fault().find("none.prototxt: cannot be opened") != std::string::npos);
+}
+
+TEST_CASE("sample shapes of the command line") {
+  CHECK(parse_sample_shape("3x227x224") == SampleShape{3, 227, 224});
+  for (const char* wrong : {"", "3", "3x2", "3x2x", "3x2x1x", "0x1x1", "3,2,1", "ax1x1", "3x-1x1",
+                            "3x1x99999999999999999999"})
+    CHECK(error_of<ConfigError>([&] { parse_sample_shape(wrong); }) ==
+          std::string("expected CHANNELSxHEIGHTxWIDTH such as 3x227x227, got ") + wrong);
+}
+
+namespace {
+
+/// One of the networks in this folder, imported.
+ImportReport import_network(const std::string& name, Import& import) {
+  import.asked.prototxt =
+      std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/importer/networks" / (name + ".prototxt");
+  return import.run();
+}
+
+}  // namespace
+
+TEST_CASE("classical networks have the parameters that they are known for") {
+  struct Known {
+    std::string name;
+    SampleShape shape;
+    int64_t parameters;
+    size_t losses;
+  };
+  const std::array known{
+      Known{"lenet", {1, 28, 28}, 431080, 1}, Known{"cifar10_quick", {3, 32, 32}, 145578, 1},
+      Known{"caffenet", {}, 60965224, 1},     Known{"googlenet", {}, 13378280, 3},
+      Known{"vgg16_v1", {}, 138357544, 0},    Known{"mnist_siamese", {2, 28, 28}, 431102, 1}};
+  for (const Known& each : known) {
+    CAPTURE(each.name);
+    Import import("", "", "base_lr: 0.01 lr_policy: 'fixed' max_iter: 10");
+    if (each.shape[0] > 0) import.asked.input = each.shape;
+    if (each.losses == 0) import.asked.solver = "";
+    CHECK(import_network(each.name, import).parameters == each.parameters);
+    size_t losses = 0;
+    const Json network = import.json("network.json");
+    for (const Json& layer : network["layers"])
+      losses += layer["type"] == "softmax_loss" || layer["type"] == "contrastive_loss" ? 1 : 0;
+    CHECK(losses == each.losses);
+    const Lines& warnings = import.said.warnings;
+    // Its mean is a file that this folder has not.
+    CHECK(warnings.size() == (each.name == "cifar10_quick" ? 1 : 0));
+  }
+}
+
+TEST_CASE("weights that layers share are those of the first, stored with each or not") {
+  const std::string network =
+      "input: 'data' input_dim: [1, 1, 1, 3]\n"
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' param { name: 'w' }\n"
+      "  inner_product_param { num_output: 3 bias_term: false } }\n"
+      "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' }\n"
+      "  inner_product_param { num_output: 3 bias_term: false } }\n";
+  const Floats weight{1, 2, 0, 0, 1, 0, 3, 0, 1};
+  const Wire owner = made::layer("a", {made::blob({3, 3}, weight)});
+  for (const Wire& model : {owner, owner + made::layer("b", {made::blob({3, 3}, weight)})}) {
+    Import import(network, model);
+    CHECK(import.run().tensors == 1);
+    CHECK(import.said.warnings.empty());
+    CHECK(computed(import, "b", {1, 1, 1}) == Floats{5, 1, 13});
+  }
+}
+
+TEST_CASE("LeNet and its solver are the job that the project has") {
+  Import import("");
+  import.asked.solver =
+      std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/importer/networks/lenet_solver.prototxt";
+  import.asked.input = SampleShape{1, 28, 28};
+  CHECK(import_network("lenet", import).job);
+  Json imported = import.json("job.json");
+  const Json ours =
+      read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) / "configs/lenet-mnist.json");
+  for (const char* key : {"type", "learning_rate", "momentum", "weight_decay", "schedule"})
+    CHECK(imported["optimizer"][key] == ours["optimizer"][key]);
+  for (const char* key : {"steps", "test_every", "checkpoint_every", "log_every"})
+    CHECK(imported["train"][key] == ours["train"][key]);
+  CHECK(imported["data"]["batch_per_worker"] == 64);
+  CHECK(imported["data"]["train"]["transform"] == ours["data"]["train"]["transform"]);
+  CHECK_FALSE(imported["data"]["test"].contains("transform"));
+}
+
+}  // namespace poseidon::importer

@@ -1,0 +1,340 @@
+#include "importer/network_mapping.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "layers/registry.h"
+#include "tests/importer/said.h"
+#include "tests/support/error_of.h"
+
+namespace poseidon::importer {
+namespace {
+
+/// A network that is mapped, with what was said of it.
+struct Mapped {
+  explicit Mapped(const std::string& layers, bool skips_unknown = false)
+      : remarks(said, skips_unknown),
+        network("input: 'data' input: 'label' input_dim: [2, 3, 8, 8, 2, 1, 1, 1]\n" + layers,
+                "n.prototxt") {
+    imported = map_network(network, {3, 8, 8}, remarks);
+    network.top().refuse_unread(remarks);
+  }
+
+  /// The i-th layer, as one line.
+  std::string layer(size_t i = 0) const { return imported.json["layers"].at(i).dump(); }
+  size_t layers() const { return imported.layers.size(); }
+
+  made::Said said;
+  Remarks remarks;
+  CaffeNetwork network;
+  ImportedNetwork imported;
+};
+
+std::string fault(const std::string& layers) {
+  return error_of<ConfigError>([&] { Mapped{layers}; });
+}
+
+/// A layer "a" that reads the images.
+std::string one(const std::string& type, const std::string& more = "") {
+  return "layer { name: 'a' type: '" + type + "' bottom: 'data' top: 'a' " + more + " }\n";
+}
+
+std::string mapped(const std::string& type, const std::string& more = "") {
+  const Mapped network(one(type, more));
+  CHECK(network.said.warnings.empty());
+  return network.layer();
+}
+
+}  // namespace
+
+TEST_CASE("a convolution: geometry in every form, fillers, multipliers") {
+  CHECK(mapped("Convolution",
+               "convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 dilation: 2 "
+               "group: 3 engine: CUDNN weight_filler { type: 'msra' } "
+               "bias_filler { type: 'constant' value: 0.5 } } "
+               "param { lr_mult: 1 decay_mult: 1 } param { lr_mult: 2 decay_mult: 0 }") ==
+        R"({"name":"a","type":"convolution","outputs":4,"kernel":3,"stride":2,"padding":1,)"
+        R"("dilation":2,"groups":3,"weight_filler":{"type":"he"},)"
+        R"("bias_filler":{"type":"constant","value":0.5},)"
+        R"("learning_rate_multipliers":[1,2],"decay_multipliers":[1,0]})");
+  CHECK(mapped("Convolution",
+               "convolution_param { num_output: 4 kernel_h: 3 kernel_w: 5 pad_h: 1 pad_w: 2 "
+               "stride_h: 1 stride_w: 2 bias_term: false weight_filler { type: 'xavier' } }") ==
+        R"({"name":"a","type":"convolution","outputs":4,"kernel":[3,5],"stride":[1,2],)"
+        R"("padding":[1,2],"bias":false,"weight_filler":{"type":"xavier"}})");
+  CHECK(mapped("Convolution", "convolution_param { num_output: 4 kernel_size: [3, 5] }") ==
+        R"({"name":"a","type":"convolution","outputs":4,"kernel":[3,5],)"
+        R"("weight_filler":{"type":"constant","value":0}})");
+}
+
+TEST_CASE("fillers are Caffe's, with its defaults") {
+  const auto filler = [](const std::string& text) {
+    const Mapped network(one(
+        "InnerProduct", "inner_product_param { num_output: 2 weight_filler { " + text + " } }"));
+    return Json::parse(network.layer())["weight_filler"].dump();
+  };
+  CHECK(filler("") == R"({"type":"constant","value":0})");
+  CHECK(filler("type: 'gaussian'") == R"({"type":"gaussian","deviation":1})");
+  CHECK(filler("type: 'gaussian' mean: 1 std: 0.01") ==
+        R"({"type":"gaussian","mean":1,"deviation":0.01})");
+  CHECK(filler("type: 'uniform'") == R"({"type":"uniform","minimum":0,"maximum":1})");
+  CHECK(filler("type: 'uniform' min: -0.5 max: 0.5") ==
+        R"({"type":"uniform","minimum":-0.5,"maximum":0.5})");
+  CHECK(filler("type: 'gaussian' std: 0.1 sparse: 15") ==
+        R"({"type":"gaussian","deviation":0.1,"sparse":15})");
+  CHECK(filler("type: 'positive_unitball'") == R"({"type":"positive_unitball"})");
+  CHECK(filler("type: 'bilinear'") == R"({"type":"bilinear"})");
+  const Mapped other(one("InnerProduct",
+                         "inner_product_param { num_output: 2 weight_filler { type: 'normal' } }"));
+  CHECK(other.said.warnings ==
+        std::vector<std::string>{"n.prototxt:2:116: no filler here is as \"normal\": the first "
+                                 "values are by \"xavier\""});
+}
+
+TEST_CASE("layers without parameters") {
+  CHECK(mapped("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }") ==
+        R"({"name":"a","type":"pooling","method":"average","kernel":3,"stride":2,"padding":1})");
+  CHECK(mapped("Pooling", "pooling_param { kernel_size: 2 round_mode: FLOOR }") ==
+        R"({"name":"a","type":"pooling","method":"max","kernel":2,"rounding":"floor"})");
+  CHECK(mapped("Pooling", "pooling_param { pool: 1 global_pooling: true }") ==
+        R"({"name":"a","type":"pooling","method":"average","global":true})");
+  CHECK(mapped("ReLU", "relu_param { negative_slope: 0.1 }") ==
+        R"({"name":"a","type":"relu","slope":0.1})");
+  CHECK(mapped("LRN", "lrn_param { local_size: 3 alpha: 5e-05 beta: 0.75 k: 2 }") ==
+        R"({"name":"a","type":"lrn","alpha":5e-05,"beta":0.75,"k":2,"size":3})");
+  CHECK(mapped("LRN", "lrn_param { norm_region: WITHIN_CHANNEL k: 2 }") ==
+        R"({"name":"a","type":"lrn","region":"within_channel"})");
+  CHECK(mapped("Dropout", "dropout_param { dropout_ratio: 0.4 }") ==
+        R"({"name":"a","type":"dropout","probability":0.4})");
+  CHECK(mapped("Flatten", "flatten_param { axis: 1 end_axis: -1 }") ==
+        R"({"name":"a","type":"flatten"})");
+  CHECK(mapped("Softmax") == R"({"name":"a","type":"softmax"})");
+  CHECK(mapped("Sigmoid") == R"({"name":"a","type":"sigmoid"})");
+  CHECK(mapped("TanH") == R"({"name":"a","type":"tanh"})");
+}
+
+TEST_CASE("a value that would mean another network is refused with its place") {
+  CHECK(
+      fault(one("Softmax", "softmax_param { axis: 2 }")) ==
+      "n.prototxt:2:75: \"axis\": expected 1, got 2: the classes are the channels (--skip-unknown "
+      "goes on without it)");
+  CHECK(fault(one("Concat", "concat_param { concat_dim: 0 }")).find("expected 1, got 0") !=
+        std::string::npos);
+  CHECK(fault(one("ReLU", "relu_param { negative_slop: 0.1 }"))
+            .find("the field \"negative_slop\" has no equal here") != std::string::npos);
+  CHECK(fault(one("Convolution", "convolution_param { kernel_size: 3 }")) ==
+        "n.prototxt:2:63: layer \"a\" (Convolution) needs a \"num_output\"");
+  CHECK(fault(one("Convolution", "convolution_param { num_output: 2 kernel_h: 3 }")) ==
+        "n.prototxt:2:97: expected \"kernel_h\" and \"kernel_w\", got one of them");
+  CHECK(fault(one("ReLU", "loss_weight: 1")).find("only a loss has a \"loss_weight\"") !=
+        std::string::npos);
+}
+
+TEST_CASE("coefficients of a sum become layers that multiply") {
+  const std::string sum =
+      one("Eltwise", "bottom: 'data' bottom: 'data' eltwise_param { coeff: [1, -1, 0.5] }");
+  if (layers::make_definition("power") == nullptr) {
+    CHECK(fault(sum).find("a sum here has no factors, got -1") != std::string::npos);
+  } else {
+    const Mapped network(sum);
+    CHECK(network.layer(0) == R"({"name":"a_input_1","type":"power","scale":-1})");
+    CHECK(network.layer(1) == R"({"name":"a_input_2","input":"input","type":"power","scale":0.5})");
+    CHECK(network.layer(2) ==
+          R"({"name":"a","inputs":["input","a_input_1","a_input_2"],"type":"eltwise",)"
+          R"("operation":"sum"})");
+  }
+  CHECK(fault(one("Eltwise", "bottom: 'data' eltwise_param { coeff: 2 }")) ==
+        "n.prototxt:2:90: \"coeff\": expected one for each of the 2 inputs of a SUM, got 1 of a "
+        "SUM");
+}
+
+TEST_CASE("an unknown type is an error that names it, or is skipped") {
+  CHECK(fault(one("Convolve")) ==
+        "n.prototxt:2:1: layer \"a\" (Convolve): the importer does not know "
+        "this type (--skip-unknown goes on without it)");
+  CHECK(
+      fault(one("Python", "python_param { module: 'm' }")) ==
+      "n.prototxt:2:1: layer \"a\" (Python) has no equal here: it is a program, whose meaning the "
+      "file does not hold (--skip-unknown goes on without it)");
+  const Mapped skipped(one("Python", "python_param { module: 'm' }") +
+                           "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' }",
+                       true);
+  CHECK(skipped.layer() == R"({"name":"b","type":"tanh"})");
+  CHECK(skipped.said.warnings.size() == 1);
+}
+
+TEST_CASE("tops become the layers that give them, in place or not") {
+  const Mapped network(
+      one("Sigmoid") + "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }\n" +
+      "layer { name: 's' type: 'Split' bottom: 'a' top: 'a1' top: 'a2' }\n" +
+      "layer { name: 'b' type: 'TanH' bottom: 'a1' top: 'other' }\n" +
+      "layer { name: 'c' type: 'Concat' bottom: 'a2' bottom: 'other' bottom: 'data' top: 'c' }\n" +
+      "layer { name: 'input' type: 'ReLU' bottom: 'data' top: 'd.1' }\n" +
+      "layer { name: 'd.1' type: 'Eltwise' bottom: 'd.1' bottom: 'd.1' top: 'e' }\n" +
+      "layer { name: 'quiet' type: 'Silence' bottom: 'c' }");
+  CHECK(network.layer(0) == R"({"name":"a","type":"sigmoid"})");
+  CHECK(network.layer(1) == R"({"name":"r","type":"relu"})");
+  CHECK(network.layer(2) == R"({"name":"b","type":"tanh"})");
+  CHECK(network.layer(3) == R"({"name":"c","inputs":["r","b","input"],"type":"concat"})");
+  CHECK(network.layer(4) == R"({"name":"input_layer","input":"input","type":"relu"})");
+  CHECK(
+      network.layer(5) ==
+      R"({"name":"d_1","inputs":["input_layer","input_layer"],"type":"eltwise","operation":"sum"})");
+  CHECK(network.said.notes.at(0) ==
+        "n.prototxt:7:1: layer \"input\" (ReLU) is called \"input_layer\" here");
+}
+
+TEST_CASE("what reads nothing, or what another layer gives, is refused") {
+  CHECK(fault("layer { name: 'b' type: 'TanH' bottom: 'dat' top: 'b' }") ==
+        "n.prototxt:2:32: layer \"b\" (TanH) reads \"dat\": expected the top of a layer above it; "
+        "did "
+        "you mean \"data\"?");
+  CHECK(fault(one("TanH") + "layer { name: 'b' type: 'TanH' bottom: 'data' top: 'a' }") ==
+        "n.prototxt:3:47: layer \"b\" (TanH) gives \"a\", which a layer above it gives already");
+  CHECK(fault("layer { name: 'b' type: 'SoftmaxWithLoss' bottom: 'data' top: 'b' }")
+            .find("expected scores and the labels of the data as its inputs") != std::string::npos);
+  CHECK(fault("layer { type: 'TanH' }") == "n.prototxt:2:1: a layer needs a \"name\"");
+  CHECK(fault("") == "n.prototxt:1:1: expected at least one \"layer\", got none");
+  CHECK(fault(one("TanH") + "layers { }") ==
+        "n.prototxt:3:1: expected layers in one form, got \"layer\" and \"layers\" in one file");
+}
+
+TEST_CASE("batch norm and the scale that follows are one; alone it neither scales nor shifts") {
+  const std::string norm =
+      "layer { name: 'n' type: 'BatchNorm' bottom: 'data' top: 'n' "
+      "param { lr_mult: 0 } param { lr_mult: 0 } param { lr_mult: 0 } "
+      "batch_norm_param { moving_average_fraction: 0.9 eps: 0.0001 } }\n";
+  const auto scale = [](const std::string& bottom, const std::string& more) {
+    return "layer { name: 's' type: 'Scale' bottom: '" + bottom + "' top: 's' " + more + " }\n";
+  };
+  const Mapped joined(norm + scale("n",
+                                   "scale_param { bias_term: true filler { value: 2 } } "
+                                   "param { lr_mult: 3 } param { decay_mult: 0 }"));
+  REQUIRE(joined.layers() == 1);
+  CHECK(joined.layer() == R"({"name":"n","type":"batch_norm","epsilon":0.0001,"momentum":0.1,)"
+                          R"("scale_filler":{"type":"constant","value":2},)"
+                          R"("learning_rate_multipliers":[3,1],"decay_multipliers":[1,0]})");
+  CHECK(joined.said.notes.at(0) ==
+        "n.prototxt:3:1: layer \"s\" (Scale) is the scale and shift of the batch norm \"n\"");
+  const Mapped without_shift(norm + scale("n", ""));
+  CHECK(without_shift.layer() ==
+        R"({"name":"n","type":"batch_norm","epsilon":0.0001,"momentum":0.1,)"
+        R"("learning_rate_multipliers":[1,0]})");
+  // Where another layer reads what is only normalized, the two stay apart.
+  const Mapped read_twice(
+      norm + scale("n", "") + "layer { name: 'r' type: 'ReLU' bottom: 'n' top: 'r' }", true);
+  CHECK(Json::parse(read_twice.layer())["learning_rate_multipliers"].dump() == "[0,0]");
+  const Mapped alone(norm + "layer { name: 'r' type: 'ReLU' bottom: 'n' top: 'n' }");
+  CHECK(alone.layers() == 2);
+  CHECK(alone.layer() == R"({"name":"n","type":"batch_norm","epsilon":0.0001,"momentum":0.1,)"
+                         R"("learning_rate_multipliers":[0,0]})");
+}
+
+TEST_CASE("phases: the layers of TRAIN, with a word on each of the others") {
+  const Mapped network(
+      one("ReLU", "include { phase: TRAIN }") +
+      "layer { name: 'p' type: 'Softmax' bottom: 'a' top: 'p' include { phase: TEST } }\n" +
+      "layer { name: 'q' type: 'Softmax' bottom: 'a' top: 'q' include { stage: 'deploy' } }\n" +
+      "layer { name: 'r' type: 'TanH' bottom: 'a' top: 'r' exclude { phase: TEST min_level: 1 } "
+      "}\n" +
+      "layer { name: 'acc' type: 'Accuracy' bottom: 'a' bottom: 'label' top: 'acc' "
+      "accuracy_param { top_k: 5 } }");
+  CHECK(network.layers() == 2);
+  CHECK(network.layer(1) == R"({"name":"r","type":"tanh"})");
+  CHECK(
+      network.said.warnings ==
+      std::vector<std::string>{
+          "n.prototxt:2:1: layer \"a\" (ReLU) takes part in TRAIN only: here it does in tests too",
+          "n.prototxt:3:1: layer \"p\" (Softmax) takes part in TEST only: it is left out"});
+  CHECK(network.said.notes ==
+        std::vector<std::string>{
+            "n.prototxt:4:1: layer \"q\" (Softmax) takes part in no phase, by its level or stage",
+            "n.prototxt:6:1: layer \"acc\" (Accuracy) is left out: tests report the accuracy"});
+  CHECK(fault(one("TanH", "include { phase: TRAIN } exclude { phase: TEST }"))
+            .find("\"include\" and \"exclude\" exclude each other") != std::string::npos);
+}
+
+TEST_CASE("losses have a weight and read scores and labels") {
+  const Mapped network(one("TanH") +
+                       "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'label' top: "
+                       "'l' loss_weight: 0.3 loss_param { normalization: VALID } }");
+  CHECK(network.layer(1) == R"({"name":"l","type":"softmax_loss","weight":0.3})");
+  CHECK(fault("layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label' top: 'l' "
+              "loss_param { ignore_label: 255 } }")
+            .find("\"ignore_label\": every label counts here") != std::string::npos);
+}
+
+TEST_CASE("losses read what their type reads, the labels by name where they are targets") {
+  const Mapped network(
+      one("TanH") +
+      "layer { name: 'l' type: 'EuclideanLoss' bottom: 'a' bottom: 'label' top: 'l' }\n"
+      "layer { name: 'm' type: 'EuclideanLoss' bottom: 'a' bottom: 'data' top: 'm' }\n"
+      "layer { name: 'n' type: 'ContrastiveLoss' bottom: 'a' bottom: 'data' bottom: 'label' "
+      "top: 'n' contrastive_loss_param { margin: 2 legacy_version: true } }");
+  CHECK(network.layer(1) == R"({"name":"l","inputs":["a","label"],"type":"euclidean_loss"})");
+  CHECK(network.layer(2) == R"({"name":"m","inputs":["a","input"],"type":"euclidean_loss"})");
+  CHECK(network.layer(3) == R"({"name":"n","inputs":["a","input"],"type":"contrastive_loss",)"
+                            R"("margin":2,"legacy":true})");
+  CHECK(fault("layer { name: 'n' type: 'ContrastiveLoss' bottom: 'data' bottom: 'label' top: 'n' }")
+            .find("expected 2 inputs and the labels of the data as its inputs") !=
+        std::string::npos);
+}
+
+TEST_CASE("a slice is a layer for each of its tops") {
+  const std::string slice =
+      "layer { name: 's' type: 'Slice' bottom: 'data' top: 'x' top: 'y' top: 'z' slice_param { ";
+  const Mapped network(slice + "slice_dim: 1 slice_point: [1, 2] } }\n" +
+                       "layer { name: 'b' type: 'TanH' bottom: 'y' top: 'b' }");
+  CHECK(network.layer(0) == R"({"name":"s_1","type":"slice","end":1})");
+  CHECK(network.layer(1) == R"({"name":"s_2","input":"input","type":"slice","begin":1,"end":2})");
+  CHECK(network.layer(2) == R"({"name":"s_3","input":"input","type":"slice","begin":2})");
+  CHECK(network.layer(3) == R"({"name":"b","input":"s_2","type":"tanh"})");
+  CHECK(
+      fault(slice + "} }") ==
+      "n.prototxt:2:75: layer \"s\" (Slice): expected a \"slice_point\" between each two of the 3 "
+      "tops, got 0");
+  CHECK(fault(slice + "axis: 0 slice_point: [1, 2] } }").find("slices are of the channels") !=
+        std::string::npos);
+}
+
+TEST_CASE("parameters of a name are shared, with the multipliers of their first layer") {
+  const auto linear = [](const std::string& name, const std::string& params) {
+    return "layer { name: '" + name + "' type: 'InnerProduct' bottom: 'data' top: '" + name + "' " +
+           params + " inner_product_param { num_output: 2 } }\n";
+  };
+  const Mapped network(linear("a", "param { name: 'w' lr_mult: 2 } param { name: 'b' }") +
+                       linear("p", "param { name: 'w' } param { name: 'b' }") + linear("q", ""));
+  const Json shared = Json::parse(network.layer(1));
+  CHECK(shared["shares"] == "a");
+  CHECK(shared["learning_rate_multipliers"] == Json{2, 1});
+  CHECK_FALSE(Json::parse(network.layer(0)).contains("shares"));
+  CHECK_FALSE(Json::parse(network.layer(2)).contains("shares"));
+  CHECK(fault(linear("a", "param { name: 'w' } param { name: 'b' }") +
+              linear("p", "param { name: 'w' }")) ==
+        "n.prototxt:3:1: layer \"p\" (InnerProduct) shares \"w\": here layers share all of their "
+        "parameters, in the same order, or none (--skip-unknown goes on without it)");
+  const Mapped old(
+      "layers { name: 'a' type: INNER_PRODUCT bottom: 'data' top: 'a' param: 'w' param: 'b' "
+      "inner_product_param { num_output: 3 } }\n"
+      "layers { name: 'b' type: INNER_PRODUCT bottom: 'data' top: 'b' param: 'w' param: 'b' "
+      "inner_product_param { num_output: 3 } }");
+  CHECK(Json::parse(old.layer(1))["shares"] == "a");
+}
+
+TEST_CASE("layers of V1: types by word or number, multipliers in lists") {
+  const Mapped network(
+      "layers { name: 'a' type: INNER_PRODUCT bottom: 'data' top: 'a' blobs_lr: 1 blobs_lr: 2 "
+      "weight_decay: 1 weight_decay: 0 inner_product_param { num_output: 3 } }\n"
+      "layers { name: 'b' type: 23 bottom: 'a' top: 'a' }");
+  CHECK(network.layer(0) ==
+        R"({"name":"a","type":"linear","outputs":3,"weight_filler":{"type":"constant","value":0},)"
+        R"("learning_rate_multipliers":[1,2],"decay_multipliers":[1,0]})");
+  CHECK(network.layer(1) == R"({"name":"b","type":"tanh"})");
+  CHECK(fault("layers { name: 'a' type: INNER_PRODUC }") ==
+        "n.prototxt:2:20: expected a type of layer such as CONVOLUTION, got INNER_PRODUC; did you "
+        "mean \"INNER_PRODUCT\"?");
+  CHECK(fault("layers { layer { name: 'a' type: 'conv' } }").find("got one of V0") !=
+        std::string::npos);
+}
+
+}  // namespace poseidon::importer

@@ -1,0 +1,146 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "importer/expected_tensors.h"
+#include "importer/shipped_networks.h"
+#include "importer/torchvision_import.h"
+#include "importer/torchvision_state.h"
+#include "tests/data/made_files.h"
+#include "tests/support/error_of.h"
+
+namespace poseidon::importer {
+namespace {
+
+using data::made::Folder;
+
+net::Network shipped(const std::string& name) { return {shipped_network(name), name + ".json", 1}; }
+
+/// As torchvision 0.29 has it (tests/reference/torchvision_golden.py).
+Json golden_tensors(const std::string& name) {
+  return read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) /
+                   ("tests/reference/golden/torchvision/" + name + ".json"))["tensors"];
+}
+
+std::vector<StateTensor> state_of(const std::string& name) {
+  return state_tensors(torchvision_arch(name), shipped(name));
+}
+
+/// A file of tensors of no values but zeros.
+std::filesystem::path made_file(const Folder& folder, std::vector<trainer::StoredTensor> tensors) {
+  for (trainer::StoredTensor& tensor : tensors) {
+    tensor.bytes = tensor.type == "I64" ? 8 : 4;
+    for (const int64_t extent : tensor.shape) tensor.bytes *= static_cast<uint64_t>(extent);
+    tensor.get = [](std::span<std::byte> to) { std::ranges::fill(to, std::byte{0}); };
+  }
+  AtomicFile file(folder / "state.safetensors");
+  trainer::write_safetensors(file, tensors, Json::object());
+  file.commit();
+  return folder / "state.safetensors";
+}
+
+}  // namespace
+
+TEST_CASE("torchvision's networks have torchvision's tensors, in its order") {
+  for (const TorchvisionArch& arch : torchvision_archs()) {
+    const std::string name(arch.name);
+    CAPTURE(name);
+    if (name == "inception_v3-plain") continue;
+    const std::vector<StateTensor> state = state_of(name);
+    const Json golden = golden_tensors(name);
+    REQUIRE(state.size() == golden.size());
+    for (size_t i = 0; i < state.size(); ++i) {
+      CHECK(state[i].theirs == golden[i][0].get<std::string>());
+      CHECK((Json(state[i].shape.extents()) == golden[i][1]));
+    }
+  }
+}
+
+TEST_CASE("inception_v3-plain is inception_v3 without its head") {
+  std::vector<StateTensor> whole = state_of("inception_v3");
+  std::erase_if(whole,
+                [](const StateTensor& tensor) { return tensor.theirs.starts_with("AuxLogits."); });
+  const std::vector<StateTensor> plain = state_of("inception_v3-plain");
+  CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::theirs, &StateTensor::theirs));
+  CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::ours, &StateTensor::ours));
+}
+
+TEST_CASE("another network's layers are named") {
+  CHECK(error_of<ConfigError>([] { torchvision_arch("resnet"); }) ==
+        "--arch: expected one of efficientnet_b0, inception_v3, inception_v3-plain, mobilenet_v2, "
+        "resnet152, resnet18, resnet50, vgg11, vgg16, vgg19, got \"resnet\"");
+  Json json = shipped_network("vgg11");
+  json["layers"][0]["name"] = "first";
+  CHECK(error_of<ConfigError>(
+            [&] { state_tensors(torchvision_arch("vgg11"), net::Network(json, "n.json", 1)); }) ==
+        "n.json: expected the layers of torchvision's vgg11; it has not \"conv1_1\" for "
+        "\"features.0\"; torchvision has not \"first\"");
+}
+
+TEST_CASE("every tensor that is not as expected is named") {
+  const Folder folder;
+  const std::vector<ExpectedTensor> expected{{"a", "F32", Shape{2, 3}},
+                                             {"b", "I64", Shape{}},
+                                             {"c", "F32", Shape{4}},
+                                             {"d", "F32", Shape{5}}};
+  const trainer::SafetensorsFile file(
+      made_file(folder, {{.name = "a", .type = "F32", .shape = {3, 2}},
+                         {.name = "d", .type = "F32", .shape = {5}},
+                         {.name = "b", .type = "F32"},
+                         {.name = "e", .type = "I64", .shape = {1}}}));
+  CHECK(error_of<ConfigError>([&] { expect_tensors(file, expected, "x"); }) ==
+        folder.text() +
+            "/state.safetensors: expected the tensors of x; missing: c (F32 4); another form: a "
+            "(expected F32 2x3, got F32 3x2), b (expected I64 scalar, got F32 scalar); not of it: "
+            "e (I64 1)");
+}
+
+TEST_CASE("a state dict of old has no counts, but one that has some has all") {
+  const Folder folder;
+  const std::vector<StateTensor> expected{{"bn.weight", "bn.scale", Shape{1}},
+                                          {"bn.num_batches_tracked", "", Shape{}},
+                                          {"bn2.num_batches_tracked", "", Shape{}}};
+  const TorchvisionArch& arch = torchvision_arch("resnet18");
+  const trainer::StoredTensor weight{.name = "bn.weight", .type = "F32", .shape = {1}},
+      count{.name = "bn.num_batches_tracked", .type = "I64"};
+  const trainer::SafetensorsFile old(made_file(folder, {weight}));
+  check_state(arch, expected, old);
+  const trainer::SafetensorsFile half(made_file(folder, {weight, count}));
+  CHECK(error_of<ConfigError>([&] { check_state(arch, expected, half); })
+            .ends_with("expected the tensors of torchvision's resnet18; missing: "
+                       "bn2.num_batches_tracked (I64 "
+                       "scalar)"));
+}
+
+TEST_CASE("an import that is refused leaves nothing") {
+  const Folder folder;
+  const TorchvisionImport asked{.arch = "vgg11",
+                                .weights = made_file(folder, {{.name = "x", .type = "F32"}}),
+                                .output = folder / "out"};
+  const std::string message = error_of<ConfigError>([&] { import_torchvision(asked); });
+  CHECK(message.find("missing: features.0.weight (F32 64x3x3x3), features.0.bias (F32 64)") !=
+        std::string::npos);
+  CHECK(message.ends_with("; not of it: x (F32 scalar)"));
+  CHECK_FALSE(std::filesystem::exists(asked.output));
+}
+
+TEST_CASE("pixels are prepared as torchvision does") {
+  for (const TorchvisionArch& arch : torchvision_archs()) {
+    constexpr std::array kMean{0.485, 0.456, 0.406}, kDeviation{0.229, 0.224, 0.225};
+    const bool inception = arch.name.starts_with("inception");
+    CHECK(arch.resize_short == (inception ? 342 : 256));
+    for (size_t channel = 0; channel < 3; ++channel)
+      for (const double pixel : {0.0, 100.0, 255.0}) {
+        double expected = (pixel / 255 - kMean[channel]) / kDeviation[channel];
+        if (inception)  // transform_input
+          expected = expected * (kDeviation[channel] / 0.5) + (kMean[channel] - 0.5) / 0.5;
+        CHECK((pixel - arch.mean[channel]) / arch.deviation[channel] ==
+              doctest::Approx(expected).epsilon(1e-9));
+      }
+  }
+}
+
+}  // namespace poseidon::importer
