@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/wire/mutation.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -19,7 +20,8 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
       sums_(context_) {}
 
 Placement WorkerExchange::place(NodeId from, const FrameHeader& header) {
-  if (header.view != context_.options.view) {
+  const bool let_in = mutated(Mutation::kStaleFactor) && header.kind == FrameKind::kFactor;
+  if (header.view != context_.options.view && !let_in) {
     ++context_.traffic.outdated;
     return Placement::dropped();
   }

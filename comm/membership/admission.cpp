@@ -49,6 +49,7 @@ std::string Admission::objection(const Stranger& stranger, const Join& join) con
 void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) {
   strangers_.erase(connection);
   job_.members.add({.node = node,
+                    .id = node.rank,
                     .connection = connection,
                     .address = join.address,
                     .facts = {},
@@ -56,6 +57,7 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
                     .digest = {},
                     .doing = {},
                     .sign_at = job_.now(),
+                    .left = {},
                     .stopped = {}});
   job_.control.tell(
       connection, Welcome{.rank = node.rank,

@@ -19,6 +19,11 @@ void CheckpointQueue::take(int64_t step, Arrival arrival) {
   write_all();
 }
 
+void CheckpointQueue::go_back_to(int64_t step) {
+  waiting_.clear();
+  agreed_.erase(agreed_.upper_bound(step), agreed_.end());
+}
+
 void CheckpointQueue::agreed(int64_t step, std::vector<int64_t> digest) {
   agreed_[step] = std::move(digest);
   if (agreed_.size() > kMostAgreed) agreed_.erase(agreed_.begin());

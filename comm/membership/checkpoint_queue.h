@@ -37,6 +37,9 @@ class CheckpointQueue {
   // written any more.
   /// One of a step that is saved already counts as written: a second worker may have kept the same.
   void take(int64_t step, Arrival arrival);
+  /// The job goes back to `step`: what has come in and waits for agreement is sent again, and later
+  /// steps are agreed on again.
+  void go_back_to(int64_t step);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
   /// From now on nobody else's agreement is waited for.

@@ -9,8 +9,14 @@ namespace poseidon::comm {
 /// Sends the coordinator's messages.
 class ControlSender {
  public:
-  /// `transport` must outlive it; `view` is that of the frames.
-  ControlSender(Transport& transport, uint32_t view) : transport_(transport), view_(view) {}
+  /// `transport` must outlive it.
+  explicit ControlSender(Transport& transport) : transport_(transport) {}
+  ControlSender(const ControlSender&) = delete;
+  ControlSender& operator=(const ControlSender&) = delete;
+
+  /// The view of the frames.
+  uint32_t view() const { return view_; }
+  void begin_next_view() { ++view_; }
 
   template <class Message>
   void tell(ConnectionId connection, const Message& message) const {
@@ -22,7 +28,7 @@ class ControlSender {
 
  private:
   Transport& transport_;
-  uint32_t view_;
+  uint32_t view_ = 1;
 };
 
 }  // namespace poseidon::comm

@@ -9,7 +9,7 @@ CoordinatedJob::CoordinatedJob(const CoordinatorOptions& options_, Transport& tr
     : options(options_),
       transport(transport_),
       host(host_),
-      control(transport, options.view),
+      control(transport),
       members(control),
       liveness(options.timeout) {}
 
@@ -23,13 +23,19 @@ void CoordinatedJob::ask(State state, uint16_t worker) {
   enter(state);
 }
 
+void CoordinatedJob::begin_next_view(int64_t step) {
+  control.begin_next_view();
+  members.renumber();
+  for (auto& [node, member] : members) member.begin_view(step);
+}
+
 void CoordinatedJob::disconnect(ConnectionId connection) {
   liveness.remove(connection);
   transport.close(connection);
 }
 
 int64_t CoordinatedJob::step_under_way() const {
-  if (state_ < State::kRunning) return 0;
+  if (!has_begun_) return 0;
   int64_t least = pace.furthest_step();
   for (const auto& [node, member] : members)
     if (member.is_worker()) least = std::min(least, member.step);

@@ -14,13 +14,16 @@ namespace poseidon::comm {
 
 struct CoordinatorOptions {
   uint16_t workers = 1, servers = 0;
-  uint32_t view = 1;
   std::vector<Fact> facts;  ///< a member's facts must equal these
   Time timeout = std::chrono::seconds(10);
   Time stall_timeout = std::chrono::seconds(600);
   Time gather_timeout{0};  ///< 0: waits for members without a limit
   /// Whether another node may replace a member that is lost before the job begins.
   bool replaces_members = true;
+  /// Whether the job goes on without a member that is lost once it has begun, as long as there are
+  /// so many workers. Needs staleness 0: then all can go back to the least complete step.
+  bool recovers = false;
+  uint16_t min_workers = 1;
 
   uint16_t count(Role role) const { return role == Role::kWorker ? workers : servers; }
 };
@@ -35,6 +38,7 @@ enum class CoordinatorState : uint8_t {
   kRunning,
   kConcluding,  ///< all workers are done; the servers report
   kSuspecting,  ///< a member is lost; others may report what they awaited from it
+  kRegrouping,  ///< a member is lost; the others leave the view, to go on in the next one
   kFailing,
   kSaving,
   kEnded,
@@ -61,6 +65,15 @@ class CoordinatedJob {
     return member.is_worker() && asked_ == member.node.rank;
   }
 
+  /// The membership's number, which all frames carry.
+  uint32_t view() const { return control.view(); }
+  /// The members that are left become those of the next view, numbered anew without a gap. Nothing
+  /// that they have reported in this one counts there.
+  void begin_next_view(int64_t step);
+  /// Whether the first step of the run has begun.
+  bool has_begun() const { return has_begun_; }
+  void begin_steps() { has_begun_ = true; }
+
   Time now() const { return transport.now(); }
   void sign(MemberRecord& member) const { member.sign_at = now(); }
   /// Ends the connection, and counts on no sign of life from it.
@@ -75,13 +88,14 @@ class CoordinatedJob {
   const CoordinatorOptions options;
   Transport& transport;
   const CoordinatorHost host;
-  const ControlSender control;
+  ControlSender control;
   MemberTable members;
   Liveness liveness;
   Pace pace;
 
  private:
   State state_ = State::kGathering;
+  bool has_begun_ = false;
   Time entered_at_{0};
   std::optional<uint16_t> asked_;
 };

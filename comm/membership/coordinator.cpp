@@ -9,10 +9,12 @@ Coordinator::Coordinator(const Options& options, Transport& transport, const Coo
     : job_(options, transport, host),
       admission_(job_),
       ending_(job_, admission_),
-      verdict_(job_, ending_),
+      regrouping_(job_, [this](const Survivors& survivors,
+                               int64_t step) { preparation_.publish_again(survivors, step); }),
+      verdict_(job_, regrouping_, ending_),
       replicas_(job_, verdict_),
-      preparation_(job_, verdict_, replicas_),
       halt_(job_),
+      preparation_(job_, verdict_, replicas_, halt_),
       deadlines_(job_, admission_, verdict_, ending_) {}
 
 // ---- for the host
@@ -23,7 +25,7 @@ void Coordinator::begin() {
 }
 
 void Coordinator::halt() {
-  if (state() < State::kRunning) return report_error("stopped before the first step");
+  if (!job_.has_begun()) return report_error("stopped before the first step");
   halt_.begin();
 }
 
@@ -55,7 +57,7 @@ void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
 
 std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& header) {
   const MemberRecord* member = job_.members.find(from);
-  if (member == nullptr || !member->is_worker() || header.view != job_.options.view) return {};
+  if (member == nullptr || !member->is_worker() || header.view != job_.view()) return {};
   const Placement placement = job_.host.checkpoints.place(member->node.rank, header);
   if (!placement.fault.empty()) {
     // close() is not followed by closed(): the loss is taken here.
@@ -69,8 +71,10 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
                            std::span<const std::byte> body) {
   heard(from);
   if (header.kind == FrameKind::kHeartbeat || state() == State::kEnded) return;
-  if (header.kind == FrameKind::kControl) return control(from, body);
   MemberRecord* member = job_.members.find(from);
+  // What was sent before the member knew of this view is not about it.
+  if (member != nullptr && header.view < job_.view()) return;
+  if (header.kind == FrameKind::kControl) return control(from, body);
   if (member == nullptr) return;
   job_.sign(*member);
   job_.host.checkpoints.received(member->node.rank, header);
@@ -117,10 +121,9 @@ void Coordinator::control(ConnectionId from, std::span<const std::byte> body) {
       admission_.join(from, message.as<Join>());
   } catch (const ConfigError& error) {
     const std::string why = text("it sent a message that cannot be read: ", error.what());
-    if (member != nullptr)
-      verdict_.lose(*member, why, grace());
-    else
-      admission_.refuse(from, why);
+    if (member == nullptr) return admission_.refuse(from, why);
+    job_.transport.close(from);
+    verdict_.lose(*member, why, grace());
   }
 }
 
@@ -147,6 +150,8 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
     ending_.finished(member, message.as<Finished>().step);
   } else if (message.is<Lost>()) {
     take_loss(member, message.as<Lost>().loss);
+  } else if (message.is<LeftView>()) {
+    regrouping_.left_view(member, message.as<LeftView>());
   } else if (message.is<Stopped>()) {
     ending_.stopped(member, message.as<Stopped>().step);
   } else if (message.is<Saved>()) {
@@ -161,7 +166,7 @@ void Coordinator::take_note(MemberRecord& member, const Note& note) {
     member.step = note.step;
     member.doing.waits = false;
     job_.sign(member);
-    if (state() >= State::kRunning) job_.pace.reached(note.step, job_.now());
+    if (job_.has_begun()) job_.pace.reached(note.step, job_.now());
   }
   job_.host.observer.noted(member.node, note);
 }

@@ -8,6 +8,7 @@
 #include "comm/membership/ending.h"
 #include "comm/membership/halt_vote.h"
 #include "comm/membership/preparation.h"
+#include "comm/membership/regrouping.h"
 #include "comm/membership/replica_check.h"
 #include "comm/membership/verdict.h"
 #include "comm/wire/messages.h"
@@ -16,7 +17,8 @@
 namespace poseidon::comm {
 
 /// The head of a job: it gathers members, gives ranks, publishes the plan, starts the job, compares
-/// digests, decides who is lost, has the last complete step saved, and dismisses everybody. It is a
+/// digests, decides who is lost, regroups the others or has the last complete step saved, and
+/// dismisses everybody. It is a
 /// state machine; all calls are made in one thread. Each part of it does one of these things; the
 /// coordinator itself gives each message to the part that it is for.
 class Coordinator final : public Machine {
@@ -68,10 +70,11 @@ class Coordinator final : public Machine {
   CoordinatedJob job_;
   Admission admission_;
   Ending ending_;
+  Regrouping regrouping_;
   Verdict verdict_;
   ReplicaCheck replicas_;
-  Preparation preparation_;
   HaltVote halt_;
+  Preparation preparation_;
   Deadlines deadlines_;
 };
 

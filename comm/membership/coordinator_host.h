@@ -16,6 +16,11 @@ struct Outcome {
   std::optional<int64_t> saved_step;  ///< after a loss, the step of the checkpoint that came in
 };
 
+/// The members that go on when some are lost, by their ranks until then, in order.
+struct Survivors {
+  std::vector<uint16_t> workers, servers;
+};
+
 /// Has the plan of a job made. All of these classes are a coordinator's process as the protocol
 /// sees it, the trainer's or a simulated one; Coordinator calls them in its thread.
 class JobPlanner {
@@ -35,7 +40,14 @@ class JobPlanner {
   /// Returns the plan to be published, or nothing where none can be made: an error is then
   /// reported, which ends the job. All members are prepared, with these facts on all workers.
   virtual std::optional<Json> plan(const std::vector<Fact>& facts) = 0;
-  /// Returns the steps done before the first of this run. Not called before plan().
+  /// Whether a plan can be made for these.
+  virtual bool can_go_on(const Survivors&) { return false; }
+  /// Returns the plan of the next view, by which the survivors, who have the ranks from 0 on there,
+  /// go on after `step` steps; or nothing, as plan() does.
+  virtual std::optional<Json> plan_again(const Survivors&, int64_t /*step*/) {
+    return std::nullopt;
+  }
+  /// Returns the steps done before the first by the last plan. Not called before plan().
   virtual int64_t first_step() { return 0; }
 };
 
@@ -73,6 +85,8 @@ class JobObserver {
   /// A node makes no progress. Called now and then before it counts as stalled, and when the end of
   /// the job no longer waits for it.
   virtual void slow(NodeId node, const std::string& what) = 0;
+  /// A member is lost, and the job goes on without it.
+  virtual void regrouping(const Loss& /*loss*/) {}
   /// The job has failed; the members are being informed.
   virtual void failed(const Loss& loss) = 0;
   /// The end of the job goes on without this node, which was lost in the meantime or hangs.

@@ -34,7 +34,9 @@ class CoordinatorLink {
   void digest(const Digest& digest) { tell(digest); }
   /// Reports what the computing thread does.
   void progress(const Progress& progress) { tell(progress); }
-  /// After a loss, `step` is the last complete one.
+  /// When the job regroups, `step` is the last complete one, `least` the earliest to go back to.
+  void left_view(int64_t step, int64_t least) { tell(LeftView{step, least}); }
+  /// When the job has failed, the same.
   void stopped(int64_t step) { tell(Stopped{step}); }
   /// All tensors of the checkpoint that was asked for have been sent.
   void saved(int64_t step) { tell_after_bulk(Saved{step}); }

@@ -33,6 +33,10 @@ Time Deadlines::limit() const {
     case CoordinatorState::kMeasuring: return job_.options.timeout + kMeasurement;
     case CoordinatorState::kConcluding: return job_.options.timeout;
     case CoordinatorState::kSuspecting: return verdict_.grace();
+    case CoordinatorState::kRegrouping:
+      // How long the step takes that cannot be interrupted, nobody knows before the first one.
+      if (job_.pace.median_step() == Time{0}) return job_.options.stall_timeout;
+      [[fallthrough]];
     case CoordinatorState::kFailing:
     case CoordinatorState::kSaving:
       return std::max(std::min(job_.options.timeout, kMostForSurvivors),
@@ -52,6 +56,7 @@ bool Deadlines::is_awaited(const MemberRecord& member) const {
     case CoordinatorState::kConnecting: return !member.ready;
     case CoordinatorState::kRunning: return worker && !member.finished;
     case CoordinatorState::kConcluding: return !worker && !member.finished;
+    case CoordinatorState::kRegrouping: return !member.left;
     case CoordinatorState::kFailing: return !member.stopped;
     case CoordinatorState::kSaving: return job_.is_asked(member);
     case CoordinatorState::kGathering:
@@ -80,7 +85,7 @@ const MemberRecord* Deadlines::slowest() const {
 /// them, only tensors of the checkpoint that is asked for are a sign.
 Time Deadlines::quiet_since(const MemberRecord* member) const {
   if (member == nullptr || job_.state() == CoordinatorState::kFailing ||
-      job_.state() == CoordinatorState::kMeasuring)
+      job_.state() == CoordinatorState::kRegrouping || job_.state() == CoordinatorState::kMeasuring)
     return job_.entered_at();
   return std::max(job_.entered_at(), member->sign_at);
 }
@@ -89,8 +94,9 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
 /// another wait.
 void Deadlines::watch() {
   const CoordinatorState state = job_.state();
-  const bool gives_up_all =
-      state == CoordinatorState::kFailing || state == CoordinatorState::kConcluding;
+  const bool gives_up_all = state == CoordinatorState::kRegrouping ||
+                            state == CoordinatorState::kFailing ||
+                            state == CoordinatorState::kConcluding;
   while (watch_slowest() && gives_up_all && job_.state() == state) {
   }
 }
@@ -127,8 +133,7 @@ std::string Deadlines::what_it_did(const MemberRecord& member) const {
   std::string out = "it was " + (doing.doing.empty() ? "silent about what it does" : doing.doing);
   if (doing.of > 0) out += text(", ", doing.done, " of ", doing.of);
   if (!doing.unit.empty()) out += " " + doing.unit;
-  if (job_.state() >= CoordinatorState::kRunning)
-    out += text(", and has done ", member.step, " steps");
+  if (job_.has_begun()) out += text(", and has done ", member.step, " steps");
   return out;
 }
 
@@ -148,6 +153,9 @@ void Deadlines::expire(const MemberRecord* member) {
       return verdict_.accuse(
           job_.loss_of(*member, Loss::Kind::kStall,
                        text("no sign of progress for ", after, "; ", what_it_did(*member))));
+    case CoordinatorState::kRegrouping:
+      return verdict_.accuse(
+          job_.loss_of(*member, Loss::Kind::kStall, "it did not cease to compute within " + after));
     case CoordinatorState::kConcluding:
       return ending_.give_up(member->node, "did not tell its traffic within " + after);
     case CoordinatorState::kFailing:

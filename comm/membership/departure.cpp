@@ -1,5 +1,7 @@
 #include "comm/membership/departure.h"
 
+#include "comm/wire/mutation.h"
+
 namespace poseidon::comm {
 
 void Departure::finished(int64_t step) {
@@ -19,10 +21,11 @@ void Departure::report_error(const std::string& why) {
 }
 
 void Departure::leave(const std::string& why) {
+  leaves_by_ = why;
   if (me_.state() >= MemberState::kFinished) return;
   const Loss loss = me_.own_loss(Loss::Kind::kLeft, why);
   // As long as there is a job its state may be what is saved.
-  if (me_.state() >= MemberState::kConnecting) return accuse(loss);
+  if (me_.state() >= MemberState::kRegrouping) return accuse(loss);
   if (me_.state() == MemberState::kPreparing) me_.coordinator.tell(Lost{loss});
   dismissed();
 }
@@ -47,6 +50,21 @@ void Departure::coordinator_lost(const std::string& why) {
   if (me_.state() == MemberState::kEnded) return;
   if (me_.state() == MemberState::kFailing) return dismissed();
   fail(me_.loss_of(NodeId{}, why));
+}
+
+void Departure::regroup(const Loss& loss) {
+  if (me_.state() < MemberState::kConnecting || me_.state() >= MemberState::kFailing) return;
+  me_.enter(MemberState::kRegrouping);
+  me_.coordinator.drop_bulk();
+  if (!mutated(Mutation::kStaysWithPeers)) me_.leave_view();
+  me_.host.regroup(loss);
+  // What it has said of this may have been lost among what was said of the other.
+  if (!leaves_by_.empty()) leave(leaves_by_);
+}
+
+void Departure::report_again() {
+  accusation_.who = me_.node();
+  me_.coordinator.tell(Lost{accusation_});
 }
 
 void Departure::fail(const Loss& loss) {

@@ -18,9 +18,14 @@ class Departure {
   void coordinator_lost(const std::string& why);
   /// Reports an error of this node's own, by which the job fails.
   void report_error(const std::string& why);
-  /// Ends this node on request: at once if there is no plan yet, else with the job, which fails by
-  /// this.
+  /// Ends this node on request: at once if there is no plan yet; else the job goes on without it,
+  /// or fails by this.
   void leave(const std::string& why);
+  /// The view has ended by this loss, and the job goes on in another one.
+  void regroup(const Loss& loss);
+  /// The coordinator, which has begun the next view meanwhile, hears there what this node has
+  /// reported of itself between the two.
+  void report_again();
   /// The job has failed.
   void fail(const Loss& loss);
   /// The job is over.
@@ -34,6 +39,7 @@ class Departure {
   Membership& me_;
   Time verdict_until_{0};
   Loss accusation_;
+  std::string leaves_by_;  ///< why this node was asked to leave; "": it was not
 };
 
 }  // namespace poseidon::comm

@@ -39,7 +39,6 @@ void Ending::conclude_when_finished() {
 void Ending::fail(const Loss& loss) {
   if (job_.state() >= CoordinatorState::kFailing) return;
   loss_ = loss;
-  const bool had_begun = job_.state() >= CoordinatorState::kRunning;
   job_.enter(CoordinatorState::kFailing);
   job_.host.observer.failed(loss_);
   job_.members.tell_all(Failed{loss_});
@@ -48,7 +47,7 @@ void Ending::fail(const Loss& loss) {
     job_.disconnect(lost->connection);
     job_.members.remove(loss_.who);
   }
-  if (!had_begun) return dismiss_without_checkpoint();
+  if (!job_.has_begun()) return dismiss_without_checkpoint();
   save_when_all_stopped();
 }
 

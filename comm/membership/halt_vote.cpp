@@ -6,15 +6,26 @@ namespace poseidon::comm {
 
 void HaltVote::begin() {
   // Whatever comes after the last step is the job's end already.
-  if (begun_ || job_.state() != CoordinatorState::kRunning) return;
+  if (job_.state() == CoordinatorState::kConcluding) return;
   begun_ = true;
+  ask();
+}
+
+void HaltVote::begin_next_view() {
+  offers_.clear();
+  asked_ = false;
+}
+
+void HaltVote::ask() {
+  if (!begun_ || asked_ || job_.state() != CoordinatorState::kRunning) return;
+  asked_ = true;
   job_.members.tell_all(Role::kWorker, HaltQuery{});
 }
 
 void HaltVote::take(const MemberRecord& member, int64_t offer) {
-  if (!begun_) return;
+  if (!asked_ || job_.state() != CoordinatorState::kRunning) return;
   offers_[member.node.rank] = offer;
-  if (offers_.size() < job_.options.workers) return;
+  if (offers_.size() < job_.members.count(Role::kWorker)) return;
   const auto furthest = std::ranges::max_element(
       offers_, {}, [](const auto& rank_and_offer) { return rank_and_offer.second; });
   job_.members.tell_all(Role::kWorker, Halt{furthest->second});

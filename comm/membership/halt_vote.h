@@ -12,13 +12,17 @@ class HaltVote {
  public:
   explicit HaltVote(CoordinatedJob& job) : job_(job) {}
 
-  /// Asks the workers, once.
+  /// Asks the workers, once in each view.
   void begin();
+  /// What was offered does not count any more.
+  void begin_next_view();
+  /// Asks the workers if that has begun.
+  void ask();
   void take(const MemberRecord& member, int64_t offer);
 
  private:
   CoordinatedJob& job_;
-  bool begun_ = false;
+  bool begun_ = false, asked_ = false;
   std::map<uint16_t, int64_t> offers_;
 };
 

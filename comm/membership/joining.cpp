@@ -58,7 +58,7 @@ void Joining::welcomed(const Welcome& welcome) {
   if (me_.state() != MemberState::kJoining) return;
   me_.enter(MemberState::kPreparing);
   // All members are welcome before any of them is told where the others are.
-  me_.take_rank(static_cast<uint16_t>(welcome.rank));
+  me_.become_member(static_cast<uint16_t>(welcome.rank));
   me_.liveness.set_timeout(
       std::chrono::duration_cast<Time>(std::chrono::duration<double>(welcome.timeout_s)));
   me_.transport.wake_at(me_.now());

@@ -51,10 +51,15 @@ void Meeting::probe() {
 // ---- the plan
 
 void Meeting::take_plan(const Planned& planned) {
-  if (me_.state() != MemberState::kPreparing) return;
+  if (me_.state() == MemberState::kSuspecting) {
+    learn(planned.view, planned.roster);
+    return departure_.report_again();
+  }
+  if (me_.state() != MemberState::kPreparing && me_.state() != MemberState::kRegrouping) return;
   if (!prepared_)
     return departure_.coordinator_lost("it published a plan before this node was prepared");
   me_.enter(MemberState::kConnecting);
+  digest_.reset();
   learn(planned.view, planned.roster);
   me_.host.planned(planned);
 }

@@ -34,6 +34,8 @@ void Member::join() {
 std::string Member::refusal(const PeerIdentity& caller) const {
   const NodeId node = node_of(caller);
   if (me_.state() == MemberState::kEnded) return "the job is over";
+  if (me_.state() == MemberState::kRegrouping) return name_of(me_.node()) + " is between two views";
+  if (caller.view != me_.view()) return name_of(node) + " is of another view";
   if (me_.peers.know_members() && !me_.peers.is_member(node))
     return name_of(node) + " is no member of this job";
   if (me_.peers.is_connected(node)) return name_of(node) + " is connected already";
@@ -158,6 +160,8 @@ void Member::control(const ControlMessage& message) {
     me_.host.halt(message.as<Halt>().step);
   } else if (message.is<Conclude>()) {
     me_.host.concluded();
+  } else if (message.is<Regroup>()) {
+    departure_.regroup(message.as<Regroup>().loss);
   } else if (message.is<Failed>()) {
     departure_.fail(message.as<Failed>().loss);
   } else if (message.is<Save>() && me_.state() == MemberState::kFailing) {

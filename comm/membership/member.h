@@ -36,8 +36,8 @@ class Member final : public Machine {
   void report_error(const std::string& why) { departure_.report_error(why); }
   /// Ends without a message, since nobody is left to receive one.
   void leave() { me_.end(); }
-  /// Ends this node on request: at once if there is no plan yet, else with the job, which fails by
-  /// this.
+  /// Ends this node on request: at once if there is no plan yet; else the job goes on without it,
+  /// or fails by this.
   void leave(const std::string& why) { departure_.leave(why); }
 
   uint16_t rank() const { return me_.rank(); }

@@ -34,6 +34,12 @@ class MemberHost {
   /// The step under way, counted from 1.
   virtual int64_t step_under_way() = 0;
 
+  /// A member is lost, and the job goes on in another view. The host ceases to compute, keeps the
+  /// steps that it can go back to, and calls CoordinatorLink::left_view; planned() follows again,
+  /// by whose plan it goes back and on, or failed(). What its peers had lent or were to fill is its
+  /// own then: they have left the view too.
+  /// A host that has no such way takes it as the job's failure.
+  virtual void regroup(const Loss& loss) { failed(loss, false); }
   /// The job has failed, and no further step will become complete. The host sends its last reports,
   /// and calls CoordinatorLink::stopped when it has ceased to compute. `alone`: the coordinator is
   /// gone, so nobody will ask for a checkpoint.

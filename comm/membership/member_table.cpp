@@ -22,6 +22,16 @@ size_t MemberTable::count(Role role) const {
       std::ranges::count(records_, role, [](const auto& entry) { return entry.first.role; }));
 }
 
+void MemberTable::renumber() {
+  std::map<NodeId, MemberRecord> renumbered;
+  std::map<Role, uint16_t> next;
+  for (auto& [node, record] : records_) {
+    record.node.rank = next[node.role]++;
+    renumbered[record.node] = std::move(record);
+  }
+  records_ = std::move(renumbered);
+}
+
 bool MemberTable::all(Role role, bool MemberRecord::*flag) const {
   return std::ranges::all_of(
       records_, [&](const auto& entry) { return entry.first.role != role || entry.second.*flag; });
@@ -34,7 +44,7 @@ bool MemberTable::all(bool MemberRecord::*flag) const {
 std::vector<RosterEntry> MemberTable::roster() const {
   std::vector<RosterEntry> roster;
   for (const auto& [node, record] : records_)
-    roster.push_back({node.role, node.rank, record.address});
+    roster.push_back({node.role, node.rank, record.address, record.id});
   return roster;
 }
 

@@ -14,6 +14,7 @@ namespace poseidon::comm {
 /// A member as its coordinator knows it.
 struct MemberRecord {
   NodeId node;
+  uint16_t id = 0;  ///< the rank that it was welcomed with
   ConnectionId connection = 0;
   std::string address;
   bool prepared = false, met = false, ready = false, finished = false;
@@ -23,16 +24,25 @@ struct MemberRecord {
   int64_t step = 0;                ///< steps done, as last reported
   Progress doing;                  ///< what it computes, as last reported
   Time sign_at{0};                 ///< when it last reported progress
+  std::optional<LeftView> left;    ///< once it has left the view
   std::optional<int64_t> stopped;  ///< once it has ceased: a worker's last complete step
   bool cannot_save = false;        ///< whether it cannot send that step
 
   bool is_worker() const { return node.role == Role::kWorker; }
+  /// It goes on after `step` steps in another view, where it is not ready yet.
+  void begin_view(int64_t first_step) {
+    ready = finished = false;
+    digest.clear();
+    step = first_step;
+    left.reset();
+  }
 };
 
 /// The members of a job, in the order of their ids, and messages to several of them.
 class MemberTable {
  public:
-  explicit MemberTable(ControlSender sender) : sender_(sender) {}
+  /// `sender` must outlive it.
+  explicit MemberTable(const ControlSender& sender) : sender_(sender) {}
 
   /// Returns nullptr where there is no such member.
   MemberRecord* find(ConnectionId connection);
@@ -42,6 +52,8 @@ class MemberTable {
   void add(const MemberRecord& record) { records_[record.node] = record; }
   void remove(NodeId node) { records_.erase(node); }
   void clear() { records_.clear(); }
+  /// Gives the members of each role the ranks from 0 on, in the order that they are in.
+  void renumber();
 
   bool all(Role role, bool MemberRecord::*flag) const;
   bool all(bool MemberRecord::*flag) const;
@@ -67,7 +79,7 @@ class MemberTable {
   auto end() const { return records_.end(); }
 
  private:
-  ControlSender sender_;
+  const ControlSender& sender_;
   std::map<NodeId, MemberRecord> records_;
 };
 

@@ -24,15 +24,27 @@ void Membership::identify(const JobId& job, uint32_t view) {
   coordinator.set_view(view);
 }
 
+void Membership::become_member(uint16_t rank) {
+  id_ = rank;
+  take_rank(rank);
+  transport.present_as(self_);
+}
+
 void Membership::take_rank(uint16_t rank) {
   rank_ = rank;
   self_.rank = rank;
-  transport.present_as(self_);
+}
+
+void Membership::leave_view() {
+  for (const ConnectionId connection : peers.leave()) disconnect(connection);
 }
 
 void Membership::learn(int64_t view, const std::vector<RosterEntry>& roster) {
   self_.view = static_cast<uint32_t>(view);
   coordinator.set_view(self_.view);
+  for (const RosterEntry& entry : roster)
+    if (entry.role == options.role && (entry.member < 0 ? entry.rank : entry.member) == id_)
+      take_rank(static_cast<uint16_t>(entry.rank));
   transport.present_as(self_);
   for (const ConnectionId stranger : peers.learn(roster)) disconnect(stranger);
 }

@@ -27,6 +27,7 @@ enum class MemberState : uint8_t {
   kSeeking,     ///< no coordinator yet
   kJoining,     ///< has asked to take part
   kPreparing,   ///< takes part
+  kRegrouping,  ///< has left a view, and waits for the next one's plan
   kConnecting,  ///< knows the plan, and connects to its peers
   kReady,       ///< has reported that it is ready
   kRunning,
@@ -54,8 +55,11 @@ class Membership {
   NodeId node() const { return {options.role, rank_}; }
   /// The node has met the coordinator of `job`.
   void identify(const JobId& job, uint32_t view);
-  void take_rank(uint16_t rank);
-  /// Learns the view and who is a member.
+  /// The node takes part, for now with this rank.
+  void become_member(uint16_t rank);
+  /// Leaves its peers, who are others in the next view.
+  void leave_view();
+  /// Learns the view, who is a member, and its own rank there.
   void learn(int64_t view, const std::vector<RosterEntry>& roster);
 
   /// Returns the coordinator, or a peer; nothing for a connection that is neither's.
@@ -78,7 +82,10 @@ class Membership {
   Peers peers;
 
  private:
+  void take_rank(uint16_t rank);
+
   MemberState state_ = MemberState::kSeeking;
+  uint16_t id_ = 0;  ///< the rank that it was welcomed with
   uint16_t rank_ = 0;
   PeerIdentity self_;
 };

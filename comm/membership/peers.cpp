@@ -78,6 +78,18 @@ void Peers::send(NodeId to, const FrameHeader& header, Payload payload, Priority
     transport_.send(found->second, header, std::move(payload), priority);
 }
 
+std::vector<ConnectionId> Peers::leave() {
+  std::vector<ConnectionId> all;
+  for (const auto& [connection, node] : node_of_) all.push_back(connection);
+  for (const auto& [connection, node] : calls_) all.push_back(connection);
+  roster_.clear();
+  connection_of_.clear();
+  node_of_.clear();
+  calls_.clear();
+  call_again_at_.clear();
+  return all;
+}
+
 void Peers::close() {
   for (const auto& [connection, node] : node_of_) transport_.close(connection);
   for (const auto& [connection, node] : calls_) transport_.close(connection);

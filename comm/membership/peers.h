@@ -53,6 +53,8 @@ class Peers final : public Outlet {
   End ended(ConnectionId connection);
 
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
+  /// Forgets who is a member, and returns all connections, which are nobody's any more.
+  std::vector<ConnectionId> leave();
   /// Closes all connections.
   void close();
 

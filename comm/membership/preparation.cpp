@@ -56,11 +56,10 @@ void Preparation::measure_link() {
   const std::vector<uint16_t> to = probe_ring(job_.members.worker_hosts());
   for (uint16_t rank = 0; rank < to.size(); ++rank) {
     const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
-    job_.control.tell(job_.members.find({Role::kWorker, rank})->connection,
-                      Measure{.view = job_.options.view,
-                              .roster = job_.members.roster(),
-                              .to = to[rank],
-                              .from = from});
+    job_.control.tell(
+        job_.members.find({Role::kWorker, rank})->connection,
+        Measure{
+            .view = job_.view(), .roster = job_.members.roster(), .to = to[rank], .from = from});
   }
 }
 
@@ -98,10 +97,20 @@ void Preparation::publish_when_measured() {
 
 void Preparation::publish() {
   job_.enter(CoordinatorState::kConnecting);
-  std::optional<Json> plan = job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts);
+  publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts));
+}
+
+void Preparation::publish_again(const Survivors& survivors, int64_t step) {
+  replicas_.begin_next_view(step);
+  halt_.begin_next_view();
+  job_.enter(CoordinatorState::kConnecting);
+  publish(job_.host.planner.plan_again(survivors, step));
+}
+
+void Preparation::publish(std::optional<Json> plan) {
   if (!plan) return;
-  job_.members.tell_all(Planned{
-      .view = job_.options.view, .roster = job_.members.roster(), .plan = *std::move(plan)});
+  job_.members.tell_all(
+      Planned{.view = job_.view(), .roster = job_.members.roster(), .plan = *std::move(plan)});
 }
 
 void Preparation::ready(MemberRecord& member, const std::vector<int64_t>& digest) {
@@ -116,10 +125,12 @@ void Preparation::start_when_ready() {
   const int64_t first_step = job_.host.planner.first_step();
   if (!replicas_.have_equal_first_values(first_step)) return;
   job_.enter(CoordinatorState::kRunning);
+  job_.begin_steps();
   job_.pace.begin(first_step, job_.now());
   for (auto& [node, member] : job_.members) member.step = first_step;
   job_.host.observer.started();
   job_.members.tell_all(Start{first_step});
+  halt_.ask();
 }
 
 }  // namespace poseidon::comm

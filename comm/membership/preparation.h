@@ -4,18 +4,19 @@
 #include <vector>
 
 #include "comm/membership/coordinated_job.h"
+#include "comm/membership/halt_vote.h"
 #include "comm/membership/replica_check.h"
 #include "comm/membership/verdict.h"
 
 namespace poseidon::comm {
 
 /// From the last member that joins to the first step: a step that a worker keeps, the link, the
-/// plan, equal first values.
+/// plan, equal first values. Each further view begins at its plan.
 class Preparation {
  public:
   /// All must outlive it.
-  Preparation(CoordinatedJob& job, Verdict& verdict, ReplicaCheck& replicas)
-      : job_(job), verdict_(verdict), replicas_(replicas) {}
+  Preparation(CoordinatedJob& job, Verdict& verdict, ReplicaCheck& replicas, HaltVote& halt)
+      : job_(job), verdict_(verdict), replicas_(replicas), halt_(halt) {}
 
   /// A member has opened job and data.
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
@@ -25,6 +26,8 @@ class Preparation {
   void met(MemberRecord& member);
   /// A worker has measured its link.
   void measured(MemberRecord& member, const LinkRate& rate);
+  /// Publishes the plan of a view that has begun, by which `survivors` go on after `step` steps.
+  void publish_again(const Survivors& survivors, int64_t step);
   /// A member has its first values, with this digest, and its peers.
   void ready(MemberRecord& member, const std::vector<int64_t>& digest);
 
@@ -34,11 +37,13 @@ class Preparation {
   void measure_link();
   void publish_when_measured();
   void publish();
+  void publish(std::optional<Json> plan);
   void start_when_ready();
 
   CoordinatedJob& job_;
   Verdict& verdict_;
   ReplicaCheck& replicas_;
+  HaltVote& halt_;
 };
 
 }  // namespace poseidon::comm

@@ -23,7 +23,8 @@ void ReplicaCheck::take(const MemberRecord& member, const Digest& digest) {
   refuse_too_many(member, digest);
   Digests& digests = by_step_[digest.step];
   digests[member.node.rank] = digest.values;
-  if (digests.size() < job_.options.workers || !are_equal(digest.step, digests)) return;
+  if (digests.size() < job_.members.count(Role::kWorker) || !are_equal(digest.step, digests))
+    return;
   by_step_.erase(by_step_.begin(), by_step_.upper_bound(digest.step));
   agreed_step_ = digest.step;
   job_.host.checkpoints.agreed(digest.step, digest.values);

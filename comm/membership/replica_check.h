@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 
 #include "comm/membership/coordinated_job.h"
@@ -14,6 +15,11 @@ class ReplicaCheck {
   /// Both must outlive it.
   ReplicaCheck(CoordinatedJob& job, Verdict& verdict) : job_(job), verdict_(verdict) {}
 
+  /// Nobody's digests of the view before are waited for.
+  void begin_next_view(int64_t first_step) {
+    by_step_.clear();
+    agreed_step_ = std::min(agreed_step_, first_step);
+  }
   /// Whether all workers are ready with the same values, before the step after `first_step`.
   bool have_equal_first_values(int64_t first_step);
   /// Takes a worker's digest; the host is informed when those of all workers agree. Throws

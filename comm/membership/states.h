@@ -14,7 +14,7 @@ struct StateRow {
   std::string_view then;      ///< what comes of that, and who is named
 };
 
-inline constexpr std::array<StateRow, 10> kCoordinatorStates{{
+inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
     {"gathering", "the last member joins", "3 x `timeout_s`, 15 s at least; with `--external` none",
      "the first who has not joined is lost"},
     {"preparing", "all have opened job and data", "`stall_timeout_s` without a sign of progress",
@@ -32,6 +32,8 @@ inline constexpr std::array<StateRow, 10> kCoordinatorStates{{
     {"suspecting", "a peer says what it awaited from the lost node",
      "`timeout_s` / 10 behind a broken connection, 2 `timeout_s` / 5 behind a silence",
      "the lost node is named without it"},
+    {"regrouping", "all survivors have ceased to compute", "as of failing",
+     "who has not is lost too, and the others go on"},
     {"failing", "all survivors have ceased to compute",
      "`timeout_s`, 5 s at most; four times a step where that is more",
      "who has not is given up, with a warning that names it"},
@@ -39,12 +41,14 @@ inline constexpr std::array<StateRow, 10> kCoordinatorStates{{
      "the same, without a tensor of it", "it is given up, with a warning; the next best is asked"},
 }};
 
-inline constexpr std::array<StateRow, 9> kMemberStates{{
+inline constexpr std::array<StateRow, 10> kMemberStates{{
     {"seeking", "the coordinator answers", "`--join-timeout`; without it none",
      "the process says why it cannot be reached, and ends"},
     {"joining", "the coordinator lets it in, or refuses it", "`--join-timeout`, 10 s at least",
      "the coordinator is looked for again"},
     {"preparing", "the plan comes", "`timeout_s` of the coordinator's silence",
+     "the coordinator is lost"},
+    {"regrouping", "the next view's plan comes", "`timeout_s` of the coordinator's silence",
      "the coordinator is lost"},
     {"connecting", "it has its first values and all its peers",
      "`timeout_s` from its first values on", "the peer that cannot be reached is lost"},

@@ -1,5 +1,7 @@
 #include "comm/membership/verdict.h"
 
+#include <utility>
+
 namespace poseidon::comm {
 
 namespace {
@@ -16,7 +18,12 @@ void Verdict::lose(const MemberRecord& member, const std::string& why, Time grac
   job_.liveness.remove(member.connection);
   if (job_.state() >= CoordinatorState::kFailing || job_.state() == CoordinatorState::kConcluding)
     return ending_.lose(loss.who);
-  job_.members.remove(loss.who);
+  regrouping_.forget(member);
+  if (job_.state() == CoordinatorState::kRegrouping) return accuse(loss);
+  if (job_.state() == CoordinatorState::kSuspecting) {
+    if (loss.who != suspected_.who) lost_beside_.push_back(loss);
+    return;
+  }
   if (job_.state() > CoordinatorState::kFetching || !job_.options.replaces_members)
     return suspect(loss, grace);
   job_.enter(CoordinatorState::kGathering);
@@ -37,8 +44,17 @@ void Verdict::suspect(const Loss& loss, Time grace) {
 void Verdict::hear(const Loss& accusation) {
   if (job_.state() == CoordinatorState::kConcluding) return;
   if (job_.state() == CoordinatorState::kSuspecting) return hear_of_suspected(accusation);
+  // Who leaves its peers is not lost.
+  if (job_.state() == CoordinatorState::kRegrouping && accusation.kind == Loss::Kind::kPeer) return;
   if (says_more(accusation)) return accuse(accusation);
   suspect(accusation, job_.options.timeout / 10);
+}
+
+void Verdict::accuse(const Loss& loss) {
+  const std::vector<Loss> beside = std::exchange(lost_beside_, {});
+  if (!regrouping_.can_go_on_after(loss)) return ending_.fail(with_step(loss));
+  regrouping_.begin(with_step(loss));
+  for (const Loss& each : beside) job_.host.observer.regrouping(with_step(each));
 }
 
 void Verdict::hear_of_suspected(const Loss& accusation) {

@@ -1,24 +1,28 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/membership/coordinated_job.h"
 #include "comm/membership/ending.h"
+#include "comm/membership/regrouping.h"
 
 namespace poseidon::comm {
 
-/// Decides by which loss a job fails, from what the coordinator sees and what members report.
+/// Decides by which loss a job fails, or regroups, from what the coordinator sees and what members
+/// report.
 class Verdict {
  public:
-  /// Both must outlive it.
-  Verdict(CoordinatedJob& job, Ending& ending) : job_(job), ending_(ending) {}
+  /// All must outlive it.
+  Verdict(CoordinatedJob& job, Regrouping& regrouping, Ending& ending)
+      : job_(job), regrouping_(regrouping), ending_(ending) {}
 
   /// A member is gone. `grace` is how long others may still report what they awaited from it.
   void lose(const MemberRecord& member, const std::string& why, Time grace);
   /// A member reports a loss.
   void hear(const Loss& accusation);
-  /// The job fails by this loss, if it is not failing already.
-  void accuse(const Loss& loss) { ending_.fail(with_step(loss)); }
+  /// The job goes on without the lost node where it can, or fails if it is not failing already.
+  void accuse(const Loss& loss);
   /// The grace period is over.
   void expire() { accuse(suspected_); }
 
@@ -31,8 +35,10 @@ class Verdict {
   Loss with_step(Loss loss) const;
 
   CoordinatedJob& job_;
+  Regrouping& regrouping_;
   Ending& ending_;
   Loss suspected_;
+  std::vector<Loss> lost_beside_;  ///< in the same grace period
   Time grace_{0};
 };
 

@@ -1,6 +1,7 @@
 #include "comm/plan/assignment.h"
 
 #include <algorithm>
+#include <map>
 
 #include "comm/plan/shard_parts.h"
 #include "core/error.h"
@@ -96,6 +97,29 @@ Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart,
   for (int64_t rank = 0; rank < workers; ++rank)
     counts.push_back(even_part(shards, workers, rank).count);
   return assignment_by_counts(counts, servers, servers_apart);
+}
+
+Assignment assignment_of_survivors(const Assignment& earlier, std::span<const uint16_t> workers,
+                                   std::span<const uint16_t> servers) {
+  std::map<uint32_t, uint32_t> hosts;  // their numbers, which have no gap
+  const auto host_of = [&](uint32_t host) {
+    return hosts.try_emplace(host, static_cast<uint32_t>(hosts.size())).first->second;
+  };
+  std::vector<AssignedWorker> all_workers;
+  for (const uint16_t rank : workers) {
+    AssignedWorker worker = earlier.workers()[rank];
+    const auto own = even_part(earlier.logical_shards(), static_cast<int64_t>(workers.size()),
+                               std::ssize(all_workers));
+    worker.shards = {static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)};
+    worker.host = host_of(worker.host);
+    all_workers.push_back(worker);
+  }
+  std::vector<AssignedServer> all_servers;
+  for (const uint16_t rank : servers) {
+    all_servers.push_back(earlier.servers()[rank]);
+    all_servers.back().host = host_of(all_servers.back().host);
+  }
+  return {std::move(all_workers), std::move(all_servers)};
 }
 
 }  // namespace poseidon::comm

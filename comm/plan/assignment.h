@@ -83,4 +83,9 @@ Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64
 /// they do not divide.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
+/// The members of `earlier` with these ranks, in order, with the ranks from 0 on and the shards of
+/// all dealt evenly. Who is who, and on which host, stays as it is.
+Assignment assignment_of_survivors(const Assignment& earlier, std::span<const uint16_t> workers,
+                                   std::span<const uint16_t> servers);
+
 }  // namespace poseidon::comm

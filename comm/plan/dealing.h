@@ -22,9 +22,9 @@ struct WorkerPace {
 inline constexpr double kAlmostShortest = 1.05;
 
 /// How many of the `shards` each worker should have, where each has those that follow the ones of
-/// the worker before: the slowest worker's step is the shortest that there is, or
-/// almost; of such dealings, the workers' ranges are those of the fewest parts of the fixed tree;
-/// and of these, the one with the shortest step. There are as many shards as devices, or more.
+/// the worker before: the slowest worker's step is the shortest that there is, or almost; of such
+/// dealings, the workers' ranges are those of the fewest parts of the fixed tree; and of these, the
+/// one with the shortest step. There are as many shards as devices, or more.
 std::vector<int64_t> deal_shards(std::span<const WorkerPace> workers, int64_t shards);
 
 /// What a step takes the slowest worker.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -136,6 +137,13 @@ Plan make_plan(const PlanRequest& request);
 /// and the earlier assignment as keeps_assignment() says. Throws ConfigError if a layer goes by
 /// factors in the earlier plan and cannot here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
+
+/// Whether `plan` can be followed by so many workers and servers of its own.
+bool can_survive(const Plan& plan, size_t workers, size_t servers);
+/// Makes the plan by which these members of `plan`, by rank, go on: schemes stay, shards and chunks
+/// are dealt anew. How long a step will take is not predicted.
+Plan plan_of_survivors(const Plan& plan, std::span<const uint16_t> workers,
+                       std::span<const uint16_t> servers, int64_t chunk_bytes);
 
 /// Convert a plan to plan.json and back. Reading checks everything, also that the plan is for these
 /// layers; values that follow from others are computed anew. Throws ConfigError.

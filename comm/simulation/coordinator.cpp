@@ -18,16 +18,44 @@ std::vector<std::span<std::byte>> ReplicaStore::memory() {
   return tensors;
 }
 
+// ---- plans
+
+std::optional<uint16_t> SimulatedPlanner::fetch_kept_step() {
+  if (!awaits_kept_step()) return std::nullopt;
+  ask_(*world_.options.keeper);
+  return world_.options.keeper;
+}
+
+std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors, int64_t step) {
+  forget_(step);
+  const Plan& plan = plan_now();
+  world_.later_plans.emplace(
+      ++world_.result.view,
+      plan_of_survivors(plan, survivors.workers, survivors.servers, int64_t{2} << 20));
+  first_step_ = step;
+  return Json{{"first_step", step}};
+}
+
+// ---- the rest of a coordinator
+
 SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
     : world_(world),
       node_(node),
+      planner_(
+          world,
+          [this](uint16_t keeper) {
+            coordinator_.note(keeper, {.about = "fetch", .content = Json::object()});
+          },
+          [this](int64_t step) { forget_what_is_under_way(step); }),
       coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers()),
                     .servers = static_cast<uint16_t>(world.options.plan.servers()),
                     .facts = {{"build", "simulated"}},
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
-                    .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout)},
-                   world.network.transport(node), {*this, *this, *this}),
+                    .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout),
+                    .recovers = world.options.recovers,
+                    .min_workers = world.options.min_workers},
+                   world.network.transport(node), {planner_, *this, *this}),
       intake_([this] { return make_store(); }),
       queue_([this](uint16_t, int64_t step) { world_.result.written.push_back(step); }) {
   world.network.transport(node).present_as(
@@ -52,8 +80,8 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   };
   const auto store =
       intake_.take(worker, note.content.at("number").get<uint32_t>(), note.step, count);
-  if (world_.options.keeper && !fetched_) {
-    fetched_ = true;
+  if (planner_.awaits_kept_step()) {
+    planner_.fetched();
     write(note.step, *store, digest);
     return coordinator_.fetched();
   }
@@ -101,10 +129,10 @@ void SimulatedCoordinator::failed(const Loss& loss) {
   if (!drifted_) attempt([&] { queue_.trust_survivors(); });
 }
 
-std::optional<uint16_t> SimulatedCoordinator::fetch_kept_step() {
-  const std::optional<uint16_t> keeper = fetched_ ? std::nullopt : world_.options.keeper;
-  if (keeper) coordinator_.note(*keeper, {.about = "fetch", .content = Json::object()});
-  return keeper;
+void SimulatedCoordinator::forget_what_is_under_way(int64_t step) {
+  for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
+    intake_.forget(worker);
+  queue_.go_back_to(step);
 }
 
 }  // namespace poseidon::comm

@@ -20,25 +20,52 @@ struct ReplicaStore {
   std::vector<std::span<std::byte>> memory();
 };
 
+/// Makes the plans of a simulated job: its options have the first.
+class SimulatedPlanner final : public JobPlanner {
+ public:
+  /// `ask` asks a worker for the step that it keeps, `forget` drops what is under way from workers:
+  /// ranks are others' in the next view.
+  SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
+                   std::function<void(int64_t)> forget)
+      : world_(world), ask_(std::move(ask)), forget_(std::move(forget)) {}
+
+  Json job() override { return Json::object(); }
+  bool wants_link() override { return world_.options.measures_link; }
+  void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
+  std::optional<uint16_t> fetch_kept_step() override;
+  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  bool can_go_on(const Survivors& survivors) override {
+    return can_survive(plan_now(), survivors.workers.size(), survivors.servers.size());
+  }
+  std::optional<Json> plan_again(const Survivors& survivors, int64_t step) override;
+  int64_t first_step() override { return first_step_; }
+
+  /// That of the last view.
+  const Plan& plan_now() const { return world_.plan(world_.result.view); }
+  bool awaits_kept_step() const { return world_.options.keeper && !fetched_; }
+  void fetched() { fetched_ = true; }
+
+ private:
+  SimulatedWorld& world_;
+  const std::function<void(uint16_t)> ask_;
+  const std::function<void(int64_t)> forget_;
+  int64_t first_step_ = 0;
+  bool fetched_ = false;
+};
+
 /// A coordinator that records what it hears. Which checkpoints count is comm::CheckpointQueue's to
 /// say, as in the product; those that it has written are digests in the result.
-class SimulatedCoordinator final : public JobPlanner,
-                                   public CheckpointReceiver,
-                                   public JobObserver {
+class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver {
  public:
   SimulatedCoordinator(SimulatedWorld& world, int node);
 
   Coordinator& coordinator() { return coordinator_; }
 
-  Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string& why) override {
     world_.result.warnings.push_back(why);
   }
   void joined(NodeId, const std::string&) override {}
-  bool wants_link() override { return world_.options.measures_link; }
-  void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
-  std::optional<uint16_t> fetch_kept_step() override;
-  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  void regrouping(const Loss& loss) override { world_.result.regrouped.push_back(loss); }
   void started() override {}
   void noted(NodeId node, const Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
@@ -57,6 +84,7 @@ class SimulatedCoordinator final : public JobPlanner,
   }
 
  private:
+  void forget_what_is_under_way(int64_t step);
   std::shared_ptr<ReplicaStore> make_store() const;
   void take_checkpoint(uint16_t worker, const Note& note);
   void write(int64_t step, const ReplicaStore& store, const std::vector<int64_t>& digest);
@@ -64,10 +92,11 @@ class SimulatedCoordinator final : public JobPlanner,
 
   SimulatedWorld& world_;
   const int node_;
+  SimulatedPlanner planner_;
   Coordinator coordinator_;
   CheckpointIntake<ReplicaStore> intake_;
   CheckpointQueue queue_;
-  bool fetched_ = false, failed_ = false, drifted_ = false;
+  bool failed_ = false, drifted_ = false;
 };
 
 }  // namespace poseidon::comm

@@ -80,6 +80,9 @@ class Job {
         case Fault::Kind::kHalt:
           network_.after(0, Time{0}, [this] { coordinator_->coordinator().halt(); });
           break;
+        case Fault::Kind::kLeave:
+          network_.after(node, Time{0}, [this, id = fault.a] { member(id).leave("a signal"); });
+          break;
         case Fault::Kind::kPause:
           network_.pause(node);
           stands_still_.insert({fault.a, true});
@@ -89,6 +92,10 @@ class Job {
           break;
       }
     }
+  }
+
+  Member& member(NodeId id) {
+    return id.role == Role::kWorker ? workers_[id.rank]->member() : servers_[id.rank]->member();
   }
 
   /// Somebody who lives while `node` stands still.
@@ -123,7 +130,7 @@ class Job {
     if (!worker.over()) note_idle({Role::kWorker, rank});
     if (worker.loss()) result_.losses[rank] = *worker.loss();
     if (worker.exchange() == nullptr) return;
-    result_.steps[rank] = worker.complete_steps();
+    result_.steps[rank] = worker.training().machine().complete();
     result_.digests[rank] = worker.digest();
   }
 

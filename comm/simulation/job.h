@@ -18,7 +18,7 @@ namespace poseidon::comm {
 
 /// Something that goes wrong at an event.
 struct Fault {
-  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt };
+  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave };
   Kind kind = Kind::kCrash;
   uint64_t at_event = 0;  ///< counted from the beginning, or from `in`
   /// The first event that finds the coordinator in this state.
@@ -67,6 +67,8 @@ struct SimulatedJobOptions {
   Time test_batch = std::chrono::seconds(1);  ///< of one of them
   Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from the plan to being ready
   Time stall_timeout = std::chrono::seconds(600);
+  bool recovers = false;     ///< the job goes on without members that are lost,
+  uint16_t min_workers = 1;  ///< as long as so many workers are left
   bool measures_link = false;
   std::optional<uint16_t> keeper = {};  ///< a worker that keeps a step which the coordinator lacks
 };
@@ -92,6 +94,10 @@ struct SimulatedJobResult {
   std::vector<Time> step_ends;              ///< of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< that was measured
+  std::vector<Loss> regrouped;              ///< the losses that the job went on after
+  uint32_t view = 1;                        ///< the last that was begun
+  /// How often the last view that did so summed a logical shard of a layer in a step, by these.
+  std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;
   /// The coordinator's states in the order in which events found it in them, and since when.
   std::vector<std::pair<Coordinator::State, Time>> states;
 };

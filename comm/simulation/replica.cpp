@@ -7,10 +7,13 @@ namespace poseidon::comm {
 void SimulatedReplica::take_memory(const std::vector<Part>& parts) {
   parts_ = parts;
   if (!has_payload()) return;
-  values_ = other_ = world_.model.first_values();
   const auto in_flight = static_cast<size_t>(plan().staleness) + 1;
+  earlier_gradients_.push_back(std::move(gradients_));
+  const Replica first = world_.model.first_values();
+  gradients_.assign(in_flight, std::vector<Replica>(parts.size() > 1 ? parts.size() : 0, first));
+  if (!sums_.empty()) return;
+  values_ = other_ = first;
   sums_.assign(in_flight, values_);
-  if (parts.size() > 1) gradients_.assign(in_flight, std::vector<Replica>(parts.size(), values_));
   factors_.resize(plan().layers.size());
   for (uint32_t layer = 0; layer < plan().layers.size(); ++layer)
     if (plan().layers[layer].scheme == Scheme::kSfb)
@@ -32,22 +35,23 @@ std::span<float> SimulatedReplica::factors(uint32_t layer, uint32_t which, uint6
 
 // ---- a step
 
-std::span<const float> SimulatedReplica::make_gradient(uint64_t step, uint32_t layer,
-                                                       uint32_t tensor, size_t part) {
+std::span<const float> SimulatedReplica::make_gradient(uint64_t step, uint64_t batch,
+                                                       uint32_t layer, uint32_t tensor,
+                                                       size_t part) {
   if (!has_payload()) return {};
   const std::span<float> values = parts_.size() == 1
                                       ? sums_of(step)[layer][tensor]
                                       : gradients_[step % gradients_.size()][part][layer][tensor];
-  world_.model.gradient(step, layer, tensor, parts_[part], values);
+  world_.model.gradient(batch, layer, tensor, parts_[part], values);
   return values;
 }
 
-void SimulatedReplica::make_factors(uint64_t step, uint32_t layer, uint32_t shard) {
+void SimulatedReplica::make_factors(uint64_t step, uint64_t batch, uint32_t layer, uint32_t shard) {
   if (!has_payload()) return;
   const IndexRange rows = plan().rows_of({shard, 1});
   const auto first = static_cast<uint64_t>(rows.first), count = static_cast<uint64_t>(rows.count);
   for (uint32_t which : {kDeltas, kActivations})
-    world_.model.factor(step, layer, which, first,
+    world_.model.factor(batch, layer, which, first,
                         factors(layer, which, step)
                             .subspan(first * width(layer, which), count * width(layer, which)));
 }

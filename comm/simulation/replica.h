@@ -18,14 +18,15 @@ class SimulatedReplica final : public ExchangeMemory {
  public:
   explicit SimulatedReplica(const SimulatedWorld& world) : world_(world) {}
 
-  /// Takes memory for a worker that contributes these parts, with first values.
+  /// Takes memory for a worker that contributes these parts, the first time with first values.
   void take_memory(const std::vector<Part>& parts);
   void take_first_values() { values_ = world_.model.first_values(); }
 
-  /// Makes the gradient of a part, by its index among the worker's own.
-  std::span<const float> make_gradient(uint64_t step, uint32_t layer, uint32_t tensor, size_t part);
-  /// Makes the factors of one logical shard, in their place among all.
-  void make_factors(uint64_t step, uint32_t layer, uint32_t shard);
+  /// Makes the gradient of a part, by its index among the worker's own, of this global batch.
+  std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,
+                                       uint32_t tensor, size_t part);
+  /// Makes the factors of one logical shard of the batch, in their place among all.
+  void make_factors(uint64_t step, uint64_t batch, uint32_t layer, uint32_t shard);
   /// Makes the sum of a layer's gradients from all its factors.
   void rebuild(uint64_t step, uint32_t layer);
   /// Updates a layer by its sums of `step`.
@@ -58,6 +59,8 @@ class SimulatedReplica final : public ExchangeMemory {
   Replica values_, other_;     ///< current values, and those of the step before or after
   std::vector<Replica> sums_;  ///< of the steps in flight
   std::vector<std::vector<Replica>> gradients_;  ///< of these, by own part, when there are several
+  /// Those of earlier views: what has left this node may still be read on its way to a lost one.
+  std::vector<std::vector<std::vector<Replica>>> earlier_gradients_;
   /// By layer, which of the factors, step modulo steps_of_factors().
   std::vector<std::array<std::vector<std::vector<float>>, 2>> factors_;
 };

@@ -8,9 +8,11 @@ SimulatedServer::SimulatedServer(SimulatedWorld& world, NodeId id, int node)
 
 void SimulatedServer::planned(const Planned& planned) {
   shard_ = std::make_unique<ServerShard>(
-      world_.options.plan, member_.rank(),
-      ServerShard::Options{.view = static_cast<uint32_t>(planned.view),
-                           .carries_payload = world_.options.carries_payload},
+      world_.plan(member_.view()), member_.rank(),
+      ServerShard::Options{
+          .view = member_.view(),
+          .carries_payload = world_.options.carries_payload,
+          .first_step = static_cast<uint64_t>(planned.plan.value("first_step", int64_t{0}))},
       member_.peers());
   member_.ready({}, false);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/wire/mutation.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -25,9 +26,19 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
                 .together = world.options.plan.overlap != Overlap::kPriority}),
       limit_(0, world.options.steps) {}
 
-void SimulatedTraining::begin(WorkerExchange& exchange) {
+/// What is due after the step that a later view begins behind may have been lost with the view.
+void SimulatedTraining::begin(WorkerExchange& exchange, const Plan& plan) {
+  const bool is_later = exchange_ != nullptr;
   exchange_ = &exchange;
-  begin_step();
+  plan_ = &plan;
+  if (is_later && machine_.done() > 0 && is_sync_due())
+    sync();
+  else
+    begin_step();
+}
+
+bool SimulatedTraining::is_sync_due() const {
+  return machine_.done() == limit_.last() || machine_.done() % world_.options.agree_every == 0;
 }
 
 Time SimulatedTraining::compute_time(uint32_t layer, bool forward) {
@@ -49,6 +60,7 @@ void SimulatedTraining::begin_step() {
   if (undecided_) return;
   if (next == StepLimit::Next::kEnd) return sync();
   if (world_.options.stalls == std::pair(member_.rank(), step())) return;
+  batch_ = drawn_++;
   forward(0);
 }
 
@@ -87,20 +99,32 @@ void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
       hand_over(layer, {.step = step(),
                         .tensor = tensor,
                         .part = parts[i],
-                        .values = replica_.make_gradient(step(), layer, tensor, i)});
+                        .values = replica_.make_gradient(step(), batch_, layer, tensor, i)});
   }
 }
 
 void SimulatedTraining::contribute_factors(uint32_t layer) {
-  const Part own = world_.options.plan.assignment.shards_of(member_.rank());
+  const Part own = plan_->assignment.shards_of(member_.rank());
   for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
-    replica_.make_factors(step(), layer, shard);
+    replica_.make_factors(step(), batch_, layer, shard);
     hand_over(layer, {.step = step(), .part = {shard, 1}});
+  }
+}
+
+/// What is given in a later view takes the place of what was given in an earlier one.
+void SimulatedTraining::count(uint32_t layer, const Contribution& contribution) {
+  const Part part = contribution.part;
+  for (uint32_t shard = part.first; shard < part.first + part.count; ++shard) {
+    auto& [view, times] = world_.result.given[{batch_, layer, shard}];
+    if (view < member_.view()) times = 0;
+    view = member_.view();
+    ++times;
   }
 }
 
 /// As ClusterExchange does it.
 void SimulatedTraining::hand_over(uint32_t layer, const Contribution& contribution) {
+  if (contribution.tensor == 0) count(layer, contribution);
   if (world_.options.plan.overlap == Overlap::kNone)
     held_back_.emplace_back(layer, contribution);
   else
@@ -114,7 +138,7 @@ void SimulatedTraining::end_of_step() {
   const int64_t done = machine_.done();
   if (member_.rank() == 0) world_.result.step_ends.push_back(world_.network.now());
   member_.coordinator().note({.about = "step", .step = done, .content = Json::object()});
-  if (done == limit_.last() || done % world_.options.agree_every == 0)
+  if (is_sync_due())
     sync();
   else
     begin_step();
@@ -190,8 +214,13 @@ void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
 }
 
-void SimulatedTraining::revert() {
-  for (const size_t layer : machine_.revert_to(machine_.complete())) replica_.revert(layer);
+void SimulatedTraining::revert_to(int64_t step) {
+  for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
+  limit_ = StepLimit(step, world_.options.steps);
+  if (!mutated(Mutation::kNextData)) drawn_ = static_cast<uint64_t>(step);
+  held_back_.clear();
+  gate_.reset();
+  undecided_ = syncing_ = false;
 }
 
 }  // namespace poseidon::comm

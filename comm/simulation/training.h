@@ -30,25 +30,27 @@ class SimulatedTraining {
   SimulatedTraining(SimulatedWorld& world, Member& member, SimulatedReplica& replica,
                     Surroundings surroundings, uint64_t seed);
 
-  /// Begins the next step, or ends. `exchange` must outlive this.
-  void begin(WorkerExchange& exchange);
+  /// Begins the next step, or ends. `exchange`, of this plan, must outlive the view.
+  void begin(WorkerExchange& exchange, const Plan& plan);
   /// The sums of a layer have come.
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
   void halt(int64_t step);
-  /// Goes back to the last complete step.
-  void revert();
+  /// Goes back to this step, where what was under way is given up.
+  void revert_to(int64_t step);
   const StepMachine& machine() const { return machine_; }
 
  private:
   uint64_t step() const { return static_cast<uint64_t>(machine_.done()); }
   size_t layers() const { return world_.options.plan.layers.size(); }
+  bool is_sync_due() const;
   Time compute_time(uint32_t layer, bool forward);
   void begin_step();
   void forward(uint32_t layer);
   void backward(uint32_t layer);
   void contribute(uint32_t layer, bool statistics);
   void contribute_factors(uint32_t layer);
+  void count(uint32_t layer, const Contribution& contribution);
   void hand_over(uint32_t layer, const Contribution& contribution);
   void end_of_step();
   void sync();
@@ -64,8 +66,11 @@ class SimulatedTraining {
   const Surroundings surroundings_;
   uint64_t random_;
   WorkerExchange* exchange_ = nullptr;  ///< null until begin()
+  const Plan* plan_ = nullptr;          ///< of the view; the same
   StepMachine machine_;
   StepLimit limit_;
+  uint64_t drawn_ = 0;  ///< global batches that the loader has given
+  uint64_t batch_ = 0;  ///< the one of the step under way
   std::vector<std::pair<uint32_t, Contribution>> held_back_;  ///< with layers; without overlap
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool undecided_ = false;        ///< waits for how far the job goes

@@ -41,6 +41,10 @@ void send_replica(Member& member, int64_t step, uint32_t checkpoint, uint32_t nu
     }
 }
 
+bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
+  return world.hangs({Role::kWorker, member.rank()}, in);
+}
+
 }  // namespace
 
 SimulatedWorker::SimulatedWorker(SimulatedWorld& world, NodeId id, int node)
@@ -55,8 +59,8 @@ SimulatedWorker::SimulatedWorker(SimulatedWorld& world, NodeId id, int node)
                 world.options.seed * 31 + id.rank) {}
 
 void SimulatedWorker::after(Time wait, std::function<void()> action) {
-  world_.network.after(node_, wait, [this, action = std::move(action)] {
-    if (!failed_ && !over_) action();
+  world_.network.after(node_, wait, [this, stops = stops_, action = std::move(action)] {
+    if (stops_ == stops && !over_) action();
   });
 }
 
@@ -64,47 +68,64 @@ void SimulatedWorker::after(Time wait, std::function<void()> action) {
 
 void SimulatedWorker::welcomed(uint16_t, const Json&) {
   sign(member_, "opening data");
-  if (hangs(Work::kPreparing)) return;
+  if (worker_hangs(world_, member_, Work::kPreparing)) return;
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
 
 /// The coordinator asks for the step that this one keeps; what is in it does not matter here.
 void SimulatedWorker::noted(const Note& note) {
-  if (note.about != "fetch" || hangs(Work::kGiving)) return;
+  if (note.about != "fetch" || worker_hangs(world_, member_, Work::kGiving)) return;
   sign(member_, "giving the step that it keeps");
   replica_.take_first_values();
   send_checkpoint(0);
 }
 
 void SimulatedWorker::planned(const Planned& planned) {
+  const auto first_step = planned.plan.value("first_step", int64_t{0});
+  if (stopped_) training_.revert_to(first_step);
+  stopped_ = false;
+  plan_ = &world_.plan(member_.view());
   exchange_ = std::make_unique<WorkerExchange>(
-      world_.options.plan, member_.rank(),
-      WorkerExchange::Options{.view = static_cast<uint32_t>(planned.view),
-                              .carries_payload = world_.options.carries_payload},
+      *plan_, member_.rank(),
+      WorkerExchange::Options{.view = member_.view(),
+                              .carries_payload = world_.options.carries_payload,
+                              .first_step = static_cast<uint64_t>(first_step)},
       replica_, member_.peers(), [this](uint64_t step, uint32_t layer) {
-        // Once the job has failed the replica has gone back, or is about to.
-        if (!failed_) training_.arrived(step, layer);
+        // Once it has ceased the replica has gone back, or is about to.
+        if (!stopped_) training_.arrived(step, layer);
       });
   replica_.take_memory(exchange_->parts());
   sign(member_, "building the net");
-  if (hangs(Work::kBuilding)) return;
+  if (worker_hangs(world_, member_, Work::kBuilding)) return;
   after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this] {
     member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
-    member_.ready({digest()}, has_factors(world_.options.plan));
+    member_.ready({digest()}, has_factors(*plan_));
   });
 }
 
 void SimulatedWorker::started(uint64_t) {
   sign(member_, "training");
-  training_.begin(*exchange_);
+  training_.begin(*exchange_, *plan_);
 }
 
 // ---- after a loss
 
+/// Nothing that it was about to do is done.
+void SimulatedWorker::regroup(const Loss&) {
+  stopped_ = true;
+  ++stops_;
+  if (worker_hangs(world_, member_, Work::kStopping)) return;
+  after(1ms, [this] {
+    const StepMachine& machine = training_.machine();
+    member_.coordinator().left_view(machine.complete(), machine.least_complete());
+  });
+}
+
 void SimulatedWorker::failed(const Loss& loss, bool alone) {
-  failed_ = true;
+  stopped_ = true;
+  ++stops_;
   loss_ = loss;
-  if (!hangs(Work::kStopping))
+  if (!worker_hangs(world_, member_, Work::kStopping))
     return world_.network.after(node_, 1ms, [this, alone] { stop(alone); });
   // Where nobody is left to end it, the process sees to that itself (trainer/member/end_watch.h).
   if (!alone) return;
@@ -115,15 +136,15 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 }
 
 void SimulatedWorker::stop(bool alone) {
-  training_.revert();
+  training_.revert_to(training_.machine().complete());
   if (over_) return;
-  if (!alone) return member_.coordinator().stopped(complete_steps());
+  if (!alone) return member_.coordinator().stopped(training_.machine().complete());
   over_ = true;  // a local child writes its checkpoint here
   member_.leave();
 }
 
 void SimulatedWorker::save(int64_t step) {
-  if (hangs(Work::kSaving)) return;
+  if (worker_hangs(world_, member_, Work::kSaving)) return;
   send_checkpoint(step);
   member_.coordinator().saved(step);
 }

@@ -21,9 +21,10 @@ class SimulatedWorker final : public MemberHost, public PayloadReceiver {
 
   Member& member() { return member_; }
   bool over() const { return over_; }
-  int64_t complete_steps() const { return training_.machine().complete(); }
+  const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
   const std::optional<Loss>& loss() const { return loss_; }
+  /// That of its last view.
   const WorkerExchange* exchange() const { return exchange_.get(); }
 
   void welcomed(uint16_t rank, const Json&) override;
@@ -43,12 +44,12 @@ class SimulatedWorker final : public MemberHost, public PayloadReceiver {
   int64_t offer_halt() override { return training_.offer_halt(); }
   void halt(int64_t step) override { training_.halt(step); }
   int64_t step_under_way() override { return training_.machine().done() + 1; }
+  void regroup(const Loss& loss) override;
   void failed(const Loss& loss, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override { over_ = true; }
 
  private:
-  bool hangs(Work in) const { return world_.hangs({Role::kWorker, member_.rank()}, in); }
   void stop(bool alone);
   void send_checkpoint(int64_t step);
   void after(Time wait, std::function<void()> action);
@@ -58,9 +59,13 @@ class SimulatedWorker final : public MemberHost, public PayloadReceiver {
   Member member_;
   SimulatedReplica replica_;
   SimulatedTraining training_;
+  // Of a view.
+  const Plan* plan_ = nullptr;
   std::unique_ptr<WorkerExchange> exchange_;
+  uint32_t stops_ = 0;  ///< how often it has ceased to compute
+  bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;
-  bool failed_ = false, over_ = false;
+  bool over_ = false;
   std::optional<Loss> loss_;
 };
 

@@ -12,6 +12,11 @@ std::string SimulatedWorld::address_of(NodeId node) {
   return text(node.role == Role::kWorker ? "w" : node.role == Role::kServer ? "s" : "c", node.rank);
 }
 
+const Plan& SimulatedWorld::plan(uint32_t view) const {
+  const auto later = later_plans.find(view);
+  return later == later_plans.end() ? options.plan : later->second;
+}
+
 bool SimulatedWorld::hangs(NodeId who, Work in) const {
   return std::ranges::find(options.hangs, Hang{who, in}) != options.hangs.end();
 }

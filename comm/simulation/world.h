@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "comm/membership/member.h"
@@ -15,7 +17,9 @@ struct SimulatedWorld {
   SimulatedNetwork& network;
   ComputeModel model;
   SimulatedJobResult& result;
+  std::map<uint32_t, Plan> later_plans = {};  ///< by view, of those after the first
 
+  const Plan& plan(uint32_t view) const;
   /// Where the other nodes reach `node`.
   static std::string address_of(NodeId node);
   bool hangs(NodeId who, Work in) const;

@@ -92,12 +92,15 @@ int64_t StepMachine::least_complete() const {
 
 std::vector<size_t> StepMachine::revert_to(int64_t step) {
   check(step >= least_complete() && step <= complete(), "a worker goes back one step at most");
+  [[maybe_unused]] const int64_t complete_before = complete();
   std::vector<size_t> back;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     Layer& of = layers_[layer];
     if (of.updated > step) {
       of.has_older = false;
-      if (!mutated(Mutation::kTornStep)) back.push_back(layer);
+      const bool forgotten =
+          mutated(Mutation::kTornStep) || (mutated(Mutation::kNoWayBack) && step < complete_before);
+      if (!forgotten) back.push_back(layer);
     }
     of.arrived = of.updated = step;
     of.contributed = false;

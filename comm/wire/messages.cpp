@@ -30,6 +30,7 @@ void describe_members(Fields& fields, int64_t& view, std::vector<RosterEntry>& r
         f.option("role", roster[i].role, kRoles, "of a node", Presence::kRequired);
         f.integer("rank", roster[i].rank, between(0, 65535), "of it", Presence::kRequired);
         f.text("address", roster[i].address, "host:port", Presence::kRequired);
+        f.integer("member", roster[i].member, kRanks, "the rank that it began with; -1: its rank");
       },
       "all nodes of the job", Presence::kRequired);
 }
@@ -57,8 +58,8 @@ bool is_one_of(const std::string& type) {
 
 bool is_known(const std::string& type) {
   return is_one_of<Join, Welcome, Refused, Prepared, Measure, Met, Probe, Measured, Planned, Ready,
-                   Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Stopped,
-                   Save, Saved, CannotSave, Finished, Conclude, Dismissed>(type);
+                   Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Regroup,
+                   LeftView, Stopped, Save, Saved, CannotSave, Finished, Conclude, Dismissed>(type);
 }
 
 }  // namespace
@@ -130,6 +131,11 @@ void HaltOffer::describe(Fields& fields) { describe_step(fields, step); }
 void Halt::describe(Fields& fields) { describe_step(fields, step); }
 void Lost::describe(Fields& fields) { describe_loss(fields, loss); }
 void Failed::describe(Fields& fields) { describe_loss(fields, loss); }
+void Regroup::describe(Fields& fields) { describe_loss(fields, loss); }
+void LeftView::describe(Fields& fields) {
+  describe_step(fields, step);
+  fields.integer("least", least, at_least(0), "steps that it can go back to", Presence::kRequired);
+}
 void Stopped::describe(Fields& fields) { describe_step(fields, step); }
 void Save::describe(Fields& fields) { describe_step(fields, step); }
 void Saved::describe(Fields& fields) { describe_step(fields, step); }

@@ -56,6 +56,8 @@ struct RosterEntry {
   Role role = Role::kWorker;
   int64_t rank = 0;
   std::string address;
+  /// The rank that it was welcomed with, by which it knows itself in every view; -1: its rank.
+  int64_t member = -1;
 };
 
 /// Coordinator to worker: connect to the workers with which to measure the link; all workers do so
@@ -92,7 +94,7 @@ struct Measured {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the plan, and the addresses of all nodes.
+/// Coordinator to member: the view, its plan, and the ranks and addresses of all nodes in it.
 struct Planned {
   static constexpr const char* kType = "planned";
   int64_t view = 1;
@@ -194,6 +196,23 @@ struct Lost {
 struct Failed {
   static constexpr const char* kType = "failed";
   Loss loss;
+  void describe(Fields& fields);
+};
+
+/// Coordinator to member: the view has ended by this loss, and the job goes on in another one. The
+/// member leaves its peers and ceases to compute; when all have, the next view's plan comes.
+struct Regroup {
+  static constexpr const char* kType = "regroup";
+  Loss loss;
+  void describe(Fields& fields);
+};
+
+/// Member to coordinator: it has left the view; a worker has completed `step` steps, and may hold
+/// values of a further one.
+struct LeftView {
+  static constexpr const char* kType = "left_view";
+  int64_t step = 0;
+  int64_t least = 0;  ///< the earliest step that it can go back to
   void describe(Fields& fields);
 };
 

@@ -16,6 +16,12 @@ enum class Mutation : int {
   kEarlyGate = 7,            ///< a step is computed with parameters that lack the newest update
   kNoAgreement = 8,          ///< a checkpoint is written before all workers agree on what is in it
   kNoTrust = 9,              ///< after a loss a survivor's checkpoint is not written
+  kFurthestStep = 10,        ///< a regrouped job goes on after the furthest survivor's step
+  kNoWayBack = 11,           ///< a complete step is not taken back when a job regroups
+  kStaysWithPeers = 12,      ///< the connections of a view are used on in the next one
+  kNextData = 13,            ///< a step that is made again draws the samples after those drawn last
+  kStaleFactor = 14,         ///< factors of an older view are accepted
+  kNotAllLeft = 15,          ///< a job goes on as soon as one survivor has left the view
 };
 
 #ifndef POSEIDON_MUTATION

@@ -45,7 +45,7 @@ class StillTransport final : public Transport {
 template <class Message>
 void tell(Machine& machine, ConnectionId from, const Message& message) {
   const std::string body = encode_message(message);
-  machine.received(from, {.kind = FrameKind::kControl}, std::as_bytes(std::span(body)));
+  machine.received(from, {.kind = FrameKind::kControl, .view = 1}, std::as_bytes(std::span(body)));
 }
 
 class QuietMember final : public MemberHost, public PayloadReceiver {
@@ -94,6 +94,11 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   void refused(const std::string&, const std::string& why) override { refusals.push_back(why); }
   void joined(NodeId, const std::string&) override { ++members; }
   std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  bool can_go_on(const Survivors&) override { return true; }
+  std::optional<Json> plan_again(const Survivors&, int64_t step) override {
+    goes_on_after = step;
+    return Json::object();
+  }
   void started() override { running = true; }
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }
@@ -108,6 +113,7 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   void ended(const Outcome&) override { over = true; }
 
   int members = 0;
+  int64_t goes_on_after = -1;
   bool running = false, wants_state = false, over = false;
   std::vector<uint16_t> without_state;
   std::vector<std::string> refusals, losses;
@@ -116,9 +122,10 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
 
 /// A coordinator of two workers, at connections 1 and 2, which are this test.
 struct Crowd {
-  Crowd()
-      : coordinator({.workers = 2, .servers = 0, .facts = {{"build", "ours"}}}, transport,
-                    {host, host, host}) {
+  explicit Crowd(bool recovers = false)
+      : coordinator(
+            {.workers = 2, .servers = 0, .facts = {{"build", "ours"}}, .recovers = recovers},
+            transport, {host, host, host}) {
     coordinator.begin();
     for (ConnectionId id : {1u, 2u}) coordinator.opened(id, {.role = Role::kWorker, .address = ""});
   }
@@ -349,6 +356,22 @@ TEST_CASE("a worker that is asked to end gives its state before it goes") {
   CHECK_FALSE(crowd.host.over);
   crowd.hears(2, Saved{6});
   CHECK(crowd.host.over);
+}
+
+TEST_CASE("a step that a lost worker has not reported is made again where all can go back") {
+  for (const int64_t least : {4, 5}) {
+    Crowd crowd(true);
+    crowd.begin();
+    crowd.hears(1, Note{.about = "step", .step = 5, .content = Json::object()});
+    crowd.hears(2, Note{.about = "step", .step = 4, .content = Json::object()});
+    crowd.hears(1, Lost{{.kind = Loss::Kind::kPeer,
+                         .who = {Role::kWorker, 1},
+                         .address = "",
+                         .why = "closed by the peer",
+                         .awaited = "worker 0 awaited a sum"}});
+    crowd.hears(1, LeftView{.step = 5, .least = least});
+    CHECK(crowd.host.goes_on_after == least);
+  }
 }
 
 TEST_CASE("a server forgets nodes that it never knew") {

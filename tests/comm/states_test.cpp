@@ -36,6 +36,12 @@ SimulatedJobOptions with(std::vector<Hang> hangs, std::vector<Fault> faults = {}
   return options;
 }
 
+SimulatedJobOptions that_recovers(std::vector<Hang> hangs, std::vector<Fault> faults) {
+  SimulatedJobOptions options = with(std::move(hangs), std::move(faults));
+  options.recovers = true;
+  return options;
+}
+
 SimulatedJobOptions with_a_kept_step(std::vector<Hang> hangs) {
   SimulatedJobOptions options = with(std::move(hangs));
   options.keeper = 1;
@@ -95,6 +101,8 @@ std::vector<Stall> stalls() {
       {State::kConcluding, with({{server(0), Work::kConcluding}}), 3s,
        "server 0 is not waited for any longer: it did not tell its traffic within 3 s", true},
       {State::kSuspecting, with_an_idle_server(), 300ms, "connection reset by peer"},
+      {State::kRegrouping, that_recovers({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
+       "worker 1 (w1) made no progress in step 5: it did not cease to compute within 3 s", true},
       {State::kFailing, with({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
        "worker 1 is not waited for any longer: it did not cease to compute within 3 s"},
       {State::kSaving, with({{worker(1), Work::kSaving}}, {kWorker0Crashes}), 3s,
@@ -113,6 +121,7 @@ Time time_in(State state, const SimulatedJobResult& result) {
 std::string all_words(const SimulatedJobResult& result) {
   std::string words = result.outcome->finished ? "" : result.outcome->loss.message();
   for (const std::string& warning : result.warnings) words += "\n" + warning;
+  for (const Loss& loss : result.regrouped) words += "\n" + loss.message();
   return words;
 }
 
@@ -149,6 +158,7 @@ TEST_CASE("whatever the coordinator is at when it stands still or dies, all memb
         SimulatedJobOptions options = with({});
         if (static_cast<State>(state) == State::kFetching) options.keeper = 1;
         options.measures_link = state == static_cast<uint8_t>(State::kMeasuring);
+        options.recovers = static_cast<State>(state) == State::kRegrouping;
         // So that it comes to all that follows a loss.
         if (static_cast<State>(state) >= State::kSuspecting)
           options.faults.push_back(kWorker0Crashes);

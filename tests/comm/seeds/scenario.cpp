@@ -139,7 +139,8 @@ bool is_struck(const SimulatedJobOptions& options, NodeId node) {
 }
 
 std::string name_of(Fault::Kind kind) {
-  constexpr std::array kNames{"crashes", "stands still", "is cut off", "is told to halt"};
+  constexpr std::array kNames{"crashes", "stands still", "is cut off", "is told to halt",
+                              "is asked to leave"};
   return kNames[static_cast<size_t>(kind)];
 }
 

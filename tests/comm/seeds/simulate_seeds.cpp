@@ -1,12 +1,14 @@
 // Runs simulated jobs, one for each seed, and says which go wrong.
-//   simulate_seeds [--first N] [--count N]        exit 1 when a seed fails; it says how to repeat
-//   it simulate_seeds --expect-failure --count N     exit 1 when none fails: for wrong code on
-//   purpose simulate_seeds --first N --count 1 --verbose  tells of one
+//   simulate_seeds [--first N] [--count N]     exit 1 when a seed fails; it says how to repeat it
+//   simulate_seeds --regroup ...               jobs that go on after losses
+//   simulate_seeds --expect-failure ...        exit 1 when none fails: for wrong code on purpose
+//   simulate_seeds --first N --count 1 --verbose  tells of one
 
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
+#include "tests/comm/seeds/regroup.h"
 #include "tests/comm/seeds/scenario.h"
 
 using namespace poseidon::comm;
@@ -15,7 +17,7 @@ namespace {
 
 struct Arguments {
   uint64_t first = 1, count = 100;
-  bool expect_failure = false, verbose = false;
+  bool expect_failure = false, verbose = false, regroups = false;
 };
 
 Arguments parse(int count, char** words) {
@@ -26,6 +28,8 @@ Arguments parse(int count, char** words) {
       out.expect_failure = true;
     else if (word == "--verbose")
       out.verbose = true;
+    else if (word == "--regroup")
+      out.regroups = true;
     else if (i + 1 < count && word == "--first")
       out.first = std::strtoull(words[++i], nullptr, 10);
     else if (i + 1 < count && word == "--count")
@@ -37,15 +41,15 @@ Arguments parse(int count, char** words) {
 }
 
 /// What went wrong with a seed; "" when nothing did.
-std::string run(uint64_t seed, bool verbose) {
+std::string run(uint64_t seed, bool regroups, bool verbose) {
   std::string about = "seed " + std::to_string(seed), fault;
   try {
     // It runs the job once without faults, to know where they may strike.
-    const SimulatedJobOptions options = scenario(seed);
+    const SimulatedJobOptions options = regroups ? regrouping_scenario(seed) : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
     const SimulatedJobResult result = run_job(options);
-    fault = fault_in(options, result);
+    fault = regroups ? fault_in_regrouping(options, result) : fault_in(options, result);
     if (verbose)
       std::cout << result.frames << " frames, " << result.events << " events, " << result.repeated
                 << " repeated, " << result.outdated << " outdated; "
@@ -65,15 +69,15 @@ int main(int count, char** words) try {
   const Arguments arguments = parse(count, words);
   uint64_t failures = 0;
   for (uint64_t seed = arguments.first; seed < arguments.first + arguments.count; ++seed) {
-    const std::string fault = run(seed, arguments.verbose);
+    const std::string fault = run(seed, arguments.regroups, arguments.verbose);
     if (fault.empty()) continue;
     ++failures;
     if (arguments.expect_failure) {
       std::cout << "found, as it must be: " << fault << "\n";
       return 0;
     }
-    std::cout << fault << "\n  again: " << words[0] << " --first " << seed
-              << " --count 1 --verbose\n";
+    std::cout << fault << "\n  again: " << words[0] << " --first " << seed << " --count 1 --verbose"
+              << (arguments.regroups ? " --regroup" : "") << "\n";
   }
   std::cout << arguments.count << " seeds, " << failures << " failures\n";
   return (failures > 0) != arguments.expect_failure ? 1 : 0;

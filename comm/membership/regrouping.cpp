@@ -1,0 +1,92 @@
+#include "comm/membership/regrouping.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "comm/wire/mutation.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+/// Whether others are free of what has happened to the node: an error would recur with them.
+bool is_of_one_node(Loss::Kind kind) {
+  return kind == Loss::Kind::kPeer || kind == Loss::Kind::kStall || kind == Loss::Kind::kLeft;
+}
+
+}  // namespace
+
+bool Regrouping::can_go_on_after(const Loss& loss) const {
+  if (!job_.options.recovers || !job_.has_begun() || job_.state() >= CoordinatorState::kFailing)
+    return false;
+  if (!is_of_one_node(loss.kind) || loss.who.role == Role::kCoordinator) return false;
+  Survivors left = survivors();
+  std::erase(loss.who.role == Role::kWorker ? left.workers : left.servers, loss.who.rank);
+  return left.workers.size() >= std::max<size_t>(job_.options.min_workers, 1) &&
+         job_.host.planner.can_go_on(left);
+}
+
+void Regrouping::begin(const Loss& loss) {
+  evict(loss);
+  job_.host.observer.regrouping(loss);
+  if (job_.state() != CoordinatorState::kRegrouping) {
+    job_.enter(CoordinatorState::kRegrouping);
+    job_.members.tell_all(Regroup{loss});
+  }
+  go_on_when_all_left();
+}
+
+/// If the node lives it shall hear why it was left alone; who has asked to leave may go.
+void Regrouping::evict(const Loss& loss) {
+  const MemberRecord* lost = job_.members.find(loss.who);
+  if (lost == nullptr) return;
+  job_.control.tell(lost->connection, Failed{loss});
+  job_.disconnect(lost->connection);
+  forget(*lost);
+}
+
+void Regrouping::forget(const MemberRecord& lost) {
+  if (lost.is_worker() && job_.has_begun()) reported_ = std::min(reported_, lost.step);
+  job_.members.remove(lost.node);
+}
+
+void Regrouping::left_view(MemberRecord& member, const LeftView& left) {
+  member.left = left;
+  if (job_.state() == CoordinatorState::kRegrouping) go_on_when_all_left();
+}
+
+void Regrouping::go_on_when_all_left() {
+  const auto has_left = [](const auto& entry) { return entry.second.left.has_value(); };
+  if (!std::ranges::all_of(job_.members, has_left) &&
+      !(mutated(Mutation::kNotAllLeft) && std::ranges::any_of(job_.members, has_left)))
+    return;
+  const Survivors left = survivors();
+  const int64_t step = step_for_all();
+  reported_ = std::numeric_limits<int64_t>::max();
+  job_.begin_next_view(step);
+  publish_(left, step);
+}
+
+/// The least complete step. Where a lost worker has not reported that one, the one before, if all
+/// can go back there: it is made again, and reported as a whole. They can where the lost one had
+/// not begun with the next step, as whoever has begun with a step has reported the one before.
+int64_t Regrouping::step_for_all() const {
+  int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
+  for (const auto& [node, member] : job_.members) {
+    if (!member.is_worker() || !member.left) continue;
+    step = std::min(step, member.left->step);
+    most = std::max(most, member.left->step);
+    least = std::max(least, member.left->least);
+  }
+  if (mutated(Mutation::kFurthestStep)) return most;
+  return std::min(step, std::max(reported_, least));
+}
+
+Survivors Regrouping::survivors() const {
+  Survivors left;
+  for (const auto& [node, member] : job_.members)
+    (member.is_worker() ? left.workers : left.servers).push_back(node.rank);
+  return left;
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+
+#include "comm/membership/coordinated_job.h"
+
+namespace poseidon::comm {
+
+/// How a job goes on without a member that it has lost: the others cease to compute and leave their
+/// peers, and when all have, they go back to the least complete step among them, in the next view.
+/// All still hold that step: to begin the update of a step anywhere needs what all have contributed
+/// to it, each when the step before was complete.
+class Regrouping {
+ public:
+  /// Publishes the plan of a view in which `survivors` go on after `step` steps.
+  using Publish = std::function<void(const Survivors& survivors, int64_t step)>;
+
+  /// `job` must outlive it.
+  Regrouping(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
+
+  /// Whether the job can go on after this loss.
+  bool can_go_on_after(const Loss& loss) const;
+  /// It does, or it does so already, when one more is lost.
+  void begin(const Loss& loss);
+  /// A survivor has left the view after `step` complete steps.
+  void left_view(MemberRecord& member, const LeftView& left);
+  /// A member is no longer one. What it has reported of its steps counts.
+  void forget(const MemberRecord& lost);
+
+ private:
+  void evict(const Loss& loss);
+  void go_on_when_all_left();
+  int64_t step_for_all() const;
+  Survivors survivors() const;
+
+  CoordinatedJob& job_;
+  const Publish publish_;
+  /// Steps that each lost worker has reported, since the last view began.
+  int64_t reported_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,40 @@
+// A crash at every single event of small jobs, of every node, and a second one behind it.
+
+#include <doctest/doctest.h>
+
+#include "tests/comm/seeds/regroup.h"
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+void run_with(SimulatedJobOptions options, std::vector<Fault> faults) {
+  options.faults = std::move(faults);
+  CAPTURE(description(options));
+  CHECK(fault_in_regrouping(options, run_job(options)) == "");
+}
+
+}  // namespace
+
+TEST_CASE("whoever crashes at whatever event, the others go on to the values of one alone") {
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
+    for (const int64_t servers : {1, 2}) {
+      const SimulatedJobOptions options = regrouping_job(2, servers, 4, scheme);
+      const uint64_t events = run_job(options).events;
+      for (const NodeId node : nodes_of(options))
+        for (uint64_t event = 0; event < events; ++event)
+          run_with(options, {{.at_event = event, .a = node}});
+    }
+}
+
+TEST_CASE("whoever crashes while the others regroup, those that are left go on") {
+  const SimulatedJobOptions options = regrouping_job(3, 2, 5, SchemeRule::kAuto);
+  const uint64_t events = run_job(options).events;
+  for (const NodeId first : nodes_of(options))
+    for (const NodeId second : nodes_of(options))
+      for (uint64_t event = events / 3; event < events && first != second; event += 37)
+        for (uint64_t later = 0; later < 200; later += 5)
+          run_with(options,
+                   {{.at_event = event, .a = first}, {.at_event = event + later, .a = second}});
+}

@@ -1,0 +1,170 @@
+#include "tests/comm/seeds/regroup.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <set>
+
+#include "comm/simulation/model.h"
+#include "core/error.h"
+
+namespace poseidon::comm {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<LayerTraffic> few_layers() {
+  const auto linear = [](const char* name, int64_t rows, int64_t columns) {
+    return LayerTraffic{.name = name,
+                        .type = "linear",
+                        .rows = rows,
+                        .columns = columns,
+                        .linear = true,
+                        .tensors = {{"weight", rows * columns, false}, {"bias", rows, false}},
+                        .may_use_factors = true};
+  };
+  return {{.name = "conv", .type = "convolution", .tensors = {{"weight", 16'500, false}}},
+          {.name = "bn",
+           .type = "batch_norm",
+           .tensors = {{"scale", 8, false}, {"running_mean", 8, true}}},
+          linear("ip1", 6, 5),
+          linear("ip2", 3, 6)};
+}
+
+/// Those that something happens to.
+std::set<NodeId> struck(const SimulatedJobOptions& options) {
+  std::set<NodeId> nodes;
+  for (const Fault& fault : options.faults) {
+    nodes.insert(fault.a);
+    if (fault.kind == Fault::Kind::kCut) nodes.insert(fault.b);
+  }
+  return nodes;
+}
+
+int64_t struck(const SimulatedJobOptions& options, Role role) {
+  return std::ranges::count(struck(options), role, &NodeId::role);
+}
+
+bool could_go_on(const SimulatedJobOptions& options) {
+  return struck(options, Role::kWorker) + options.min_workers <= options.plan.workers() &&
+         struck(options, Role::kServer) < options.plan.servers();
+}
+
+/// Each shard of a layer is given once to the sum of a step, all of them in one view.
+std::string fault_in_sums(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
+  const auto shards = static_cast<uint32_t>(options.plan.logical_shards());
+  for (uint64_t step = 0; step < static_cast<uint64_t>(options.steps); ++step)
+    for (uint32_t layer = 0; layer < options.plan.layers.size(); ++layer) {
+      std::set<uint32_t> views;
+      for (uint32_t shard = 0; shard < shards; ++shard) {
+        const auto given = result.given.find({step, layer, shard});
+        if (given == result.given.end())
+          return text("shard ", shard, " of layer ", layer, " is missing in step ", step);
+        if (given->second.second != 1)
+          return text("shard ", shard, " of layer ", layer, " counts ", given->second.second,
+                      " times in step ", step);
+        views.insert(given->second.first);
+      }
+      if (views.size() > 1) return text("step ", step, " is summed of two views");
+    }
+  return "";
+}
+
+std::string fault_in_values(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
+  std::map<int64_t, uint32_t> expected;
+  const auto expected_after = [&](int64_t step) {
+    if (!expected.contains(step))
+      expected[step] = reference_digest(options.plan, options.seed, step);
+    return expected[step];
+  };
+  for (const auto& [rank, step] : result.steps)
+    if (!struck(options).contains({Role::kWorker, rank}) &&
+        result.digests.at(rank) != expected_after(step))
+      return text("worker ", rank, " has other values after ", step, " steps than one alone");
+  for (const auto& [step, digest] : result.checkpoints)
+    if (digest != expected_after(step))
+      return text("the checkpoint of step ", step, " is not that of an undisturbed run");
+  if (!result.unagreed.empty())
+    return text("the checkpoint of step ", result.unagreed[0], " was written before all agreed");
+  return "";
+}
+
+std::string fault_in_finished(const SimulatedJobOptions& options,
+                              const SimulatedJobResult& result) {
+  for (const auto& [rank, step] : result.steps)
+    if (!struck(options).contains({Role::kWorker, rank}) && step != options.steps)
+      return text("worker ", rank, " finished after ", step, " steps");
+  // Of those before, one that is on its way when a member is lost is given up.
+  if (!result.checkpoints.contains(options.steps)) return "there is no checkpoint of the last step";
+  return fault_in_sums(options, result);
+}
+
+}  // namespace
+
+SimulatedJobOptions regrouping_job(int64_t workers, int64_t servers, int64_t shards,
+                                   SchemeRule scheme) {
+  PlanRequest request;
+  request.workers = workers;
+  request.servers = servers;
+  request.logical_shards = shards;
+  request.global_batch = shards + 1;
+  request.scheme = scheme;
+  request.layers = few_layers();
+  SimulatedJobOptions options{.plan = make_plan(request), .network = {}};
+  options.network.jitter = 300us;
+  options.steps = 4;
+  options.agree_every = 2;
+  options.timeout = 3s;
+  options.recovers = true;
+  return options;
+}
+
+SimulatedJobOptions regrouping_scenario(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  const int64_t workers = pick(2, 4), servers = pick(1, 3);
+  SimulatedJobOptions options = regrouping_job(workers, servers, pick(workers, workers + 4),
+                                               static_cast<SchemeRule>(pick(0, 2)));
+  options.seed = seed;
+  options.steps = pick(2, 6);
+  options.network.jitter = std::chrono::microseconds(pick(0, 2000));
+  if (pick(0, 2) == 0) options.network.duplication = options.network.outdated = 0.1;
+  options.compute_jitter = static_cast<double>(pick(0, 20)) * 0.1;
+  const auto events = static_cast<int64_t>(run_job(options).events);
+  const std::vector<NodeId> nodes = nodes_of(options);
+  const auto any_node = [&] { return nodes[static_cast<size_t>(pick(0, std::ssize(nodes) - 1))]; };
+  for (int64_t faults = pick(1, 3), at = pick(0, events); faults > 0; --faults) {
+    Fault fault{.at_event = static_cast<uint64_t>(at), .a = any_node(), .b = any_node()};
+    constexpr std::array kOthers{Fault::Kind::kPause, Fault::Kind::kCut, Fault::Kind::kLeave};
+    if (pick(0, 1) == 0) fault.kind = kOthers[static_cast<size_t>(pick(0, 2))];
+    options.faults.push_back(fault);
+    at += pick(0, 200);  // while the job regroups, too
+  }
+  return options;
+}
+
+std::vector<NodeId> nodes_of(const SimulatedJobOptions& options) {
+  std::vector<NodeId> nodes;
+  for (uint16_t rank = 0; rank < options.plan.workers(); ++rank)
+    nodes.push_back({Role::kWorker, rank});
+  for (uint16_t rank = 0; rank < options.plan.servers(); ++rank)
+    nodes.push_back({Role::kServer, rank});
+  return nodes;
+}
+
+std::string fault_in_regrouping(const SimulatedJobOptions& options,
+                                const SimulatedJobResult& result) {
+  if (!result.ended) return "idle for ever: " + result.idle;
+  if (!result.outcome) return "no outcome";
+  if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
+  if (result.outcome->finished) return fault_in_finished(options, result);
+  const bool had_begun = !result.step_ends.empty();
+  if (had_begun && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();
+  return "";
+}
+
+}  // namespace poseidon::comm

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/simulation/job.h"
+
+namespace poseidon::comm {
+
+/// A job of a few steps, layers and samples that goes on after losses: a convolution, a batch norm
+/// and two linear layers.
+SimulatedJobOptions regrouping_job(int64_t workers, int64_t servers, int64_t shards,
+                                   SchemeRule scheme);
+
+/// Such a job on a bad network, with up to three faults, all of it a function of the seed: 2 to 4
+/// workers, 1 to 3 servers, any logical shards.
+SimulatedJobOptions regrouping_scenario(uint64_t seed);
+
+/// All workers and servers of a job.
+std::vector<NodeId> nodes_of(const SimulatedJobOptions& options);
+
+/// What is wrong with the result of a job that goes on after losses; "" when nothing is: the values
+/// are those of one process alone, each shard of a layer is summed once in the view that counts,
+/// and a job that could go on did.
+std::string fault_in_regrouping(const SimulatedJobOptions& options,
+                                const SimulatedJobResult& result);
+
+}  // namespace poseidon::comm
