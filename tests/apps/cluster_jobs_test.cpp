@@ -1,6 +1,6 @@
 // Whole jobs of several processes, small enough for the sanitizers, under which unit tests run too:
-// to a good end, ended by a signal, and by a loss. What a sanitizer has to say of a child stands in
-// the child's log.
+// to a good end, ended by a signal, and by a loss, or going on after one. What a sanitizer has to
+// say of a child stands in the child's log.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 namespace {
 
 /// LeNet on generated digits by two workers and two servers.
-Program start(const fs::path& folder, const std::string& scheme, const std::string& steps) {
+Program start(const fs::path& folder, const std::string& scheme, const std::string& steps,
+              const std::string& recover = "continue") {
   return {"poseidon-train",
           {POSEIDON_SOURCE_DIR "/configs/lenet-digits.json",
            "--workers",
@@ -34,6 +35,8 @@ Program start(const fs::path& folder, const std::string& scheme, const std::stri
            "--set",
            "train.checkpoint_every=3",
            "--set",
+           "cluster.recover=" + recover,
+           "--set",
            "data.global_batch=4",
            "--set",
            "data.test.samples=40"},
@@ -52,6 +55,11 @@ void check_clean(const fs::path& folder, const Finished& finished) {
 
 void wait_for(const Program& train, const std::string& words) {
   REQUIRE(within(60, [&] { return train.err().find(words) != std::string::npos; }));
+}
+
+void lose(const Program& train, const fs::path& folder, const std::string& victim) {
+  for (const Process& each : members_of(train.process(), folder / "run"))
+    if (each.name == victim) kill(each.pid, SIGKILL);
 }
 
 }  // namespace
@@ -75,15 +83,30 @@ TEST_CASE("a whole job of LeNet that a signal ends") {
   check_clean(place.folder, finished);
 }
 
-TEST_CASE("a whole job of LeNet that loses a process") {
+TEST_CASE("a whole job of LeNet that a lost process ends") {
   for (const char* victim : {"worker 1", "server 0"}) {
     const TinyJob place;
-    Program train = start(place.folder, "sfb", "1000000");
+    Program train = start(place.folder, "sfb", "1000000", "stop");
     wait_for(train, "step 4/");
-    for (const Process& each : members_of(train.process(), place.folder / "run"))
-      if (each.name == victim) kill(each.pid, SIGKILL);
+    lose(train, place.folder, victim);
     const Finished finished = train.wait();
     CHECK(finished.code == 3);
     check_clean(place.folder, finished);
   }
+}
+
+TEST_CASE("a whole job of LeNet that goes on without a server, then without a worker") {
+  const TinyJob place;
+  Program train = start(place.folder, "auto", "1000000");
+  wait_for(train, "step 4/");
+  lose(train, place.folder, "server 0");
+  wait_for(train, "2 workers and 1 server go on");
+  lose(train, place.folder, "worker 0");
+  wait_for(train, "1 worker and 1 server go on");
+  const size_t so_far = train.err().size();
+  REQUIRE(within(60, [&] { return train.err().find("step ", so_far) != std::string::npos; }));
+  train.send(SIGTERM);
+  const Finished finished = train.wait();
+  CHECK(finished.code == 0);
+  check_clean(place.folder, finished);
 }

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "tests/apps/cluster.h"
+#include "tests/apps/colour_images.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -38,8 +39,7 @@ Json run(const TinyJob& job, Size cluster, std::vector<std::string> words) {
   return Json::parse(finished.out);
 }
 
-void same_with_any_cluster(const std::vector<std::string>& words) {
-  const TinyJob job;
+void same_with_any_cluster(const std::vector<std::string>& words, const TinyJob& job = TinyJob()) {
   const Json one = run(job, {1, 0}, words);
   for (const Size cluster : {Size{2, 1}, Size{3, 2}, Size{2, 1, "cpu,cpu"}}) {
     std::vector<std::string> with_device = words;
@@ -48,6 +48,7 @@ void same_with_any_cluster(const std::vector<std::string>& words) {
     CAPTURE(cluster.workers);
     CAPTURE(std::string(cluster.device));
     CHECK(several["weights_sha256"] == one["weights_sha256"]);
+    CHECK(several["state_sha256"] == one["state_sha256"]);
     CHECK(several["train_loss"] == one["train_loss"]);
     CHECK(several["test_loss"] == one["test_loss"]);
     CHECK(several["test_top1"] == one["test_top1"]);
@@ -62,6 +63,30 @@ TEST_CASE("any number of workers and servers comes to the same bits, and to the 
     CAPTURE(scheme);
     same_with_any_cluster({"--set", std::string("comm.scheme=") + scheme});
   }
+}
+
+namespace {
+
+/// Any number of workers comes to the same bits with images of two classes that are transformed.
+void same_with_transform(const std::string& transform) {
+  const TinyJob job(kColourNetwork);
+  const std::string images = varied_images(job.folder / "images");
+  const auto data = [&](const std::string& more) {
+    return images.substr(0, images.size() - 1) + ", \"transform\": {" + more + "}}";
+  };
+  same_with_any_cluster({"--set", "data.train=" + data("\"scale\": 0.01, " + transform), "--set",
+                         "data.test=" + data("\"scale\": 0.01, \"resize\": [6, 6]")},
+                        job);
+}
+
+}  // namespace
+
+TEST_CASE("random parts of images, resized: the same bits on any number of workers") {
+  same_with_transform(R"("random_resized_crop": {"size": [6, 6], "area": [0.3, 1]})");
+}
+TEST_CASE("jittered colours: the same bits on any number of workers") {
+  same_with_transform(R"("crop": [6, 6],
+      "jitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1})");
 }
 
 TEST_CASE("a plan with unequal shards, in another order than the ranks, comes to the same bits") {
@@ -229,6 +254,19 @@ TEST_CASE("checkpoints and tests on the way change nothing, on any number of wor
   std::vector<std::string> words = late("2", "auto");
   words.insert(words.end(), {"--set", "train.checkpoint_every=2", "--set", "train.test_every=3"});
   same_with_any_cluster(words);
+}
+TEST_CASE("averages are tested, and are the same on any number of workers, by any scheme") {
+  for (const char* scheme : {"ps", "sfb"}) {
+    std::vector<std::string> words = late("0", scheme);
+    words.insert(words.end(),
+                 {"--set", "optimizer.average_decay=0.9", "--set", "train.test_every=2"});
+    same_with_any_cluster(words);
+  }
+}
+TEST_CASE("averages, with sums in flight, are carried from 2 workers to 3") {
+  std::vector<std::string> words = late("1", "ps");
+  words.insert(words.end(), {"--set", "optimizer.average_decay=0.9"});
+  same_when_resumed({2, 1}, {3, 2}, 4, words);
 }
 TEST_CASE("sums in flight, by ps, are carried from 2 workers to 3") {
   same_when_resumed({2, 1}, {3, 2}, 4, late("1", "ps"));

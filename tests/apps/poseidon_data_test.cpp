@@ -92,3 +92,43 @@ TEST_CASE("poseidon-data: mistakes end with 2, damaged samples with 1, and leave
       run(folder, {"pack", in, "--prefix", "train", "--on-error", "skip", "--output", out}).code ==
       0);
 }
+
+TEST_CASE("poseidon-data packs lists and web datasets, with names of classes or without") {
+  const made::Folder folder;
+  write_images(folder);
+  made::write(folder / "list.txt", made::bytes_of("train/cat/0.ppm 1\ntrain/dog/1.ppm 0\n"));
+  made::write(folder / "names.txt", made::bytes_of("n01 a dog\nn02 a cat\n"));
+  const std::string list = (folder / "list.txt").string();
+  const Finished packed =
+      run(folder, {"pack", list, "--root", (folder / "in").string(), "--class-names",
+                   (folder / "names.txt").string(), "--output", (folder / "1").string()});
+  CHECK(packed.err == "");
+  CHECK(packed.out == (folder / "1").string() + ": 2 samples of 2 classes\n");
+  const Json about = Json::parse(run(folder, {"info", (folder / "1").string(), "--json"}).out);
+  CHECK(about["classes"] == Json::array({"n01 a dog", "n02 a cat"}));
+
+  made::Bytes tar;
+  made::append_tar(tar, "a.cls", made::bytes_of("2"));
+  made::append_tar(tar, "a.ppm", made::pnm(made::smooth_image(8, 8, 3, 1)));
+  for (const char* name : {"0.tar", "1.tar"}) made::write(folder / name, tar);
+  const Finished web =
+      run(folder, {"pack", "--type", "webdataset", (folder / "0.tar").string(),
+                   (folder / "1.tar").string(), "--output", (folder / "2").string()});
+  CHECK(web.out == (folder / "2").string() + ": 2 samples of 3 classes\n");
+  CHECK(web.err ==
+        "warning: no sample has the label 0; labels count from 0, so the class \"0\" is empty\n");
+}
+
+TEST_CASE("poseidon-data finds the programs that read databases beside itself") {
+  const made::Folder folder;
+  made::write(folder / "db/data.mdb", made::bytes_of("no database"));
+  const std::string db = (folder / "db").string(), out = (folder / "out").string();
+  const Finished refused = run(folder, {"pack", db, "--output", out});
+  CHECK(refused.code == 2);
+  CHECK(refused.err.starts_with("poseidon-data: " + db + ": "));
+  CHECK(refused.err.find('\n') == refused.err.size() - 1);
+  const bool built =
+      std::filesystem::exists(std::filesystem::path(POSEIDON_BINARY_DIR) / "poseidon-read-lmdb");
+  CHECK(refused.err.find(built ? ": LMDB: " : "which this build has not") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(out));
+}

@@ -164,6 +164,34 @@ TEST_CASE("--test tells the accuracy of each class and which are confused") {
   CHECK(has(table, "taken for"));
 }
 
+TEST_CASE("--extract writes features of the layers that are named, by run or by weights") {
+  const TinyJob job;
+  const std::string output = (job.folder / "run").string();
+  CHECK(run(job, {"--output", output}).code == 0);
+  const fs::path folder = job.folder / "features";
+  const auto extract = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--output", folder.string()});
+    return run(job, std::move(words));
+  };
+  const Finished extracted = extract({"--extract", "conv,ip", "--resume", output, "--json"});
+  CHECK(extracted.code == 0);
+  const Json json = Json::parse(extracted.out);
+  CHECK(json["file"] == (folder / "features.safetensors").string());
+  CHECK(json["layers"][1] == Json{{"name", "ip"}, {"shape", {21, 3, 1, 1}}});
+  const std::string bytes = trainer::read_text(folder / "features.safetensors");
+  const Finished told =
+      extract({"--extract", "conv,ip", "--weights", output + "/checkpoints/step-9.safetensors"});
+  CHECK(told.code == 0);
+  CHECK(has(told.out, "features.safetensors: 21 samples by "));
+  CHECK(has(told.out, "conv  [21,5,4,4]"));
+  CHECK(trainer::read_text(folder / "features.safetensors") == bytes);
+  const Finished wrong = extract({"--extract", "conv1", "--resume", output});
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err, "such as \"conv\""));
+  CHECK(extract({"--extract", "conv", "--test", "--resume", output}).code == 2);
+  CHECK(has(extract({"--extract", "conv"}).err, "weights are missing: "));
+}
+
 TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
   const TinyJob job;
   train_on_images(job);

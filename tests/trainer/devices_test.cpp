@@ -95,7 +95,7 @@ std::string weights_of_run(const Json& summary) {
 }  // namespace
 
 TEST_CASE("any split over workers and devices has the bits of one device") {
-  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallLenet}) {
+  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallLenet, kSmallShapes, kSharing}) {
     const TinyJob tiny(network);
     for (const char* scheme : {"ps", "sfb"})
       for (const char* staleness : {"0", "1"})

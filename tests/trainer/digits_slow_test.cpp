@@ -21,3 +21,20 @@ TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too, 
     CHECK(summary["test_top1"].get<double>() > 0.98);
   }
 }
+
+TEST_CASE("a siamese LeNet learns which digits are alike") {
+  const TinyJob folder;
+  Json job = read_json(fs::path(POSEIDON_SOURCE_DIR) / "configs/lenet-siamese-mnist.json");
+  job["network"] = POSEIDON_SOURCE_DIR "/configs/networks/lenet-siamese.json";
+  for (const char* split : {"train", "test"}) {
+    Json& data = job["data"][split];
+    data["type"] = "digits";
+    data["samples"] = std::string(split) == "train" ? 10000 : 1000;
+    data.erase("path");
+  }
+  job["train"] = {{"steps", 300}, {"seed", 1}};
+  write_text(folder.folder / "job.json", job.dump());
+  const Json summary = folder.run("run");
+  // Two that are always as far apart as the margin lose 1/4, two in one place as well.
+  CHECK(summary["test_loss"].get<double>() < 0.06);
+}

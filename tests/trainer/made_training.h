@@ -21,13 +21,14 @@ namespace poseidon::trainer {
 /// fails once so many have arrived. A negative number: never.
 class LateExchange final : public GradientExchange {
  public:
-  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, int64_t staleness,
+  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness,
                int64_t arrivals)
-      : local_(net, updater, shards, {.staleness = staleness}), arrivals_left_(arrivals) {}
+      : local_(net, updater, shards, lateness), arrivals_left_(arrivals) {}
 
   void begin_backward(int64_t shard) override { local_.begin_backward(shard); }
   void contribute_statistics(int64_t shard) override { local_.contribute_statistics(shard); }
   void contribute(int layer, int64_t shard) override { local_.contribute(layer, shard); }
+  void release(int layer) override { local_.release(layer); }
   std::optional<int> arrived() override {
     // Every other time, so that some layers are updated early and some late.
     return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
@@ -70,7 +71,8 @@ struct Training {
                 .shards = shards,
                 .memory = memory_for(engine.net())},
                log),
-        exchange(engine.net(), engine.updater(), job.config.logical_shards(), staleness, arrivals),
+        exchange(engine.net(), engine.updater(), job.config.logical_shards(),
+                 {.staleness = staleness}, arrivals),
         sums(engine.net(), staleness),
         loop(engine.net(), optimizer, exchange, schedule, loader,
              {.seed = 3,
@@ -105,6 +107,30 @@ struct Training {
   data::Loader loader;
   LateExchange exchange;
   SumsInFlight sums;
+  TrainingLoop loop;
+};
+
+/// What goes on after some steps of a training that has ended, on the same net and optimizer.
+struct LaterView {
+  LaterView(Training& training, const Job& job, int64_t step)
+      : loader(*training.data.dataset, *training.data.transform,
+               {.seed = 3,
+                .global_batch = job.config.global_batch(),
+                .shards = training.shards,
+                .start_step = step,
+                .memory = memory_for(training.engine.net())},
+               training.log),
+        exchange(training.engine.net(), training.engine.updater(), job.config.logical_shards(),
+                 {.first_step = step}, -1),
+        loop(training.engine.net(), training.optimizer, exchange, training.schedule, loader,
+             {.seed = 3,
+              .global_batch = job.config.global_batch(),
+              .logical_shards = job.config.logical_shards(),
+              .shards = training.shards,
+              .steps_done = step}) {}
+
+  data::Loader loader;
+  LateExchange exchange;
   TrainingLoop loop;
 };
 

@@ -58,6 +58,23 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
   CHECK(slower > one);
 }
 
+TEST_CASE("devices of a worker take their shards at once") {
+  const TinyJob tiny;
+  const Job job =
+      by_time(tiny, {"comm.link_mbps=1e6", "cluster.logical_shards=8", "data.global_batch=16"});
+  const auto predicted_ms = [&](int64_t devices) {
+    LayerTimes times = times_of(job);
+    for (LayerTimes::Layer& layer : times.layers) layer.forward_ms = layer.backward_ms = 10;
+    times.devices = devices;
+    MeasuredPlan measured(job, nullptr, false);
+    measured.add_times(0, times);
+    measured.add_times(1, times);
+    return measured.make().predicted_step_ms;
+  };
+  CHECK(predicted_ms(1) == doctest::Approx(4 * predicted_ms(4)).epsilon(0.05));
+  CHECK(predicted_ms(1) == doctest::Approx(2 * predicted_ms(3)).epsilon(0.05));
+}
+
 TEST_CASE("times of a worker that was replaced do not count") {
   const TinyJob tiny;
   const Job job = by_time(tiny, {"comm.link_mbps=100"});
@@ -138,6 +155,15 @@ TEST_CASE("shards are dealt by the times that workers measure, when a job asks f
   CHECK(dealt(job, {times, times}) == std::vector<comm::Part>{{0, 8}, {8, 8}});
   CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});
   CHECK(dealt(job, {slower(times, 3), times}) == std::vector<comm::Part>{{0, 4}, {4, 12}});
+  LayerTimes of_three = times;
+  of_three.devices = 3;
+  CHECK(dealt(job, {times, of_three}) == std::vector<comm::Part>{{0, 4}, {4, 12}});
+  of_three.devices = 16;
+  CHECK(error_of<ConfigError>([&] {
+          dealt(job, {times, of_three});
+        }) ==
+        "cluster.logical_shards: expected at least 17, one for each device of the workers, got "
+        "16");
   // Without the time of a pass in one go, that of the layers counts.
   times.pass_ms = 0;
   CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});

@@ -27,10 +27,12 @@ MemoryEstimate estimate_of(const Job& job) {
 
 TEST_CASE("state and gradients are told as they are taken") {
   const TinyJob tiny;
-  for (const char* type : {"sgd", "adam"}) {
+  for (const char* type : {"sgd", "adam", "averages"}) {
     CAPTURE(type);
-    const Job job =
-        tiny.load({"optimizer={\"type\": \"" + std::string(type) + "\", \"learning_rate\": 0.1}"});
+    const Job job = tiny.load(
+        {std::string_view(type) == "averages"
+             ? "optimizer.average_decay=0.9"
+             : "optimizer={\"type\": \"" + std::string(type) + "\", \"learning_rate\": 0.1}"});
     const MemoryEstimate told = estimate_of(job);
     SilentLog log;
     Engine engine(job, {}, log);
@@ -38,6 +40,12 @@ TEST_CASE("state and gradients are told as they are taken") {
     size_t states = 0, gradients = 0;
     for (const Optimizer::State& state : optimizer.states())
       states += state.versions.current().size_bytes();
+    if (Averages* averages = optimizer.averages()) {
+      for (size_t i = 0; i < engine.net().parameters().size(); ++i)
+        states += averages->of_parameter(i).size_bytes();
+      for (size_t i = 0; i < engine.net().parameters().statistics().size(); ++i)
+        states += averages->of_statistic(i).size_bytes();
+    }
     for (const net::Parameter& each : engine.net().parameters())
       gradients += each.gradient.size_bytes();
     // Beside the tensors themselves: some cache lines for each of them, and each kind of them.

@@ -83,10 +83,10 @@ std::vector<int32_t> fill_batch(net::Net& net, int64_t step, int64_t classes, fl
 }
 
 double mean_loss(const net::Net& net) {
-  const auto loss_and_rank = net.read_losses().at(0).loss_and_rank;
+  const std::vector<float> losses = net.read_scalars().at(0);
   double sum = 0;
-  for (size_t i = 0; i < loss_and_rank.size(); i += 2) sum += static_cast<double>(loss_and_rank[i]);
-  return sum / static_cast<double>(loss_and_rank.size() / 2);
+  for (const float loss : losses) sum += static_cast<double>(loss);
+  return sum / static_cast<double>(losses.size());
 }
 
 std::vector<double> train(const Training& training, size_t steps) {

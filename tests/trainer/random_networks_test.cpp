@@ -4,25 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <sstream>
 
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
-
-namespace {
-
-std::vector<double> losses_of(const fs::path& run) {
-  std::vector<double> losses;
-  std::istringstream in(read_text(run / "metrics.jsonl"));
-  for (std::string line; std::getline(in, line);)
-    if (const Json json = Json::parse(line); json["type"] == "train")
-      losses.push_back(json["loss"].get<double>());
-  return losses;
-}
-
-}  // namespace
 
 TEST_CASE("random networks lose what PyTorch's lose in double precision") {
   const Json cases = Json::parse(

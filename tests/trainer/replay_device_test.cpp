@@ -73,7 +73,7 @@ TEST_CASE("what a replayed step leaves is the same wherever it is computed, and 
   Training one(job), other(job);
   std::vector<float> before = one.state();
   for (int step = 0; step < 3; ++step) {
-    CHECK(one.loop.step().loss == 1);
+    CHECK(one.loop.step().mean.loss == 1);
     other.loop.step();
     one.loop.settle();
     other.loop.settle();

@@ -32,4 +32,42 @@ inline constexpr const char* kSmallLenet = R"({
     {"name": "ip2", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
+/// Layers that share their parameters: one after another, and both uses of a block.
+inline constexpr const char* kSharing = R"({
+  "name": "sharing", "input": {"channels": 2, "height": 6, "width": 6},
+  "blocks": {"tower": {"layers": [
+    {"name": "conv", "type": "convolution", "outputs": 3, "kernel": 3},
+    {"name": "relu", "type": "relu"},
+    {"name": "ip", "type": "linear", "outputs": 4}]}},
+  "layers": [
+    {"name": "conv0", "type": "convolution", "outputs": 3, "kernel": 3, "padding": 1},
+    {"name": "conv1", "type": "convolution", "outputs": 3, "kernel": 3, "padding": 1},
+    {"name": "conv2", "type": "convolution", "outputs": 3, "kernel": 3, "padding": 1,
+     "shares": "conv1"},
+    {"name": "a", "type": "block", "block": "tower"},
+    {"name": "b", "type": "block", "block": "tower", "input": "conv1", "shares": "a"},
+    {"name": "sum", "type": "eltwise", "inputs": ["a", "b"], "operation": "maximum"},
+    {"name": "ip", "type": "linear", "outputs": 3},
+    {"name": "loss", "type": "softmax_loss"}]})";
+/// Layers that choose at random, change shapes, and give what no loss depends on.
+inline constexpr const char* kSmallShapes = R"({
+  "name": "small-shapes", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv1", "type": "convolution", "outputs": 4, "kernel": 3, "padding": 1},
+    {"name": "relu1", "type": "relu"},
+    {"name": "pool1", "type": "pooling", "method": "stochastic", "kernel": 2, "stride": 2},
+    {"name": "up", "type": "deconvolution", "outputs": 4, "kernel": 3, "stride": 2},
+    {"name": "part", "type": "crop", "inputs": ["up", "relu1"], "offset": [0, 1]},
+    {"name": "twice", "type": "tile", "tiles": 2},
+    {"name": "square", "type": "reshape", "shape": [-1, 3, 0]},
+    {"name": "ip", "type": "linear", "outputs": 6},
+    {"name": "left", "type": "slice", "end": 3},
+    {"name": "right", "type": "slice", "input": "ip", "begin": 3},
+    {"name": "energy", "type": "reduction", "input": "square", "operation": "sumsq", "coefficient": 0.01},
+    {"name": "energies", "type": "tile", "tiles": 3},
+    {"name": "sum", "type": "eltwise", "inputs": ["left", "right", "energies"]},
+    {"name": "best", "type": "argmax", "top_k": 2, "values": true},
+    {"name": "unread", "type": "silence", "inputs": ["best", "pool1"]},
+    {"name": "loss", "type": "softmax_loss", "input": "sum"}]})";
+
 }  // namespace poseidon::trainer

@@ -25,7 +25,7 @@ comm::Plan plan_of_two_layers() {
 StepReport report_of(double scale) {
   StepReport report;
   report.step = 3;
-  report.shards = {{.loss = 4 * scale, .hits = 2}};
+  report.shards = {{.loss = 4 * scale, .scalars = {4 * scale, 2}}};
   report.learning_rate = 0.5;
   report.times = {.compute_ms = 10 * scale, .data_wait_ms = scale, .sum_wait_ms = 5 * scale};
   report.layer_wait_ms = {3 * scale, 2 * scale};
@@ -60,8 +60,8 @@ TEST_CASE("the steps of all workers come to one") {
                                       plan);
   CHECK(whole.step == 3);
   CHECK(whole.shards.size() == 2);
-  CHECK(whole.loss == (4 + 12) / 8.0);
-  CHECK(whole.top1 == 4 / 8.0);
+  CHECK(whole.mean.loss == (4 + 12) / 8.0);
+  CHECK(whole.mean.scalars == std::vector<double>{(4 + 12) / 8.0, 4 / 8.0});
   CHECK(whole.times.compute_ms == 20);
   CHECK(whole.times.wait_ms() == 2 + 10);
   CHECK(whole.layer_wait_ms == std::vector<double>{6, 4});

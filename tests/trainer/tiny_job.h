@@ -42,7 +42,8 @@ inline constexpr const char* kTinyJob = R"({
   "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.001,
                 "schedule": {"type": "cosine", "warmup": 3}},
   "train": {"steps": 9, "seed": 3, "log_every": 2},
-  "device": {"threads": 1}})";
+  "device": {"threads": 1},
+  "cluster": {"recover": "stop"}})";
 
 inline std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -53,6 +54,16 @@ inline std::string read_text(const fs::path& path) {
 
 inline void write_text(const fs::path& path, const std::string& words) {
   std::ofstream(path, std::ios::binary) << words;
+}
+
+/// Of each line of training that a run has logged.
+inline std::vector<double> losses_of(const fs::path& run) {
+  std::vector<double> losses;
+  std::istringstream in(read_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(in, line);)
+    if (const Json json = Json::parse(line); json["type"] == "train")
+      losses.push_back(json["loss"].get<double>());
+  return losses;
 }
 
 class TinyJob {

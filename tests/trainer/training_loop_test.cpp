@@ -61,14 +61,43 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
       ++failures;
       const int64_t layers =
           static_cast<int64_t>(training.engine.net().parameters().summed_layers().size());
-      training.loop.revert_incomplete();
+      training.loop.revert_to(training.loop.last_complete_step());
       CHECK(training.loop.last_complete_step() == arrivals / layers);
       CHECK(training.loop.steps_done() == arrivals / layers);
       CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
-      training.loop.revert_incomplete();  // nothing more to take back
+      training.loop.revert_to(training.loop.steps_done());  // nothing more to take back
       CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
     }
     CHECK(failures == kSteps * 3);  // three layers with something to sum
+  }
+}
+
+TEST_CASE("what goes back, by a step too where it can, goes on to the bits of an undisturbed run") {
+  constexpr int64_t kSteps = 4;
+  const TinyJob tiny;
+  for (const Setup& setup : kSetups) {
+    const Job job = tiny.load(setup.overrides);
+    const std::vector<std::vector<float>> expected = undisturbed(job, setup.options(1), kSteps);
+    int64_t steps_taken_back = 0;
+    for (int64_t arrivals = 0; arrivals < kSteps * 3; ++arrivals)
+      for (const bool least : {true, false}) {
+        Training training(job, setup.options(2), arrivals);
+        CHECK(error_of<RunError>([&] {
+                for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
+                training.loop.settle();
+              }) == "a peer is lost");
+        const int64_t complete = training.loop.last_complete_step();
+        const int64_t step = least ? training.loop.least_complete_step() : complete;
+        steps_taken_back += complete - step;
+        training.loop.revert_to(step);
+        CHECK(training.state() == expected[static_cast<size_t>(step)]);
+        LaterView later(training, job, step);
+        while (later.loop.steps_done() < kSteps) later.loop.step();
+        later.loop.settle();
+        CHECK(training.state() == expected[kSteps]);
+      }
+    // Where no update of the next step is made yet: at its first sum, with clipping at any.
+    CHECK(steps_taken_back >= kSteps - 1);
   }
 }
 
@@ -188,14 +217,14 @@ TEST_CASE("the loss is the sum of the shards' losses in their order") {
   const StepReport report = training.loop.step();
   REQUIRE(report.shards.size() == 4);
   double loss = 0;
-  int64_t hits = 0;
-  for (const ShardReport& shard : report.shards) {
+  double hits = 0;
+  for (const SampleSums& shard : report.shards) {
     CHECK(shard.loss > 0);
     loss += shard.loss;
-    hits += shard.hits;
+    hits += shard.scalars.at(1);
   }
-  CHECK(report.loss == loss / 8);
-  CHECK(report.top1 == static_cast<double>(hits) / 8);
+  CHECK(report.mean.loss == loss / 8);
+  CHECK(report.mean.scalars.at(1) == hits / 8);
 }
 
 namespace {
@@ -234,8 +263,8 @@ class PlainlyDelayed {
                                       .loss_scale = 1.0F / 8};
     net.forward(context);
     double loss = 0;
-    for (size_t i = 0; i < 16; i += 2)
-      loss += static_cast<double>(net.read_losses()[0].loss_and_rank[i]);
+    const std::vector<float> losses = net.read_scalars()[0];
+    for (const float each : losses) loss += static_cast<double>(each);
     net.backward(context);
     gradients_.emplace_back();
     contributions_.emplace_back();
@@ -285,7 +314,7 @@ TEST_CASE("with staleness each step is computed with exactly the sums that it ma
       std::vector<double> losses;
       for (int64_t step = 0; step < kSteps; ++step) {
         const StepReport report = training.loop.step();
-        losses.push_back(report.loss);
+        losses.push_back(report.mean.loss);
         CHECK(report.learning_rate == training.schedule.learning_rate(step));
       }
       CHECK(losses == expected);
@@ -305,8 +334,8 @@ TEST_CASE("late sums change what a step is computed with, and a late sum is not 
   const Job job = tiny.load();
   Training on_time(job), late(job, {}, -1, 1);
   for (int step = 0; step < 4; ++step) {
-    const double loss = on_time.loop.step().loss;
-    const double late_loss = late.loop.step().loss;
+    const double loss = on_time.loop.step().mean.loss;
+    const double late_loss = late.loop.step().mean.loss;
     CHECK((loss == late_loss) == (step == 0));
   }
 }
@@ -330,7 +359,7 @@ TEST_CASE("with staleness, whenever the exchange fails, the last complete step c
               for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
               training.loop.settle();
             }) == "a peer is lost");
-      training.loop.revert_incomplete();
+      training.loop.revert_to(training.loop.last_complete_step());
       // Sums arrive before they may be used, and those of later steps count too.
       const int64_t complete = training.loop.steps_done();
       CHECK(complete <= arrivals / 3);

@@ -283,6 +283,36 @@ TEST_CASE("the products of a statistic are rounded before they are added") {
   }
 }
 
+TEST_CASE(
+    "an average moves towards a value by the rate, over itself or beside, each step rounded") {
+  const auto updater = layers::cpu::make_cpu_updater();
+  for (const size_t count : {3, 50000})  // alone, and by the team
+    for (const float rate : {1.0f, 0.1f, 0.0001f}) {
+      std::vector<float> average(count), value(count), next(count), expected(count);
+      for (size_t i = 0; i < count; ++i) {
+        average[i] = 1.2345678f + static_cast<float>(i);
+        value[i] = 0.7654321f * static_cast<float>(i);
+        const volatile float distance = value[i] - average[i];
+        const volatile float step = rate * distance;
+        expected[i] = average[i] + step;
+      }
+      updater->average(&rate, average, value, next);
+      CHECK(next == expected);
+      updater->average(&rate, average, value, average);
+      CHECK(average == expected);
+    }
+}
+
+TEST_CASE("two tensors take each other's values") {
+  const auto updater = layers::cpu::make_cpu_updater();
+  for (const size_t count : {0, 3, 50000}) {
+    std::vector<float> a(count, 1.5f), b(count, -2);
+    updater->swap(a, b);
+    CHECK(a == std::vector<float>(count, -2));
+    CHECK(b == std::vector<float>(count, 1.5f));
+  }
+}
+
 TEST_CASE("the squared norm is exact where it can be") {
   const auto updater = layers::cpu::make_cpu_updater();
   std::vector<float> values(50000, 2.0f);

@@ -31,6 +31,7 @@ class ClusterCheckpoints {
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
+  void go_back_to(int64_t step) { queue_.go_back_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
   /// Writes one that a worker has kept of an earlier part of the run, which it says beside the
   /// tensors. Throws RunError.

@@ -35,7 +35,10 @@ ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDir
       resumed_(std::move(resumed)),
       checkpoints_(
           directory, job.config.train.keep_checkpoints,
-          [this](int64_t step) { return state_after(step); },
+          [this](int64_t step) {
+            return run_state(job_, decided_.published, *schedule_, step, choices_,
+                             fact(decided_.facts, "the training set"));
+          },
           [this](uint16_t worker, int64_t step) { report_written(worker, step); }),
       trace_(io, options.trace) {
   if (resumed_ != nullptr)
@@ -53,6 +56,8 @@ void ClusterRecords::begin(DecidedPlan decided) {
     warn_of_other_data(resumed_->state(), fact(decided_.facts, "the training set"), console_);
     warn_of_other_devices(resumed_->state(), published, job_, console_);
   }
+  first_step_ = published.first_step;
+  views_.add(decided_.plan, first_step_, first_step_);
   const int64_t samples = training_samples(decided_.facts);
   schedule_.emplace(schedule_of(job_, published.steps, samples));
   report_.emplace(decided_.plan, directory_,
@@ -60,17 +65,38 @@ void ClusterRecords::begin(DecidedPlan decided) {
                                    .steps_done = published.first_step,
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = decided_.plan.global_batch,
-                                   .epoch_samples = samples},
+                                   .epoch_samples = samples,
+                                   .scalars = ScalarKeys(job_.network->scalars())},
                   console_);
 }
 
-void ClusterRecords::started() {
+void ClusterRecords::started(ViewRecords::Clock::time_point when) {
   started_ = true;
   values_.clear();
+  views_.started(when);
   console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
-                     counted(decided_.plan.servers(), "server"), " begin with step ",
+                     counted(decided_.plan.servers(), "server"),
+                     views_.is_first() ? " begin" : " go on", " with step ",
                      decided_.published.first_step + 1, " of ", decided_.published.steps));
   trace_.ask_for_time();
+}
+
+void ClusterRecords::regrouping(const std::string& why, ViewRecords::Clock::time_point when) {
+  views_.lose(why, when);
+  console_.warning(why + "; the job goes on without it");
+}
+
+/// Who has sent a checkpoint that was not agreed on yet sends it again.
+void ClusterRecords::go_on(const NextView& next) {
+  const int64_t first_step = next.published.first_step;
+  const std::string moved = moved_shard(decided_.published.plan, next.published.plan, job_);
+  if (!moved.empty()) console_.warning(moved);
+  decided_.plan = next.plan;
+  decided_.published = next.published;
+  decided_.devices = next.devices;
+  views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
+  report_->begin_view(first_step);
+  checkpoints_.go_back_to(first_step);
 }
 
 /// What cannot be made sense of is the sender's error, and ends the job. What is wrong with a file
@@ -92,6 +118,10 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
       dispatch<TrafficNote, TraceNote>(note, taken);
   } catch (const ConfigError& error) {
     return io_.report_error(text(comm::name_of(node), ": ", error.what()));
+  } catch (const ReplayDiffers& error) {
+    // A shard that has moved to a worker which computes otherwise comes to other bits.
+    if (difference_of(decided_.devices).empty()) throw;
+    return console_.warning(error.what());
   }
   if (!tensors) return;
   if (!values_.are_made()) make_first_values(tensors->list);
@@ -125,6 +155,7 @@ void ClusterRecords::make_first_values(const Json& list) {
 void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
   if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
   const auto most = static_cast<size_t>(job_.network->classes());
+  if (most == 0) return;  // they are names of nothing
   if (note.classes.size() > most)
     throw ConfigError(text(note.classes.size(), " classes, where network \"", job_.network->name(),
                            "\" tells only ", most, " apart"));
@@ -185,11 +216,6 @@ void ClusterRecords::report_written(uint16_t worker, int64_t step) {
   });
 }
 
-RunState ClusterRecords::state_after(int64_t step) const {
-  return run_state(job_, decided_.published, *schedule_, step, choices_,
-                   fact(decided_.facts, "the training set"));
-}
-
 int64_t ClusterRecords::step_under_way() const {
   if (!started_) return 0;
   return std::max(report_->last_step(), decided_.published.first_step) + 1;
@@ -197,11 +223,12 @@ int64_t ClusterRecords::step_under_way() const {
 
 ClusterRecords::Results ClusterRecords::results(double wall_seconds,
                                                 const std::string& failure) const {
-  const int64_t first = published().first_step, saved = checkpoints_.saved_step();
+  const int64_t saved = checkpoints_.saved_step();
   const int64_t steps = failure.empty() ? saved : std::max(saved, report_->last_step());
-  Results results{.summary = {}, .traffic = report_->traffic(steps - first)};
+  const int64_t of_view = std::max<int64_t>(steps - published().first_step, 0);
+  Results results{.summary = {}, .traffic = report_->traffic(of_view)};
   results.summary = report_->summary(job_,
-                                     {.first_step = first,
+                                     {.first_step = first_step_,
                                       .steps = saved,
                                       .steps_of_job = published().steps,
                                       .wall_seconds = wall_seconds,
@@ -212,6 +239,7 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds,
                                       .state_sha256 = checkpoints_.state_digest(),
                                       .checkpoint = checkpoints_.last()},
                                      results.traffic);
+  results.summary["views"] = views_.json();
   if (!failure.empty()) results.summary["failure"] = failure;
   return results;
 }

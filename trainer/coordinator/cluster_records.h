@@ -11,6 +11,7 @@
 #include "trainer/coordinator/cluster_trace.h"
 #include "trainer/coordinator/first_values.h"
 #include "trainer/coordinator/run_plan.h"
+#include "trainer/coordinator/view_records.h"
 #include "trainer/messages/notes.h"
 #include "trainer/report/console.h"
 #include "trainer/report/run_directory.h"
@@ -27,8 +28,12 @@ class ClusterRecords {
 
   /// The plan is decided.
   void begin(DecidedPlan decided);
-  /// The first step is under way.
-  void started();
+  /// The first step of a view is under way.
+  void started(ViewRecords::Clock::time_point when);
+  /// A member is lost, for this reason, and the run goes on without it.
+  void regrouping(const std::string& why, ViewRecords::Clock::time_point when);
+  /// The others go on by this plan.
+  void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
   void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
                        const SentCheckpoint& sent);
@@ -52,13 +57,11 @@ class ClusterRecords {
 
   /// Null where the run begins anew, and from the first values on.
   const Checkpoint* resumed() const { return resumed_.get(); }
-  /// Valid once the plan is decided.
+  /// Valid once the plan is decided; that of the last view.
   const PublishedPlan& published() const { return decided_.published; }
   Console& console() { return console_; }
   ClusterTrace& trace() { return trace_; }
   const ClusterCheckpoints& checkpoints() const { return checkpoints_; }
-  /// Whether a survivor's checkpoint of this step is of use. From any thread.
-  bool wants_checkpoint(int64_t step) const { return checkpoints_.wants(step); }
 
  private:
   void take(comm::NodeId worker, const TensorsNote& note);
@@ -67,7 +70,6 @@ class ClusterRecords {
   void make_first_values(const Json& list);
   void write_checkpoints(const std::function<void()>& action);
   void report_written(uint16_t worker, int64_t step);
-  RunState state_after(int64_t step) const;
 
   const Job& job_;
   const RunOptions& options_;
@@ -78,6 +80,8 @@ class ClusterRecords {
   DecidedPlan decided_;
   std::optional<Schedule> schedule_;  ///< from the plan on, as the next
   std::optional<ClusterReport> report_;
+  ViewRecords views_;
+  int64_t first_step_ = 0;  ///< of the run
   FirstValues values_;
   net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
   int64_t threads_ = 0;   ///< of a worker

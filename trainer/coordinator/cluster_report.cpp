@@ -17,7 +17,17 @@ ClusterReport::ClusterReport(const comm::Plan& plan, const RunDirectory& directo
       run_(directory, metrics, console),
       times_(workers(), plan.layers.size()),
       reported_(workers(), metrics.steps_done),
+      scalars_(metrics.scalars.count()),
       bytes_of_layer_(plan.layers.size()) {}
+
+void ClusterReport::begin_view(int64_t first_step) {
+  times_ = TimeTable(workers(), plan_.layers.size());
+  reported_.assign(workers(), first_step);
+  steps_.clear();
+  tests_.clear();
+  bytes_of_layer_.assign(plan_.layers.size(), {});
+  heard_.clear();
+}
 
 template <class Part>
 Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step) {
@@ -26,12 +36,20 @@ Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& al
   return all.try_emplace(step, workers()).first->second;
 }
 
+/// Who tested nothing has none to tell.
+void ClusterReport::check_scalars(uint16_t worker, const SampleSums& sums) const {
+  if (!sums.scalars.empty() && sums.scalars.size() != scalars_)
+    throw ConfigError(text("worker ", worker, " tells of ", sums.scalars.size(),
+                           " scalars that layers report, expected ", scalars_));
+}
+
 bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& note,
                               int64_t last_step) {
   if (step != reported_[worker] + 1 || step > last_step)
     throw ConfigError(text("worker ", worker, " reports step ", step, ", expected ",
                            reported_[worker] + 1, " of ", last_step));
   reported_[worker] = step;
+  for (const SampleSums& shard : note.shards) check_scalars(worker, shard);
   WorkerStep part = worker_step(note, step, worker, plan_);
   times_.add(worker, part.report);
   auto& gathered = gathered_of(steps_, step);
@@ -44,6 +62,7 @@ bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& not
 }
 
 void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& note) {
+  check_scalars(worker, note.sums.sums);
   auto& gathered = gathered_of(tests_, step);
   if (!gathered.add(worker, note.sums)) return;
   TestSums sums;

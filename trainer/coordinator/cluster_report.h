@@ -46,6 +46,10 @@ class ClusterReport {
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
+  /// The plan is that of another view now, which goes on after `first_step` steps. Times and bytes
+  /// are those of the view from here on.
+  void begin_view(int64_t first_step);
+
   /// The run has ended, maybe before the step that was to be its last.
   void end() { run_.end(); }
 
@@ -60,6 +64,7 @@ class ClusterReport {
  private:
   template <class Part>
   Gathered<Part>& gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step);
+  void check_scalars(uint16_t worker, const SampleSums& sums) const;
   Json layers(const Json& traffic) const;
   size_t workers() const { return static_cast<size_t>(plan_.workers()); }
 
@@ -67,6 +72,7 @@ class ClusterReport {
   RunReport run_;
   TimeTable times_;
   std::vector<int64_t> reported_;  ///< by worker: the last step that it has reported
+  const size_t scalars_;           ///< of a sample
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes

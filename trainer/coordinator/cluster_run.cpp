@@ -5,6 +5,7 @@
 #include "core/counted.h"
 #include "core/failure.h"
 #include "trainer/coordinator/coordinator_io.h"
+#include "trainer/coordinator/member_ids.h"
 #include "trainer/coordinator/run_ending.h"
 #include "trainer/measure/memory_estimate.h"
 #include "trainer/messages/facts.h"
@@ -79,7 +80,9 @@ class ClusterRun final : public JobWatcher {
 
  private:
   void lost(const comm::Loss& loss) override;
-  void given_up(comm::NodeId node) override { launcher_->kill(node); }
+  void regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) override;
+  void regrouped(const comm::Survivors& left) override;
+  void given_up(comm::NodeId node) override { launcher_->kill(ids_.of(node)); }
   void ended(const comm::Outcome& outcome) override { ending_.end(outcome); }
 
   void look_at_data_and_memory();
@@ -92,7 +95,7 @@ class ClusterRun final : public JobWatcher {
   void take_turn();
   Json finish();
   [[noreturn]] void fail();
-  std::string failure() const;
+  std::string how_it_was_lost(const comm::Loss& loss) const;
   double wall_seconds() const;
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -103,6 +106,7 @@ class ClusterRun final : public JobWatcher {
   RunDirectory directory_;
   Inbox inbox_;
   RunEnding ending_;
+  MemberIds ids_;
   bool halted_ = false;
   const std::unique_ptr<Launcher> launcher_;
   ClusterRecords records_;
@@ -188,7 +192,10 @@ comm::Coordinator::Options ClusterRun::coordinator_options() const {
           .stall_timeout = duration_of(job_.config.cluster.stall_timeout_s),
           .gather_timeout =
               by_themselves ? comm::Time{0} : comm::Time{kJoinDeadlines * join_timeout(job_)},
-          .replaces_members = by_themselves};
+          .replaces_members = by_themselves,
+          .recovers =
+              job_.config.cluster.recover == Recovery::kContinue && job_.config.comm.staleness == 0,
+          .min_workers = static_cast<uint16_t>(job_.config.cluster.min_workers)};
 }
 
 void ClusterRun::loop() {
@@ -229,8 +236,28 @@ void ClusterRun::take_turn() {
 void ClusterRun::lost(const comm::Loss& loss) {
   ending_.lose(loss);
   // Who is silent may be stopped, and would never end by itself.
-  if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(loss.who);
+  if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(ids_.of(loss.who));
   records_.lost(loss);
+}
+
+void ClusterRun::regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) {
+  if (loss.kind != comm::Loss::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
+  records_.regrouping(how_it_was_lost(loss), when);
+}
+
+/// Users know a member by its log file, and by what was said of it before.
+void ClusterRun::regrouped(const comm::Survivors& left) {
+  ids_.keep(left);
+  const auto tell = [this](comm::Role role, const std::vector<uint16_t>& before) {
+    for (uint16_t rank = 0; rank < before.size(); ++rank) {
+      const comm::NodeId now{role, rank};
+      if (before[rank] == rank) continue;
+      console_.info(
+          text("what began as ", comm::name_of(ids_.of(now)), " is ", comm::name_of(now), " now"));
+    }
+  };
+  tell(comm::Role::kWorker, left.workers);
+  tell(comm::Role::kServer, left.servers);
 }
 
 Json ClusterRun::finish() {
@@ -252,7 +279,7 @@ void ClusterRun::fail() {
     if (halted_) throw RunError("stopped before the first step" + last);
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
   }
-  const std::string why = failure();
+  const std::string why = how_it_was_lost(ending_.outcome().loss);
   if (records_.has_started()) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
     attempt([&] { records_.write(known); });  // the disk may be what failed
@@ -263,9 +290,9 @@ void ClusterRun::fail() {
 }
 
 /// What the coordinator decided on; and of a member, what only who has started it knows.
-std::string ClusterRun::failure() const {
-  const comm::Loss& loss = ending_.outcome().loss;
-  const std::string end = loss.kind == comm::Loss::Kind::kPeer ? launcher_->end_of(loss.who) : "";
+std::string ClusterRun::how_it_was_lost(const comm::Loss& loss) const {
+  const bool may_have_ended = loss.kind == comm::Loss::Kind::kPeer;
+  const std::string end = may_have_ended ? launcher_->end_of(ids_.of(loss.who)) : "";
   return loss.message() + (end.empty() || end == loss.why ? "" : "; " + end);
 }
 

@@ -24,7 +24,7 @@ void CoordinatorSession::joined(comm::NodeId node, const std::string& address) {
 }
 
 void CoordinatorSession::started() {
-  setting_.inbox.post([this] { setting_.records.started(); });
+  setting_.inbox.post([this, when = ViewRecords::Clock::now()] { setting_.records.started(when); });
 }
 
 /// What the plan depends on is taken at once, before the worker says that it is prepared.
@@ -46,6 +46,11 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   } else {
     setting_.inbox.post([this, node, note] { setting_.records.take_note(node, note); });
   }
+}
+
+void CoordinatorSession::regrouping(const comm::Loss& loss) {
+  setting_.inbox.post(
+      [this, loss, when = ViewRecords::Clock::now()] { setting_.watcher.regrouping(loss, when); });
 }
 
 void CoordinatorSession::failed(const comm::Loss& loss) {

@@ -49,14 +49,33 @@ std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts) {
     setting_.inbox.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
     return std::nullopt;
   }
-  setting_.inbox.post([this, decided = DecidedPlan{.plan = plan.plan(),
-                                                   .published = plan.published(),
-                                                   .facts = facts,
-                                                   .no_factors = plan.no_factors(),
-                                                   .dealt = plan.dealt(),
-                                                   .devices = plan.devices()}] {
-    setting_.records.begin(decided);
-  });
+  setting_.inbox.post([this, all = decided(facts)] { setting_.records.begin(all); });
+  return write_published_plan(plan.published());
+}
+
+DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
+  const RunPlan& plan = side_.plan;
+  return {.plan = plan.plan(),
+          .published = plan.published(),
+          .facts = facts,
+          .no_factors = plan.no_factors(),
+          .dealt = plan.dealt(),
+          .devices = plan.devices()};
+}
+
+/// What has come in of checkpoints is of workers by the ranks that they had.
+std::optional<Json> PlanSession::plan_again(const comm::Survivors& left, int64_t step) {
+  RunPlan& plan = side_.plan;
+  for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
+    side_.reception.forget(static_cast<uint16_t>(worker));
+  plan.go_on(left, step);
+  setting_.inbox.post(
+      [this, left,
+       next = NextView{
+           .plan = plan.plan(), .published = plan.published(), .devices = plan.devices()}] {
+        setting_.watcher.regrouped(left);
+        setting_.records.go_on(next);
+      });
   return write_published_plan(plan.published());
 }
 

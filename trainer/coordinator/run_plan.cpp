@@ -36,6 +36,22 @@ void RunPlan::decide(const std::vector<comm::Fact>& facts) {
   decided_ = true;
 }
 
+/// Sums in flight are with those who wait for them: with the lost one they are incomplete.
+bool RunPlan::can_go_on(const comm::Survivors& left) const {
+  return decided_ && plan_.staleness == 0 && published_.in_flight == 0 &&
+         comm::can_survive(plan_, left.workers.size(), left.servers.size());
+}
+
+void RunPlan::go_on(const comm::Survivors& left, int64_t step) {
+  take(comm::plan_of_survivors(plan_, left.workers, left.servers, job_.config.comm.chunk_bytes));
+  DeviceNotes devices;
+  for (size_t rank = 0; rank < left.workers.size(); ++rank)
+    devices[static_cast<uint16_t>(rank)] = devices_.at(left.workers[rank]);
+  devices_ = std::move(devices);
+  set_devices(published_, devices_);
+  published_.first_step = step;
+}
+
 void RunPlan::take(comm::Plan plan) {
   plan_ = std::move(plan);
   published_.plan = comm::to_json(plan_);

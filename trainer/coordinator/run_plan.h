@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/membership/coordinator_host.h"
 #include "comm/wire/messages.h"
 #include "trainer/job/run_options.h"
 #include "trainer/messages/device_note.h"
@@ -23,6 +24,13 @@ struct DecidedPlan {
   std::string no_factors;         ///< why no layer goes by factors, where that is decided here
   std::string dealt;              ///< how logical shards were dealt by speed, where they were
   DeviceNotes devices;            ///< of workers
+};
+
+/// The plan of a later view.
+struct NextView {
+  comm::Plan plan;
+  PublishedPlan published;
+  DeviceNotes devices;  ///< of workers
 };
 
 /// The plan of a run while it comes about: provisional at first; decided when all workers are
@@ -52,6 +60,10 @@ class RunPlan {
   /// All workers are prepared, with these facts. Throws ConfigError.
   void decide(const std::vector<comm::Fact>& facts);
   bool is_decided() const { return decided_; }
+  /// Whether a plan for these can be made of the one that is decided.
+  bool can_go_on(const comm::Survivors& left) const;
+  /// They go on after `step` steps, with the ranks from 0 on in their order.
+  void go_on(const comm::Survivors& left, int64_t step);
 
   /// Provisional until it is decided. Numbers of workers and servers stay.
   const comm::Plan& plan() const { return plan_; }

@@ -32,7 +32,8 @@ data::Transform test_transform(const Job& job) {
 class Classifier {
  public:
   Classifier(const Job& job, const RunOptions& options, Log& log)
-      : trained_(job, options, log),
+      : score_layer_(score_layer(*job.network)),
+        trained_(job, options, {score_layer_}, log),
         transform_(test_transform(job)),
         scratch_(data::make_transform_scratch()),
         names_(class_names(job, options)),
@@ -57,7 +58,7 @@ class Classifier {
     trained_.net().set_input(pixels_);
     const layers::StepNumbers numbers{.seed = seed_};
     trained_.net().forward({.phase = layers::Phase::kTest, .numbers = &numbers, .labels = labels});
-    const std::vector<float> scores = trained_.scores();
+    const std::vector<float> scores = trained_.net().output(score_layer_);
     for (const auto& [image, row] : read)
       images[image]["scores"] = best(std::span(scores).subspan(row * classes_, classes_));
   }
@@ -91,6 +92,7 @@ class Classifier {
     return json;
   }
 
+  std::string score_layer_;
   TrainedNet trained_;
   data::Transform transform_;
   data::TransformScratchPtr scratch_;

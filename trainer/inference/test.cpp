@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "trainer/inference/confusion.h"
 #include "trainer/inference/trained_net.h"
-#include "trainer/step/evaluation.h"
+#include "trainer/report/scalar_keys.h"
 
 namespace poseidon::trainer {
 
@@ -15,30 +15,25 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
   if (!trained_classes.empty())
     refuse_other_classes({job.file, "/data/test"}, data.dataset->description().source,
                          trained_classes, classes);
-  TrainedNet trained(job, options, console);
+  const std::string scores = score_layer(*job.network);
+  TrainedNet trained(job, options, {scores}, console);
   Confusion confusion;
   const auto tested = [&](const data::Batch& batch) {
-    confusion.add(trained.scores(), job.network->classes(),
+    confusion.add(trained.net().output(scores), job.network->classes(),
                   batch.labels.first(static_cast<size_t>(batch.valid)));
   };
-  const std::optional<TestResult> result = evaluate(
-      trained.net(), data,
-      {.seed = static_cast<uint64_t>(job.config.train.seed),
-       .loader_threads = static_cast<int>(job.config.data.loader_threads),
-       .on_error = job.config.data.test.on_error,
-       .goes_on = [&](int64_t, int64_t) { return options.stop == nullptr || !*options.stop; },
-       .tested = tested},
-      console);
+  const std::optional<TestResult> result =
+      evaluate(trained.net(), data, test_options(job, options, tested), console);
   if (!result) throw RunError("the test was stopped");
   Json json = confusion.json(classes);
   json.update({{"name", job.config.name},
                {"step", trained.step() ? Json(*trained.step()) : Json()},
                {"weights", trained.weights().string()},
                {"samples", result->samples},
-               {"loss", result->loss},
-               {"top1", result->top1},
-               {"top5", result->top5},
+               {"loss", result->mean.loss},
                {"samples_per_second", static_cast<double>(result->samples) / result->seconds}});
+  const ScalarKeys keys(job.network->scalars());
+  for (const auto& [key, value] : keys.told(result->mean)) json[key] = value;
   return json;
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/inference/trained_net.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/fields.h"
 #include "trainer/job/choices.h"
@@ -13,18 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The layer that the main loss reads: the heaviest one's, of equal ones the last one's.
-std::string score_layer(const net::Network& network) {
-  const net::Node* main = nullptr;
-  for (const net::Node& node : network.nodes())
-    if (node.definition->is_loss() &&
-        (main == nullptr || node.definition->loss_weight() >= main->definition->loss_weight()))
-      main = &node;
-  if (main == nullptr || main->inputs[0] == net::kNetworkInput)
-    throw ConfigError("network \"" + network.name() + "\": expected a layer before its loss");
-  return network.nodes()[static_cast<size_t>(main->inputs[0])].definition->name;
-}
-
 /// Classes of the data set, if it is there.
 std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
   try {
@@ -37,18 +27,47 @@ std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
 
 }  // namespace
 
-TrainedNet::TrainedNet(const Job& job, const RunOptions& options, Log& log)
-    : score_layer_(score_layer(*job.network)),
-      engine_(job, {.training = false, .choices = choices_of(job), .keep = {score_layer_}}, log),
+std::string score_layer(const net::Network& network) {
+  if (network.classes() == 0)
+    throw ConfigError("network \"" + network.name() +
+                      "\": expected a loss of classes, such as softmax_loss");
+  const net::Node* main = nullptr;
+  for (const net::Node& node : network.nodes())
+    if (node.definition->is_loss_of_classes() &&
+        (main == nullptr || node.definition->loss_weight() >= main->definition->loss_weight()))
+      main = &node;
+  if (main == nullptr || main->inputs[0] == net::kNetworkInput)
+    throw ConfigError("network \"" + network.name() + "\": expected a layer before its loss");
+  return network.nodes()[static_cast<size_t>(main->inputs[0])].definition->name;
+}
+
+TrainedNet::TrainedNet(const Job& job, const RunOptions& options,
+                       const std::vector<std::string>& keep, Log& log)
+    : engine_(job, {.training = false, .choices = choices_of(job), .keep = keep}, log),
       weights_(options.weights) {
   if (options.resume.empty() && options.weights.empty())
     throw ConfigError("weights are missing: --resume RUN_DIR|FILE, or --weights FILE");
+  bool averaged = job.config.optimizer.average_decay > 0;
   if (const auto checkpoint = resumed_checkpoint(job, options.resume, log)) {
+    const RunState& state = checkpoint->state();
     weights_ = checkpoint->weights_file();
-    step_ = checkpoint->state().step;
+    step_ = state.step;
+    averaged = averaged && state.step > state.in_flight;  // after the first update
   }
   net().values().initialize(static_cast<uint64_t>(job.config.train.seed));
-  report_match(weights_, load_weights(weights_, weights_of(net())), log);
+  report_match(weights_,
+               load_weights(weights_, weights_of(net()),
+                            averaged ? WeightsTaken::kAverages : WeightsTaken::kOwn),
+               log);
+}
+
+TestOptions test_options(const Job& job, const RunOptions& options,
+                         std::function<void(const data::Batch&)> tested) {
+  return {.seed = static_cast<uint64_t>(job.config.train.seed),
+          .loader_threads = static_cast<int>(job.config.data.loader_threads),
+          .on_error = job.config.data.test.on_error,
+          .goes_on = [&options](int64_t, int64_t) { return !options.stop || !*options.stop; },
+          .tested = std::move(tested)};
 }
 
 std::vector<std::string> classes_of_run(const RunOptions& options) {

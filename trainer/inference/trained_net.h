@@ -1,36 +1,46 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "trainer/job/run_options.h"
 #include "trainer/step/engine.h"
+#include "trainer/step/evaluation.h"
 
 namespace poseidon::trainer {
 
-/// A job's network with trained weights, forward only: what --test and --classify compute with.
+/// The layer that a network's main loss reads: a row of Network::classes() scores for each sample.
+/// Of several losses of classes the main one is the heaviest, of equal ones the last. Throws
+/// ConfigError where there is none.
+std::string score_layer(const net::Network& network);
+
+/// A job's network with trained weights, forward only: what --test, --classify and --extract
+/// compute with.
 class TrainedNet {
  public:
-  /// Weights of the checkpoint `options.resume` or of the file `options.weights`. Throws
-  /// ConfigError when neither is given or they do not fit.
-  TrainedNet(const Job& job, const RunOptions& options, Log& log);
+  /// Weights of the checkpoint `options.resume` or of the file `options.weights`; their averages
+  /// where the job keeps them and the file has them. The outputs of the layers in `keep` can be
+  /// read (Net::output). Throws ConfigError when neither is given or they do not fit.
+  TrainedNet(const Job& job, const RunOptions& options, const std::vector<std::string>& keep,
+             Log& log);
 
   net::Net& net() { return engine_.net(); }
   const std::filesystem::path& weights() const { return weights_; }
   std::optional<int64_t> step() const { return step_; }  ///< of a checkpoint
 
-  /// What the main loss read in the last forward pass: a row of Network::classes() scores for each
-  /// sample of the batch.
-  std::vector<float> scores() { return net().output(score_layer_); }
-
  private:
-  std::string score_layer_;
   Engine engine_;
   std::filesystem::path weights_;
   std::optional<int64_t> step_;
 };
+
+/// What a pass over the job's test set is asked for, which RunOptions::stop ends; `tested` as
+/// TestOptions has it.
+TestOptions test_options(const Job& job, const RunOptions& options,
+                         std::function<void(const data::Batch&)> tested);
 
 /// The names of the classes that the run of `options` was trained with; none where it tells of
 /// none.

@@ -51,6 +51,13 @@ void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
                        ") divides, got ", batch, " samples"));
 }
 
+void check_members(const ClusterConfig& cluster, const std::string& file) {
+  if (cluster.min_workers > cluster.workers)
+    fail_at(
+        JsonPlace{file, "/cluster"}.at("min_workers"),
+        text("expected at most \"workers\" (", cluster.workers, "), got ", cluster.min_workers));
+}
+
 }  // namespace
 
 void DataConfig::describe(Fields& fields) {
@@ -152,6 +159,12 @@ void ClusterConfig::describe(Fields& fields) {
   fields.number("rejoin_s", rejoin_s, between(0, 86400),
                 "how long a worker that outlives its job's end by a loss keeps the last complete "
                 "step, for --resume to fetch");
+  fields.option("recover", recover, {"continue", "stop"},
+                "when a worker or server is lost: the others go back to the last step that all "
+                "have and on, to the same bits; or the job ends with that step saved. With "
+                "\"comm.staleness\" it always ends");
+  fields.integer("min_workers", min_workers, between(1, 4096),
+                 "workers without which a job does not go on, and ends");
 }
 
 void JobConfig::describe(Fields& fields) {
@@ -185,6 +198,7 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
   check_devices(config.device, top.at("device").at("indices"));
+  check_members(config.cluster, file);
   check_batch(config, file, use);
   if (config.comm.staleness > 0 && config.comm.overlap != comm::Overlap::kPriority)
     fail_at(top.at("comm").at("overlap"),

@@ -82,6 +82,12 @@ enum class Balance : uint8_t {
   kSpeed,  ///< by the times that the workers measure
 };
 
+/// What the loss of a worker or server means to a job.
+enum class Recovery : uint8_t {
+  kContinue,  ///< the others go back to the step that all have, and on
+  kStop,      ///< the job ends with its last complete step saved
+};
+
 /// "cluster" of a job.
 struct ClusterConfig {
   int64_t workers = 1, servers = 0;
@@ -89,6 +95,8 @@ struct ClusterConfig {
   Balance balance = Balance::kEven;
   bool servers_apart = false;
   double timeout_s = 10, stall_timeout_s = 600, rejoin_s = 120;
+  Recovery recover = Recovery::kContinue;
+  int64_t min_workers = 1;
 
   void describe(Fields& fields);
 };

@@ -87,9 +87,9 @@ Job load_job(const JobSource& source, Log& log) {
   job.network =
       std::make_unique<net::Network>(network_file, std::max<int64_t>(1, job.config.shard_batch()));
   job.config.network = fs::absolute(network_file).lexically_normal().string();
-  if (job.network->classes() == 0)
+  if (!job.network->has_loss())
     throw ConfigError(network_file.string() +
-                      ": /layers: a network that is trained needs a softmax_loss");
+                      ": /layers: a network that is trained needs a loss, such as softmax_loss");
   const std::string& times = job.config.device.times;
   if (job.config.device.type == kReplayDevice && fs::exists(times))
     set_times(job, read_json(times), times);
@@ -99,7 +99,7 @@ Job load_job(const JobSource& source, Log& log) {
 void set_times(Job& job, const Json& json, const std::string& file) {
   job.times = read_layer_times(json, file);
   for (const net::Node& node : job.network->nodes()) {
-    if (node.definition->parameters().empty()) continue;
+    if (node.parameters().empty()) continue;
     const auto timed = [&](const LayerTimes::Layer& layer) {
       return layer.name == node.definition->name;
     };
@@ -109,6 +109,24 @@ void set_times(Job& job, const Json& json, const std::string& file) {
   }
 }
 
+namespace {
+
+/// A network that tells none apart takes data with any.
+void check_classes(const net::Network& network, const data::DatasetDescription& data,
+                   const JsonPlace& place, Log& log) {
+  const auto classes = static_cast<int64_t>(data.classes.size());
+  if (network.classes() == 0) return;
+  if (classes > network.classes())
+    fail_at(place, text(data.source, " has ", classes, " classes, but network \"", network.name(),
+                        "\" tells only ", network.classes(), " apart"));
+  if (classes < network.classes())
+    log.warning(text(place.file, ": ", place.pointer, ": ", data.source, " has ", classes,
+                     " classes, network \"", network.name(), "\" tells ", network.classes(),
+                     " apart"));
+}
+
+}  // namespace
+
 PreparedData open_data(const Job& job, DataPart part, Log& log) {
   const bool train = part == DataPart::kTrain;
   data::DatasetConfig config = train ? job.config.data.train : job.config.data.test;
@@ -117,14 +135,7 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
   PreparedData prepared;
   prepared.dataset = opened_for_user([&] { return data::open_dataset(config); });
   const data::DatasetDescription& known = prepared.dataset->description();
-  const auto classes = static_cast<int64_t>(known.classes.size());
-  if (classes > job.network->classes())
-    fail_at(place, text(known.source, " has ", classes, " classes, but network \"",
-                        job.network->name(), "\" tells only ", job.network->classes(), " apart"));
-  if (classes < job.network->classes())
-    log.warning(text(place.file, ": ", place.pointer, ": ", known.source, " has ", classes,
-                     " classes, network \"", job.network->name(), "\" tells ",
-                     job.network->classes(), " apart"));
+  check_classes(*job.network, known, place, log);
   for (const std::string& remark : known.remarks)
     log.warning(text(place.file, ": ", place.pointer, ": ", known.source, ": ", remark));
   const Shape& input = job.network->input();

@@ -61,6 +61,10 @@ void OptimizerConfig::describe(Fields& fields) {
   fields.number("l1_decay", l1_decay, at_least(0), "L1: this times sign(w) joins the gradient");
   fields.number("clip_norm", clip_norm, at_least(0),
                 "longest gradient, over all parameters together; 0: no limit");
+  fields.number("average_decay", average_decay, kBelowOne,
+                "tests use averages of parameters and running statistics, which each update moves "
+                "towards them by 1 - this; of update t, counted from 0, by at least 10 / (10 + t); "
+                "0: none are kept");
   fields.object(
       "schedule", [this](Fields& f) { schedule.describe(f); }, "how the learning rate changes");
 }

@@ -15,7 +15,8 @@ struct OptimizerConfig {
   double learning_rate = 0.01;
   double weight_decay = 0;  ///< L2
   double l1_decay = 0;
-  double clip_norm = 0;  ///< 0: no clipping
+  double clip_norm = 0;      ///< 0: no clipping
+  double average_decay = 0;  ///< 0: no averages
   ScheduleConfig schedule;
 
   double momentum = 0.9;  ///< sgd, nesterov, lars

@@ -56,11 +56,13 @@ net::NetMemory times(size_t devices, net::NetMemory net) {
 /// One worker reads and writes tensors one at a time; of several, one sends as many as are let on
 /// their way.
 size_t bytes_of_copies(const Job& job, net::Net& net) {
+  const OptimizerConfig& optimizer = job.config.optimizer;
+  const size_t kept = optimizer.state_names().size() + (optimizer.average_decay > 0 ? 1 : 0);
   size_t largest = 0, all = 0;
   for (const net::Parameter& parameter : net.parameters()) {
     const auto bytes = static_cast<size_t>(parameter.spec.shape.count()) * sizeof(float);
     largest = std::max(largest, bytes);
-    all += bytes * (1 + (parameter.learned ? job.config.optimizer.state_names().size() : 0));
+    all += bytes * (1 + (parameter.learned ? kept : 0));
   }
   return net.parameters().versions() == 1 ? largest
                                           : std::max(largest, std::min(all, kMostBytesOnTheWay));

@@ -21,9 +21,10 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
   }
   const SentCheckpoint sent{
       .number = number_, .in_flight = in_flight, .digest = tensor_digests(tensors, in_flight)};
-  session_.post([note = write_note(sent, step)](WorkerSession& session) {
-    session.member().coordinator().note_after_bulk(note);
-  });
+  session_.post(
+      [this, number = sent.number, note = write_note(sent, step)](WorkerSession& session) {
+        if (number > dropped_) session.member().coordinator().note_after_bulk(note);
+      });
 }
 
 /// There is not room for a copy of all.
@@ -32,9 +33,10 @@ void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTens
   std::shared_ptr<float[]> memory = window_.lend(count);
   const std::span values(memory.get(), count);
   tensor.get(values);
-  session_.post([index, step, number = number_,
+  session_.post([this, index, step, number = number_.load(),
                  payload = comm::Payload{std::as_bytes(values), std::move(memory)}](
                     WorkerSession& session) {
+    if (number <= dropped_) return;
     comm::Member& member = session.member();
     comm::send_tensor(
         {.view = member.view(), .step = static_cast<uint64_t>(step), .key = index, .chunk = number},
@@ -47,6 +49,12 @@ void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTens
 void CheckpointSender::wait_until_written() {
   progress_.waits("the last checkpoint to be written");
   window_.wait_until_written();
+}
+
+/// The computing thread may still be handing some of it over.
+void CheckpointSender::end() {
+  dropped_ = number_;
+  window_.end();
 }
 
 void CheckpointSender::begin_anew() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "trainer/member/progress.h"
@@ -29,8 +30,8 @@ class CheckpointSender {
 
   // From any thread.
   void written(int64_t step) { window_.written(step); }
-  /// Nobody waits any more.
-  void end() { window_.end(); }
+  /// Nobody waits any more: what has been begun comes to nothing. In the I/O thread.
+  void end();
 
  private:
   void send_tensor(int64_t step, uint32_t index, const NamedTensor& tensor);
@@ -39,7 +40,8 @@ class CheckpointSender {
   ProgressReporter& progress_;
   SendWindow window_;
   int64_t sent_step_ = -1;
-  uint32_t number_ = 0;  ///< of the checkpoint, as its frames count
+  std::atomic<uint32_t> number_ = 0;  ///< of the checkpoint, as its frames count
+  uint32_t dropped_ = 0;              ///< of the last that comes to nothing; the I/O thread's
 };
 
 }  // namespace poseidon::trainer

@@ -31,6 +31,7 @@ class ServerRun final : public comm::MemberHost {
   void noted(const comm::Note& note) override;
   void concluded() override;
   int64_t step_under_way() override { return payload_.step_under_way(); }
+  void regroup(const comm::Loss& loss) override;
   void failed(const comm::Loss& loss, bool alone) override;
   void dismissed() override;
 
@@ -119,6 +120,13 @@ void ServerRun::noted(const comm::Note& note) {
 void ServerRun::concluded() {
   payload_.report(member_->coordinator());
   member_->finished(0);
+}
+
+/// A server has nothing to go back to: a step that is made again begins with new sums.
+void ServerRun::regroup(const comm::Loss& loss) {
+  log_.warning(loss.message() + "; the job goes on without it");
+  payload_.close();
+  member_->coordinator().left_view(0, 0);
 }
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {

@@ -10,9 +10,15 @@ namespace poseidon::trainer {
 void ServerPayload::open(comm::Plan plan, uint32_t rank, const comm::ServerShard::Options& options,
                          bool trace, comm::Outlet& peers) {
   plan_ = std::move(plan);
+  step_ = 0;
   if (trace) trace_ = std::make_unique<FlowTrace>(plan_, peers);
   shard_ = std::make_unique<comm::ServerShard>(
       plan_, rank, options, trace_ ? static_cast<comm::Outlet&>(*trace_) : peers);
+}
+
+void ServerPayload::close() {
+  shard_.reset();
+  trace_.reset();
 }
 
 comm::Placement ServerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {

@@ -20,6 +20,9 @@ class ServerPayload final : public comm::PayloadReceiver {
   void open(comm::Plan plan, uint32_t rank, const comm::ServerShard::Options& options, bool trace,
             comm::Outlet& peers);
 
+  /// The view is over: its workers have gone.
+  void close();
+
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId from) override;
@@ -33,7 +36,7 @@ class ServerPayload final : public comm::PayloadReceiver {
  private:
   comm::Plan plan_;
   std::unique_ptr<FlowTrace> trace_;          ///< null unless frames are recorded
-  std::unique_ptr<comm::ServerShard> shard_;  ///< null until open()
+  std::unique_ptr<comm::ServerShard> shard_;  ///< null unless open
   int64_t step_ = 0;
 };
 

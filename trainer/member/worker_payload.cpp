@@ -34,8 +34,15 @@ void WorkerPayload::open(const comm::Plan& plan, ClusterExchange& exchange, bool
   values_.reset();
   plan_ = &plan;
   exchange_ = &exchange;
+  reported_ = {};
   if (trace) trace_ = std::make_unique<FlowTrace>(plan, peers);
   exchange.open(view, trace_ ? static_cast<comm::Outlet&>(*trace_) : peers);
+}
+
+void WorkerPayload::close() {
+  trace_.reset();
+  exchange_ = nullptr;
+  plan_ = nullptr;
 }
 
 comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
@@ -62,6 +69,7 @@ std::string WorkerPayload::awaiting(comm::NodeId node) const {
 }
 
 SchemeBytes WorkerPayload::newly_moved() {
+  if (!is_open()) return {};
   const SchemeBytes all = bytes_by_scheme(*plan_, moved());
   SchemeBytes since;
   for (const comm::Scheme scheme : comm::kSendingSchemes)

@@ -34,12 +34,18 @@ class WorkerPayload final : public comm::PayloadReceiver {
   void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, uint32_t view,
             comm::Outlet& peers);
 
+  /// The view is over: its peers have gone, and the exchange goes.
+  void close();
+  /// Whether there are peers: between two views there are none.
+  bool is_open() const { return exchange_ != nullptr; }
+
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   std::string awaiting(comm::NodeId node) const override;
 
-  /// The bytes that were moved since the last call.
+  /// The bytes that were moved since the last call, in this view.
   SchemeBytes newly_moved();
+  /// Those of the view so far. Where it is open.
   const std::vector<comm::LayerBytes>& moved() const {
     return exchange_->exchange().bytes_of_layers();
   }
@@ -54,7 +60,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   std::vector<int64_t> announced_;
   std::optional<comm::TensorIntake> intake_;  ///< of those that are announced
   const comm::Plan* plan_ = nullptr;
-  ClusterExchange* exchange_ = nullptr;  ///< null until open()
+  ClusterExchange* exchange_ = nullptr;  ///< null unless open, as the one before
   std::unique_ptr<FlowTrace> trace_;
   SchemeBytes reported_;
 };

@@ -25,6 +25,13 @@ WorkerSession::WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerT
 void WorkerSession::built(ClusterExchange& exchange, StepLimit& limit) {
   exchange_ = &exchange;
   limit_ = &limit;
+  has_been_built_ = true;
+}
+
+/// Where the main thread was about to build another view meanwhile, that one is given up too.
+void WorkerSession::left_view(int64_t step, int64_t least) {
+  close_view();
+  member_->coordinator().left_view(step, least);
 }
 
 void WorkerSession::stopped(int64_t step) {
@@ -44,7 +51,7 @@ void WorkerSession::refused(const std::string& why) {
 }
 
 void WorkerSession::planned(const comm::Planned& planned) {
-  inbox_.post([this, planned] { task_.build(planned); });
+  inbox_.post([this, planned, rank = member_->rank()] { task_.build(planned, rank); });
 }
 
 void WorkerSession::started(uint64_t first_step) {
@@ -78,6 +85,22 @@ void WorkerSession::end_computing(const std::string& why) {
   task_.sender().end();
 }
 
+/// Nothing that the main thread still gives to the view goes anywhere.
+void WorkerSession::close_view() {
+  if (limit_ == nullptr) return;
+  step_left_ = limit_->begun();
+  payload_.close();
+  exchange_->close();
+  exchange_ = nullptr;
+  limit_ = nullptr;
+}
+
+void WorkerSession::regroup(const comm::Loss& loss) {
+  end_computing(loss.message());
+  close_view();
+  inbox_.post([this, loss] { task_.leave_view(loss); });
+}
+
 void WorkerSession::failed(const comm::Loss& loss, bool alone) {
   end_computing(loss.message());
   task_.must_end_soon("the job has failed, and its computing did not cease");
@@ -85,7 +108,7 @@ void WorkerSession::failed(const comm::Loss& loss, bool alone) {
 }
 
 void WorkerSession::save(int64_t step) {
-  if (exchange_ == nullptr || step != stopped_step_)
+  if (!has_been_built_ || step != stopped_step_)
     throw ConfigError(text("it asks for a checkpoint of step ", step,
                            " in place of this worker's last complete one"));
   inbox_.post([this, step] { task_.save(step); });

@@ -43,7 +43,10 @@ class WorkerSession final : public comm::MemberHost {
   WorkerPayload& payload() { return payload_; }
   /// The net is built. Both must outlive it.
   void built(ClusterExchange& exchange, StepLimit& limit);
-  /// After a loss the main thread has ceased to compute; `step` is the last complete one.
+  /// The main thread has ceased to compute, with `step` as the last complete one and `least` as the
+  /// earliest to go back to: the job goes on in another view.
+  void left_view(int64_t step, int64_t least);
+  /// The same, when the job has failed.
   void stopped(int64_t step);
 
   void welcomed(uint16_t rank, const Json& job) override;
@@ -54,13 +57,15 @@ class WorkerSession final : public comm::MemberHost {
   void noted(const comm::Note& note) override;
   int64_t offer_halt() override { return limit_ == nullptr ? 0 : limit_->offer(); }
   void halt(int64_t step) override;
-  int64_t step_under_way() override { return limit_ == nullptr ? 0 : limit_->begun(); }
+  int64_t step_under_way() override { return limit_ == nullptr ? step_left_ : limit_->begun(); }
+  void regroup(const comm::Loss& loss) override;
   void failed(const comm::Loss& loss, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override;
 
  private:
   void end_computing(const std::string& why);
+  void close_view();
 
   Inbox& inbox_;
   WorkerTask& task_;
@@ -68,8 +73,10 @@ class WorkerSession final : public comm::MemberHost {
   const std::unique_ptr<comm::AsioTransport> transport_;
   WorkerPayload payload_;
   const std::unique_ptr<comm::Member> member_;
-  ClusterExchange* exchange_ = nullptr;  ///< null until the net is built, as the next
+  ClusterExchange* exchange_ = nullptr;  ///< of the view; null where none is built, as the next
   StepLimit* limit_ = nullptr;
+  int64_t step_left_ = 0;  ///< without those: the step that was under way
+  bool has_been_built_ = false;
   int64_t stopped_step_ = -1;  ///< the last complete one, once it has stopped after a loss
 };
 

@@ -105,8 +105,13 @@ void WorkerTask::give_kept_step(int64_t step) {
   });
 }
 
-void WorkerTask::build(const comm::Planned& planned) {
+void WorkerTask::build(const comm::Planned& planned, uint16_t rank) {
   guarded([&] {
+    job_.rank = rank;
+    if (training_ != nullptr) {
+      progress_.sign("going back to the step that all have");
+      return training_->go_on(read_published_plan(planned.plan));
+    }
     progress_.sign("building the net");
     training_ = std::make_unique<WorkerTraining>(job_, read_published_plan(planned.plan),
                                                  WorkerTraining::Reports{.session = session_,
@@ -126,6 +131,14 @@ void WorkerTask::train() {
   began_ = true;
   last_step_.drop(job_.message.run);
   guarded([&] { training_->train(); });
+}
+
+void WorkerTask::leave_view(const comm::Loss& loss) {
+  log_.warning(loss.message() + "; the job goes on without it");
+  sender_.begin_anew();
+  progress_.waits("the others to leave the view");
+  session_.post([step = training_->last_complete_step(), least = training_->least_complete_step()](
+                    WorkerSession& session) { session.left_view(step, least); });
 }
 
 void WorkerTask::end_after(const comm::Loss& loss, bool alone) {

@@ -30,9 +30,12 @@ class WorkerTask {
   void prepare(uint16_t rank, const Json& job);
   /// The coordinator asks for the step that this worker keeps.
   void give_kept_step(int64_t step);
-  void build(const comm::Planned& planned);
+  /// The plan of a view, in which this worker has that rank.
+  void build(const comm::Planned& planned, uint16_t rank);
   void take_values(const std::vector<int64_t>& indices);
   void train();
+  /// A member is lost, and the job goes on in another view.
+  void leave_view(const comm::Loss& loss);
   /// The job has failed; `alone`: and the coordinator is gone.
   void end_after(const comm::Loss& loss, bool alone);
   /// The coordinator asks a survivor for its last complete step.

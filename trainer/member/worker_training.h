@@ -9,6 +9,7 @@
 #include "trainer/member/member_job.h"
 #include "trainer/member/progress.h"
 #include "trainer/member/worker_session.h"
+#include "trainer/member/worker_view.h"
 #include "trainer/run/run_loop.h"
 
 namespace poseidon::trainer {
@@ -35,14 +36,22 @@ class WorkerTraining final : public RunSink {
   /// All steps, and what is reported at their end. Throws JobLost when the job has failed.
   void train();
 
-  // After a loss.
+  // The job goes on in another view, without a member that is lost.
+  int64_t last_complete_step() const { return computation_->last_complete_step(); }
+  int64_t least_complete_step() const { return computation_->least_complete_step(); }
+  /// Goes back to the step that the plan of the next view begins behind, and prepares to go on from
+  /// there; train() then does. Throws ConfigError, RunError.
+  void go_on(const PublishedPlan& published);
+
+  // After a loss by which the job fails.
   /// Ceases to compute: goes back to the last complete step, and returns it.
   int64_t cease();
   /// As worker 0 does regularly, and after a loss whoever is asked. Throws JobLost when nobody
   /// waits for it any more, RunError for values that are not finite.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
-  int64_t first_step() const { return published_.first_step; }
+  /// Of the run.
+  int64_t first_step() const { return first_step_; }
   const RunTensors& tensors() const { return computation_->tensors(); }
   RunState state_after(int64_t step) const { return computation_->state_after(step); }
 
@@ -54,17 +63,18 @@ class WorkerTraining final : public RunSink {
   void checkpoint(int64_t step) override;
   bool testing(int64_t done, int64_t of) override;
   void tested(int64_t step, const TestSums& sums) override;
-  bool halted() override { return limit_.halted(); }
+  bool halted() override { return view_->limit.halted(); }
 
+  std::shared_ptr<WorkerView> make_view(const PublishedPlan& published);
+  WorkerPart part() const;
   void warn_of_its_memory(const net::Net::Options& options) const;
+  void meet_peers();
 
   const PreparedJob& job_;
-  const PublishedPlan published_;
-  const comm::Plan plan_;
   const Reports reports_;
-  StepLimit limit_;
+  const int64_t first_step_;
   std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
-  ClusterExchange exchange_;
+  std::shared_ptr<WorkerView> view_;
   std::unique_ptr<WorkerComputation> computation_;
   std::shared_ptr<TensorStore> values_;  ///< first values that the coordinator sends
 };

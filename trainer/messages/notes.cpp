@@ -42,7 +42,7 @@ void StepNote::describe(Fields& fields) {
       "shards", shards.size(), [&](size_t size) { shards.resize(size); },
       [&](Fields& f, size_t i) {
         f.number("loss", shards[i].loss, Range{}, "sum over its samples", kRequired);
-        f.integer("hits", shards[i].hits, between(0, 1e12), "samples told right", kRequired);
+        f.numbers("scalars", shards[i].scalars, Range{}, "sums of what layers report", kRequired);
       },
       "its logical shards", kRequired);
   fields.number("learning_rate", learning_rate, Range{}, "of the step", kRequired);
@@ -57,9 +57,8 @@ void StepNote::describe(Fields& fields) {
 
 void TestNote::describe(Fields& fields) {
   fields.integer("samples", sums.samples, between(0, 1e15), "tested by this worker", kRequired);
-  fields.number("loss", sums.loss, Range{}, "sum over them", kRequired);
-  fields.integer("top1", sums.top1, between(0, 1e15), "whose label came first", kRequired);
-  fields.integer("top5", sums.top5, between(0, 1e15), "whose label was among five", kRequired);
+  fields.number("loss", sums.sums.loss, Range{}, "sum over them", kRequired);
+  fields.numbers("scalars", sums.sums.scalars, Range{}, "sums of what layers report", kRequired);
   fields.number("seconds", sums.seconds, between(0, 1e9), "that it took", kRequired);
 }
 

@@ -57,7 +57,7 @@ struct ClassesNote {
 /// Worker to coordinator, after each step.
 struct StepNote {
   static constexpr const char* kAbout = "step";
-  std::vector<ShardReport> shards;  ///< its own, in order
+  std::vector<SampleSums> shards;  ///< its own, in order
   double learning_rate = 0;
   StepTimes times;
   std::vector<double> layer_wait_ms;  ///< by layer of the plan

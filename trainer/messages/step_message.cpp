@@ -79,7 +79,7 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
           2 * static_cast<double>(bytes[scheme]) / comm::worker_ends(scheme) / nodes;
   }
   whole.times = divided(sum, static_cast<double>(workers.size()));
-  set_means(whole.shards, plan.global_batch, whole);
+  whole.mean = mean_of_shards(whole.shards, plan.global_batch);
   return whole;
 }
 

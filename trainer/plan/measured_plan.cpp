@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "core/error.h"
@@ -130,8 +131,8 @@ void MeasuredPlan::deal_by_speed() {
   dealt_ = dealt_text(paces, shards);
 }
 
-/// Of each layer the longest that a worker takes for its samples. Between the layers that have
-/// something to sum, devices have others of their own, which count with them.
+/// Of each layer the longest that a worker's fullest device takes for its samples. Between the
+/// layers that have something to sum, devices have others of their own, which count with them.
 void MeasuredPlan::add_longest_times() {
   const comm::Assignment assignment = comm::assignment_of(request_);
   const auto shards = [&](uint32_t worker) {
@@ -141,8 +142,8 @@ void MeasuredPlan::add_longest_times() {
   std::optional<comm::PlanRequest> longest;
   for (const auto& [worker, times] : times_) {
     comm::PlanRequest one = request_;
-    trainer::add_times(one, scaled(times, shards(worker) / most),
-                       text("the times of worker ", worker));
+    const double in_turn = std::ceil(shards(worker) / static_cast<double>(times.devices));
+    trainer::add_times(one, scaled(times, in_turn / most), text("the times of worker ", worker));
     if (!longest) longest = one;
     raise(longest->time_before, one.time_before);
     for (size_t i = 0; i < one.times.size(); ++i) raise(longest->times[i], one.times[i]);

@@ -42,6 +42,9 @@ PublishedPlan read_published_plan(const Json& json);
 /// checkpoint.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
+/// The same of a run whose plan is another from here on; "" where no shard has moved to another
+/// kind.
+std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
 /// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);

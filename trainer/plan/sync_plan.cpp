@@ -19,7 +19,7 @@ bool learns(const net::Node& node, const layers::ParameterSpec& spec) {
 
 comm::LayerTraffic traffic_of(const net::Node& node) {
   const layers::Definition& definition = *node.definition;
-  const std::vector<layers::ParameterSpec> parameters = definition.parameters();
+  const std::vector<layers::ParameterSpec> parameters = node.parameters();
   comm::LayerTraffic traffic{.name = definition.name,
                              .type = std::string(definition.type()),
                              .tensors = {},
@@ -38,7 +38,7 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
   traffic.rows = parameters[0].shape[0];
   traffic.columns = parameters[0].shape.count() / traffic.rows;
   traffic.linear = traffic.may_use_factors =
-      definition.factors().has_value() && learns(node, parameters[0]);
+      node.factors().has_value() && learns(node, parameters[0]);
   return traffic;
 }
 

@@ -113,8 +113,7 @@ void Metrics::write_line() {
   Json line{{"type", "train"},
             {"step", report.step},
             {"epoch", epoch},
-            {"loss", report.loss},
-            {"top1", report.top1},
+            {"loss", report.mean.loss},
             {"learning_rate", report.learning_rate},
             {"samples_per_second", rate},
             {"compute_ms", window_.times.compute_ms / steps},
@@ -123,13 +122,22 @@ void Metrics::write_line() {
             {"sum_wait_ms", window_.times.sum_wait_ms / steps}};
   for (const comm::Scheme scheme : comm::kSendingSchemes)
     line[comm::bytes_key(scheme)] = window_.bytes[scheme] / steps;
-  const Scalar scalars[] = {{"train/loss", report.loss},
-                            {"train/top1", report.top1},
-                            {"train/learning_rate", report.learning_rate},
-                            {"train/samples_per_second", rate}};
+  std::vector<Scalar> scalars{{"train/loss", report.mean.loss},
+                              {"train/learning_rate", report.learning_rate},
+                              {"train/samples_per_second", rate}};
+  add_told(report.mean, "train/", line, scalars);
   append(line, scalars);
   if (!console_.live()) console_.info(progress_line(report));
   window_ = {};
+}
+
+/// What layers report, to a line of metrics.jsonl and to scalars for TensorBoard.
+void Metrics::add_told(const SampleSums& mean, const std::string& group, Json& line,
+                       std::vector<Scalar>& scalars) const {
+  for (const auto& [key, value] : options_.scalars.told(mean)) {
+    line[key] = value;
+    scalars.emplace_back(group + key, value);
+  }
 }
 
 /// What is told of a run must not end it.
@@ -149,23 +157,32 @@ std::string Metrics::progress_line(const StepReport& report) const {
   const double epoch = static_cast<double>(report.step * options_.global_batch) /
                        static_cast<double>(options_.epoch_samples);
   const double left = static_cast<double>((options_.steps - report.step) * options_.global_batch);
-  return formatted("step %lld/%lld  epoch %.2f  loss %.4f  accuracy %.1f %%  %.0f samples/s  ",
-                   static_cast<long long>(report.step), static_cast<long long>(options_.steps),
-                   epoch, report.loss, 100 * report.top1, rate) +
+  const std::optional<double> top1 = options_.scalars.find("top1", report.mean);
+  return formatted("step %lld/%lld  epoch %.2f  loss %.4f  ", static_cast<long long>(report.step),
+                   static_cast<long long>(options_.steps), epoch, report.mean.loss) +
+         (top1 ? formatted("accuracy %.1f %%  ", 100 * *top1) : "") +
+         formatted("%.0f samples/s  ", rate) +
          (rate > 0 ? duration_text(left / rate) + " left" : "") + workers_text(report.workers);
 }
 
 void Metrics::tested(int64_t step, const TestResult& result) {
-  const Json line{{"type", "test"},      {"step", step},        {"loss", result.loss},
-                  {"top1", result.top1}, {"top5", result.top5}, {"samples", result.samples}};
-  const Scalar scalars[] = {
-      {"test/loss", result.loss}, {"test/top1", result.top1}, {"test/top5", result.top5}};
+  Json line{
+      {"type", "test"}, {"step", step}, {"loss", result.mean.loss}, {"samples", result.samples}};
+  std::vector<Scalar> scalars{{"test/loss", result.mean.loss}};
+  add_told(result.mean, "test/", line, scalars);
   append(line, scalars);
   console_.info(
-      formatted("step %lld: test loss %.4f, accuracy %.2f %% (top 5: %.2f %%) of %lld "
-                "samples in %.1f s",
-                static_cast<long long>(step), result.loss, 100 * result.top1, 100 * result.top5,
-                static_cast<long long>(result.samples), result.seconds));
+      formatted("step %lld: test loss %.4f", static_cast<long long>(step), result.mean.loss) +
+      accuracy_text(result.mean) +
+      formatted(" of %lld samples in %.1f s", static_cast<long long>(result.samples),
+                result.seconds));
+}
+
+std::string Metrics::accuracy_text(const SampleSums& mean) const {
+  const std::optional<double> top1 = options_.scalars.find("top1", mean),
+                              top5 = options_.scalars.find("top5", mean);
+  return (top1 ? formatted(", accuracy %.2f %%", 100 * *top1) : "") +
+         (top5 ? formatted(" (top 5: %.2f %%)", 100 * *top5) : "");
 }
 
 }  // namespace poseidon::trainer

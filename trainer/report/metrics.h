@@ -8,6 +8,7 @@
 
 #include "trainer/report/console.h"
 #include "trainer/report/event_file.h"
+#include "trainer/report/scalar_keys.h"
 #include "trainer/step/evaluation.h"
 #include "trainer/step/step_report.h"
 
@@ -22,6 +23,7 @@ class Metrics {
     int64_t log_every = 1;
     int64_t global_batch = 1;
     int64_t epoch_samples = 1;
+    ScalarKeys scalars = {};
     /// Called before lines are written; throws RunError when they must not be.
     std::function<void()> before_writing = [] {};
   };
@@ -48,8 +50,11 @@ class Metrics {
     double samples_per_second(int64_t batch) const;
   };
   void write_line();
+  void add_told(const SampleSums& mean, const std::string& group, Json& line,
+                std::vector<Scalar>& scalars) const;
   void append(const Json& line, std::span<const Scalar> scalars);
   std::string progress_line(const StepReport& report) const;
+  std::string accuracy_text(const SampleSums& mean) const;
 
   Options options_;
   Console& console_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/error.h"
 #include "core/json.h"
 #include "trainer/job/job.h"
 #include "trainer/report/metrics.h"
@@ -26,6 +27,12 @@ struct RunEnd {
   std::filesystem::path checkpoint = {};  ///< the last one
 };
 
+/// A step that was made again has come to something else.
+class ReplayDiffers final : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// What a run has come to: its metrics while it goes on, its summary at the end. Used by one
 /// thread.
 class RunReport {
@@ -33,7 +40,9 @@ class RunReport {
   /// `directory` and `console` must outlive it.
   RunReport(const RunDirectory& directory, Metrics::Options options, Console& console);
 
-  /// `last`: the run ends here, so the step is written whatever its number.
+  /// `last`: the run ends here, so the step is written whatever its number. One that was reported
+  /// before, and was made again, is not written twice; throws ReplayDiffers where it has come to
+  /// another loss, or test.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
   /// The run has ended, maybe before the step that was to be its last.
@@ -44,7 +53,11 @@ class RunReport {
   Json summary(const Job& job, const RunEnd& end) const;
 
  private:
+  void check_again(const StepReport& report) const;
+  Json tested(const std::string& key) const;
+
   const RunDirectory& directory_;
+  const ScalarKeys scalars_;
   Metrics metrics_;
   StepReport last_report_;
   std::optional<TestResult> last_test_;

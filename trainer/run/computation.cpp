@@ -45,27 +45,46 @@ TrainingLoop::Options loop_options(const WorkerPart& part, comm::Part shards, Su
 }  // namespace
 
 Computation::Computation(layers::Backend backend, const net::Net::Options& options,
-                         const WorkerPart& worker_part, comm::Part shards,
-                         const MakeExchange& make_exchange, const Logs& logs)
-    : part(worker_part),
-      engine(std::move(backend), part.job, options, logs.net),
+                         const WorkerPart& part, Log& log)
+    : engine(std::move(backend), part.job, options, log),
       optimizer(part.job.config.optimizer, engine.net(), engine.updater()),
       sums(engine.net(), std::max(part.plan.staleness, part.published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),
-      exchange(make_exchange(engine.net(), engine.updater())),
       schedule(schedule_of(part.job, part.published.steps, part.data.dataset->size())) {
-  const PublishedPlan& published = part.published;
   engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
-  sums.begin_with(published.first_step - published.in_flight, published.in_flight);
-  loader = std::make_unique<data::Loader>(*part.data.dataset, *part.data.transform,
-                                          loader_options(part, shards, engine.net()), logs.data);
-  loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, *exchange, schedule, *loader,
-                                        loop_options(part, shards, sums));
 }
 
-RunState Computation::state_after(int64_t step) {
-  return run_state(part.job, part.published, schedule, step, engine.net().choices(),
-                   part.data.dataset->fingerprint());
+void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange,
+                       Log& log) {
+  const PublishedPlan& published = part.published;
+  sums.begin_with(published.first_step - published.in_flight, published.in_flight);
+  stands_at = published.first_step;
+  steps.exchange = make_exchange(engine.net(), engine.updater());
+  steps.loader = std::make_unique<data::Loader>(*part.data.dataset, *part.data.transform,
+                                                loader_options(part, shards, engine.net()), log);
+  steps.loop = std::make_unique<TrainingLoop>(engine.net(), optimizer, *steps.exchange, schedule,
+                                              *steps.loader, loop_options(part, shards, sums));
+}
+
+/// Each reads what was made before it.
+void Computation::end_plan(int64_t step) {
+  revert_to(step);
+  stands_at = step;
+  steps.loop.reset();
+  steps.loader.reset();
+  steps.exchange.reset();
+}
+
+int64_t Computation::last_complete_step() const {
+  return steps.loop != nullptr ? steps.loop->last_complete_step() : stands_at;
+}
+
+int64_t Computation::least_complete_step() const {
+  return steps.loop != nullptr ? steps.loop->least_complete_step() : stands_at;
+}
+
+void Computation::revert_to(int64_t step) {
+  if (steps.loop != nullptr) steps.loop->revert_to(step);
 }
 
 }  // namespace poseidon::trainer

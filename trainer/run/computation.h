@@ -24,35 +24,45 @@ struct WorkerPart {
   TraceRecorder* trace = nullptr;  ///< of the first device's compute thread; may be null
 };
 
-/// Everything that computes in a worker on one of its devices. Made and used by the device's
-/// compute thread.
+/// The steps of a computation by one plan: what is made anew where another view of the job has
+/// another one.
+struct PlannedSteps {
+  std::unique_ptr<GradientExchange> exchange;
+  std::unique_ptr<data::Loader> loader;
+  std::unique_ptr<TrainingLoop> loop;
+};
+
+/// Everything that computes in a worker on one of its devices: a net with its optimizer, which stay
+/// for the whole run, and the steps by the plan that holds. Made and used by the device's compute
+/// thread.
 struct Computation {
   /// Makes what sums the gradients of the net.
   using MakeExchange =
       std::function<std::unique_ptr<GradientExchange>(net::Net&, layers::Updater&)>;
 
-  /// Who is told of what.
-  struct Logs {
-    Log &net, &data;
-  };
-
-  /// The device has `shards` of the worker's part, whose objects must outlive it. Throws
+  /// `part`'s objects must outlive its steps. It has first values, and no steps yet. Throws
   /// ConfigError, RunError.
   Computation(layers::Backend backend, const net::Net::Options& options, const WorkerPart& part,
-              comm::Part shards, const MakeExchange& make_exchange, const Logs& logs);
+              Log& log);
 
-  /// What a checkpoint says of `step` beside the tensors.
-  RunState state_after(int64_t step);
+  /// Makes the steps: the device has `shards` of the worker's part. There are none from before.
+  /// Throws ConfigError, RunError.
+  void plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange, Log& log);
+  /// Goes back to a complete step, and ends the steps.
+  void end_plan(int64_t step);
 
-  const WorkerPart part;
+  // As TrainingLoop; without steps it stands where they were to begin.
+  int64_t last_complete_step() const;
+  int64_t least_complete_step() const;
+  void revert_to(int64_t step);
+
   Engine engine;
   Optimizer optimizer;
   SumsInFlight sums;
   RunTensors tensors;
-  std::unique_ptr<GradientExchange> exchange;
   Schedule schedule;
-  std::unique_ptr<data::Loader> loader;
-  std::unique_ptr<TrainingLoop> loop;
+  PlannedSteps steps;
+  int64_t stands_at = 0;  ///< without steps: how many are done
 };
 
 }  // namespace poseidon::trainer

@@ -164,7 +164,8 @@ void Run::report_from_here() {
                                    .steps_done = published_.first_step,
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = plan_.global_batch,
-                                   .epoch_samples = train_data_.dataset->size()},
+                                   .epoch_samples = train_data_.dataset->size(),
+                                   .scalars = ScalarKeys(job_.network->scalars())},
                   console_);
 }
 

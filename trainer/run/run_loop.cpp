@@ -15,17 +15,22 @@ int64_t shards_in_common(const comm::Assignment& assignment) {
 
 }  // namespace
 
-bool RunLoop::go() {
-  const TrainConfig& train = computation_.part().job.config.train;
+bool RunLoop::go(bool again) {
+  if (again) do_what_is_due();
   while (sink_.begin(steps_done())) {
     sink_.trained(computation_.step());
-    if (is_due(train.checkpoint_every)) checkpoint();
-    if (is_due(train.test_every)) test();
+    do_what_is_due();
   }
   checkpoint();
   const bool halted = sink_.halted();
   if (!halted) test();
   return halted;
+}
+
+void RunLoop::do_what_is_due() {
+  const TrainConfig& train = computation_.part().job.config.train;
+  if (is_due(train.checkpoint_every)) checkpoint();
+  if (is_due(train.test_every)) test();
 }
 
 void RunLoop::settle() {
@@ -52,15 +57,16 @@ void RunLoop::test() {
   // As its share of the logical shards, in the smallest numbers.
   const int64_t common = shards_in_common(part.plan.assignment);
   const comm::Part own = part.plan.assignment.shards_of(part.rank);
-  const std::optional<TestSums> sums = evaluate_part(
-      computation_.engine().net(), test_,
-      {.seed = static_cast<uint64_t>(config.train.seed),
-       .loader_threads = static_cast<int>(config.data.loader_threads),
-       .on_error = config.data.test.on_error,
-       .goes_on = [this](int64_t done, int64_t of) { return sink_.testing(done, of); },
-       .parts = part.plan.logical_shards() / common,
-       .own_parts = {.first = own.first / common, .count = own.count / common}},
-      log_);
+  const TestOptions options{
+      .seed = static_cast<uint64_t>(config.train.seed),
+      .loader_threads = static_cast<int>(config.data.loader_threads),
+      .on_error = config.data.test.on_error,
+      .goes_on = [this](int64_t done, int64_t of) { return sink_.testing(done, of); },
+      .parts = part.plan.logical_shards() / common,
+      .own_parts = {.first = own.first / common, .count = own.count / common}};
+  std::optional<TestSums> sums;
+  computation_.with_averages(
+      [&] { sums = evaluate_part(computation_.engine().net(), test_, options, log_); });
   if (sums) sink_.tested(steps_done(), *sums);
 }
 

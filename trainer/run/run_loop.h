@@ -40,12 +40,15 @@ class RunLoop {
   RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
       : computation_(computation), test_(test), sink_(sink), log_(log) {}
 
-  /// Returns whether the run was halted. Lets through what steps and sink throw.
-  bool go();
+  /// Returns whether the run was halted. Lets through what steps and sink throw. `again`: the steps
+  /// go on in another view behind one of the run's own, and what is due after that may have been
+  /// lost with the view before.
+  bool go(bool again = false);
 
  private:
   int64_t steps_done() const { return computation_.steps_done(); }
   bool is_due(int64_t every) const { return every > 0 && steps_done() % every == 0; }
+  void do_what_is_due();
   void settle();
   void checkpoint();
   void test();

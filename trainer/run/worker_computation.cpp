@@ -37,15 +37,18 @@ RunTensors tensors_of_all(const std::vector<RunTensors*>& devices, DeviceThreads
 }  // namespace
 
 WorkerComputation::WorkerComputation(const WorkerPart& part, const net::Net::Options& options,
-                                     const Makers& makers, Log& log)
-    : devices_(part.job.device().indices.size()), threads_(devices_.size()) {
+                                     Makers makers, Log& log)
+    : makers_(std::move(makers)),
+      log_(log),
+      devices_(part.job.device().indices.size()),
+      threads_(devices_.size()) {
   try {
-    make(part, options, makers, log);
+    make(part, options);
+    plan(part);
   } catch (...) {
     end();
     throw;
   }
-  if (makers.lose) threads_.on_failure(makers.lose);
   std::vector<RunTensors*> all;
   for (const auto& device : devices_) all.push_back(&device->tensors);
   tensors_ = all.size() == 1 ? first().tensors : tensors_of_all(all, threads_);
@@ -53,25 +56,49 @@ WorkerComputation::WorkerComputation(const WorkerPart& part, const net::Net::Opt
 
 WorkerComputation::~WorkerComputation() { end(); }
 
-void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& options,
-                             const Makers& makers, Log& log) {
-  const std::vector<comm::Part> shards =
-      shards_of_devices(part.plan.assignment.shards_of(part.rank), devices_.size());
+/// What the first says of the net holds for all.
+void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& options) {
   const auto make_one = [&](size_t device) {
-    WorkerPart own = part;
-    if (device > 0) own.trace = nullptr;
-    devices_[device] = std::make_unique<Computation>(
-        makers.backend(device), options, own, shards[device],
-        [&](net::Net& net, layers::Updater& updater) {
-          return makers.exchange(device, net, updater);
-        },
-        Computation::Logs{.net = device == 0 ? log : said_by_the_first_, .data = log});
+    devices_[device] = std::make_unique<Computation>(makers_.backend(device), options, part,
+                                                     device == 0 ? log_ : said_by_the_first_);
   };
   make_one(0);
   threads_.run(make_one, 1);
 }
 
-/// The first device has memory that the others read.
+/// While not all devices have an end that waits, none is to be told of a failure.
+void WorkerComputation::plan(const WorkerPart& part) {
+  part_ = std::make_unique<const WorkerPart>(part);
+  threads_.on_failure([](const std::string&) {});
+  plan_all();
+  if (makers_.lose) threads_.on_failure(makers_.lose);
+}
+
+/// The first device has memory that the others read: it is the first to have any.
+void WorkerComputation::plan_all() {
+  const std::vector<comm::Part> shards =
+      shards_of_devices(part().plan.assignment.shards_of(part().rank), devices_.size());
+  const auto plan_one = [&](size_t device) {
+    WorkerPart own = part();
+    if (device > 0) own.trace = nullptr;
+    devices_[device]->plan(
+        own, shards[device],
+        [&](net::Net& net, layers::Updater& updater) {
+          return makers_.exchange(device, net, updater);
+        },
+        log_);
+  };
+  plan_one(0);
+  threads_.run(plan_one, 1);
+}
+
+/// The first is the last to end, as others read its memory.
+void WorkerComputation::end_plan(int64_t step) {
+  threads_.on_failure([](const std::string&) {});
+  threads_.run([&](size_t device) { devices_[device]->end_plan(step); }, 1);
+  devices_[0]->end_plan(step);
+}
+
 void WorkerComputation::end() {
   threads_.run([this](size_t device) { devices_[device].reset(); }, 1);
   devices_[0].reset();
@@ -79,20 +106,43 @@ void WorkerComputation::end() {
 
 StepReport WorkerComputation::step() {
   std::vector<StepReport> reports(devices_.size());
-  threads_.run([&](size_t device) { reports[device] = devices_[device]->loop->step(); });
+  threads_.run([&](size_t device) { reports[device] = devices_[device]->steps.loop->step(); });
   return report_of_devices(std::move(reports), part().plan.global_batch);
 }
 
 void WorkerComputation::settle_for_checkpoint() {
-  threads_.run([this](size_t device) { devices_[device]->loop->settle_for_checkpoint(); });
+  threads_.run([this](size_t device) { devices_[device]->steps.loop->settle_for_checkpoint(); });
 }
 
 void WorkerComputation::finish() {
-  threads_.run([this](size_t device) { devices_[device]->loop->finish(); });
+  threads_.run([this](size_t device) { devices_[device]->steps.loop->finish(); });
 }
 
-void WorkerComputation::revert_incomplete() {
-  threads_.run([this](size_t device) { devices_[device]->loop->revert_incomplete(); });
+void WorkerComputation::revert_to(int64_t step) {
+  threads_.run([&](size_t device) { devices_[device]->revert_to(step); });
+}
+
+RunState WorkerComputation::state_after(int64_t step) {
+  return run_state(part().job, part().published, first().schedule, step,
+                   first().engine.net().choices(), part().data.dataset->fingerprint());
+}
+
+int64_t WorkerComputation::last_complete_step() const {
+  const auto step_of = [](const auto& device) { return device->last_complete_step(); };
+  return step_of(*std::ranges::min_element(devices_, {}, step_of));
+}
+
+int64_t WorkerComputation::least_complete_step() const {
+  const auto step_of = [](const auto& device) { return device->least_complete_step(); };
+  return step_of(*std::ranges::max_element(devices_, {}, step_of));
+}
+
+void WorkerComputation::with_averages(const std::function<void()>& use) {
+  Averages* averages = first().optimizer.averages();
+  if (averages != nullptr && steps_done() > in_flight())
+    averages->lend(use);
+  else
+    use();
 }
 
 void WorkerComputation::compare_devices() {

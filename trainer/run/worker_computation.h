@@ -24,37 +24,54 @@ class WorkerComputation {
     std::function<void(const std::string& why)> lose = nullptr;
   };
 
-  /// What `part` names must outlive it. Throws ConfigError, RunError.
-  WorkerComputation(const WorkerPart& part, const net::Net::Options& options, const Makers& makers,
+  /// What `part` names must outlive its steps. Throws ConfigError, RunError.
+  WorkerComputation(const WorkerPart& part, const net::Net::Options& options, Makers makers,
                     Log& log);
   ~WorkerComputation();
   WorkerComputation(const WorkerComputation&) = delete;
   WorkerComputation& operator=(const WorkerComputation&) = delete;
 
+  // Another view of the job, by another plan: the values stay.
+  /// Goes back to `step`, a complete one, and ends all that is of the plan so far.
+  void end_plan(int64_t step);
+  /// Goes on by another plan; its objects must outlive the steps. Throws ConfigError, RunError.
+  void plan(const WorkerPart& part);
+
   // As TrainingLoop, of all devices.
   StepReport step();
   void settle_for_checkpoint();
   void finish();
-  void revert_incomplete();
-  int64_t steps_done() const { return first().loop->steps_done(); }
+  void revert_to(int64_t step);
+  /// The last step that is complete on all devices, to which all can go back: each of them gives
+  /// its part to every sum.
+  int64_t last_complete_step() const;
+  /// The earliest step that all devices can go back to.
+  int64_t least_complete_step() const;
+  int64_t steps_done() const { return first().steps.loop->steps_done(); }
 
   /// Throws RunError where a device has other values than the first, all of which are settled.
   void compare_devices();
   /// Read from the first device, and set on all.
   const RunTensors& tensors() const { return tensors_; }
   /// What a checkpoint says of `step` beside the tensors.
-  RunState state_after(int64_t step) { return first().state_after(step); }
+  RunState state_after(int64_t step);
   /// Steps whose sums stay in flight, once settled.
   int64_t in_flight() const { return first().sums.steps(); }
-  const WorkerPart& part() const { return first().part; }
+  /// Calls `use`, which tests on the first device: with the averages of all updates where the job
+  /// has them, and any has been made. All are settled.
+  void with_averages(const std::function<void()>& use);
+  const WorkerPart& part() const { return *part_; }
   Engine& engine() { return first().engine; }
 
  private:
   Computation& first() const { return *devices_[0]; }
-  void make(const WorkerPart& part, const net::Net::Options& options, const Makers& makers,
-            Log& log);
+  void make(const WorkerPart& part, const net::Net::Options& options);
+  void plan_all();
   void end();
 
+  const Makers makers_;
+  Log& log_;
+  std::unique_ptr<const WorkerPart> part_;  ///< by the plan that holds
   SilentLog said_by_the_first_;
   std::vector<std::unique_ptr<Computation>> devices_;
   DeviceThreads threads_;

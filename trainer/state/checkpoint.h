@@ -35,7 +35,8 @@ struct RunState {
 
 /// The tensors of a run, as they are named in files.
 struct RunTensors {
-  std::vector<NamedTensor> weights;    ///< parameters in network order, then statistics
+  /// Parameters in network order, statistics, then averages (Averages) in the order of both.
+  std::vector<NamedTensor> weights;
   size_t parameters = 0;               ///< how many of them are parameters
   std::vector<NamedTensor> optimizer;  ///< optimizer state
   /// Room for sums in flight, oldest step first; the first RunState::in_flight of them count.

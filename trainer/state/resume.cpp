@@ -36,7 +36,7 @@ void refuse_other_network(const Checkpoint& checkpoint, const Job& job,
                           const std::filesystem::path& named) {
   const SafetensorsFile weights(checkpoint.weights_file());
   for (const net::Node& node : job.network->nodes())
-    for (const layers::ParameterSpec& spec : node.definition->parameters()) {
+    for (const layers::ParameterSpec& spec : node.parameters()) {
       const std::string name = node.definition->name + "." + spec.name;
       const auto* entry = weights.find(name);
       if (entry != nullptr && std::ranges::equal(entry->shape, spec.shape.extents())) continue;

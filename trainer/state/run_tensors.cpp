@@ -53,6 +53,53 @@ NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
               }};
 }
 
+NamedTensor average_of(NamedTensor tensor, net::Net& net, const Averages& averages, size_t index) {
+  const net::Parameter& parameter = net.parameters()[index];
+  tensor.name = Averages::name_of(tensor.name);
+  tensor.get = [&, index](std::span<float> out) {
+    net.values().read_packed(parameter, averages.of_parameter(index), out);
+  };
+  tensor.set = [&, index](std::span<const float> values) {
+    net.values().write_packed(parameter, values, averages.of_parameter(index));
+  };
+  return tensor;
+}
+
+NamedTensor average_of_statistic(NamedTensor tensor, net::Net& net, const Averages& averages,
+                                 size_t index) {
+  tensor.name = Averages::name_of(tensor.name);
+  tensor.get = [&, index](std::span<float> out) {
+    net.device().read(std::as_bytes(averages.of_statistic(index)), std::as_writable_bytes(out));
+  };
+  tensor.set = [&, index](std::span<const float> values) {
+    net.device().write(std::as_bytes(values), std::as_writable_bytes(averages.of_statistic(index)));
+  };
+  return tensor;
+}
+
+void add_averages(net::Net& net, const Averages& averages, RunTensors& tensors) {
+  const std::vector<NamedTensor> followed = tensors.weights;
+  for (size_t i = 0; i < followed.size(); ++i)
+    if (i >= tensors.parameters)
+      tensors.weights.push_back(
+          average_of_statistic(followed[i], net, averages, i - tensors.parameters));
+    else if (net.parameters()[i].learned)
+      tensors.weights.push_back(average_of(followed[i], net, averages, i));
+}
+
+/// Where a file has what a tensor is set to; null where it does not.
+const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const SafetensorsFile& file,
+                                        WeightsTaken taken) {
+  const auto* average =
+      taken == WeightsTaken::kAverages ? file.find(Averages::name_of(tensor.name)) : nullptr;
+  return average != nullptr ? average : file.find(tensor.name);
+}
+
+/// Whether a name in a file is that of a tensor, or of its average, of which one is taken.
+bool means(const NamedTensor& tensor, const std::string& name) {
+  return tensor.name == name || Averages::name_of(tensor.name) == name;
+}
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr size_t kMost = 8;
   std::string out;
@@ -78,6 +125,7 @@ RunTensors weights_of(net::Net& net) {
 
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer) {
   RunTensors tensors = weights_of(net);
+  if (const Averages* averages = optimizer.averages()) add_averages(net, *averages, tensors);
   for (const Optimizer::State& state : optimizer.states())
     tensors.optimizer.push_back(tensor_of(net, state));
   return tensors;
@@ -110,12 +158,14 @@ void check_weights_file(const std::filesystem::path& file) {
   opened_for_user([&] { return SafetensorsFile(file); });
 }
 
-MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors) {
+MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors,
+                         WeightsTaken taken) {
   check_weights_file(path);
   const SafetensorsFile file = opened_for_user([&] { return SafetensorsFile(path); });
   MatchReport match;
   for (const NamedTensor& tensor : tensors.weights) {
-    const auto* entry = file.find(tensor.name);
+    if (Averages::is_name(tensor.name)) continue;
+    const auto* entry = source_of(tensor, file, taken);
     if (entry == nullptr) {
       match.missing.push_back(tensor.name);
     } else if (!std::ranges::equal(entry->shape, tensor.shape.extents())) {
@@ -125,11 +175,12 @@ MatchReport load_weights(const std::filesystem::path& path, const RunTensors& te
     } else {
       tensor.set(file.read(*entry));
       ++match.matched;
+      match.averages += entry->name == tensor.name ? 0 : 1;
     }
   }
   for (const auto& entry : file.entries())
     if (std::ranges::none_of(tensors.weights,
-                             [&](const NamedTensor& tensor) { return tensor.name == entry.name; }))
+                             [&](const NamedTensor& tensor) { return means(tensor, entry.name); }))
       match.unused.push_back(entry.name);
   if (match.matched == 0)
     throw ConfigError(text("--weights ", path.string(), ": none of its ", file.entries().size(),
@@ -140,7 +191,8 @@ MatchReport load_weights(const std::filesystem::path& path, const RunTensors& te
 
 void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log) {
   const std::string name = file.string();
-  log.info(text(name, ": ", match.matched, " tensors taken"));
+  log.info(text(name, ": ", match.matched, " tensors taken",
+                match.averages > 0 ? text(", ", match.averages, " of them averages") : ""));
   if (!match.different.empty())
     log.warning(name + ": another shape, so left at first values: " + listed(match.different));
   if (!match.missing.empty())

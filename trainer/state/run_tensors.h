@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 /// must outlive the result.
 RunTensors weights_of(net::Net& net);
 
-/// The same with the optimizer's state.
+/// The same with the optimizer's averages among the weights, and with its state.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
 /// The same with room for sums in flight, which must outlive the result too.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums);
@@ -23,14 +23,22 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
 /// What of a weights file did not go where.
 struct MatchReport {
   size_t matched = 0;
+  size_t averages = 0;                 ///< of those matched, where they were asked for
   std::vector<std::string> missing;    ///< of the network, not in the file
   std::vector<std::string> unused;     ///< of the file, not in the network
   std::vector<std::string> different;  ///< another shape: "ip2.weight: 10x500 in the file, 5x500"
 };
 
+enum class WeightsTaken : uint8_t {
+  kOwn,
+  kAverages,  ///< that the file has of them, in place of their own
+};
+
 /// Sets every weight that the safetensors file has under the same name and with the same shape; the
-/// others stay as they are. Throws ConfigError when none matches, RunError for a damaged file.
-MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors);
+/// others stay as they are, and so do averages. Throws ConfigError when none matches, RunError for
+/// a damaged file.
+MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors,
+                         WeightsTaken taken = WeightsTaken::kOwn);
 
 /// Throws ConfigError when there is no such file, RunError when it is no safetensors file.
 void check_weights_file(const std::filesystem::path& file);

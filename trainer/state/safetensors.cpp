@@ -20,13 +20,13 @@ const std::map<std::string, uint64_t> kBytesOfType{
     {"U64", 8}, {"I32", 4}, {"U32", 4},     {"I16", 2},     {"U16", 2},
     {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
 
-Json header_of(std::span<const NamedTensor> tensors, const Json& metadata) {
+Json header_of(std::span<const StoredTensor> tensors, const Json& metadata) {
   Json header{{"__metadata__", metadata}};
   uint64_t offset = 0;
-  for (const NamedTensor& tensor : tensors) {
-    const uint64_t end = offset + tensor.count() * sizeof(float);
+  for (const StoredTensor& tensor : tensors) {
+    const uint64_t end = offset + tensor.bytes;
     header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape.extents()}, {"data_offsets", {offset, end}}};
+        {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   return header;
@@ -36,19 +36,35 @@ bool is_offset(const Json& json) { return json.is_number_unsigned(); }
 
 }  // namespace
 
-void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
+void write_safetensors(AtomicFile& file, std::span<const StoredTensor> tensors,
                        const Json& metadata) {
   std::string header = header_of(tensors, metadata).dump();
   header.resize((header.size() + 7) / 8 * 8, ' ');
   const uint64_t length = header.size();
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
-  std::vector<float> values;
-  for (const NamedTensor& tensor : tensors) {
-    values.resize(tensor.count());
-    tensor.get(values);
-    file.write(std::as_bytes(std::span(values)));
+  std::vector<std::byte> bytes;
+  for (const StoredTensor& tensor : tensors) {
+    bytes.resize(tensor.bytes);
+    tensor.get(bytes);
+    file.write(bytes);
   }
+}
+
+void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
+                       const Json& metadata) {
+  std::vector<StoredTensor> stored;
+  for (const NamedTensor& tensor : tensors) {
+    const std::span<const int64_t> extents = tensor.shape.extents();
+    stored.push_back({.name = tensor.name,
+                      .type = "F32",
+                      .shape = {extents.begin(), extents.end()},
+                      .bytes = tensor.count() * sizeof(float),
+                      .get = [&tensor](std::span<std::byte> to) {
+                        tensor.get({reinterpret_cast<float*>(to.data()), tensor.count()});
+                      }});
+  }
+  write_safetensors(file, stored, metadata);
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) { read_header(); }
@@ -121,12 +137,21 @@ const SafetensorsFile::Entry* SafetensorsFile::find(const std::string& name) con
   return at == entries_.end() ? nullptr : &*at;
 }
 
-std::vector<float> SafetensorsFile::read(const Entry& entry) const {
-  if (entry.type != "F32")
-    fail(text("tensor \"", entry.name, "\": expected dtype F32, got ", entry.type));
-  std::vector<float> values(entry.bytes / sizeof(float));
+template <class Value>
+std::vector<Value> SafetensorsFile::read_values(const Entry& entry, const char* type) const {
+  if (entry.type != type)
+    fail(text("tensor \"", entry.name, "\": expected dtype ", type, ", got ", entry.type));
+  std::vector<Value> values(entry.bytes / sizeof(Value));
   file_.read(entry.offset, std::as_writable_bytes(std::span(values)));
   return values;
+}
+
+std::vector<float> SafetensorsFile::read(const Entry& entry) const {
+  return read_values<float>(entry, "F32");
+}
+
+std::vector<int64_t> SafetensorsFile::read_integers(const Entry& entry) const {
+  return read_values<int64_t>(entry, "I64");
 }
 
 std::string extents_text(std::span<const int64_t> extents) {

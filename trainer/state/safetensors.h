@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,9 +13,21 @@
 
 namespace poseidon::trainer {
 
-/// Writes tensors, one after another, as fp32 in the safetensors format
+/// A tensor to be written: its bytes, little-endian, are asked for when their turn comes.
+struct StoredTensor {
+  std::string name;
+  std::string type;  ///< "F32", ...
+  std::vector<int64_t> shape = {};
+  uint64_t bytes = 0;
+  std::function<void(std::span<std::byte>)> get = nullptr;
+};
+
+/// Writes tensors, one after another, in the safetensors format
 /// (https://huggingface.co/docs/safetensors): 8 bytes header length, JSON header, data. `metadata`
 /// holds texts only.
+void write_safetensors(AtomicFile& file, std::span<const StoredTensor> tensors,
+                       const Json& metadata);
+/// The same of tensors in fp32.
 void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
                        const Json& metadata);
 
@@ -37,11 +50,15 @@ class SafetensorsFile {
   const Entry* find(const std::string& name) const;
   /// The values of an F32 tensor.
   std::vector<float> read(const Entry& entry) const;
+  /// Those of an I64 tensor.
+  std::vector<int64_t> read_integers(const Entry& entry) const;
   const InputFile& file() const { return file_; }
 
  private:
   void read_header();
   Entry read_entry(const std::string& name, const Json& json, uint64_t data_begin) const;
+  template <class Value>
+  std::vector<Value> read_values(const Entry& entry, const char* type) const;
   [[noreturn]] void fail(const std::string& message) const;
 
   InputFile file_;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "trainer/step/averages.h"
 
 namespace poseidon::trainer {
 
@@ -46,7 +47,7 @@ std::vector<int64_t> extents(const Shape& shape) {
 List list_of(const net::Network& network) {
   List list;
   for (const net::Node& node : network.nodes())
-    for (const layers::ParameterSpec& spec : node.definition->parameters())
+    for (const layers::ParameterSpec& spec : node.parameters())
       list.weights.push_back({node.definition->name + "." + spec.name, extents(spec.shape)});
   list.parameters = static_cast<int64_t>(list.weights.size());
   for (const net::Node& node : network.nodes())
@@ -75,18 +76,23 @@ void check_tensors(const Json& json, const net::Network& network, const Optimize
   List list;
   read_fields(json, kPlace, [&](Fields& fields) { list.describe(fields); });
   const List known = list_of(network);
-  if (list.weights != known.weights || list.parameters != known.parameters)
+  const size_t own = std::min(known.weights.size(), list.weights.size());
+  if (!std::ranges::equal(std::span(list.weights).first(own), known.weights) ||
+      list.parameters != known.parameters)
     fail_at(kPlace.at("weights"), "expected those of network \"" + network.name() + "\"");
   if (list.sum_steps > steps)
     fail_at(kPlace.at("sum_steps"),
             text("expected at most ", steps, " steps, got ", list.sum_steps));
-  std::map<std::string, std::vector<int64_t>> states, sums;
+  std::map<std::string, std::vector<int64_t>> averages, states, sums;
   for (const Entry& weight : known.weights) {
+    if (optimizer.average_decay > 0) averages[Averages::name_of(weight.name)] = weight.shape;
     for (const char* state : optimizer.state_names())
       states[weight.name + "." + state] = weight.shape;
     for (int64_t step = 0; step < list.sum_steps; ++step)
       sums[text("sum.", step, ".", weight.name)] = weight.shape;
   }
+  check_entries({list.weights.begin() + static_cast<std::ptrdiff_t>(own), list.weights.end()},
+                std::move(averages), "weights");
   check_entries(list.optimizer, std::move(states), "optimizer");
   check_entries(list.sums, std::move(sums), "sums");
 }

@@ -10,11 +10,11 @@ constexpr auto kLongWait = std::chrono::seconds(1);
 
 }  // namespace
 
+// Whoever waits may end this object once it has what it waited for, so it is told under the lock.
+
 void Arrivals::push(uint32_t layer) {
-  {
-    MutexLock lock(mutex_);
-    layers_.push_back(layer);
-  }
+  MutexLock lock(mutex_);
+  layers_.push_back(layer);
   changed_.notify_one();
 }
 
@@ -55,10 +55,8 @@ void Arrivals::check_alive() {
 }
 
 void Arrivals::lose(const std::string& why) {
-  {
-    MutexLock lock(mutex_);
-    if (!lost_) lost_ = why;
-  }
+  MutexLock lock(mutex_);
+  if (!lost_) lost_ = why;
   changed_.notify_all();
 }
 

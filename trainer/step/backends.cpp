@@ -36,10 +36,10 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
   }
   double elements = 0;
   for (const net::Node& node : job.network->nodes()) {
-    for (const layers::ParameterSpec& spec : node.definition->parameters())
+    for (const layers::ParameterSpec& spec : node.parameters())
       elements += static_cast<double>(spec.shape.count());
     layers::replay::LayerTime& time = times.layers[node.definition->name];
-    if (const auto shape = node.definition->factors())
+    if (const auto shape = node.factors())
       time.rebuild_ms = rebuild_ms(*shape, time.backward_ms, job);
   }
   times.update_ms_per_element = job.times->update_ms / elements;

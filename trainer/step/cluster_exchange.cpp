@@ -40,6 +40,7 @@ void ClusterExchange::take(const std::vector<DevicePart>& given) {
     if (const std::optional<DevicePart> part = parts_.add(each)) complete.push_back(*part);
   if (complete.empty()) return;
   post_([this, complete = std::move(complete)] {
+    if (exchange_ == nullptr) return;
     for (const DevicePart& part : complete) exchange_->contribute(part.layer, part.contribution());
   });
 }

@@ -40,6 +40,9 @@ class ClusterExchange final : public comm::ExchangeMemory {
   // The I/O thread's part.
   /// Once all ends are made, and before anything is contributed.
   void open(uint32_t view, comm::Outlet& outlet);
+  /// The peers have gone: what is contributed from now on goes nowhere.
+  void close() { exchange_.reset(); }
+  /// Where it is open.
   comm::WorkerExchange& exchange() { return *exchange_; }
   /// What is awaited from `node`, for messages.
   std::string awaiting(comm::NodeId node) const {

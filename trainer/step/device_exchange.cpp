@@ -98,6 +98,13 @@ void DeviceExchange::wait() {
   }
 }
 
+/// A sum that is not late has come of what the device is known to have sent: then nothing is waited
+/// for.
+void DeviceExchange::release(int layer) {
+  const Event& sent = sent_[layer_of_node_.at(layer)];
+  if (!sent.reached()) net_.device().await(sent);
+}
+
 std::optional<int> DeviceExchange::arrived() {
   const std::optional<uint32_t> layer = arrivals_.take();
   return layer ? std::optional(nodes_[*layer]) : std::nullopt;

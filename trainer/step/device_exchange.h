@@ -41,7 +41,7 @@ class DeviceExchange final : public GradientExchange {
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
-  void release(int layer) override { net_.device().await(sent_[layer_of_node_.at(layer)]); }
+  void release(int layer) override;
   std::optional<int> arrived() override;
   /// Throws what the device has failed by, where that is why.
   void wait() override;

@@ -4,44 +4,18 @@
 #include <chrono>
 
 #include "trainer/step/net_batches.h"
-#include "trainer/step/step_report.h"
 
 namespace poseidon::trainer {
 
-namespace {
-
-/// Adds the first `valid` samples of a batch.
-void add_batch(const std::vector<net::Net::Loss>& losses, int64_t valid, TestSums& sums) {
-  const auto count = static_cast<size_t>(valid);
-  for (const net::Net::Loss& loss : losses)
-    for (size_t i = 0; i < count; ++i)
-      sums.loss += loss.weight * static_cast<double>(loss.loss_and_rank[2 * i]);
-  const std::vector<float>& ranked = losses[main_loss(losses)].loss_and_rank;
-  for (size_t i = 0; i < count; ++i) {
-    sums.top1 += ranked[2 * i + 1] < 1 ? 1 : 0;
-    sums.top5 += ranked[2 * i + 1] < 5 ? 1 : 0;
-  }
-  sums.samples += valid;
-}
-
-}  // namespace
-
 TestSums& TestSums::operator+=(const TestSums& other) {
   samples += other.samples;
-  loss += other.loss;
-  top1 += other.top1;
-  top5 += other.top5;
+  sums += other.sums;
   seconds = std::max(seconds, other.seconds);
   return *this;
 }
 
 TestResult TestSums::mean() const {
-  const auto count = static_cast<double>(samples);
-  return {.samples = samples,
-          .loss = loss / count,
-          .top1 = static_cast<double>(top1) / count,
-          .top5 = static_cast<double>(top5) / count,
-          .seconds = seconds};
+  return {.samples = samples, .mean = sums.mean(samples), .seconds = seconds};
 }
 
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
@@ -72,7 +46,8 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                  .numbers = &numbers,
                  .labels = batch.labels,
                  .loss_scale = 1});
-    add_batch(net.read_losses(), batch.valid, sums);
+    sums.samples += batch.valid;
+    sums.sums += sums_of_batch(net, batch.valid);
     if (options.tested) options.tested(batch);
   }
   sums.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -9,21 +9,20 @@
 #include "data/loader.h"
 #include "net/net.h"
 #include "trainer/job/job.h"
+#include "trainer/step/step_report.h"
 
 namespace poseidon::trainer {
 
+/// Of samples that were tested.
 struct TestResult {
   int64_t samples = 0;
-  double loss = 0;  ///< weighted over all losses, mean of the samples
-  double top1 = 0, top5 = 0;
+  SampleSums mean = {};
   double seconds = 0;
 };
 
-/// Sums over samples that were tested.
 struct TestSums {
   int64_t samples = 0;
-  double loss = 0;
-  int64_t top1 = 0, top5 = 0;
+  SampleSums sums = {};
   double seconds = 0;  ///< of several workers, which test at once: the longest
 
   TestSums& operator+=(const TestSums& other);

@@ -25,7 +25,8 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
     statistics_.emplace_back(net.device(), updater, statistic.contribution.size(), shards);
   for (const int layer : net.parameters().summed_layers())
     if (const auto shape = net.factor_shape(layer))
-      factors_.try_emplace(layer, net.device(), *shape, shards * net.input_shape().samples());
+      factors_.try_emplace(layer, net.device(), *shape, shards * net.input_shape().samples(),
+                           Place::kDevice);
   if (lateness.staleness == 0) return;
   kept_.resize(static_cast<size_t>(lateness.staleness + 1));
   const auto memory = [&](size_t bytes) {
@@ -69,7 +70,7 @@ void LocalExchange::contribute_statistics(int64_t shard) {
   if (shard < shards_ - 1) return;
   if (!kept_.empty()) keep_statistics();
   for (const int layer : net_.parameters().summed_layers())
-    if (!net_.parameters().announces(layer)) arrived_.push_back(layer);
+    if (!net_.parameters().announces(layer)) has_arrived(layer);
 }
 
 void LocalExchange::contribute(int layer, int64_t shard) {
@@ -77,6 +78,11 @@ void LocalExchange::contribute(int layer, int64_t shard) {
   if (!factors_.contains(layer)) sum_gradients(layer, shard);
   if (!last) return;
   if (!kept_.empty()) keep_gradients(layer);
+  has_arrived(layer);
+}
+
+void LocalExchange::has_arrived(int layer) {
+  made_[layer] = net_.device().record();
   arrived_.push_back(layer);
 }
 

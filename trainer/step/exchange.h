@@ -31,9 +31,9 @@ class GradientExchange {
   /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
   /// exchange named its factors. They may be overwritten by the layer's next backward.
   virtual void contribute(int layer, int64_t shard) = 0;
-  /// Work of the device from now on may overwrite the layer's gradients and contributions, which
-  /// the exchange may have been reading.
-  virtual void release(int /*layer*/) {}
+  /// Work of the device from now on is done behind what the exchange has issued of the layer: it
+  /// may read the sums that are there, and overwrite what was contributed.
+  virtual void release(int layer) = 0;
   /// A layer of which all sums over all shards of its next step are there. Each of
   /// Parameters::summed_layers() arrives once a step, in order of its steps. None when no further
   /// one is there yet.
@@ -66,6 +66,7 @@ class LocalExchange final : public GradientExchange {
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
+  void release(int layer) override { net_.device().await(made_[layer]); }
   std::optional<int> arrived() override;
   void wait() override;
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
@@ -80,6 +81,7 @@ class LocalExchange final : public GradientExchange {
   };
 
   void sum_gradients(int layer, int64_t shard);
+  void has_arrived(int layer);
   void keep_gradients(int layer);
   void keep_statistics();
   void load_kept(int layer, int64_t step);
@@ -89,6 +91,7 @@ class LocalExchange final : public GradientExchange {
   int64_t shards_;
   std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter, each statistic
   std::map<int, StackedFactors> factors_;          ///< by layer
+  std::map<int, Event> made_;                      ///< by layer: its newest sums
   std::deque<int> arrived_;
   int64_t step_;                ///< the newest that was contributed to
   std::vector<KeptSums> kept_;  ///< with staleness: of the steps in flight

@@ -27,16 +27,23 @@ FactoredLayer::FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t ind
       node_(node_of(net, plan, index)),
       shape_(shape_of(net, plan, index)),
       samples_(plan.global_batch) {
+  Device& device = net.device();
+  if (!device.shares_memory())
+    written_.emplace(device, shape_, net.input_shape().samples(), Place::kDevice);
   if (first != nullptr) return;
   for (size_t step = 0; step < comm::steps_of_factors(plan); ++step)
-    steps_.emplace_back(net.device(), shape_, samples_);
+    steps_.emplace_back(device, shape_, samples_, Place::kStaging);
 }
 
-/// Of the plan alone: a net that has taken no memory knows of no factors.
-size_t FactoredLayer::bytes(const comm::Plan& plan, uint32_t index) {
+/// The shape is the plan's: a net that has taken no memory knows of no factors.
+size_t FactoredLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
+                            const OwnShards& own) {
   const comm::LayerTraffic& traffic = plan.layers[index].traffic;
   const layers::FactorShape shape{.rows = traffic.rows, .columns = traffic.columns};
-  return comm::steps_of_factors(plan) * StackedFactors::bytes(shape, plan.global_batch);
+  const size_t written =
+      net.device().shares_memory() ? 0 : StackedFactors::bytes(shape, net.input_shape().samples());
+  if (!own.is_first) return written;
+  return written + comm::steps_of_factors(plan) * StackedFactors::bytes(shape, plan.global_batch);
 }
 
 const StackedFactors& FactoredLayer::of_step(uint64_t step) const {
@@ -49,11 +56,13 @@ int64_t FactoredLayer::slot(uint64_t step) const {
 
 void FactoredLayer::begin_backward(uint64_t step, int64_t shard) {
   const int64_t row = own_.first_row[static_cast<size_t>(shard)];
-  net_.set_factor_memory(node_, of_step(step).from(row));
+  net_.set_factor_memory(node_, written_ ? written_->all() : of_step(step).from(row));
 }
 
 std::vector<DevicePart> FactoredLayer::contribute(uint64_t step, int64_t shard, What what) {
   if (what == What::kStatistics) return {};
+  if (written_)
+    written_->copy_to(of_step(step), own_.first_row[static_cast<size_t>(shard)], net_.device());
   return {{.layer = index_, .step = step, .part = {own_.number_of(shard), 1}}};
 }
 

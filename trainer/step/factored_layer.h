@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "trainer/step/stacked_factors.h"
@@ -8,13 +9,13 @@
 namespace poseidon::trainer {
 
 /// A linear layer that gives factors: each device rebuilds the gradient from those of all shards,
-/// which lie in memory of the worker's first one. A device is to the others of its worker what a
-/// peer is, which may be as far ahead.
+/// which lie in staging memory of the worker's first one, where those of peers come in. A device is
+/// to the others of its worker what a peer is, which may be as far ahead.
 class FactoredLayer final : public WorkerLayer {
  public:
   FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own,
                 WorkerLayer* first);
-  static size_t bytes(const comm::Plan& plan, uint32_t index);
+  static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own);
 
   void begin_backward(uint64_t step, int64_t shard) override;
   std::vector<DevicePart> contribute(uint64_t step, int64_t shard, What what) override;
@@ -33,6 +34,8 @@ class FactoredLayer final : public WorkerLayer {
   const layers::FactorShape shape_;
   const int64_t samples_;              ///< of the global batch
   std::vector<StackedFactors> steps_;  ///< by step modulo comm::steps_of_factors()
+  /// Of a device with memory of its own, those of a batch: they leave it beside the passes.
+  std::optional<StackedFactors> written_;
 };
 
 }  // namespace poseidon::trainer

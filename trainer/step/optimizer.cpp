@@ -32,6 +32,8 @@ size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
   size_t bytes = net.parameters().size() * sizeof(layers::UpdateNumbers);
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     bytes += net::TensorMemory::bytes(learned_floats(net), kKindsOfNet + kind);
+  if (config.average_decay > 0)
+    bytes += Averages::bytes(net, kKindsOfNet + kinds_of_state(config, net));
   return bytes;
 }
 
@@ -65,12 +67,18 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
     }
     states_of_parameter_[i] = std::span(states_).last(names.size());
   }
+  if (config.average_decay > 0)
+    averages_.emplace(config.average_decay, net, updater, kKindsOfNet + memory_.size());
 }
 
-void Optimizer::begin(const UpdateStep& step) { write_numbers(0, numbers_.size(), step); }
+void Optimizer::begin(const UpdateStep& step) {
+  if (averages_) averages_->begin(step.step);
+  write_numbers(0, numbers_.size(), step);
+}
 
 /// Parameters of a layer stand one after another.
 void Optimizer::begin(const UpdateStep& step, int layer) {
+  if (averages_) averages_->begin(step.step);
   const std::span<const int> parameters = net_.parameters().of(layer);
   if (!parameters.empty())
     write_numbers(static_cast<size_t>(parameters.front()), parameters.size(), step);
@@ -100,6 +108,7 @@ void Optimizer::update(size_t index, int64_t first, std::span<const float> gradi
     memory.new_state[i] = piece(states[i].versions.next());
   }
   updater_.update(form_, &numbers_there_.as<const layers::UpdateNumbers>()[index], memory);
+  if (averages_) averages_->follow(index, first, gradient.size());
 }
 
 void Optimizer::update(size_t index) {
@@ -111,11 +120,13 @@ void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
   updater_.track({.momentum = static_cast<float>(statistic.spec.momentum),
                   .share = 1 / static_cast<float>(shards)},
                  statistic.value(), statistic.contribution, statistic.next());
+  if (averages_) averages_->follow(statistic);
 }
 
 void Optimizer::flip(int layer) {
   for (const int index : net_.parameters().of(layer))
     for (State& state : states_of_parameter_[static_cast<size_t>(index)]) state.versions.flip();
+  if (averages_) averages_->flip(layer);
 }
 
 layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {

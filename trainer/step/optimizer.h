@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "net/tensor_memory.h"
 #include "net/tensor_versions.h"
 #include "trainer/job/optimizer_config.h"
+#include "trainer/step/averages.h"
 
 namespace poseidon::trainer {
 
@@ -21,10 +23,11 @@ struct UpdateStep {
 };
 
 /// The optimizer's rule with its state: one or two tensors beside each parameter, in the memory
-/// order of that parameter, in as many versions as the net has. Used by the compute thread.
+/// order of that parameter, in as many versions as the net has; and the averages that follow its
+/// updates, where the job has them. Used by the compute thread.
 class Optimizer {
  public:
-  /// What the state takes of memory, bytes. The net need not have taken any.
+  /// What state and averages take of memory, bytes. The net need not have taken any.
   static size_t bytes(const OptimizerConfig& config, net::Net& net);
 
   /// `net` and `updater` must outlive it. State begins at zero. Throws OutOfMemory.
@@ -43,7 +46,7 @@ class Optimizer {
   void update(size_t index);
   /// The next value of a statistic from its contribution, which holds the sum over all shards.
   void track(const net::Statistic& statistic, int64_t shards);
-  /// Makes the next state of a layer's parameters the current one, as Parameters::flip does with
+  /// Makes the next state and averages of a layer the current ones, as Parameters::flip does with
   /// values.
   void flip(int layer);
 
@@ -63,6 +66,8 @@ class Optimizer {
     net::TensorVersions versions;
   };
   std::span<const State> states() const { return states_; }
+  /// Null where the job has none.
+  Averages* averages() { return averages_ ? &*averages_ : nullptr; }
 
  private:
   layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
@@ -82,6 +87,7 @@ class Optimizer {
   std::vector<layers::UpdateNumbers> numbers_;  ///< by parameter, on their way
   Buffer numbers_there_;                        ///< where updates read them
   Buffer scratch_;
+  std::optional<Averages> averages_;
 };
 
 }  // namespace poseidon::trainer

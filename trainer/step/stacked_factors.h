@@ -5,14 +5,14 @@
 
 namespace poseidon::trainer {
 
-/// The factors of one layer for all samples of the global batch, in their order: those of the
-/// logical shards one after another. In staging memory: those of peers come in there.
+/// The factors of one layer for so many samples, in their order in the global batch: those of the
+/// logical shards one after another.
 class StackedFactors {
  public:
-  StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples)
+  StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples, Place place)
       : shape_(shape),
-        deltas_(device.allocate(bytes(samples, shape.rows), Place::kStaging, "factors")),
-        activations_(device.allocate(bytes(samples, shape.columns), Place::kStaging, "factors")) {}
+        deltas_(device.allocate(bytes(samples, shape.rows), place, "factors")),
+        activations_(device.allocate(bytes(samples, shape.columns), place, "factors")) {}
 
   /// What they take of memory.
   static size_t bytes(const layers::FactorShape& shape, int64_t samples) {
@@ -25,6 +25,15 @@ class StackedFactors {
             .activations = activations_.as<float>().data() + first * shape_.columns};
   }
   layers::FactorMemory all() const { return from(0); }
+  /// Issues a copy of all of them to sample `first` of `stack` and on.
+  void copy_to(const StackedFactors& stack, int64_t first, Device& device) const {
+    const auto copy = [&](const Buffer& from, const Buffer& to, int64_t width) {
+      device.copy(from.as<float>(), to.as<float>().subspan(static_cast<size_t>(first * width),
+                                                           from.as<float>().size()));
+    };
+    copy(deltas_, stack.deltas_, shape_.rows);
+    copy(activations_, stack.activations_, shape_.columns);
+  }
 
  private:
   static size_t bytes(int64_t samples, int64_t width) {

@@ -11,43 +11,50 @@ StepTimes& StepTimes::operator+=(const StepTimes& other) {
   return *this;
 }
 
+SampleSums& SampleSums::operator+=(const SampleSums& other) {
+  loss += other.loss;
+  scalars.resize(std::max(scalars.size(), other.scalars.size()));
+  for (size_t i = 0; i < other.scalars.size(); ++i) scalars[i] += other.scalars[i];
+  return *this;
+}
+
+SampleSums SampleSums::mean(int64_t samples) const {
+  const auto count = static_cast<double>(samples);
+  SampleSums mean{.loss = loss / count, .scalars = scalars};
+  for (double& each : mean.scalars) each /= count;
+  return mean;
+}
+
+SampleSums sums_of_batch(const net::Net& net, int64_t samples) {
+  const std::vector<std::vector<float>> values = net.read_scalars();
+  SampleSums sums;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const net::ReportedScalar& scalar = net.scalars[i];
+    double sum = 0;
+    for (const float value : std::span(values[i]).first(static_cast<size_t>(samples))) {
+      sum += static_cast<double>(value);
+      if (scalar.is_loss) sums.loss += scalar.weight * static_cast<double>(value);
+    }
+    sums.scalars.push_back(sum);
+  }
+  return sums;
+}
+
 StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch) {
-  std::vector<ShardReport> shards;
+  std::vector<SampleSums> shards;
   for (const StepReport& device : devices)
     shards.insert(shards.end(), device.shards.begin(), device.shards.end());
   StepReport report = std::move(*std::ranges::max_element(
       devices, {}, [](const StepReport& device) { return device.times.all_ms(); }));
   report.shards = std::move(shards);
-  set_means(report.shards, global_batch, report);
+  report.mean = mean_of_shards(report.shards, global_batch);
   return report;
 }
 
-size_t main_loss(const std::vector<net::Net::Loss>& losses) {
-  size_t best = 0;
-  for (size_t i = 1; i < losses.size(); ++i)
-    if (losses[i].weight >= losses[best].weight) best = i;
-  return best;
-}
-
-ShardReport report_of(const std::vector<net::Net::Loss>& losses) {
-  ShardReport report;
-  for (const net::Net::Loss& loss : losses)
-    for (size_t i = 0; i < loss.loss_and_rank.size(); i += 2)
-      report.loss += loss.weight * static_cast<double>(loss.loss_and_rank[i]);
-  const std::vector<float>& ranked = losses[main_loss(losses)].loss_and_rank;
-  for (size_t i = 0; i < ranked.size(); i += 2) report.hits += ranked[i + 1] == 0 ? 1 : 0;
-  return report;
-}
-
-void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepReport& report) {
-  double loss = 0;
-  int64_t hits = 0;
-  for (const ShardReport& shard : shards) {
-    loss += shard.loss;
-    hits += shard.hits;
-  }
-  report.loss = loss / static_cast<double>(global_batch);
-  report.top1 = static_cast<double>(hits) / static_cast<double>(global_batch);
+SampleSums mean_of_shards(std::span<const SampleSums> shards, int64_t global_batch) {
+  SampleSums sums;
+  for (const SampleSums& shard : shards) sums += shard;
+  return sums.mean(global_batch);
 }
 
 }  // namespace poseidon::trainer

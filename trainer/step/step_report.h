@@ -9,11 +9,18 @@
 
 namespace poseidon::trainer {
 
-/// What one logical shard gave in a step, summed over its samples.
-struct ShardReport {
-  double loss = 0;   ///< weighted over all losses
-  int64_t hits = 0;  ///< samples whose label had the best score
+/// What samples gave, summed over them.
+struct SampleSums {
+  double loss = 0;                   ///< weighted over all losses
+  std::vector<double> scalars = {};  ///< each of Net::scalars(); none where nothing was added
+
+  SampleSums& operator+=(const SampleSums& other);
+  /// Of so many samples.
+  SampleSums mean(int64_t samples) const;
 };
+
+/// Of the first `samples` of the batch that the net computed last.
+SampleSums sums_of_batch(const net::Net& net, int64_t samples);
 
 /// Milliseconds of one worker's step. Together they are all of it.
 struct StepTimes {
@@ -27,10 +34,9 @@ struct StepTimes {
 
 /// What one step gave and took.
 struct StepReport {
-  int64_t step = 0;                 ///< steps done, this one included
-  std::vector<ShardReport> shards;  ///< of this worker, in order
-  double loss = 0;                  ///< of `shards`, a share of the mean over the global batch
-  double top1 = 0;                  ///< the same of hits: a part of 1
+  int64_t step = 0;                ///< steps done, this one included
+  std::vector<SampleSums> shards;  ///< of this worker's logical shards, in order
+  SampleSums mean;                 ///< of `shards`, a share of the mean over the global batch
   double learning_rate = 0;
   StepTimes times;                    ///< of several workers: their mean
   std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Parameters::summed_layers()
@@ -43,14 +49,8 @@ struct StepReport {
 /// device that took longest, for which the others have waited.
 StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch);
 
-/// The index of the loss that accuracy is taken from: the one that weighs most, the last of equals.
-size_t main_loss(const std::vector<net::Net::Loss>& losses);
-
-/// What a shard gave, from what its forward pass left in the loss layers.
-ShardReport report_of(const std::vector<net::Net::Loss>& losses);
-
-/// Sets the loss and top1 of a step from the reports of shards in order. With those of all workers
-/// they are the means over the global batch, to the same bits for any number of workers.
-void set_means(std::span<const ShardReport> shards, int64_t global_batch, StepReport& report);
+/// The mean of a step from the sums of shards in order. With those of all workers it is that over
+/// the global batch, to the same bits for any number of workers.
+SampleSums mean_of_shards(std::span<const SampleSums> shards, int64_t global_batch);
 
 }  // namespace poseidon::trainer

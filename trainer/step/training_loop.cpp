@@ -42,7 +42,7 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
   for (size_t index = 0; index < net.parameters().summed_layers().size(); ++index)
     index_of_[at(layer_at(index))] = index;
   layer_wait_ms_.resize(net.parameters().summed_layers().size());
-  updatable_.resize(layer_wait_ms_.size());
+  read_.assign(layer_wait_ms_.size(), std::vector<Event>(at(net.parameters().versions())));
   updated_.resize(layer_wait_ms_.size());
   labels_.resize(net.parameters().summed_layers().size());
   if (options_.trace != nullptr) label_spans();
@@ -71,7 +71,7 @@ StepReport TrainingLoop::step() {
   machine_.end_step();
   device_trace_.collect();
   report.step = steps_done();
-  set_means(report.shards, options_.global_batch, report);
+  report.mean = mean_of_shards(report.shards, options_.global_batch);
   times_.compute_ms = milliseconds_since(start) - times_.wait_ms();
   report.times = times_;
   report.layer_wait_ms = layer_wait_ms_;
@@ -124,7 +124,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
 /// Layers that have statistics only have contributed all by now.
 void TrainingLoop::contribute_statistics(int64_t shard) {
   exchange_.contribute_statistics(shard);
-  if (!is_last(shard)) return;
+  if (shard + 1 != std::ssize(options_.shards)) return;
   for (size_t index = 0; index < labels_.size(); ++index)
     if (!net_.parameters().announces(layer_at(index))) {
       contributed_.push_back(index);
@@ -136,13 +136,13 @@ void TrainingLoop::contribute(int layer, int64_t shard) {
   const size_t index = index_of_[at(layer)].value();
   const TraceScope span(options_.trace, labels_[index].contribute);
   exchange_.contribute(layer, shard);
-  if (!is_last(shard)) return;
+  if (shard + 1 != std::ssize(options_.shards)) return;
   contributed_.push_back(index);
   machine_.contributed(index);
 }
 
-ShardReport TrainingLoop::measure(const layers::StepContext& context) {
-  const ShardReport report = report_of(net_.read_losses());
+SampleSums TrainingLoop::measure(const layers::StepContext& context) {
+  const SampleSums report = sums_of_batch(net_, net_.input_shape().samples());
   if (std::isfinite(report.loss)) return report;
   const std::string layer = net_.diagnosis().first_non_finite(context);
   throw RunError(text(
@@ -206,16 +206,18 @@ void TrainingLoop::await_sums(size_t index, int64_t step) {
 
 /// Parameters may still have been read when the gradients were announced; by now that is issued.
 void TrainingLoop::note_contributed() {
-  for (const size_t index : contributed_) updatable_[index] = net_.device().record();
+  for (const size_t index : contributed_) read_[index].back() = net_.device().record();
   contributed_.clear();
 }
 
 void TrainingLoop::update(size_t index) {
   const TraceScope span(options_.trace, labels_[index].update);
   Device& device = net_.device();
-  const Event when = together_ ? device.record() : updatable_[index];
+  std::vector<Event>& read = read_[index];
+  const Event when = together_ ? device.record() : read.front();
   updated_[index] = device.beside(
       Lane::kUpdate, when, [&] { updates_.make(layer_at(index), machine_.next_update(index)); });
+  std::ranges::rotate(read, read.begin() + 1);
   machine_.updated(index);
 }
 
@@ -242,10 +244,12 @@ void TrainingLoop::finish() {
   open_gates();
 }
 
-void TrainingLoop::revert_incomplete() {
+void TrainingLoop::revert_to(int64_t step) {
   if (options_.sums != nullptr) options_.sums->begin_with(0, 0);
-  for (const size_t index : machine_.revert_to(machine_.complete()))
+  for (const size_t index : machine_.revert_to(step)) {
     updates_.take_back(layer_at(index));
+    std::ranges::rotate(read_[index], read_[index].end() - 1);
+  }
 }
 
 }  // namespace poseidon::trainer

@@ -27,7 +27,7 @@ namespace poseidon::trainer {
 ///
 /// So the updates of a step may end within the next one, and an exchange that fails leaves layers
 /// of two steps. With two versions (Net::Options::versions) the loop can then go back to the last
-/// step whose updates were all made.
+/// step whose updates were all made, or, where that is torn nowhere, to the one before.
 class TrainingLoop {
  public:
   struct Options {
@@ -62,17 +62,20 @@ class TrainingLoop {
   int64_t steps_done() const { return machine_.done(); }
   /// Steps of which every layer's update is made, statistics included.
   int64_t last_complete_step() const { return machine_.complete(); }
-  /// Makes parameters, optimizer state and statistics those of last_complete_step(): for when the
-  /// exchange has failed. Needs two versions where a layer is to go back. Sums in flight are given
-  /// up, and steps_done() is that step. The loop cannot go on after it.
-  void revert_incomplete();
+  /// The earliest step that revert_to() can go back to.
+  int64_t least_complete_step() const { return machine_.least_complete(); }
+  /// Makes parameters, optimizer state and statistics those after `step` steps, from
+  /// least_complete_step() to last_complete_step(): for when the exchange has failed. Needs two
+  /// versions where a layer is to go back. Sums in flight are given up, and steps_done() is `step`.
+  /// Exchange and loader stand elsewhere, so this loop makes no further step: another one does, on
+  /// the same net and optimizer, with those of its own.
+  void revert_to(int64_t step);
 
  private:
   const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
-  ShardReport measure(const layers::StepContext& context);
+  SampleSums measure(const layers::StepContext& context);
   void label_spans();
-  bool is_last(int64_t shard) const { return shard + 1 == std::ssize(options_.shards); }
   void contribute_statistics(int64_t shard);
   void contribute(int layer, int64_t shard);
 
@@ -101,8 +104,10 @@ class TrainingLoop {
   };
   std::vector<std::optional<size_t>> index_of_;  ///< by layer
   std::vector<LayerLabels> labels_;              ///< by index
-  /// By index: when the device may begin with the layer's update, and when it is through.
-  std::vector<Event> updatable_, updated_;
+  /// By index, for each version of the layer's parameters, the current one last: when they have
+  /// been read. The next update overwrites the first.
+  std::vector<std::vector<Event>> read_;
+  std::vector<Event> updated_;       ///< by index: when the last update is through
   std::vector<size_t> contributed_;  ///< since the loop was last between layers
   TraceRecorder::Label data_label_ = 0;
   DeviceTrace device_trace_;

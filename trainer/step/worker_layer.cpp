@@ -40,7 +40,7 @@ std::unique_ptr<WorkerLayer> make_worker_layer(net::Net& net, layers::Updater& u
 size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t index,
                              const OwnShards& own) {
   if (plan.layers[index].scheme == comm::Scheme::kSfb)
-    return own.is_first ? FactoredLayer::bytes(plan, index) : 0;
+    return FactoredLayer::bytes(net, plan, index, own);
   return SummedLayer::bytes(net, plan, index, own);
 }
 

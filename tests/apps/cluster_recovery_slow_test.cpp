@@ -1,0 +1,79 @@
+// Members of a job that are lost at random moments, by seed; the others come to the same bits.
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/cluster.h"
+#include "tests/apps/recovery_rounds.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+
+namespace {
+
+constexpr int kSteps = 3000;
+
+/// One to three blows, of which one server and one worker survive.
+std::vector<Blow> blows_of(unsigned seed, int signal) {
+  std::mt19937 random(seed);
+  std::vector<std::string> members{"worker 0", "worker 1", "worker 2"};
+  std::shuffle(members.begin(), members.end(), random);
+  members.pop_back();
+  members.push_back("server " + std::to_string(random() % 2));
+  std::shuffle(members.begin(), members.end(), random);
+  members.resize(1 + random() % members.size());
+  std::vector<Blow> blows;
+  for (const std::string& victim : members)
+    // Some follow each other closely: then the others regroup already.
+    blows.push_back({.victim = victim,
+                     .signal = signal,
+                     .after_ms = static_cast<int>(random() % (random() % 2 == 0 ? 10 : 400))});
+  return blows;
+}
+
+void play(unsigned rounds, int signal, unsigned first_seed, const std::string& scheme) {
+  const RecoveryJob job(kSteps, scheme);
+  const Json undisturbed = job.undisturbed();
+  for (unsigned seed = first_seed; seed < first_seed + rounds; ++seed) {
+    CAPTURE(seed);
+    CHECK(RecoveryRound(job, undisturbed, std::to_string(seed)).go(blows_of(seed, signal)) == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SIGKILL of up to three members at any moment, by the parameter server") {
+  play(6, SIGKILL, 1000, "ps");
+}
+
+TEST_CASE("SIGKILL of up to three members at any moment, by factors") {
+  play(6, SIGKILL, 2000, "sfb");
+}
+
+TEST_CASE("SIGSTOP of up to three members at any moment") { play(3, SIGSTOP, 3000, "auto"); }
+
+TEST_CASE("daemons go on without one that is killed or leaves, and take the next job together") {
+  const std::vector<std::string> more{"--set", "cluster.recover=continue",
+                                      "--set", "train.steps=3000",
+                                      "--set", "cluster.logical_shards=2"};
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    CAPTURE(signal);
+    Cluster cluster;
+    cluster.start("poseidon-server", "server");
+    Program& lost = cluster.start("poseidon-worker", "lost", {"--rank", "0"});
+    Program& left = cluster.start("poseidon-worker", "left");
+    Program train = cluster.train("one", more);
+    REQUIRE(says(train, "begin with step"));
+    lost.send(signal);
+    const Finished one = train.wait();
+    CAPTURE(one.err);
+    REQUIRE(one.code == 0);
+    CHECK(lost.wait().code == (signal == SIGTERM ? 0 : 128 + SIGKILL));
+    CHECK(says(left, "the job goes on without it"));
+    CHECK(Json::parse(one.out)["views"].size() == 2);
+    cluster.start("poseidon-worker", "another");
+    const Finished two = cluster.train("two", more).wait();
+    CAPTURE(two.err);
+    REQUIRE(two.code == 0);
+    CHECK(Json::parse(one.out)["weights_sha256"] == Json::parse(two.out)["weights_sha256"]);
+  }
+}

@@ -1,0 +1,67 @@
+// A job of real processes goes on without a member that is lost, to the bits of one undisturbed.
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/cluster.h"
+#include "tests/apps/recovery_rounds.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+
+namespace {
+
+constexpr int kSteps = 2000;
+
+void goes_on_without(const std::string& victim, const std::string& scheme) {
+  const RecoveryJob job(kSteps, scheme);
+  const Json undisturbed = job.undisturbed();
+  RecoveryRound round(job, undisturbed, "one");
+  CHECK(round.go({{.victim = victim, .after_ms = 200}}) == "");
+  const Json views = round.summary()["views"];
+  CAPTURE(views.dump());
+  REQUIRE(views.size() == 2);
+  REQUIRE(views[1]["lost"].size() == 1);
+  CHECK(views[1]["lost"][0].get<std::string>().starts_with(victim + " (127.0.0.1:"));
+  CHECK(views[1]["first_step"].get<int>() > 1);
+  CHECK(views[1]["replayed_steps"].get<int>() <= 2);
+  CHECK(views[1]["lost_s"].get<double>() < 10);
+}
+
+}  // namespace
+
+TEST_CASE("a job goes on without the worker that sent its checkpoints") {
+  goes_on_without("worker 0", "auto");
+}
+
+TEST_CASE("a job goes on without a server, whose chunks go to the other") {
+  goes_on_without("server 0", "ps");
+}
+
+TEST_CASE("a job of factors goes on without a worker") { goes_on_without("worker 1", "sfb"); }
+
+TEST_CASE("fewer workers than the job wants end it, with the last complete step saved") {
+  const RecoveryJob job(100000);
+  const std::filesystem::path run = job.job.folder / "run";
+  std::vector<std::string> words = job.words(3, run);
+  words.insert(words.end(), {"--set", "cluster.min_workers=3"});
+  Program train("poseidon-train", words, job.job.folder);
+  REQUIRE(says(train, "begin with step"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (const Process& each : members_of(train.process(), run))
+    if (each.name == "worker 2") kill(each.pid, SIGKILL);
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 3);
+  CHECK(finished.err.find("worker 2 (127.0.0.1:") != std::string::npos);
+  CHECK(finished.err.find("/checkpoints/step-") != std::string::npos);
+}
+
+TEST_CASE("more workers that a job needs than it has are refused") {
+  const RecoveryJob job(10);
+  std::vector<std::string> words = job.words(3, job.job.folder / "run");
+  words.insert(words.end(), {"--set", "cluster.min_workers=4"});
+  const Finished finished = Program("poseidon-train", words, job.job.folder).wait();
+  CHECK(finished.code == 2);
+  CHECK(finished.err.find("/cluster/min_workers: expected at most \"workers\" (3), got 4") !=
+        std::string::npos);
+}

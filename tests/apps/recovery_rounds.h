@@ -1,0 +1,159 @@
+#pragma once
+
+#include <algorithm>
+#include <random>
+
+#include "core/json.h"
+#include "tests/apps/processes.h"
+
+/// Jobs of real processes that lose members and go on, beside the same job undisturbed.
+namespace poseidon::apps {
+
+/// Three workers with two servers, six logical shards, and checkpoints and tests on the way.
+struct RecoveryJob {
+  explicit RecoveryJob(int steps_, std::string scheme_ = "auto")
+      : steps(steps_), scheme(std::move(scheme_)) {}
+
+  std::vector<std::string> words(int workers, const std::filesystem::path& run) const {
+    return {(job.folder / "job.json").string(),
+            "--threads",
+            "1",
+            "--workers",
+            std::to_string(workers),
+            "--servers",
+            "2",
+            "--set",
+            "cluster.logical_shards=6",
+            "--set",
+            "cluster.recover=continue",
+            "--set",
+            "cluster.timeout_s=3",
+            "--set",
+            "data.global_batch=12",
+            "--set",
+            "comm.scheme=" + scheme,
+            "--set",
+            "train.steps=" + std::to_string(steps),
+            "--set",
+            "train.log_every=1",
+            "--set",
+            "train.checkpoint_every=" + std::to_string(steps / 5),
+            "--set",
+            "train.test_every=" + std::to_string(steps / 8),
+            "--json",
+            "--output",
+            run.string()};
+  }
+
+  /// The schemes of several workers, by one.
+  Json undisturbed() const {
+    std::vector<std::string> all = words(1, job.folder / "undisturbed");
+    const std::filesystem::path plan = job.folder / "plan.json";
+    std::vector<std::string> planning = words(3, job.folder / "planned");
+    planning.push_back("--plan");
+    const Finished planned = Program("poseidon-train", planning, job.folder).wait();
+    if (planned.code != 0) throw RunError(planned.err);
+    trainer::write_text(plan, planned.out);
+    all.insert(all.end(), {"--set", "comm.plan=" + plan.string()});
+    const Finished finished = Program("poseidon-train", all, job.folder).wait();
+    if (finished.code != 0) throw RunError(finished.err);
+    return Json::parse(finished.out);
+  }
+
+  const trainer::TinyJob job;
+  const int steps;
+  const std::string scheme;
+};
+
+/// One member that is struck.
+struct Blow {
+  std::string victim;  ///< "worker 1"
+  int signal = SIGKILL;
+  int after_ms = 0;  ///< the job has begun, or the blow before
+};
+
+/// One run of the job under blows, and what was wrong about it.
+class RecoveryRound {
+ public:
+  RecoveryRound(const RecoveryJob& job, const Json& undisturbed, const std::string& name)
+      : job_(job),
+        undisturbed_(undisturbed),
+        folder_(job.job.folder / ("round-" + name)),
+        run_(folder_ / "run") {}
+
+  /// Lines of complaint; "" when all is well.
+  std::string go(const std::vector<Blow>& blows) {
+    std::filesystem::create_directories(folder_);
+    Program train("poseidon-train", job_.words(3, run_), folder_);
+    if (!within(30, [&] { return train.err().find("begin with step") != std::string::npos; }))
+      complain("it never began");
+    const std::vector<Process> members = members_of(train.process(), run_);
+    int struck = 0;
+    for (const Blow& blow : blows) struck += strike(members, blow);
+    if (!within(60, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
+    train.send(SIGKILL);
+    const Finished finished = train.wait();
+    if (finished.code != 0)
+      complain("exit code " + std::to_string(finished.code) + ": " + finished.err);
+    else
+      see(Json::parse(finished.out), struck);
+    for (const Process& each : members)
+      if (!has_ended(each.pid)) complain(each.name + " is left");
+    return complaints_;
+  }
+
+  const Json& summary() const { return summary_; }
+
+ private:
+  void complain(const std::string& what) { complaints_ += what + "\n"; }
+
+  int strike(const std::vector<Process>& members, const Blow& blow) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(blow.after_ms));
+    for (const Process& each : members)
+      if (each.name == blow.victim && !has_ended(each.pid)) {
+        kill(each.pid, blow.signal);
+        return 1;
+      }
+    return 0;
+  }
+
+  /// Who is struck when all is done is not missed.
+  void see(const Json& summary, int struck) {
+    summary_ = summary;
+    for (const char* key : {"weights_sha256", "state_sha256", "train_loss"})
+      if (summary[key] != undisturbed_[key])
+        complain(std::string(key) + " is " + summary[key].dump() + ", undisturbed " +
+                 undisturbed_[key].dump());
+    const Json& views = summary["views"];
+    size_t lost = 0;
+    for (const Json& view : views) lost += view.value("lost", Json::array()).size();
+    if (lost > static_cast<size_t>(struck))
+      complain("more are lost than were struck: " + views.dump());
+    if (views.back()["workers"].get<size_t>() + views.back()["servers"].get<size_t>() + lost != 5)
+      complain("views: " + views.dump());
+    see_lines();
+  }
+
+  /// Each step is told of once, and each test.
+  void see_lines() {
+    std::istringstream lines(trainer::read_text(run_ / "metrics.jsonl"));
+    int64_t step = 0, tested = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const Json json = Json::parse(line);
+      int64_t& last = json["type"] == "train" ? step : tested;
+      const int64_t next = json["step"].get<int64_t>();
+      if (next <= last || (&last == &step && next != last + 1))
+        complain("a line of step " + std::to_string(next) + " behind " + std::to_string(last));
+      last = next;
+    }
+    if (step != job_.steps) complain("the last line is of step " + std::to_string(step));
+  }
+
+  const RecoveryJob& job_;
+  const Json& undisturbed_;
+  const std::filesystem::path folder_, run_;
+  std::string complaints_;
+  Json summary_;
+};
+
+}  // namespace poseidon::apps

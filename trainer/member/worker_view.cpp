@@ -1,0 +1,19 @@
+#include "trainer/member/worker_view.h"
+
+#include "trainer/plan/sync_plan.h"
+
+namespace poseidon::trainer {
+
+WorkerView::WorkerView(const PreparedJob& job, const PublishedPlan& published_,
+                       WorkerSession& session, DeviceExchange::Signs signs)
+    : published(published_),
+      plan(read_sync_plan(published, job.job, {comm::Role::kWorker, job.rank})),
+      limit(published.first_step, published.last_step),
+      exchange(plan, job.rank, job.job.device().indices.size(),
+               static_cast<uint64_t>(published.first_step), [&session](std::function<void()> task) {
+                 session.transport().post(std::move(task));
+               }) {
+  exchange.watch(std::move(signs));
+}
+
+}  // namespace poseidon::trainer

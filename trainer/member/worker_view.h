@@ -1,0 +1,25 @@
+#pragma once
+
+#include "comm/plan/plan.h"
+#include "trainer/member/member_job.h"
+#include "trainer/member/worker_session.h"
+#include "trainer/plan/published_plan.h"
+#include "trainer/step/cluster_exchange.h"
+#include "trainer/step/step_limit.h"
+
+namespace poseidon::trainer {
+
+/// What of a worker's training is of one view of the job: the plan, how far it goes, and the way to
+/// the sums. Net, optimizer and data stay.
+struct WorkerView {
+  /// `session` must outlive it. Throws ConfigError for a plan that is not for this job.
+  WorkerView(const PreparedJob& job, const PublishedPlan& published, WorkerSession& session,
+             DeviceExchange::Signs signs);
+
+  const PublishedPlan published;
+  const comm::Plan plan;
+  StepLimit limit;
+  ClusterExchange exchange;
+};
+
+}  // namespace poseidon::trainer
