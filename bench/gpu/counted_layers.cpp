@@ -46,6 +46,7 @@ class CountedLayer final : public Layer {
     layer_->give_gradient(index, canonical, memory, sink);
   }
   bool packed_is_canonical(int index) const override { return layer_->packed_is_canonical(index); }
+  std::string packed_order(int index) const override { return layer_->packed_order(index); }
 
  private:
   const std::unique_ptr<Layer> layer_;
@@ -67,6 +68,9 @@ class CountedFactory final : public LayerFactory {
   }
   bool fuses_residual(const layers::Definition& definition) const override {
     return factory_->fuses_residual(definition);
+  }
+  void add(std::span<const float> values, std::span<float> sums) override {
+    factory_->add(values, sums);
   }
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
     return counted(factory_->make_reorder(shape, from, to), "reorder");

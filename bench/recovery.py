@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""A job of several processes on this machine that loses a member every some steps, beside the same job undisturbed.
+
+    POSEIDON_DATA=~/data python3 bench/recovery.py configs/cifar10_quick-cifar10.json [OPTION OF POSEIDON-TRAIN]...
+         [--workers 4] [--servers 4] [--every 200] [--losses 6] [--build build/release] [--record bench/results]
+
+Members are killed (SIGKILL) in turn, a worker and a server, as long as two of each are left; who is left goes on. Ends
+with 1 where the weights are not those of the undisturbed run, to the bit.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+import record
+
+HERE = pathlib.Path(__file__).resolve().parent
+COLUMNS = [record.column("job", "job"), record.column("seconds", "whole run, s", 1),
+           record.column("losses", "members lost"), record.column("replayed", "steps made again"),
+           record.column("pause", "longest pause, s", 3), record.column("accuracy", "test accuracy, %", 2),
+           record.column("bits", "weights (SHA-256)")]
+STEP = re.compile(r"^step (\d+)/")
+
+
+def members(parent):
+    """The processes of a run's members: {("worker", 0): PID}."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_text().split("\0")
+            stat = (entry / "stat").read_text()
+        except OSError:
+            continue
+        if "--rank" in words and int(stat[stat.rindex(")") + 2:].split()[1]) == parent:
+            role = "worker" if words[0].endswith("poseidon-worker") else "server"
+            found[role, int(words[words.index("--rank") + 1])] = int(entry.name)
+    return found
+
+
+def victims(options):
+    """Workers and servers in turn, the first of each first: that worker sends the checkpoints."""
+    both = [[("worker", rank) for rank in range(options.workers - 2)],
+            [("server", rank) for rank in range(options.servers - 2)]]
+    turns = [each for pair in zip(*both) for each in pair]
+    return (turns + [each for one in both for each in one if each not in turns])[:options.losses]
+
+
+def run(options, more, folder, struck):
+    """The summary of a run, of which `struck` are killed one by one."""
+    command = [str(options.build / "bin" / "poseidon-train"), options.job, "--workers", str(options.workers), "--servers",
+               str(options.servers), "--set", f"cluster.logical_shards={2 * options.workers}", "--set",
+               f"train.log_every={min(10, options.every)}", *more, "--output", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    processes, said, due = {}, [], options.every
+    left = list(struck)
+    for line in process.stderr:
+        said.append(line)
+        step = STEP.match(line)
+        if not step:
+            continue
+        processes = processes or members(process.pid)
+        if left and int(step[1]) >= due:
+            due += options.every
+            os.kill(processes[left.pop(0)], signal.SIGKILL)
+    if process.wait() != 0:
+        sys.exit("".join(said))
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+def row_of(name, summary):
+    views = summary["views"][1:]
+    top1 = summary["test_top1"]
+    return {"job": name, "seconds": summary["wall_seconds"], "losses": str(sum(len(view["lost"]) for view in views)),
+            "replayed": str(sum(view["replayed_steps"] for view in views)),
+            "pause": max((view.get("lost_s", 0) for view in views), default=0),
+            "accuracy": None if top1 is None else 100 * top1, "bits": summary["weights_sha256"][:12]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--servers", type=int, default=4)
+    parser.add_argument("--every", type=int, default=200, help="steps between two losses")
+    parser.add_argument("--losses", type=int, default=6)
+    record.add_options(parser, "recovery")
+    options, more = parser.parse_known_args()
+    name = pathlib.Path(options.job).stem
+    with tempfile.TemporaryDirectory() as folder:
+        undisturbed = run(options, more, pathlib.Path(folder) / "undisturbed", [])
+        disturbed = run(options, more, pathlib.Path(folder) / "disturbed", victims(options))
+    rows = [row_of(f"{name}, undisturbed", undisturbed), row_of(f"{name}, with losses", disturbed)]
+    print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
+    if undisturbed["weights_sha256"] != disturbed["weights_sha256"]:
+        sys.exit("the weights are not those of the undisturbed run")
+    record.write(options, COLUMNS, rows)
+
+
+if __name__ == "__main__":
+    main()
