@@ -16,6 +16,7 @@
 #include "core/file.h"
 #include "trainer/coordinator/cluster_run.h"
 #include "trainer/inference/classify.h"
+#include "trainer/inference/extract.h"
 #include "trainer/inference/test.h"
 #include "trainer/job/choices.h"
 #include "trainer/job/reference.h"
@@ -66,14 +67,17 @@ void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
   std::printf("%s\n", result.dump().c_str());
 }
 
-/// Writes the choices to a file that device.choices can name: choices.json in the output folder, or
-/// NAME.choices.json here.
+/// A file with a result: in the output folder, which is made, or NAME.`name` here.
+std::filesystem::path result_file(const Job& job, const TrainOptions& options, const char* name) {
+  if (options.output.empty()) return job.config.name + "." + name;
+  std::filesystem::create_directories(options.output);
+  return options.output / name;
+}
+
+/// Writes the choices to a file that device.choices can name.
 void tune(const Job& job, const TrainOptions& options, Console& console) {
-  const std::filesystem::path file =
-      options.output /
-      (options.output.empty() ? job.config.name + ".choices.json" : "choices.json");
   const Json result = trainer::tune(job, console);
-  if (!options.output.empty()) std::filesystem::create_directories(options.output);
+  const std::filesystem::path file = result_file(job, options, "choices.json");
   write_file(file, result.dump(2) + "\n");
   if (options.json) return print(result, true, nullptr);
   std::printf("%.1f ms a step by the fixed rule, %.1f ms by these choices: %s\n",
@@ -124,6 +128,14 @@ Json test(const Job& job, const TrainOptions& options, Console& console) {
   return trainer::test(job, run_options(options, &signals.come()), console);
 }
 
+Json extract(const Job& job, const TrainOptions& options, Console& console) {
+  const StopSignals signals([&console](const std::string& signal) {
+    console.info(signal + ": stopping after this batch; once more ends at once");
+  });
+  return trainer::extract(job, run_options(options, &signals.come()), options.layers,
+                          result_file(job, options, "features.safetensors"), console);
+}
+
 /// All images that can be read, then what cannot be.
 void classify(const Job& job, const TrainOptions& options, Console& console) {
   const Json result = trainer::classify(job, run_options(options),
@@ -156,6 +168,9 @@ int perform(const TrainOptions& options, Console& console) {
       break;
     case Action::kTest: print(test(job, options, console), options.json, print_test); break;
     case Action::kClassify: classify(job, options, console); break;
+    case Action::kExtract:
+      print(extract(job, options, console), options.json, print_features);
+      break;
     case Action::kTrain: print(train(job, options, console), options.json, print_summary); break;
     default: tune(job, options, console);
   }

@@ -73,6 +73,13 @@ void add_actions(CLI::App& app, Arguments& arguments) {
   app.add_option("--classify", arguments.options.images,
                  "IMAGE...: likeliest classes of your own images, by --resume or --weights")
       ->group(kOtherGroup);
+  app.add_option("--extract", arguments.options.layers,
+                 "LAYER[,LAYER]...: write what these layers make of each test sample to "
+                 "features.safetensors in the folder of --output, by --resume or --weights")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->group(kOtherGroup);
   flag("--tune", arguments.actions[4], "time the choices of each layer");
   flag("--devices", arguments.actions[6], "print what can compute on this machine");
   app.add_option("--schema", arguments.options.schema, "print a JSON Schema: job or network")
@@ -130,10 +137,11 @@ Action action_of(const Arguments& arguments) {
     if (arguments.actions[i]) asked.push_back(kActions[i]);
   if (!arguments.options.schema.empty()) asked.push_back(Action::kSchema);
   if (!arguments.options.images.empty()) asked.push_back(Action::kClassify);
+  if (!arguments.options.layers.empty()) asked.push_back(Action::kExtract);
   if (asked.size() > 1)
     throw ConfigError(
-        "expected at most one of --check, --plan, --time, --test, --classify, --tune, --devices, "
-        "--schema");
+        "expected at most one of --check, --plan, --time, --test, --classify, --extract, --tune, "
+        "--devices, --schema");
   return asked.empty() ? Action::kTrain : asked[0];
 }
 

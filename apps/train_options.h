@@ -21,7 +21,8 @@ enum class Action : int {
   kReference,
   kSchema,
   kDevices,
-  kClassify
+  kClassify,
+  kExtract
 };
 
 /// The arguments of poseidon-train's command line.
@@ -37,6 +38,7 @@ struct TrainOptions {
   bool simulates = false;           ///< of --plan: simulates it, too
   std::filesystem::path times;      ///< of --plan: what --time --json gave; may be empty
   std::vector<std::string> images;  ///< of --classify
+  std::vector<std::string> layers;  ///< of --extract
   std::string listen;               ///< with external and with hosts: where members join
   bool external = false;
   std::filesystem::path hosts_file;  ///< what `ssh` was read from; may be empty

@@ -207,12 +207,19 @@ void print_timing(const Json& timing) {
 }
 
 void print_test(const Json& test) {
-  std::printf("%s: loss %.4f, accuracy %.2f %% (top 5: %.2f %%) of %lld samples\n",
-              text_of(test, "weights").c_str(), test["loss"].get<double>(),
-              100 * test["top1"].get<double>(), 100 * test["top5"].get<double>(),
-              test["samples"].get<long long>());
+  std::printf("%s: loss %.4f", text_of(test, "weights").c_str(), test["loss"].get<double>());
+  if (test.contains("top1")) std::printf(", accuracy %.2f %%", 100 * test["top1"].get<double>());
+  if (test.contains("top5")) std::printf(" (top 5: %.2f %%)", 100 * test["top5"].get<double>());
+  std::printf(" of %lld samples\n", test["samples"].get<long long>());
   print_worst_classes(test["classes"]);
   print_confusions(test["confusions"]);
+}
+
+void print_features(const Json& features) {
+  std::printf("%s: %lld samples by %s\n", text_of(features, "file").c_str(),
+              features["samples"].get<long long>(), text_of(features, "weights").c_str());
+  for (const Json& layer : features["layers"])
+    std::printf("  %s  %s\n", text_of(layer, "name").c_str(), layer["shape"].dump().c_str());
 }
 
 void print_scores(const Json& scores) {

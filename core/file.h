@@ -87,7 +87,7 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view contents);
-  /// Overwrites bytes already written, which crc() does not reflect.
+  /// Writes at an offset, over what was written or beyond it: bytes() and crc() do not reflect it.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   /// What was written so far is on the disk when this returns.
   void sync();

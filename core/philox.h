@@ -33,7 +33,8 @@ enum class RandomPurpose : uint32_t {
   kShuffle,
   kAugmentation,
   kDropout,
-  kGeneration
+  kGeneration,
+  kPooling
 };
 
 /// One stream of random numbers: a key made from the seed and what the numbers are for, and a

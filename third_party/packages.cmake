@@ -9,3 +9,11 @@ find_package(ZLIB REQUIRED)
 find_package(DNNL 2.6 REQUIRED)
 find_path(STB_INCLUDE_DIR stb/stb_image.h REQUIRED)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+
+# Optional: readers/CMakeLists.txt makes a program for each that is there.
+find_path(LMDB_INCLUDE_DIR lmdb.h)
+find_library(LMDB_LIBRARY lmdb)
+find_path(LEVELDB_INCLUDE_DIR leveldb/db.h)
+find_library(LEVELDB_LIBRARY leveldb)
+find_path(HDF5_SERIAL_INCLUDE_DIR hdf5.h PATH_SUFFIXES hdf5/serial)
+find_library(HDF5_SERIAL_LIBRARY NAMES hdf5_serial hdf5 PATH_SUFFIXES hdf5/serial)

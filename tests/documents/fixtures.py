@@ -5,6 +5,7 @@ fault.
 """
 import gzip
 import json
+import math
 import pathlib
 import random
 import re
@@ -74,6 +75,40 @@ def later_checkpoint(folder):
         shutil.copy(weights, checkpoints / "step-9000.safetensors")
 
 
+def caffe_files(folder):
+    """A network of Caffe's, a solver, and weights of its first layer."""
+    networks = folder / "tests" / "importer" / "networks"
+    shutil.copy(networks / "caffenet.prototxt", folder / "train_val.prototxt")
+    shutil.copy(networks / "lenet_solver.prototxt", folder / "solver.prototxt")
+
+    def varint(value):
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+    def field(number, content):
+        return varint(number << 3 | 2) + varint(len(content)) + content
+
+    def blob(*extents):
+        count = 1
+        for extent in extents:
+            count *= extent
+        return field(7, field(7, field(1, b"".join(map(varint, extents)))) + field(5, bytes(4 * count)))
+
+    layer = field(1, b"conv1") + blob(96, 3, 11, 11) + blob(96)
+    (folder / "net.caffemodel").write_bytes(field(100, layer))
+
+
+def state_dict(folder):
+    """torchvision's resnet18, all zero."""
+    golden = folder / "tests" / "reference" / "golden" / "torchvision" / "resnet18.json"
+    header, size = {}, 0
+    for name, shape in json.loads(golden.read_text(encoding="utf-8"))["tensors"]:
+        counts = name.endswith("num_batches_tracked")
+        begin, size = size, size + math.prod(shape) * (8 if counts else 4)
+        header[name] = {"dtype": "I64" if counts else "F32", "shape": shape, "data_offsets": [begin, size]}
+    text = json.dumps(header).encode()
+    (folder / "resnet18.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(size))
+
+
 # Names that documents use, and what makes them, in the folder that commands are run in.
 NAMES = [
     (r"configs/lenet-mnist\.json", mnist),
@@ -81,6 +116,8 @@ NAMES = [
     (r"\bpack photos\b", photographs),
     (r"\bmy-job\.json\b", job_of_photographs),
     (r"step-9000\.safetensors", later_checkpoint),
+    (r"\btrain_val\.prototxt\b", caffe_files),
+    (r"\bresnet18\.safetensors\b", state_dict),
     (r"\bcat\.jpg\b", lambda folder: shutil.copy(picture(folder, "jpg"), folder / "cat.jpg")),
     (r"\bdog\.png\b", lambda folder: shutil.copy(picture(folder, "png"), folder / "dog.png")),
 ]
@@ -94,12 +131,13 @@ SHORTER = [
     (r"^(poseidon-train) .*--time\b", "--set data.batch_per_worker=2"),
     (r"^(poseidon-train) --resume .*--external", "--max-steps 60"),
     (r"^(poseidon-train) --resume \S+(?: --workers \d+)?$", "--max-steps 40"),
-    (r"^(poseidon-train) (?!.*--(help|plan|test|check|classify)\b)", "--max-steps 20"),
+    (r"^(poseidon-train) (?!.*--(help|plan|test|check|classify|extract)\b)", "--max-steps 20"),
     (r"^(python3 bench/startup\.py)", "--rounds 1"),
     (r"^(python3 bench/transport\.py)", "--rounds 1 --seconds 1"),
     (r"^(python3 bench/convolution\.py)", "--networks cifar10_quick --rounds 1 --repeats 1"),
     (r"^(python3 bench/simulation\.py)", "--workers 4 --steps 2"),
     (r"^(python3 bench/accuracy\.py \S+)", "--max-steps 20"),
+    (r"^(python3 bench/recovery\.py \S+)", "--max-steps 60 --every 10 --threads 1"),
 ]
 
 # Commands that are not run, and why.

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 
-FOLDERS = ("core", "layers", "net", "data", "comm", "trainer", "apps")
+FOLDERS = ("core", "layers", "net", "data", "comm", "trainer", "importer", "apps")
 MOST = {"median lines of a function": 6, "p90 of lines": 20, "lines of a function": 60,
         "methods of a class": 25, "members of a class": 20}
 SHOWN = 8

@@ -20,7 +20,8 @@ using poseidon::house::SourceFile;
 
 namespace {
 
-constexpr std::array kFolders{"core", "layers", "net", "data", "comm", "trainer", "apps"};
+constexpr std::array kFolders{"core",    "layers",   "net",  "data",   "comm",
+                              "trainer", "importer", "apps", "readers"};
 
 /// A device is chosen at the door: its folders are known to each other, and to who opens the door.
 const std::set<std::string> kDeviceFolders{"core/cpu",      "layers/cpu", "core/replay",
@@ -46,6 +47,9 @@ const std::map<std::string, std::set<std::string>> kPackages{
     {"jerror.h", {"data"}},
     {"turbojpeg.h", {"data"}},
     {"zlib.h", {"data"}},
+    {"lmdb.h", {"readers"}},
+    {"leveldb/", {"readers"}},
+    {"hdf5.h", {"readers"}},
     {"CLI/", {"apps"}},
     {"sys/socket.h", {"core"}},
     {"sys/un.h", {"core"}},
@@ -53,10 +57,11 @@ const std::map<std::string, std::set<std::string>> kPackages{
 
 /// The operating system and the instruction set.
 const std::set<std::string> kSystem{
-    "unistd.h",   "dlfcn.h",        "fcntl.h",       "sched.h",     "signal.h",
-    "poll.h",     "sys/mman.h",     "sys/stat.h",    "sys/types.h", "sys/ioctl.h",
-    "sys/wait.h", "sys/resource.h", "sys/syscall.h", "sys/prctl.h", "sys/statvfs.h",
-    "sys/file.h", "pthread.h",      "cpuid.h",       "immintrin.h", "nmmintrin.h"};
+    "unistd.h",        "dlfcn.h",        "fcntl.h",       "sched.h",       "signal.h",
+    "poll.h",          "sys/mman.h",     "sys/stat.h",    "sys/types.h",   "sys/ioctl.h",
+    "sys/wait.h",      "sys/resource.h", "sys/syscall.h", "sys/prctl.h",   "sys/statvfs.h",
+    "sys/file.h",      "pthread.h",      "spawn.h",       "linux/audit.h", "linux/filter.h",
+    "linux/seccomp.h", "cpuid.h",        "immintrin.h",   "nmmintrin.h"};
 
 struct Include {
   std::string target;

@@ -111,8 +111,23 @@ def try_jobs(bare):
     expect(f"the quick start's job comes to {accuracy:.3f} in 300 steps", accuracy > 0.9)
     told = bare.run("poseidon-train configs/lenet-digits.json --workers 4 --max-steps 20 --output /tmp/run")
     expect("four workers train", "results in /tmp/run" in told, told)
+    told = bare.run("printf \"input: 'data' input_dim: [1, 1, 2, 2] layer { name: 'a' type: 'TanH' bottom: 'data' top: "
+                    "'a' }\" >/tmp/n.prototxt && poseidon-import caffe --prototxt /tmp/n.prototxt /tmp/imported")
+    expect("a network of Caffe's is imported", "network.json (1 layer, 0 parameters)" in told, told)
+    told = bare.run("poseidon-train configs/lenet-digits.json --max-steps 5 --output /tmp/run >&2 && "
+                    "poseidon-export onnx /tmp/run /tmp/lenet.onnx")
+    expect("a run is exported", "outputs: ip2" in told, told)
     told = bare.run("poseidon-train nowhere.json", expected=2)
     expect("a missing file is told, with exit code 2", "nowhere.json" in told, told)
+
+
+def try_databases(bare):
+    """Each reader starts, with its library, and says what is wrong with a file that is no database."""
+    made = "mkdir -p /tmp/db && echo MANIFEST-1 >/tmp/db/CURRENT && head -c 9000 /dev/zero >/tmp/db/data.mdb && "
+    for kind, answer in (("lmdb", "/tmp/db: LMDB: "), ("leveldb", "/tmp/db: LevelDB: "),
+                         ("hdf5", "/tmp/db: is read by poseidon-read-hdf5, which this build has not")):
+        told = bare.run(f"{made} poseidon-data pack /tmp/db --type {kind} --output /tmp/packed", expected=2)
+        expect(f"a damaged database is told: {kind}", answer in told, told)
 
 
 def try_tls(bare):
@@ -149,6 +164,7 @@ def main():
         try_levels(bare)
         try_emulated(bare)
         try_jobs(bare)
+        try_databases(bare)
         try_tls(bare)
 
 

@@ -196,7 +196,7 @@ class Round:
             self.mounted = True
         words = [str(self.folder / "job.json"), "--workers", str(WORKERS), "--servers", str(SERVERS),
                  "--json", "--output", str(self.run), "--set", f"comm.scheme={self.scheme}",
-                 "--set", f"cluster.timeout_s={self.options.timeout}",
+                 "--set", f"cluster.timeout_s={self.options.timeout}", "--set", "cluster.recover=stop",
                  "--set", f"train.checkpoint_every={self.every}"]
         if self.external:
             secret = self.folder / "secret"

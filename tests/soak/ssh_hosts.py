@@ -153,7 +153,8 @@ class Runs:
         self.said = self.folder / f"said-{self.count}"
         words = [self.binaries / "poseidon-train", self.folder / "job.json", "--hosts", self.folder / "hosts",
                  "--listen", f"{self.lab.address(self.lab.head)}:0", "--output", self.run, "--json",
-                 "--set", f"train.steps={steps}", "--set", f"cluster.timeout_s={TIMEOUT_S}"]
+                 "--set", f"train.steps={steps}", "--set", f"cluster.timeout_s={TIMEOUT_S}",
+                 "--set", "cluster.recover=stop"]
         with open(self.said, "wb") as said, open(self.folder / "summary", "wb") as summary:
             return self.lab.start(self.lab.head, words, env=self.environment, stdout=summary, stderr=said,
                                   start_new_session=True)
