@@ -21,11 +21,15 @@ struct Case {
   const char* job;
   int batch;
 };
-/// As bench/gpu/first_light times them.
-constexpr Case kCases[] = {{"cifar10_quick-random", 1024},
-                           {"alexnet-random", 256},
-                           {"vgg19-random", 128},
-                           {"resnet50-random", 128}};
+/// As bench/gpu/first_light times them, all by one shard and the same optimizer, which PyTorch has
+/// beside them.
+constexpr Case kCases[] = {{"cifar10_quick-random", 1024}, {"alexnet-random", 256},
+                           {"vgg19-random", 128},          {"resnet50-random", 128},
+                           {"googlenet-random", 128},      {"inception_v3-random", 128},
+                           {"resnet152-random", 64}};
+
+constexpr const char* kOptimizer =
+    R"(optimizer={"type":"sgd","learning_rate":0.01,"momentum":0.9,"weight_decay":0.0005})";
 
 std::vector<Prediction> all_predictions(const fs::path& sources) {
   std::vector<Prediction> predictions;
@@ -35,7 +39,8 @@ std::vector<Prediction> all_predictions(const fs::path& sources) {
       const trainer::Job job = trainer::load_job(
           {.file = sources / "configs" / (std::string(each.job) + ".json"),
            .overrides = {"device.type=cuda", std::string("device.precision=") + precision,
-                         text("data.batch_per_worker=", each.batch)}},
+                         text("data.batch_per_worker=", each.batch), "cluster.logical_shards=0",
+                         kOptimizer}},
           log);
       predictions.push_back(predict(job, kH200));
     }

@@ -21,7 +21,11 @@ BAR_OF_PARITY = 1e-5
 BAR_OF_WAITING = 0.03
 PRECISIONS = ("fp32", "tf32", "bf16")
 HERE = pathlib.Path(__file__).resolve().parent
-TIMED = (("cifar10_quick-random", 1024), ("alexnet-random", 256), ("resnet50-random", 128), ("vgg19-random", 128))
+TIMED = (("cifar10_quick-random", 1024), ("alexnet-random", 256), ("resnet50-random", 128), ("vgg19-random", 128),
+         ("googlenet-random", 128), ("inception_v3-random", 128), ("resnet152-random", 64))
+# What is timed takes its step by one shard and the optimizer that PyTorch has beside it, whatever the network's recipe.
+ONE_STEP = ["cluster.logical_shards=0",
+            'optimizer={"type":"sgd","learning_rate":0.01,"momentum":0.9,"weight_decay":0.0005}']
 PREDICTIONS = HERE.parents[1] / "docs" / "gpu-predictions.tsv"
 
 
@@ -312,9 +316,10 @@ def layers(bench, earlier):
         job = bench.settings.configs / f"{name}.json"
         for precision in PRECISIONS[:1] if bench.settings.dry_run else PRECISIONS:
             def timed(job=job, name=name, batch=batch, precision=precision):
+                sets = [f"data.batch_per_worker={batch}", f"device.precision={precision}", *ONE_STEP]
                 said = json.loads(bench.run([
                     bench.program("poseidon-train"), str(job), "--time", "--json", "--device", bench.settings.device,
-                    "--set", f"data.batch_per_worker={batch}", "--set", f"device.precision={precision}"], 120))
+                    *(word for value in sets for word in ("--set", value))], 120))
                 key = (name.removesuffix("-random"), batch, precision)
                 said["beside_prediction"] = beside_prediction(said, predicted.get(key, {}))
                 said["layers"] = beside_peak(said["layers"], peaks.get(precision))
@@ -388,7 +393,7 @@ def own_speed(bench, job, batch, precision):
     count = 4 if bench.settings.dry_run else 40
     _, metrics, folder = bench.train(job, precision=precision, sets=[
         f"data.batch_per_worker={batch}", f"data.train.samples={max(1024, batch)}", f"train.steps={count}",
-        "train.log_every=1"], limit=120)
+        "train.log_every=1", *ONE_STEP], limit=120)
     shutil.rmtree(folder)  # of large networks, checkpoints are
     rates = sorted(line["samples_per_second"] for line in metrics if line.get("type") == "train")
     return rates[len(rates) // 2]
@@ -431,7 +436,8 @@ def largest_common(bench, job, network, batches, precision, with_peer):
 
 
 SPEEDS = (("cifar10_quick", (4096, 1024)), ("resnet50", (256, 128, 64)), ("alexnet", (1024, 512, 256)),
-          ("vgg19", (256, 128, 64)))
+          ("vgg19", (256, 128, 64)), ("googlenet", (256, 128)), ("inception_v3", (256, 128, 64)),
+          ("resnet152", (128, 64)))
 
 
 def has_pytorch(bench):
