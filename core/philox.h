@@ -34,7 +34,8 @@ enum class RandomPurpose : uint32_t {
   kAugmentation,
   kDropout,
   kGeneration,
-  kPooling
+  kPooling,
+  kMixing
 };
 
 /// One stream of random numbers: a key made from the seed and what the numbers are for, and a

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "core/error.h"
 #include "core/even_parts.h"
 #include "core/mutex.h"
+#include "data/mix.h"
 #include "data/order.h"
 
 namespace poseidon::data {
@@ -64,6 +66,7 @@ class SamplePreparer {
   struct Memory {
     Sample sample;
     TransformScratchPtr scratch = make_transform_scratch();
+    std::vector<float> partner;  ///< what a sample is mixed with
   };
 
   /// Fills `out` from sample `wanted`, or from the next good one where that is allowed. Gives the
@@ -116,7 +119,7 @@ class SamplePreparer {
 
 /// A place for one batch. While it is prepared, the threads write to parts of their own.
 struct Slot {
-  Buffer values, labels;
+  Buffer values, labels, mixtures;
   std::vector<int64_t> indices;
   Batch batch;
   int64_t chunks_left = 0;
@@ -132,6 +135,12 @@ Buffer take_memory(const BatchMemory& memory, size_t bytes) {
 bool gives_pixels(const Dataset& dataset, const Transform& transform,
                   const LoaderOptions& options) {
   return options.memory.pixels && transform.keeps_pixels() && !dataset.description().floats;
+}
+
+std::optional<Mixer> make_mixer(const Dataset& dataset, const Transform& transform,
+                                const LoaderOptions& options) {
+  if (transform.mix() == nullptr) return std::nullopt;
+  return Mixer(*transform.mix(), transform.output(), options.seed, dataset.size());
 }
 
 /// Some samples of a batch: what a thread takes at once.
@@ -161,6 +170,7 @@ class Loader::Ring {
   int64_t fill_chunk(const Chunk& chunk, SamplePreparer::Memory& memory);
   SampleOutput place_of(const Slot& slot, size_t sample) const;
   int64_t fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory);
+  void mix_sample(Slot& slot, size_t at, OrderedSample sample, SamplePreparer::Memory& memory);
   void finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error);
 
   Slot& slot_of(int64_t sequence) { return slots_[static_cast<size_t>(sequence) % slots_.size()]; }
@@ -175,6 +185,7 @@ class Loader::Ring {
   const size_t sample_count_;              ///< values of a sample
   const Normalization* const left_to_do_;  ///< of pixels; null: batches are floats
   const Plan plan_;
+  const std::optional<Mixer> mixer_;
   SamplePreparer preparer_;  ///< locks itself
   Event kept_until_;         ///< of the batch given last; of the thread that asks
   std::atomic<double> waited_{0};
@@ -196,6 +207,7 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
       sample_count_(static_cast<size_t>(transform.output().count())),
       left_to_do_(gives_pixels(dataset, transform, options) ? &transform.normalization() : nullptr),
       plan_(dataset.size(), options),
+      mixer_(make_mixer(dataset, transform, options)),
       preparer_(dataset, transform, options.on_error, log),
       slots_(static_cast<size_t>(options.ready_batches)) {
   size_t largest = 0;
@@ -205,6 +217,7 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
   for (Slot& slot : slots_) {
     slot.values = take_memory(options_.memory, largest * sample_count_ * bytes_of_value);
     slot.labels = take_memory(options_.memory, largest * sizeof(int32_t));
+    if (mixer_) slot.mixtures = take_memory(options_.memory, 2 * largest * sizeof(float));
     slot.indices.resize(largest);
   }
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
@@ -270,6 +283,7 @@ void Loader::Ring::start_batch(Slot& slot, int64_t sequence) {
   else
     batch.values.floats = slot.values.as<float>().first(count * sample_count_);
   batch.labels = slot.labels.as<int32_t>().first(count);
+  if (mixer_) batch.mixtures = slot.mixtures.as<float>().first(2 * count);
   batch.indices = std::span(slot.indices).first(count);
 }
 
@@ -304,7 +318,33 @@ int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory&
   }
   slot.indices[at] = preparer_.prepare(wanted, out, memory);
   labels[at] = memory.sample.label;
+  if (mixer_) mix_sample(slot, at, wanted, memory);
   return slot.indices[at] != wanted.index ? 1 : 0;
+}
+
+/// `memory` has the sample itself. The label that counts more becomes the first.
+void Loader::Ring::mix_sample(Slot& slot, size_t at, OrderedSample sample,
+                              SamplePreparer::Memory& memory) {
+  int32_t& label = slot.labels.as<int32_t>()[at];
+  int32_t second = label;
+  double share = 0;
+  const auto mixture =
+      mixer_->draw({static_cast<uint64_t>(sample.epoch), static_cast<uint64_t>(sample.index)});
+  if (mixture) {
+    memory.partner.resize(sample_count_);
+    preparer_.prepare({sample.epoch, mixture->partner}, {.values = memory.partner, .pixels = {}},
+                      memory);
+    mixer_->mix(*mixture, memory.partner, place_of(slot, at).values);
+    second = memory.sample.label;
+    share = second == label ? 0 : mixture->share;
+    if (share > 0.5) {
+      std::swap(label, second);
+      share = 1 - share;
+    }
+  }
+  const std::span<float> mixtures = slot.mixtures.as<float>();
+  mixtures[at] = static_cast<float>(second);
+  mixtures[slot.batch.labels.size() + at] = static_cast<float>(share);
 }
 
 void Loader::Ring::finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error) {
@@ -377,9 +417,9 @@ Loader::Loader(const Dataset& dataset, const Transform& transform, const LoaderO
 
 Loader::~Loader() = default;
 
-size_t Loader::bytes(int64_t samples, int64_t values, int64_t ready_batches) {
-  const size_t of_sample =
-      static_cast<size_t>(values) * sizeof(float) + sizeof(int32_t) + sizeof(int64_t);
+size_t Loader::bytes(int64_t samples, int64_t values, bool mixed, int64_t ready_batches) {
+  const size_t of_sample = static_cast<size_t>(values) * sizeof(float) + sizeof(int32_t) +
+                           (mixed ? 2 * sizeof(float) : 0) + sizeof(int64_t);
   return static_cast<size_t>(ready_batches * samples) * of_sample;
 }
 

@@ -58,6 +58,10 @@ struct Batch {
   int64_t replaced = 0;  ///< samples that stand in for corrupt ones
   BatchValues values;
   std::span<const int32_t> labels;
+  /// Of a training set that is mixed (MixConfig): the labels of all samples' second ones, whole
+  /// numbers, and then the shares of these. `labels` are those that have the larger share; where
+  /// both are one, or a sample is not mixed, the second share is 0. Else empty.
+  std::span<const float> mixtures;
   std::span<const int64_t> indices;
 };
 
@@ -68,6 +72,8 @@ struct Batch {
 ///
 /// A corrupt sample stops the run (kStop) or is named once, and replaced by the next good sample in
 /// index order (kSkip).
+///
+/// A sample that is mixed is prepared with its partner, as that is prepared in the same epoch.
 class Loader {
  public:
   /// `dataset`, `transform`, `log` and what gives memory must outlive the loader. Throws
@@ -78,7 +84,7 @@ class Loader {
 
   /// The bytes that prepared batches take, of at most `samples` samples each, each of `values`
   /// values.
-  static size_t bytes(int64_t samples, int64_t values,
+  static size_t bytes(int64_t samples, int64_t values, bool mixed,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 
   /// Returns the next batch in order, and waits for it. An error met while preparing it is thrown

@@ -46,7 +46,10 @@ struct Transform::State {
   bool may_resize() const {
     return config.resize[0] > 0 || config.resize_short > 0 || config.random_resized_crop.present;
   }
-  bool keeps_pixels() const { return !may_resize() && !jittered() && config.mean_image.empty(); }
+  bool keeps_pixels() const {
+    return !may_resize() && !jittered() && !mixed() && config.mean_image.empty();
+  }
+  bool mixed() const { return phase == Phase::kTrain && config.mix.present; }
   bool jittered() const { return phase == Phase::kTrain && config.jitter.present; }
 
   void apply_encoded(const Sample& sample, RandomStream& random, const SampleName& name,
@@ -150,6 +153,8 @@ void Transform::State::check_config() const {
   }
   if (!config.mean_image.empty() && !config.mean.empty())
     fail("\"mean\" and \"mean_image\" exclude each other");
+  if (config.mix.present && config.mix.mixup == 0 && config.mix.cutmix == 0)
+    fail("\"mix\": expected \"mixup\" or \"cutmix\" above 0");
   const std::array<int64_t, 2>& size =
       config.random_resized_crop.present ? config.random_resized_crop.size : config.crop;
   if (size[0] > 0 && (size[0] != output[1] || size[1] != output[2]))
@@ -342,6 +347,7 @@ Transform::Transform(Transform&&) noexcept = default;
 
 const Shape& Transform::output() const { return state_->output; }
 bool Transform::keeps_pixels() const { return state_->keeps_pixels(); }
+const MixConfig* Transform::mix() const { return state_->mixed() ? &state_->config.mix : nullptr; }
 const Normalization& Transform::normalization() const { return state_->normalization; }
 
 void Transform::apply(const Sample& sample, SampleKey key, const SampleName& name,

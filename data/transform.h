@@ -50,8 +50,11 @@ class Transform {
   const Shape& output() const;
 
   /// Whether pixels stay whole numbers of 0 to 255 until they are normalized: nothing is resized,
-  /// jittered, or subtracted that differs from pixel to pixel. Samples of floats are no pixels.
+  /// jittered, mixed, or subtracted that differs from pixel to pixel. Samples of floats are no
+  /// pixels.
   bool keeps_pixels() const;
+  /// How samples are to be mixed; null where they are not, as in testing.
+  const MixConfig* mix() const;
   /// What is left to do of pixels.
   const Normalization& normalization() const;
 

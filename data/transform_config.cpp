@@ -24,6 +24,17 @@ void describe_jitter(Fields& fields, TransformConfig::Jitter& jitter) {
   fields.number("hue", jitter.hue, between(0, 0.5), "turn of the hue, by -x to x of a full circle");
 }
 
+void describe_mix(Fields& fields, MixConfig& mix) {
+  fields.number("mixup", mix.mixup, between(0, 100),
+                "a of Beta(a, a), which the other's share s comes from: each value becomes (1 - s) "
+                "times its own plus s times the other's; 0: not in this way");
+  fields.number("cutmix", mix.cutmix, between(0, 100),
+                "a of Beta(a, a), which s comes from: the rows and columns within sqrt(s) / 2 of "
+                "height and width from a pixel, each as likely, are the other's, whose share is "
+                "their part of the area; 0: not in this way");
+  fields.number("probability", mix.probability, between(0, 1), "of a sample to be mixed at all");
+}
+
 }  // namespace
 
 void TransformConfig::describe(Fields& fields) {
@@ -51,6 +62,13 @@ void TransformConfig::describe(Fields& fields) {
                  "divisor of what is left, in pixel units: one, or one per channel");
   fields.number("scale", scale, {}, "factor of what is left");
   fields.text("mean_image", mean_image, "PFM file subtracted from each image in place of \"mean\"");
+  fields.object(
+      "mix", [&](Fields& inner) { describe_mix(inner, mix); },
+      "each training sample is mixed with another of the set, each as likely, as that one is "
+      "prepared in the same epoch: by functions of seed, epoch and sample; where both ways are "
+      "above 0, by each for one half of the samples. softmax_loss takes both labels by their "
+      "shares, accuracy the one of the larger share; other layers that read labels are refused",
+      Presence::kOptional, &mix.present);
 }
 
 }  // namespace poseidon::data

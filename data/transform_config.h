@@ -9,13 +9,25 @@
 
 namespace poseidon::data {
 
+/// Two samples become one, and their labels have shares in it. Parameters of the distribution
+/// Beta(a, a) of the second sample's share; 0: it is not mixed in this way. Of two ways each is
+/// taken for one half of the samples.
+struct MixConfig {
+  bool present = false;
+  double mixup = 0;        ///< every value is a mean of two, weighed by their shares
+  double cutmix = 0;       ///< a rectangle is the other's; its part of the area is the share
+  double probability = 1;  ///< with which a sample is mixed at all
+};
+
 /// What is done to an image on its way to the network, in this order:
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
 ///   2. `jitter`, whose steps come in an order of their own for each sample; `mirror`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
-/// In training the crop's position, the mirror and the jitter are random, functions of seed, epoch
-/// and sample alone. In testing nothing is random: the crop is the centre, `random_resized_crop`
-/// takes the centre 7/8 of the shorter side, nothing is mirrored or jittered.
+///   4. `mix`, with another sample of which all this was made
+/// In training the crop's position, the mirror, the jitter and the mixture are random, functions of
+/// seed, epoch and sample alone. In testing nothing is random: the crop is the centre,
+/// `random_resized_crop` takes the centre 7/8 of the shorter side, nothing is mirrored, jittered or
+/// mixed.
 struct TransformConfig {
   std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized
   int64_t resize_short = 0;             ///< shorter side, aspect kept; 0: not resized
@@ -41,6 +53,8 @@ struct TransformConfig {
   std::vector<double> std_dev;  ///< key "std"; likewise; empty: 1
   double scale = 1;
   std::string mean_image;  ///< a PFM file, subtracted in place of `mean`
+
+  MixConfig mix;
 
   void describe(Fields& fields);
 };

@@ -207,4 +207,11 @@ CaffeBlob read_binaryproto(const std::filesystem::path& file) {
   return BlobReader().read(WireMessage(content.bytes(), name));
 }
 
+std::filesystem::path find_named_file(const std::filesystem::path& named,
+                                      const std::filesystem::path& prototxt) {
+  for (const std::filesystem::path& file : {named, prototxt.parent_path() / named.filename()})
+    if (std::filesystem::is_regular_file(file)) return file;
+  return {};
+}
+
 }  // namespace poseidon::importer

@@ -31,4 +31,9 @@ std::vector<CaffeWeights> read_caffemodel(const std::filesystem::path& file);
 /// The one tensor of a binaryproto file (a BlobProto), such as a mean image.
 CaffeBlob read_binaryproto(const std::filesystem::path& file);
 
+/// Where a file lies that a prototxt names: as Caffe looks for it, from where it is started, or by
+/// its name beside the prototxt. Empty where it is in neither place.
+std::filesystem::path find_named_file(const std::filesystem::path& named,
+                                      const std::filesystem::path& prototxt);
+
 }  // namespace poseidon::importer

@@ -140,11 +140,9 @@ class CaffeImporter {
     }
   }
 
-  /// Caffe looks for it from where it is started; it may also lie beside the network.
   void make_mean_image() {
     const fs::path named = train_->mean_file;
-    for (const fs::path& file : {named, asked_.prototxt.parent_path() / named.filename()}) {
-      if (!fs::is_regular_file(file)) continue;
+    if (const fs::path file = find_named_file(named, asked_.prototxt); !file.empty()) {
       mean_image_ = image_of(read_binaryproto(file), file, asked_.bgr_to_rgb);
       return;
     }

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/error.h"
+#include "importer/caffe_model.h"
 #include "importer/layer_mapping.h"
 
 namespace poseidon::importer {
@@ -59,10 +62,39 @@ MappedLayer map_contrastive_loss(const CaffeLayer& layer, Remarks& remarks) {
   return mapped;
 }
 
+/// The matrix becomes a part of the network, from a file that is read here.
+MappedLayer map_infogain_loss(const CaffeLayer& layer, Remarks& remarks) {
+  const MessageReader from = layer.message.message("infogain_loss_param");
+  expect_integer(from, "axis", 1, "the classes are the channels", remarks);
+  layer.message.message("softmax_param").pass_over({"axis", "engine"});
+  MappedLayer mapped = loss("infogain_loss", layer, remarks);
+  if (layer.bottoms.size() > 2)
+    fail_at(layer.message.place_of("bottom"),
+            layer.shown() +
+                ": the matrix of a third bottom has no equal: expected "
+                "infogain_loss_param { source: \"FILE.binaryproto\" }");
+  const std::string source = from.text("source").value_or("");
+  if (source.empty())
+    fail_at(from.place(), layer.shown() +
+                              ": expected infogain_loss_param { source: "
+                              "\"FILE.binaryproto\" }, got no matrix");
+  const auto file = find_named_file(source, from.place().file);
+  if (file.empty())
+    fail_at(from.place_of("source"), "\"source\": expected \"" + source +
+                                         "\", or its name beside the prototxt, got neither");
+  const std::vector<float> values = read_binaryproto(file).values;
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    fail_at(from.place_of("source"), "\"source\": the matrix of " + file.filename().string() +
+                                         " holds a value that is not finite");
+  mapped.keys["matrix"] = plain_numbers(std::vector<double>(values.begin(), values.end()));
+  return mapped;
+}
+
 constexpr std::array kLossMappings{
     LayerMappingEntry{"ContrastiveLoss", map_contrastive_loss},
     LayerMappingEntry{"EuclideanLoss", map_euclidean_loss},
     LayerMappingEntry{"HingeLoss", map_hinge_loss},
+    LayerMappingEntry{"InfogainLoss", map_infogain_loss},
     LayerMappingEntry{"MultinomialLogisticLoss", map_multinomial_loss},
     LayerMappingEntry{"SigmoidCrossEntropyLoss", map_sigmoid_loss},
     LayerMappingEntry{"SoftmaxWithLoss", map_softmax_loss},

@@ -80,6 +80,9 @@ class Definition {
   /// numbers, which stay there for backward. It is the last, and a network file need not name it.
   /// -1: it reads none.
   virtual int label_input() const { return -1; }
+  /// Whether it knows what to do where samples are mixtures (StepContext::mixtures): its input of
+  /// labels then has three rows, (3, samples), of which the first is the labels that count most.
+  virtual bool takes_mixtures() const { return false; }
   /// Whether it is a loss that takes its first input for scores of classes.
   bool is_loss_of_classes() const { return is_loss() && label_input() == 1; }
   /// Throws RunError, with layer, sample and label, at the first label that the layer cannot use.
@@ -130,6 +133,10 @@ struct StepContext {
   /// Of the host, one for each sample of this batch: Net brings them to where layers have them as
   /// an input.
   std::span<const int32_t> labels;
+  /// Of the host, where samples are mixtures of two: the labels of all samples' second ones, and
+  /// then the shares that these have, 0 to 1/2. Empty: none is a mixture. Layers read them in
+  /// training alone.
+  std::span<const float> mixtures = {};
   float loss_scale = 1;  ///< 1 / samples of the global batch
 };
 

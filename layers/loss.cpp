@@ -27,14 +27,16 @@ void ElementLoss::check_labels(const StepContext& step) const {
 }
 
 void check_classes(const Definition& definition, const StepContext& step, int64_t classes) {
-  for (size_t i = 0; i < step.labels.size(); ++i) {
-    const int32_t label = step.labels[i];
+  const auto check_class = [&](size_t i, int32_t label) {
     if (label < 0 || label >= classes)
       throw RunError(text("[", definition.type(), " '", definition.name, "'] sample ",
                           step.numbers->first_sample + static_cast<int64_t>(i), " of step ",
                           step.numbers->step, ": label ", label, " is out of range, expected 0 to ",
                           classes - 1, " (the network tells ", classes, " classes apart)"));
-  }
+  };
+  for (size_t i = 0; i < step.labels.size(); ++i) check_class(i, step.labels[i]);
+  for (size_t i = 0; i < step.mixtures.size() / 2; ++i)
+    check_class(i, static_cast<int32_t>(step.mixtures[i]));
 }
 
 void ContrastiveLoss::describe(Fields& fields) {

@@ -23,6 +23,7 @@
   with(exp, function)                      \
   with(flatten, flatten)                   \
   with(hinge_loss, hinge_loss)             \
+  with(infogain_loss, infogain_loss)       \
   with(linear, linear)                     \
   with(log, function)                      \
   with(lrn, lrn)                           \

@@ -12,6 +12,7 @@
 #include "layers/eltwise.h"
 #include "layers/flatten.h"
 #include "layers/functions.h"
+#include "layers/infogain_loss.h"
 #include "layers/linear.h"
 #include "layers/loss.h"
 #include "layers/lrn.h"
@@ -61,6 +62,8 @@ const std::vector<LayerType>& layer_types() {
       {"exp", "a base to the power of the scaled and shifted input", make<Exp>},
       {"flatten", "turns channels, height and width into features", make<Flatten>},
       {"hinge_loss", "what scores lack of 1 at the label and of -1 elsewhere", make<HingeLoss>},
+      {"infogain_loss", "softmax, and the logarithm of each probability by its worth at the label",
+       make<InfogainLoss>},
       {"linear", "fully connected, with bias", make<Linear>},
       {"log", "logarithm of the scaled and shifted input", make<Log>},
       {"lrn", "local response normalization, across or within channels", make<Lrn>},

@@ -19,6 +19,7 @@ Shape SoftmaxLoss::infer(std::span<const Shape> inputs) {
               scores.rank() == 4 ? " (a pooling or linear layer missing before it?)" : ""));
   samples = scores.samples();
   classes = scores.channels();
+  mixed = inputs[1].count() > samples;
   return {samples, std::ssize(scalars())};
 }
 

@@ -11,21 +11,22 @@ namespace {
 /// Values begin where a GPU may load sixteen bytes at once.
 constexpr size_t kRoomAlignment = 64;
 
-size_t bytes_of_labels(const Shape& input) {
-  const size_t bytes = static_cast<size_t>(input.samples()) * sizeof(int32_t);
+size_t bytes_of_labels(const Shape& labels) {
+  const size_t bytes = static_cast<size_t>(labels.count()) * sizeof(float);
   return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment;
 }
 
 }  // namespace
 
-size_t BatchReception::bytes(const Shape& input) const {
-  return device_.shares_memory() ? 0 : bytes_of_labels(input) + stored_bytes(input, kPlainFp32);
+size_t BatchReception::bytes(const Shape& input, const Shape& labels) const {
+  return device_.shares_memory() ? 0 : bytes_of_labels(labels) + stored_bytes(input, kPlainFp32);
 }
 
 void BatchReception::take_memory(const Tensor& samples, const Tensor& labels) {
   input_ = samples;
   labels_ = labels;
-  received_ = device_.allocate(bytes(samples.shape), Place::kDevice, "the next batch");
+  received_ =
+      device_.allocate(bytes(samples.shape, labels.shape), Place::kDevice, "the next batch");
 }
 
 void BatchReception::set(std::span<const float> values) {
@@ -40,37 +41,43 @@ void BatchReception::set(std::span<const float> values) {
   write_input(batch.at(room));
 }
 
-Event BatchReception::set(const BatchValues& values, std::span<const int32_t> labels) {
+Event BatchReception::set(const BatchValues& values, std::span<const int32_t> labels,
+                          std::span<const float> mixtures) {
   if (device_.shares_memory()) {
     set(values.floats);
     return {};
   }
-  const bool with_labels = labels_ && writer_ != nullptr;
   check(static_cast<int64_t>(values.count()) == input_.shape.count(), "a batch is set whole");
+  have_labels_ = labels_ && writer_ != nullptr;
+  if (!have_labels_) labels = {}, mixtures = {};
   const std::span<std::byte> room = values_received().first(values.bytes().size());
-  const auto label_bytes = std::as_bytes(labels);
-  const std::span<std::byte> label_room = received_.as<std::byte>().first(label_bytes.size());
+  const std::span<int32_t> label_room = received_.as<int32_t>().first(labels.size());
+  const std::span<float> mixture_room =
+      received_.as<float>().subspan(labels.size(), mixtures.size());
   const Event came = device_.beside(Lane::kReceive, taken_, [&] {
     device_.copy(values.bytes(), room);
-    if (with_labels) device_.copy(label_bytes, label_room);
+    if (!labels.empty()) device_.copy(std::as_bytes(labels), std::as_writable_bytes(label_room));
+    if (!mixtures.empty()) device_.copy(mixtures, mixture_room);
   });
   device_.await(came);
-  if (with_labels)
-    writer_->write_labels({reinterpret_cast<const int32_t*>(label_room.data()), labels.size()},
-                          labels_);
-  have_labels_ = with_labels;
+  if (!labels.empty()) writer_->write_labels(label_room, labels_);
+  if (!mixtures.empty())
+    device_.copy(mixture_room, {labels_.as<float>() + labels.size(), mixtures.size()});
   write_input(values.at(room));
   return came;
 }
 
-void BatchReception::set_labels(std::span<const int32_t> labels) {
+void BatchReception::set_labels(std::span<const int32_t> labels, std::span<const float> mixtures) {
   if (!labels_ || have_labels_) return;
-  const std::vector<float> values(labels.begin(), labels.end());
-  device_.write(std::as_bytes(std::span(values)), {labels_.as<std::byte>(), labels.size_bytes()});
+  std::vector<float> values(labels.begin(), labels.end());
+  values.insert(values.end(), mixtures.begin(), mixtures.end());
+  values.resize(static_cast<size_t>(labels_.shape.count()));
+  const auto bytes = std::as_bytes(std::span(values));
+  device_.write(bytes, {labels_.as<std::byte>(), bytes.size()});
 }
 
 std::span<std::byte> BatchReception::values_received() const {
-  return received_.as<std::byte>().subspan(bytes_of_labels(input_.shape));
+  return received_.as<std::byte>().subspan(bytes_of_labels(labels_.shape));
 }
 
 void BatchReception::write_input(const BatchValues& received) {

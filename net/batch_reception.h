@@ -17,18 +17,21 @@ class BatchReception {
   /// Of batches for `samples` and, unless it is null, `labels`, the memory that bytes() says.
   /// Throws OutOfMemory.
   void take_memory(const Tensor& samples, const Tensor& labels);
-  /// Of batches for an input of this shape.
-  size_t bytes(const Shape& input) const;
+  /// Of batches for an input and labels of these shapes.
+  size_t bytes(const Shape& input, const Shape& labels) const;
 
   bool takes_pixels(const Shape& input) const {
     return writer_ != nullptr && writer_->takes_pixels(input);
   }
   /// From any memory of the host, which may be reused at once.
   void set(std::span<const float> values);
-  /// From staging memory, which may be reused after the event. The labels come with it.
-  Event set(const BatchValues& values, std::span<const int32_t> labels);
-  /// The labels of a batch, from any memory of the host, unless they came with it.
-  void set_labels(std::span<const int32_t> labels);
+  /// From staging memory, which may be reused after the event. The labels come with it, and what
+  /// is told of mixtures (layers::StepContext).
+  Event set(const BatchValues& values, std::span<const int32_t> labels,
+            std::span<const float> mixtures);
+  /// The same of a batch, from any memory of the host, unless they came with it. Where samples
+  /// could be mixtures and none is, all second ones have no share.
+  void set_labels(std::span<const int32_t> labels, std::span<const float> mixtures);
 
  private:
   std::span<std::byte> values_received() const;
@@ -38,7 +41,7 @@ class BatchReception {
   layers::BatchInput* const writer_;
   Tensor input_, labels_;
   bool have_labels_ = false;  ///< they came with the batch
-  Buffer received_;           ///< labels and values of the next one
+  Buffer received_;           ///< labels, mixtures and values of the next one
   Event taken_;               ///< the input is written: received_ is free again
 };
 

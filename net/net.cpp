@@ -62,6 +62,9 @@ struct Net::State {
   void check_labels(const layers::StepContext& step) const {
     check(!network.reads_labels() || std::ssize(step.labels) == network.batch(),
           "a batch has a label for each sample");
+    check(step.mixtures.empty() || (network.label_form() == LabelForm::kMixed &&
+                                    std::ssize(step.mixtures) == 2 * network.batch()),
+          "a batch has two numbers for each sample where samples are mixtures, and else none");
     for (const Node& node : network.nodes()) node.definition->check_labels(step);
   }
 
@@ -105,7 +108,7 @@ BatchReception& Net::reception() { return state_->reception; }
 layers::StepContext Net::on_device(const layers::StepContext& step) {
   state_->check_labels(step);
   state_->device.write(std::as_bytes(std::span(step.numbers, 1)), state_->numbers.as<std::byte>());
-  state_->reception.set_labels(step.labels);
+  state_->reception.set_labels(step.labels, step.mixtures);
   return state_->there(step);
 }
 
@@ -213,7 +216,9 @@ Choices Net::choices() const {
 
 NetMemory Net::memory() const {
   const Program& program = state_->program;
-  const size_t batches = state_->reception.bytes(input_shape()) + sizeof(layers::StepNumbers);
+  const Program::Input input = program.input();
+  const size_t batches = state_->reception.bytes(input.samples.shape, input.labels.shape) +
+                         sizeof(layers::StepNumbers);
   return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes() + batches,
           program.scratch_bytes()};
 }

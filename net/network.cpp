@@ -182,6 +182,15 @@ std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Defini
   return inputs;
 }
 
+/// Where samples are mixtures, a layer that knows of one label each would compute something else.
+void check_takes_mixtures(const Node& node, const JsonPlace& place) {
+  if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->takes_mixtures())
+    return;
+  fail_at(place, text("a layer of type ", node.definition->type(),
+                      " knows one label of each sample, but the job's \"mix\" makes mixtures of "
+                      "two: expected softmax_loss or accuracy"));
+}
+
 }  // namespace
 
 void describe_network(Fields& fields) {
@@ -226,11 +235,11 @@ void describe_network(Fields& fields) {
       "the layers, in any order that has no cycle", Presence::kRequired);
 }
 
-Network::Network(const std::filesystem::path& file, int64_t batch)
-    : Network(read_json(file), file.string(), batch) {}
+Network::Network(const std::filesystem::path& file, int64_t batch, LabelForm form)
+    : Network(read_json(file), file.string(), batch, form) {}
 
-Network::Network(const Json& json, const std::string& file, int64_t batch)
-    : file_(file), json_(json) {
+Network::Network(const Json& json, const std::string& file, int64_t batch, LabelForm form)
+    : file_(file), json_(json), label_form_(form) {
   const JsonPlace top{file, ""};
   int64_t channels = 0, height = 1, width = 1;
   Json unused;
@@ -270,6 +279,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch)
           !nodes_[static_cast<size_t>(node.inputs.back())].definition->scalars().empty())
         fail_at(entry.place, "\"" + input + "\", which reports scalars, cannot be read by a layer");
     }
+    if (form == LabelForm::kMixed) check_takes_mixtures(node, entry.place);
     with_places_of(entry, [&] { node.output = infer(*node.definition, shapes, entry.place); });
     if (!entry.shares.empty() && !node.definition->parameters().empty())
       share(node, owner_of(entry, node_of), entry.place.at("shares"));

@@ -42,6 +42,14 @@ struct ReportedScalar {
 inline constexpr int kNetworkInput = -1;  ///< a batch's samples
 inline constexpr int kNetworkLabel = -2;  ///< their labels
 
+/// What labels there are of a batch's samples.
+enum class LabelForm : uint8_t {
+  kPlain,  ///< (batch, 1)
+  /// (3, batch), where samples are mixtures of two: their labels, those of the second ones, and
+  /// the shares of these.
+  kMixed
+};
+
 /// The keys of a network file, for its JSON Schema.
 void describe_network(Fields& fields);
 
@@ -50,9 +58,10 @@ void describe_network(Fields& fields);
 class Network {
  public:
   /// Reads and checks a network file for batches of `batch` samples. Throws ConfigError.
-  Network(const std::filesystem::path& file, int64_t batch);
+  Network(const std::filesystem::path& file, int64_t batch, LabelForm form = LabelForm::kPlain);
   /// The same from JSON that was read elsewhere; `file` names it in messages.
-  Network(const Json& json, const std::string& file, int64_t batch);
+  Network(const Json& json, const std::string& file, int64_t batch,
+          LabelForm form = LabelForm::kPlain);
 
   /// As messages name it.
   const std::string& file() const { return file_; }
@@ -61,8 +70,11 @@ class Network {
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
   int64_t batch() const { return input_.samples(); }
-  /// (batch, 1), for layers that read labels.
-  Shape label() const { return {batch(), 1}; }
+  LabelForm label_form() const { return label_form_; }
+  /// For layers that read labels.
+  Shape label() const {
+    return label_form_ == LabelForm::kPlain ? Shape{batch(), 1} : Shape{3, batch()};
+  }
   bool reads_labels() const;
   /// Of what a node reads.
   Shape shape_of(int input) const;
@@ -87,6 +99,7 @@ class Network {
   Json json_;
   std::string name_;
   Shape input_;
+  LabelForm label_form_;
   std::vector<Node> nodes_;
 };
 

@@ -15,6 +15,12 @@ double sum_of(const float* values, int64_t count) {
   return sum;
 }
 
+/// The labels of a sample, two classes unless the share of the second one is 0.
+struct SampleLabels {
+  int64_t label, second;
+  float share;
+};
+
 /// The workspace holds the probabilities, so that backward is one pass and needs no scores.
 class CpuSoftmaxLoss final : public CpuLayer {
  public:
@@ -25,53 +31,66 @@ class CpuSoftmaxLoss final : public CpuLayer {
     needs_.workspace_bytes = static_cast<size_t>(loss_.samples * loss_.classes) * sizeof(float);
   }
 
-  void forward(const StepContext&, const Bindings& memory) override {
+  void forward(const StepContext& step, const Bindings& memory) override {
     const float* scores = memory.inputs[0].as<float>();
-    const float* labels = memory.inputs[1].as<float>();
     auto* probabilities = reinterpret_cast<float*>(memory.workspace);
     const int64_t classes = loss_.classes;
 #pragma omp parallel for schedule(static)
     for (int64_t n = 0; n < loss_.samples; ++n)
-      forward_sample(scores + n * classes, static_cast<int64_t>(labels[n]),
-                     probabilities + n * classes, memory.output.as<float>() + 3 * n);
+      forward_sample(scores + n * classes, labels_of(step, memory, n), probabilities + n * classes,
+                     memory.output.as<float>() + 3 * n);
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const auto* probabilities = reinterpret_cast<const float*>(memory.workspace);
-    const float* labels = memory.inputs[1].as<float>();
     const int64_t classes = loss_.classes;
     const float scale = step.loss_scale * static_cast<float>(loss_.weight);
 #pragma omp parallel for schedule(static)
     for (int64_t n = 0; n < loss_.samples; ++n)
-      backward_sample(probabilities + n * classes, static_cast<int64_t>(labels[n]), scale,
+      backward_sample(probabilities + n * classes, labels_of(step, memory, n), scale,
                       memory.input_gradients[0].as<float>() + n * classes);
   }
 
  private:
-  void forward_sample(const float* scores, int64_t label, float* probabilities,
+  SampleLabels labels_of(const StepContext& step, const Bindings& memory, int64_t sample) const {
+    const float* labels = memory.inputs[1].as<float>() + sample;
+    const auto label = static_cast<int64_t>(labels[0]);
+    if (!loss_.mixed || step.phase != Phase::kTrain) return {label, label, 0};
+    return {label, static_cast<int64_t>(labels[loss_.samples]), labels[2 * loss_.samples]};
+  }
+
+  void forward_sample(const float* scores, const SampleLabels& labels, float* probabilities,
                       float* scalars) const {
     const int64_t classes = loss_.classes;
     const RowSum row = exponentiate_row(scores, probabilities, classes);
     const float inverse = 1 / row.sum;
     for (int64_t c = 0; c < classes; ++c) probabilities[c] *= inverse;
     const auto largest = static_cast<double>(row.largest), smoothing = loss_.label_smoothing;
-    double expected = (1 - smoothing) * (static_cast<double>(scores[label]) - largest);
+    double at_label = static_cast<double>(scores[labels.label]) - largest;
+    if (labels.share > 0)
+      at_label += static_cast<double>(labels.share) * (static_cast<double>(scores[labels.second]) -
+                                                       static_cast<double>(scores[labels.label]));
+    double expected = (1 - smoothing) * at_label;
     if (smoothing > 0)
       expected += smoothing * (sum_of(scores, classes) / static_cast<double>(classes) - largest);
-    const int64_t rank = rank_of(scores, classes, label);
+    const int64_t rank = rank_of(scores, classes, labels.label);
     scalars[0] = static_cast<float>(std::log(static_cast<double>(row.sum)) - expected);
     scalars[1] = rank < 1 ? 1 : 0;
     scalars[2] = rank < 5 ? 1 : 0;
   }
 
-  void backward_sample(const float* probabilities, int64_t label, float scale,
+  void backward_sample(const float* probabilities, const SampleLabels& labels, float scale,
                        float* target) const {
     const auto smoothing = static_cast<float>(loss_.label_smoothing);
     const float everywhere = smoothing / static_cast<float>(loss_.classes);
 #pragma omp simd
     for (int64_t c = 0; c < loss_.classes; ++c) target[c] = scale * (probabilities[c] - everywhere);
-    target[label] = scale * (probabilities[label] - everywhere - (1 - smoothing));
+    const auto put = [&](int64_t label, float share) {
+      target[label] = scale * (probabilities[label] - everywhere - share * (1 - smoothing));
+    };
+    if (labels.share > 0) put(labels.second, labels.share);
+    put(labels.label, 1 - labels.share);
   }
 
   const SoftmaxLoss& loss_;

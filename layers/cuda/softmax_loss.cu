@@ -8,6 +8,27 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
+/// Of each sample its label and, where samples are mixtures, a second one and its share; two
+/// classes unless that is 0.
+struct SampleLabels {
+  const float* labels;
+  uint32_t samples;
+  bool mixed;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(labels, bytes_of_elements<float>(int64_t{mixed ? 3 : 1} * samples));
+  }
+  POSEIDON_DEVICE uint32_t label(int64_t sample) const {
+    return static_cast<uint32_t>(labels[sample]);
+  }
+  POSEIDON_DEVICE uint32_t second(int64_t sample) const {
+    return static_cast<uint32_t>(labels[samples + sample]);
+  }
+  POSEIDON_DEVICE float share(int64_t sample) const {
+    return mixed ? labels[2 * int64_t{samples} + sample] : 0;
+  }
+};
+
 /// Probabilities, loss, and whether the label is the best or among five, of each sample. Ahead of a
 /// score are those that are larger and, of equal ones, those before it. A label whose score is not
 /// a number is last.
@@ -18,7 +39,7 @@ struct SoftmaxLossForwardKernel {
   using Shared = typename Team::Shared;
 
   const float* scores;
-  const float* labels;
+  SampleLabels labels;
   float* probabilities;
   float* scalars;
   uint32_t samples, classes;
@@ -27,7 +48,7 @@ struct SoftmaxLossForwardKernel {
   void visit(MemoryVisitor& visitor) const {
     const int64_t count = int64_t{samples} * classes;
     visitor.reads(scores, bytes_of_elements<float>(count));
-    visitor.reads(labels, bytes_of_elements<float>(samples));
+    labels.visit(visitor);
     visitor.writes(probabilities, bytes_of_elements<float>(count));
     visitor.writes(scalars, bytes_of_elements<float>(int64_t{3} * samples));
   }
@@ -37,10 +58,10 @@ struct SoftmaxLossForwardKernel {
     if (sample >= samples) return;  // with all of its team
     float* target = scalars + 3 * sample;
     const float* row = scores + sample * classes;
-    const auto label = static_cast<uint32_t>(labels[sample]);
+    const uint32_t label = labels.label(sample);
     const RowSum sum = sum_exponentials<Team>(thread, shared, row, classes);
     write_probabilities(thread, row, sum, probabilities + sample * classes);
-    const float loss = loss_of(thread, shared, row, label, sum);
+    const float loss = loss_of(thread, shared, row, sample, sum);
     const uint32_t rank = rank_of<Team>(thread, shared, row, classes, label);
     if (Team::member(thread) == 0) {
       target[0] = loss;
@@ -57,9 +78,12 @@ struct SoftmaxLossForwardKernel {
   }
 
   POSEIDON_DEVICE float loss_of(const Thread& thread, Shared& shared, const float* row,
-                                uint32_t label, const RowSum& sum) const {
-    const double largest = sum.largest;
-    double expected = at_label * (static_cast<double>(row[label]) - largest);
+                                int64_t sample, const RowSum& sum) const {
+    const double largest = sum.largest, own = row[labels.label(sample)];
+    const double share = labels.share(sample);
+    double score = own - largest;
+    if (share > 0) score += share * (static_cast<double>(row[labels.second(sample)]) - own);
+    double expected = at_label * score;
     if (everywhere > 0) {
       double all = 0;
       for (uint32_t c = Team::member(thread); c < classes; c += Team::kSize)
@@ -76,7 +100,7 @@ struct SoftmaxLossBackwardKernel {
   static constexpr uint32_t kThreads = 256;
 
   const float* probabilities;
-  const float* labels;
+  SampleLabels labels;
   float* gradient;
   uint32_t samples, classes;
   float scale, everywhere, at_label;  ///< of the target: what every class has, and the label more
@@ -84,7 +108,7 @@ struct SoftmaxLossBackwardKernel {
   void visit(MemoryVisitor& visitor) const {
     const int64_t count = int64_t{samples} * classes;
     visitor.reads(probabilities, bytes_of_elements<float>(count));
-    visitor.reads(labels, bytes_of_elements<float>(samples));
+    labels.visit(visitor);
     visitor.writes(gradient, bytes_of_elements<float>(count));
   }
 
@@ -94,7 +118,9 @@ struct SoftmaxLossBackwardKernel {
     if (c >= classes) return;
     const int64_t at = int64_t{sample} * classes + c;
     float distance = probabilities[at] - everywhere;
-    if (c == static_cast<uint32_t>(labels[sample])) distance -= at_label;
+    const float share = labels.share(sample);
+    if (c == labels.label(sample)) distance -= (1 - share) * at_label;
+    if (share > 0 && c == labels.second(sample)) distance -= share * at_label;
     gradient[at] = scale * distance;
   }
 
@@ -114,11 +140,11 @@ class CudaSoftmaxLoss final : public CudaLayer {
     needs_.workspace_bytes = bytes_of_elements<float>(loss_.samples * loss_.classes);
   }
 
-  void forward(const StepContext&, const Bindings& memory) override {
+  void forward(const StepContext& step, const Bindings& memory) override {
     with_team_for(classes_, [&](auto team) {
       using Team = decltype(team);
       device_.launch(SoftmaxLossForwardKernel<Team>{.scores = memory.inputs[0].as<float>(),
-                                                    .labels = memory.inputs[1].as<float>(),
+                                                    .labels = labels(step, memory),
                                                     .probabilities = probabilities(memory),
                                                     .scalars = memory.output.as<float>(),
                                                     .samples = samples_,
@@ -134,7 +160,7 @@ class CudaSoftmaxLoss final : public CudaLayer {
     const auto smoothing = static_cast<float>(loss_.label_smoothing);
     using Kernel = SoftmaxLossBackwardKernel;
     device_.launch(Kernel{.probabilities = probabilities(memory),
-                          .labels = memory.inputs[1].as<float>(),
+                          .labels = labels(step, memory),
                           .gradient = memory.input_gradients[0].as<float>(),
                           .samples = samples_,
                           .classes = classes_,
@@ -145,6 +171,11 @@ class CudaSoftmaxLoss final : public CudaLayer {
   }
 
  private:
+  SampleLabels labels(const StepContext& step, const Bindings& memory) const {
+    return {.labels = memory.inputs[1].as<float>(),
+            .samples = samples_,
+            .mixed = loss_.mixed && step.phase == Phase::kTrain};
+  }
   static float* probabilities(const Bindings& memory) {
     return reinterpret_cast<float*>(memory.workspace);
   }

@@ -89,6 +89,17 @@ TEST_CASE("jittered colours: the same bits on any number of workers") {
       "jitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1})");
 }
 
+TEST_CASE("mixed samples: the same bits on any number of workers") {
+  same_with_any_cluster(
+      {"--set", R"(data.train.transform.mix={"mixup": 0.4, "cutmix": 1, "probability": 0.9})"});
+}
+TEST_CASE("infogain loss: the same bits on any number of workers") {
+  same_with_any_cluster({}, TinyJob(R"({
+    "name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [
+      {"name": "f", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
+      {"name": "loss", "type": "infogain_loss", "matrix": [1, 0, 0.5, 0, 2, 0, -0.25, 0, 1]}]})"));
+}
+
 TEST_CASE("a plan with unequal shards, in another order than the ranks, comes to the same bits") {
   for (const std::string scheme : {"ps", "sfb"}) {
     CAPTURE(scheme);

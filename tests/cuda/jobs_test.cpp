@@ -17,6 +17,8 @@ using poseidon::test::make_played_backend;
 
 namespace {
 
+constexpr const char* kMixed = R"(data.train.transform.mix={"mixup": 1, "cutmix": 1})";
+
 constexpr uint64_t kOrders = kIsSanitized ? 1 : 3;
 
 /// Everything that a few steps of a worker alone change.
@@ -50,9 +52,19 @@ TEST_CASE("a training on a played GPU comes close to the CPU's") {
                              train_alone(make_backend(job), job, setup, 0)) < 1e-4);
 }
 
+TEST_CASE("a training with mixed samples on a played GPU comes close to the CPU's") {
+  const TinyJob tiny;
+  const Job job = tiny.load({kMixed});
+  CHECK(largest_difference(train_alone(make_played_backend({}), job, {}, 0),
+                           train_alone(make_backend(job), job, {}, 0)) < 1e-4);
+  CHECK(largest_difference(train_alone(make_played_backend({}), tiny.load(), {}, 0),
+                           train_alone(make_backend(job), job, {}, 0)) > 1e-3);
+}
+
 TEST_CASE("a training on a played GPU has the same bits in every order") {
   const TinyJob tiny;
   std::vector<Setup> setups = kSetups;
+  setups.push_back({{kMixed}});
   setups.push_back({{"optimizer.type=lars", "cluster.logical_shards=2"}});
   setups.push_back({{"optimizer.average_decay=0.5", "cluster.logical_shards=2"}});
   for (const Setup& setup : setups)

@@ -10,6 +10,7 @@
 
 #include "core/mutex.h"
 #include "data/digits.h"
+#include "data/mix.h"
 #include "data/order.h"
 #include "data/random_dataset.h"
 
@@ -72,6 +73,7 @@ struct Copy {
   size_t shard;
   std::vector<float> pixels;
   std::vector<int32_t> labels;
+  std::vector<float> mixtures;
   std::vector<int64_t> indices;
   bool operator==(const Copy&) const = default;
 };
@@ -84,6 +86,7 @@ Copy copy_of(const Batch& batch) {
           batch.shard,
           {batch.values.floats.begin(), batch.values.floats.end()},
           {batch.labels.begin(), batch.labels.end()},
+          {batch.mixtures.begin(), batch.mixtures.end()},
           {batch.indices.begin(), batch.indices.end()}};
 }
 
@@ -382,4 +385,86 @@ TEST_CASE("loader: a batch stays whole until the event that it is kept for") {
     })));
   }
   CHECK(waits == 4);
+}
+
+namespace {
+
+Transform mixing_transform(Phase phase = Phase::kTrain) {
+  TransformConfig config;
+  config.mix = {.present = true, .mixup = 0.5, .cutmix = 0, .probability = 0.8};
+  return Transform(config, {1, 1, 1}, phase, 1);
+}
+
+}  // namespace
+
+TEST_CASE("loader: samples are mixed with others, and the label of the larger share comes first") {
+  const CountingDataset dataset(10);
+  const Transform transform = mixing_transform();
+  const Mixer mixer(*transform.mix(), {1, 1, 1}, 1, 10);
+  int swapped = 0, alone = 0;
+  for (const Copy& batch : load(dataset, transform, options_for(4, 1), 20)) {
+    REQUIRE(batch.mixtures.size() == 8);
+    for (size_t i = 0; i < 4; ++i) {
+      const auto own = static_cast<float>(batch.indices[i]);
+      const auto epoch = static_cast<uint64_t>((batch.step * 4 + static_cast<int64_t>(i)) / 10);
+      const auto mixture = mixer.draw({epoch, static_cast<uint64_t>(batch.indices[i])});
+      const auto label = static_cast<int32_t>(batch.indices[i] % 3);
+      if (!mixture) {
+        ++alone;
+        CHECK(batch.pixels[i] == own);
+        CHECK(batch.labels[i] == label);
+        CHECK(batch.mixtures[i] == static_cast<float>(label));
+        CHECK(batch.mixtures[4 + i] == 0);
+        continue;
+      }
+      const auto share = static_cast<float>(mixture->share);
+      CHECK(batch.pixels[i] == (1 - share) * own + share * static_cast<float>(mixture->partner));
+      const auto other = static_cast<int32_t>(mixture->partner % 3);
+      const bool swaps = mixture->share > 0.5 && other != label;
+      swapped += swaps ? 1 : 0;
+      CHECK(batch.labels[i] == (swaps ? other : label));
+      CHECK(batch.mixtures[i] == static_cast<float>(swaps ? label : other));
+      const double second = other == label ? 0 : swaps ? 1 - mixture->share : mixture->share;
+      CHECK(batch.mixtures[4 + i] == static_cast<float>(second));
+    }
+  }
+  CHECK(swapped > 5);
+  CHECK(alone > 5);
+}
+
+TEST_CASE(
+    "loader: mixtures depend on no thread, shard or start, and a corrupt one's next stands in") {
+  const CountingDataset dataset(23, {4, 5});
+  const Transform transform = mixing_transform();
+  const auto with = [&](int threads, std::vector<ShardRange> shards, int64_t start, int count) {
+    LoaderOptions options = options_for(7, threads);
+    options.on_error = OnError::kSkip;
+    options.shards = std::move(shards);
+    options.start_step = start;
+    return load(dataset, transform, options, count);
+  };
+  const auto whole = with(1, {{0, 7}}, 0, 9);
+  CHECK(with(4, {{0, 7}}, 0, 9) == whole);
+  const auto late = with(2, {{0, 7}}, 5, 4);
+  CHECK(std::vector<Copy>(whole.begin() + 5, whole.end()) == late);
+  const auto parts = with(1, {{0, 3}, {3, 4}}, 0, 18);
+  for (size_t step = 0; step < 9; ++step)
+    for (size_t i = 0; i < 7; ++i) {
+      const Copy& part = parts[2 * step + (i < 3 ? 0 : 1)];
+      const size_t at = i < 3 ? i : i - 3, count = part.labels.size();
+      CHECK(part.pixels[at] == whole[step].pixels[i]);
+      CHECK(part.labels[at] == whole[step].labels[i]);
+      CHECK(part.mixtures[at] == whole[step].mixtures[i]);
+      CHECK(part.mixtures[count + at] == whole[step].mixtures[7 + i]);
+    }
+}
+
+TEST_CASE("loader: tests are never mixed") {
+  const CountingDataset dataset(5);
+  LoaderOptions options = options_for(5, 1);
+  options.phase = Phase::kTest;
+  const Copy batch = load(dataset, mixing_transform(Phase::kTest), options, 1).front();
+  CHECK(batch.mixtures.empty());
+  CHECK(batch.pixels == std::vector<float>{0, 1, 2, 3, 4});
+  CHECK(batch.labels == std::vector<int32_t>{0, 1, 2, 0, 1});
 }

@@ -388,6 +388,10 @@ TEST_CASE("transform: what does not go together is refused") {
   config.resize = {30, 30};
   CHECK_THROWS_WITH_AS(
       make(config), "transform: \"resize\" and \"resize_short\" exclude each other", ConfigError);
+  config = {};
+  config.mix.present = true;
+  CHECK_THROWS_WITH_AS(make(config), "transform: \"mix\": expected \"mixup\" or \"cutmix\" above 0",
+                       ConfigError);
 }
 
 namespace {
@@ -457,7 +461,8 @@ TEST_CASE("transform: pixels that are normalized later, of other channels and of
   check_forms(config, {1, 8, 8}, encoded);
 }
 
-TEST_CASE("transform: what is resized, jittered or has a mean image of its own keeps no pixels") {
+TEST_CASE(
+    "transform: what is resized, jittered, mixed or has a mean image of its own keeps no pixels") {
   const auto keeps = [](const auto& change, Phase phase = Phase::kTrain) {
     TransformConfig config;
     change(config);
@@ -474,5 +479,11 @@ TEST_CASE("transform: what is resized, jittered or has a mean image of its own k
   CHECK_FALSE(keeps(random_crop, Phase::kTest));
   const auto jittered = [](TransformConfig& config) { config.jitter.present = true; };
   CHECK_FALSE(keeps(jittered));
+  const auto mixed = [](TransformConfig& config) {
+    config.mix.present = true;
+    config.mix.cutmix = 1;
+  };
+  CHECK_FALSE(keeps(mixed));
+  CHECK(keeps(mixed, Phase::kTest));
   CHECK(keeps(jittered, Phase::kTest));
 }

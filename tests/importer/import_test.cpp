@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "core/cpu/cpu_device.h"
 #include "core/error.h"
@@ -273,6 +274,48 @@ TEST_CASE("a mean file becomes the mean image of the job") {
   missing.asked.input = SampleShape{3, 1, 2};
   missing.run();
   CHECK(missing.lines_with(missing.said.warnings, "mean_file").size() == 1);
+}
+
+TEST_CASE("the matrix of an infogain loss becomes a part of the network") {
+  const auto network = [](const std::string& more) {
+    return "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 4 } "
+           "}\n"
+           "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' "
+           "inner_product_param { num_output: 2 } }\n"
+           "layer { name: 'l' type: 'InfogainLoss' bottom: 'a' bottom: 'label' " +
+           more + " }";
+  };
+  const std::string given = "infogain_loss_param { source: 'somewhere/h.binaryproto' }";
+  const auto import_of = [&](const std::string& more, const Floats& matrix) {
+    auto import = std::make_unique<Import>(network(more));
+    import->asked.input = SampleShape{3, 1, 2};
+    if (!matrix.empty()) {
+      const auto side = static_cast<uint64_t>(std::sqrt(matrix.size()));
+      import->write("h.binaryproto", made::old_blob({1, 1, side, side}, matrix));
+    }
+    return import;
+  };
+  const auto import = import_of(given, {1, 0.5F, -2, 4});
+  import->run();
+  CHECK(import->json("network.json")["layers"][1] ==
+        Json::parse(R"({"name": "l", "type": "infogain_loss", "matrix": [1, 0.5, -2, 4]})"));
+
+  CHECK(import_of(given, {})->fault() ==
+        "n.prototxt:3:90: \"source\": expected \"somewhere/h.binaryproto\", or its name beside the "
+        "prototxt, got neither");
+  CHECK(import_of("", {})->fault() ==
+        "n.prototxt:3:1: layer \"l\" (InfogainLoss): expected infogain_loss_param { source: "
+        "\"FILE.binaryproto\" }, got no matrix");
+  CHECK(import_of("bottom: 'a'", {})->fault() ==
+        "n.prototxt:3:40: layer \"l\" (InfogainLoss): the matrix of a third bottom has no equal: "
+        "expected infogain_loss_param { source: \"FILE.binaryproto\" }");
+  CHECK(
+      import_of(given, {1, HUGE_VALF, 0, 1})->fault() ==
+      "n.prototxt:3:90: \"source\": the matrix of h.binaryproto holds a value that is not finite");
+  CHECK(import_of(given, {1, 0, 0, 0, 1, 0, 0, 0, 1})
+            ->fault()
+            .find("[infogain_loss 'l'] \"matrix\": expected 2 x 2 numbers for 2 classes, got 9") !=
+        std::string::npos);
 }
 
 TEST_CASE("weights that do not fit are refused, those of no use are named") {

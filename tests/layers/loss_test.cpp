@@ -48,6 +48,15 @@ TEST_CASE("contrastive_loss: gradients of two that are alike and that are not, n
           {{4, 6}, {4, 6}}, kAlike));
 }
 
+TEST_CASE("infogain_loss: gradients") {
+  std::vector<double> matrix;
+  for (int i = 0; i < 49; ++i) matrix.push_back(i * 11 % 17 / 8.0 - 0.5);
+  for (const Shape& shape : {Shape{4, 7}, Shape{4, 7, 1, 1}})
+    for (const double weight : {1.0, 0.3})
+      check_gradients_everywhere(loss_case(
+          {{"type", "infogain_loss"}, {"matrix", matrix}, {"weight", weight}}, {shape}, kClasses));
+}
+
 TEST_CASE("losses of labels: gradients") {
   for (const char* norm : {"l1", "l2"})
     check_gradients_everywhere(
@@ -95,6 +104,22 @@ TEST_CASE("losses: values by their definitions") {
         doctest::Approx(-std::log(1e-20)));
 }
 
+TEST_CASE("infogain_loss: softmax_loss where the matrix is the identity, and else by its rows") {
+  const std::array<int32_t, 1> second{1};
+  const auto infogain = [&](std::vector<double> matrix, Values scores) {
+    return loss_of({{"type", "infogain_loss"}, {"matrix", std::move(matrix)}}, {std::move(scores)},
+                   second);
+  };
+  const Values scores{0.5F, -1, 2};
+  CHECK(infogain({1, 0, 0, 0, 1, 0, 0, 0, 1}, scores) ==
+        doctest::Approx(loss_of({{"type", "softmax_loss"}}, {scores}, second)));
+  const double sum = std::exp(0.5) + std::exp(-1) + std::exp(2);
+  CHECK(infogain({9, 9, 9, 0.5, 2, -1, 9, 9, 9}, scores) ==
+        doctest::Approx(1.5 * std::log(sum) - (0.5 * 0.5 - 1 * 2 - 2)));
+  // Far from 0 nothing overflows.
+  CHECK(infogain({0, 0, 0, 1, 1, 0, 0, 0, 0}, {1000, 0, -1000}) == doctest::Approx(1000));
+}
+
 TEST_CASE("accuracy: whether the label is among the best") {
   const std::array<int32_t, 3> labels{0, 1, 2};
   LayerCase layer = loss_case({{"type", "accuracy"}, {"top_k", {1, 2}}}, {{3, 3}}, labels);
@@ -111,6 +136,19 @@ TEST_CASE("losses: what cannot be is refused") {
                     "[euclidean_loss 'loss'] expected 2 inputs, got 1");
   CHECK_THROWS_WITH(define({{"type", "hinge_loss"}, {"name", "loss"}}, {{2, 10, 3, 3}, {2, 1}}),
                     "[hinge_loss 'loss'] expected scores of shape samples x classes, got 2x10x3x3");
+  const Json infogain{{"type", "infogain_loss"}, {"name", "loss"}, {"matrix", {1, 0, 0, 1}}};
+  CHECK_THROWS_WITH(
+      define(infogain, {{2, 3}, {2, 1}}),
+      "[infogain_loss 'loss'] \"matrix\": expected 3 x 3 numbers for 3 classes, got 4");
+  CHECK_THROWS_WITH(
+      define(infogain, {{2, 2, 3, 3}, {2, 1}}),
+      "[infogain_loss 'loss'] expected scores of shape samples x classes, got 2x2x3x3");
+  LayerCase outside = loss_case(infogain, {{4, 2}}, kClasses);
+  LayerRunner of_outside(outside);
+  CHECK_THROWS_WITH(
+      of_outside.forward(random_inputs(of_outside, outside, 0)),
+      "[infogain_loss 'loss'] sample 0 of step 3: label 2 is out of range, expected 0 "
+      "to 1 (the network tells 2 classes apart)");
   LayerCase layer = loss_case({{"type", "accuracy"}}, {{4, 5}}, kClasses);
   LayerRunner runner(layer);
   CHECK_THROWS_WITH(runner.forward(random_inputs(runner, layer, 0)),

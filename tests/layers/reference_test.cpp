@@ -71,6 +71,7 @@ TEST_CASE("euclidean_loss computes what PyTorch computes") { check_type("euclide
 TEST_CASE("exp computes what PyTorch computes") { check_type("exp"); }
 TEST_CASE("flatten computes what PyTorch computes") { check_type("flatten"); }
 TEST_CASE("hinge_loss computes what PyTorch computes") { check_type("hinge_loss"); }
+TEST_CASE("infogain_loss computes what PyTorch computes") { check_type("infogain_loss"); }
 TEST_CASE("linear computes what PyTorch computes") { check_type("linear"); }
 TEST_CASE("log computes what PyTorch computes") { check_type("log"); }
 TEST_CASE("lrn computes what PyTorch computes") { check_type("lrn"); }

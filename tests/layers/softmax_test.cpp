@@ -53,6 +53,63 @@ TEST_CASE("softmax_loss: gradients, weighted and smoothed") {
   check_gradients_everywhere(loss_case({}, {2, 21, 1, 1}));
 }
 
+namespace {
+
+/// Of the second labels 1, 5, 6, 3: the last two samples' are their own.
+const std::array<float, 8> kMixtures{1, 5, 6, 3, 0.3F, 0.5F, 0, 0};
+
+LayerCase mixed_case(Json json) {
+  LayerCase layer = loss_case(std::move(json));
+  layer.step.mixtures = kMixtures;
+  return layer;
+}
+
+}  // namespace
+
+TEST_CASE("softmax_loss: gradients of mixtures") {
+  check_gradients_everywhere(mixed_case({}));
+  check_gradients_everywhere(mixed_case({{"weight", 0.3}, {"label_smoothing", 0.1}}));
+}
+
+TEST_CASE("softmax_loss: of a mixture each label has its share, and the first is ranked") {
+  const LayerCase mixed = mixed_case({{"label_smoothing", 0.1}});
+  LayerCase of_first = mixed, of_second = mixed;
+  const std::array<int32_t, 4> seconds{1, 5, 6, 3};
+  of_first.step.mixtures = of_second.step.mixtures = {};
+  of_second.step.labels = seconds;
+  const LayerInputs values = random_inputs(LayerRunner(of_first), of_first, 0);
+  const LayerResults got = LayerRunner(mixed).run(values),
+                     first = LayerRunner(of_first).run(values),
+                     second = LayerRunner(of_second).run(values);
+  const auto between = [&](size_t sample, float a, float b) {
+    const float share = kMixtures[4 + sample];
+    return doctest::Approx((1 - share) * a + share * b).epsilon(1e-5);
+  };
+  for (size_t n = 0; n < 4; ++n) {
+    CHECK(got.output[3 * n] == between(n, first.output[3 * n], second.output[3 * n]));
+    CHECK(got.output[3 * n + 1] == first.output[3 * n + 1]);
+    CHECK(got.output[3 * n + 2] == first.output[3 * n + 2]);
+    for (size_t c = 0; c < 7; ++c)
+      CHECK(got.input_gradients[0][7 * n + c] ==
+            between(n, first.input_gradients[0][7 * n + c], second.input_gradients[0][7 * n + c]));
+  }
+}
+
+TEST_CASE("softmax_loss: tests know no mixtures, and a second label must be a class too") {
+  LayerCase mixed = mixed_case({});
+  mixed.step.phase = layers::Phase::kTest;
+  LayerCase plain = mixed;
+  plain.step.mixtures = {};
+  const LayerInputs values = random_inputs(LayerRunner(plain), plain, 0);
+  CHECK(LayerRunner(mixed).forward(values) == LayerRunner(plain).forward(values));
+  const std::array<float, 8> outside{1, 7, 6, 3, 0.3F, 0.5F, 0, 0};
+  mixed.step.mixtures = outside;
+  LayerRunner runner(mixed);
+  CHECK_THROWS_WITH(runner.forward(values),
+                    "[softmax_loss 'loss'] sample 1 of step 3: label 7 is out of range, expected 0 "
+                    "to 6 (the network tells 7 classes apart)");
+}
+
 TEST_CASE("softmax_loss: loss, and whether the label is the best or among five") {
   const Values got = loss_of({1, 3, 2}, 2);
   CHECK(got[0] == doctest::Approx(std::log(std::exp(-1.0) + std::exp(1.0) + 1)));

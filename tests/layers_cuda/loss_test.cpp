@@ -20,7 +20,7 @@ LayerCase loss_case(Json json, std::vector<Shape> inputs, std::span<const int32_
 }
 
 void check_loss(const LayerCase& layer) {
-  CAPTURE(layer.json.dump());
+  CAPTURE(layer.json["type"].dump());
   check_same_as_cpu(layer, random_inputs(LayerRunner(layer), layer, 0), 1e-5);
 }
 
@@ -57,6 +57,17 @@ TEST_CASE("losses of labels on a GPU: as the CPU's") {
       check_loss(loss_case({{"type", "hinge_loss"}, {"norm", norm}}, {{11, length}}, labels));
     const LayerCase layer = loss_case({{"type", "multinomial_loss"}}, {{11, length}}, labels);
     check_same_as_cpu(layer, {.inputs = {random_values(11 * length, 2, 0.01F, 1)}}, 1e-5);
+  }
+}
+
+TEST_CASE("infogain_loss on a GPU: as the CPU's") {
+  for (const int64_t length : {3, 256, 257}) {
+    const std::vector<int32_t> labels = labels_below(length);
+    std::vector<double> matrix;
+    for (int64_t i = 0; i < length * length; ++i)
+      matrix.push_back(static_cast<double>(i * 31 % 101) / 64 - 0.25);
+    check_loss(loss_case({{"type", "infogain_loss"}, {"matrix", matrix}, {"weight", 0.5}},
+                         {{11, length}}, labels));
   }
 }
 

@@ -103,3 +103,25 @@ TEST_CASE("softmax_loss on a GPU: a confident and right answer keeps its small l
   const auto loss = static_cast<double>(loss_of({20, 0}, 0)[0]);
   CHECK(loss == doctest::Approx(2.0611537e-9).epsilon(1e-6).scale(0));
 }
+
+TEST_CASE("softmax_loss on a GPU: mixtures as the CPU's") {
+  for (const int64_t classes : {10, 256, 1000}) {
+    std::vector<int32_t> labels;
+    std::vector<float> mixtures, shares;
+    for (int64_t n = 0; n < 11; ++n) {
+      labels.push_back(static_cast<int32_t>(n * 977 % classes));
+      mixtures.push_back(static_cast<float>((n * 977 + 1 + n) % classes));
+      shares.push_back(static_cast<float>(n % 5) / 8);
+    }
+    mixtures.insert(mixtures.end(), shares.begin(), shares.end());
+    LayerCase layer = loss_case(classes, labels, {{"label_smoothing", 0.1}});
+    layer.step.mixtures = mixtures;
+    const LayerInputs values = random_inputs(LayerRunner(layer), layer, 0);
+    check_same_as_cpu(layer, values, 1e-5);
+    layer.step.phase = layers::Phase::kTest;
+    LayerCase of_cpu = layer;
+    of_cpu.backend = make_cpu_backend;
+    check_close(LayerRunner(layer).forward(values), LayerRunner(of_cpu).forward(values), 1e-5,
+                "scalars of a test");
+  }
+}

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "core/json.h"
+#include "tests/support/error_of.h"
 
 namespace poseidon::net {
 namespace {
@@ -106,6 +108,21 @@ TEST_CASE("labels are an input of losses that need not be named, and of nothing 
             .find("\"f\" of the loss is not \"label\"") != std::string::npos);
   CHECK(error_of(with_layers(R"({"name": "label", "type": "relu"})"))
             .find("\"label\" means the samples' labels") != std::string::npos);
+}
+
+TEST_CASE("labels of mixtures have three rows, which not every layer knows") {
+  const auto mixed = [](const char* loss) {
+    const std::string json =
+        with_layers(std::string(R"({"name": "f", "type": "linear", "outputs": 5},)") + loss);
+    return Network(parse_json(json, "n.json"), "n.json", 2, LabelForm::kMixed);
+  };
+  const Network network = mixed(R"({"name": "loss", "type": "softmax_loss"},
+                                   {"name": "top", "type": "accuracy", "input": "f"})");
+  CHECK(network.shape_of(kNetworkLabel) == Shape{3, 2});
+  CHECK(poseidon::error_of<ConfigError>(
+            [&] { mixed(R"({"name": "loss", "type": "hinge_loss"})"); }) ==
+        "n.json: /layers/1: a layer of type hinge_loss knows one label of each sample, but the "
+        "job's \"mix\" makes mixtures of two: expected softmax_loss or accuracy");
 }
 
 TEST_CASE("layers that share have parameters once") {

@@ -206,11 +206,17 @@ def hinge_loss(rows, labels, fields):
     return (lacking ** 2 if fields.get("norm") == "l2" else lacking).sum(1)
 
 
+def infogain_loss(rows, labels, fields):
+    matrix = torch.tensor(fields["matrix"], dtype=rows[0].dtype).reshape(2 * [rows[0].shape[1]])
+    return -(matrix[labels] * F.log_softmax(rows[0], 1)).sum(1)
+
+
 # The loss of each sample, of its rows of values and targets.
 LOSSES = {
     "contrastive_loss": contrastive_loss,
     "euclidean_loss": lambda rows, labels, fields: F.mse_loss(*rows, reduction="none").sum(1) / 2,
     "hinge_loss": hinge_loss,
+    "infogain_loss": infogain_loss,
     "multinomial_loss": lambda rows, labels, fields: F.nll_loss(rows[0].clamp(min=1e-20).log(), labels, reduction="none"),
     "sigmoid_loss": lambda rows, labels, fields: F.binary_cross_entropy_with_logits(*rows, reduction="none").sum(1),
     "softmax_loss": lambda rows, labels, fields: F.cross_entropy(
@@ -407,6 +413,8 @@ def cases():
     yield Case("euclidean_loss", {"type": "euclidean_loss", "weight": 0.3}, [(2, 3, 2, 4), (2, 3, 2, 4)])
     for norm in ("l1", "l2"):
         yield Case("hinge_loss_" + norm, {"type": "hinge_loss", "norm": norm}, [(4, 7)], labels=[2, 0, 6, 3])
+    yield Case("infogain_loss", {"type": "infogain_loss", "weight": 0.3, "matrix": [
+        1, 0.25, 0, -0.5, 0, 2, 0.125, 0, 0.5, 0.5, 0.75, 0, 0, -1, 0.25, 3]}, [(5, 4)], labels=[2, 0, 3, 1, 0])
     yield Case("multinomial_loss", {"type": "multinomial_loss"}, [(4, 7)], labels=[2, 0, 6, 3], positive=True)
     yield Case("sigmoid_loss", {"type": "sigmoid_loss"}, [(3, 11), (3, 11)])
     yield Case("softmax_loss_smoothed", {"type": "softmax_loss", "weight": 0.3, "label_smoothing": 0.1},

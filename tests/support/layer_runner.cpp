@@ -68,7 +68,8 @@ void LayerRunner::add_label_input() {
       layers::make_definition(case_.json.at("type").get<std::string>())->label_input();
   if (label != std::ssize(case_.inputs)) return;
   label_ = label;
-  case_.inputs.push_back({std::ssize(case_.step.labels), 1});
+  const int64_t samples = std::ssize(case_.step.labels);
+  case_.inputs.push_back(case_.step.mixtures.empty() ? Shape{samples, 1} : Shape{3, samples});
 }
 
 bool LayerRunner::wants_gradient(size_t input) const {
@@ -99,10 +100,13 @@ void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
   DeviceMemory& device = memory.of_device;
   for (size_t i = 0; i < case_.inputs.size(); ++i) {
     bound.inputs.push_back(device.take_tensor(case_.inputs[i], needs().input_formats[i]));
-    if (static_cast<int>(i) == label_)
-      device.store({case_.step.labels.begin(), case_.step.labels.end()}, bound.inputs.back());
-    else
+    if (static_cast<int>(i) == label_) {
+      Values labels(case_.step.labels.begin(), case_.step.labels.end());
+      labels.insert(labels.end(), case_.step.mixtures.begin(), case_.step.mixtures.end());
+      device.store(labels, bound.inputs.back());
+    } else {
       device.store(values.inputs[i], bound.inputs.back());
+    }
   }
   bound.output = {nullptr, output_shape_, needs().output_format};
   const int shared = case_.in_place ? needs().forward_in_place : -1;

@@ -116,6 +116,22 @@ TEST_CASE("stopped and resumed gives the bits of an unbroken run, with every opt
   }
 }
 
+TEST_CASE("with mixed samples a run can be stopped and resumed, on any number of loader threads") {
+  const std::vector<std::string> mixed{
+      R"(data.train.transform.mix={"mixup": 0.4, "cutmix": 1, "probability": 0.9})"};
+  const TinyJob job;
+  const std::string unbroken = digest(job.run("unbroken", mixed));
+  CHECK(digest(job.run("plain")) != unbroken);
+  for (const int64_t step : {3, 7}) {
+    const std::string name = "broken-" + std::to_string(step);
+    job.run(name, mixed, {.max_steps = step});
+    CHECK(digest(job.run("", mixed, {.resume = job.folder / name})) == unbroken);
+  }
+  std::vector<std::string> threads = mixed;
+  threads.push_back("data.loader_threads=3");
+  CHECK(digest(job.run("threads", threads)) == unbroken);
+}
+
 TEST_CASE("a run can be stopped and resumed at any step") {
   const TinyJob job;
   const std::string unbroken = digest(job.run("unbroken"));

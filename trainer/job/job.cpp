@@ -73,6 +73,10 @@ fs::path network_path(const JobConfig& config, const JobSource& source) {
 
 }  // namespace
 
+net::LabelForm label_form(const JobConfig& config) {
+  return config.data.train.transform.mix.present ? net::LabelForm::kMixed : net::LabelForm::kPlain;
+}
+
 Job load_job(const JobSource& source, Log& log) {
   Job job{.file = source.file.string(), .config = {}, .network = nullptr};
   Json json = read_json(source.file);
@@ -84,8 +88,8 @@ Job load_job(const JobSource& source, Log& log) {
   Schedule(job.config.optimizer.schedule, 1, 1, 1, job.file + ": /optimizer/schedule");
   resolve_paths(job.config, source, log);
   const fs::path network_file = network_path(job.config, source);
-  job.network =
-      std::make_unique<net::Network>(network_file, std::max<int64_t>(1, job.config.shard_batch()));
+  job.network = std::make_unique<net::Network>(
+      network_file, std::max<int64_t>(1, job.config.shard_batch()), label_form(job.config));
   job.config.network = fs::absolute(network_file).lexically_normal().string();
   if (!job.network->has_loss())
     throw ConfigError(network_file.string() +

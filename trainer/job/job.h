@@ -63,6 +63,9 @@ enum class DataPart : uint8_t { kTrain, kTest };
 /// ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
+/// Mixed where the job's training samples are mixed with one another.
+net::LabelForm label_form(const JobConfig& config);
+
 /// Throws ConfigError, naming `place`, `source` and the first label that means another class in one
 /// list than in the other.
 void refuse_other_classes(const JsonPlace& place, const std::string& source,

@@ -29,7 +29,7 @@ Job open_job_message(const JobMessage& message, const MemberOptions& options) {
   job.config.device.threads = options.threads;
   choose_devices(job, options);
   job.network = std::make_unique<net::Network>(message.network, message.network_file,
-                                               job.config.shard_batch());
+                                               job.config.shard_batch(), label_form(job.config));
   if (job.config.device.type == kReplayDevice) set_times(job, message.times, "the job's times");
   return job;
 }

@@ -96,6 +96,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .numbers = &numbers,
                                     .labels = batch.labels,
+                                    .mixtures = batch.mixtures,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
   net_.forward(context, [this](int layer) {
     device_trace_.comes_to_gate();

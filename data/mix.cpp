@@ -1,0 +1,94 @@
+#include "data/mix.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "core/philox.h"
+
+namespace poseidon::data {
+
+namespace {
+
+/// Uniform in (0, 1): it has a logarithm.
+double next_open(RandomStream& random) {
+  return (static_cast<double>(random.next_word()) + 0.5) * 0x1p-32;
+}
+
+/// Normally distributed (Box and Muller).
+double next_normal(RandomStream& random) {
+  const double radius = std::sqrt(-2 * std::log(next_open(random)));
+  return radius * std::cos(2 * std::numbers::pi * next_open(random));
+}
+
+/// The logarithm of a number with the distribution Gamma(shape, 1) (Marsaglia and Tsang, "A Simple
+/// Method for Generating Gamma Variables", 2000). Of small shapes the number itself may be too
+/// small for a double.
+double next_log_gamma(RandomStream& random, double shape) {
+  if (shape < 1) return next_log_gamma(random, shape + 1) + std::log(next_open(random)) / shape;
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = next_normal(random), root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(next_open(random)) < x * x / 2 + d * (1 - v + std::log(v))) return std::log(d * v);
+  }
+}
+
+/// From Beta(a, a): the part of one in two numbers of equal distribution Gamma(a).
+double next_share(RandomStream& random, double a) {
+  const double one = next_log_gamma(random, a), other = next_log_gamma(random, a);
+  return 1 / (1 + std::exp(other - one));
+}
+
+/// Rows or columns of a rectangle around `middle`, of which `part` of `extent` lie on both sides
+/// together, as far as they lie in the image: first, count.
+std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
+  const auto half = static_cast<int64_t>(static_cast<double>(extent) * part / 2);
+  const int64_t begin = std::max<int64_t>(middle - half, 0);
+  return {begin, std::min(middle + half, extent) - begin};
+}
+
+}  // namespace
+
+// What every mixture needs comes first, so that no key changes what is drawn for another.
+std::optional<Mixture> Mixer::draw(SampleKey key) const {
+  RandomStream random(seed_, RandomPurpose::kMixing, key.epoch, key.index);
+  const bool mixed = static_cast<double>(random.next_uniform()) < config_.probability;
+  const bool second_way = (random.next_word() >> 31) != 0;
+  const uint64_t high = random.next_word(), low = random.next_word();
+  const auto middle_y = random.next_below(static_cast<uint32_t>(output_[1]));
+  const auto middle_x = random.next_below(static_cast<uint32_t>(output_[2]));
+  if (!mixed || samples_ < 2) return std::nullopt;
+  const uint64_t others = static_cast<uint64_t>(samples_) - 1;
+  Mixture mixture{.partner = static_cast<int64_t>((key.index + 1 + (high << 32 | low) % others) %
+                                                  static_cast<uint64_t>(samples_))};
+  const bool cuts = config_.cutmix > 0 && (config_.mixup == 0 || second_way);
+  mixture.share = next_share(random, cuts ? config_.cutmix : config_.mixup);
+  if (cuts) {
+    const double side = std::sqrt(mixture.share);
+    const auto rows = cut(output_[1], middle_y, side), columns = cut(output_[2], middle_x, side);
+    mixture.part = Box{rows[0], columns[0], rows[1], columns[1]};
+    mixture.share =
+        static_cast<double>(rows[1] * columns[1]) / static_cast<double>(output_[1] * output_[2]);
+  }
+  return mixture;
+}
+
+void Mixer::mix(const Mixture& mixture, std::span<const float> partner,
+                std::span<float> values) const {
+  if (!mixture.part) {
+    const auto share = static_cast<float>(mixture.share), rest = 1 - share;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = rest * values[i] + share * partner[i];
+    return;
+  }
+  const Box& part = *mixture.part;
+  for (int64_t c = 0; c < output_[0]; ++c)
+    for (int64_t y = part.top; y < part.top + part.height; ++y) {
+      const int64_t first = (c * output_[1] + y) * output_[2] + part.left;
+      std::copy_n(partner.begin() + first, part.width, values.begin() + first);
+    }
+}
+
+}  // namespace poseidon::data

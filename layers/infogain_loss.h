@@ -1,0 +1,32 @@
+#pragma once
+
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace poseidon::layers {
+
+/// Minus the sum over the classes of H[label][class] times the logarithm of the class's probability
+/// in the softmax of the scores. H says what each class is worth where a label is the right one;
+/// with the identity it is the cross entropy of softmax_loss. Scores are (n, classes) or
+/// (n, classes, 1, 1).
+class InfogainLoss final : public Definition {
+ public:
+  std::string_view type() const override { return "infogain_loss"; }
+  void describe(Fields& fields) override;
+  Shape infer(std::span<const Shape> inputs) override;
+  std::vector<std::string> scalars() const override { return {"loss"}; }
+  bool is_loss() const override { return true; }
+  int label_input() const override { return 1; }
+  double loss_weight() const override { return weight; }
+  /// A label must be a class.
+  void check_labels(const StepContext& step) const override;
+
+  double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
+  std::vector<double> matrix;
+
+  int64_t samples = 0, classes = 0;  ///< set by infer
+  std::vector<float> rows;           ///< the matrix as devices have it, a row for each label
+};
+
+}  // namespace poseidon::layers
