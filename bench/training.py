@@ -2,7 +2,7 @@
 """Training speed and memory beside PyTorch, on the same cores, in the same run.
 
     python3 bench/training.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
-         [--isa x86-64-v3 | --precision bf16] [--record bench/results]
+         [--zoo] [--networks NAME,...] [--isa x86-64-v3 | --precision bf16] [--record bench/results]
 
 With --isa both programs are held to that level of instructions: poseidon-train by its flag, PyTorch by
 ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA.
@@ -11,6 +11,8 @@ Every round runs each program for a few steps, one after another, so that a slow
 them; a cell is the median over the steps of all rounds (the first of each is left out). PyTorch runs in both memory
 formats, and the better one counts, with glibc told to keep freed memory, which helps it. Poseidon is measured as
 users run it: poseidon-train with its loader, on generated data.
+
+With --zoo it is every network of configs/networks, by batches of 8.
 
 With --precision bf16 PyTorch runs in every mode that it has: both memory formats, by fp32 and by autocast to bf16,
 compiled and not. The two that are fastest in the first round run in the others, and the better one counts.
@@ -24,12 +26,17 @@ import subprocess
 import sys
 import tempfile
 
+import network_file
 import record
 
 HERE = pathlib.Path(__file__).resolve().parent
 # network, job, batch, steps in a round
 CASES = [("cifar10_quick", "cifar10_quick-random", 100, 40), ("alexnet", "alexnet-random", 32, 4),
          ("vgg11", "vgg11-random", 8, 3), ("resnet50", "resnet50-random", 8, 3)]
+NETWORKS = HERE.parent / "configs" / "networks"
+# Networks whose own jobs train otherwise than the peer, or on other data, take this one.
+PLAIN_JOB = "alexnet-random"
+ZOO = [(file.stem, PLAIN_JOB, 8, 3) for file in sorted(NETWORKS.glob("*.json"))]
 # The names of a level for PyTorch's own kernels and for its oneDNN.
 LEVELS = {"x86-64-v2": ("default", "SSE41"), "x86-64-v3": ("avx2", "AVX2"), "x86-64-v4": ("avx512", "AVX512_CORE_AMX")}
 FORMATS = {"NCHW": [], "channels_last": ["--channels-last"]}
@@ -55,6 +62,16 @@ def run(command, **more):
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\nexit code {done.returncode}\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def network_of(name):
+    """What makes the plain job one of this network: the network, and random data of its input and classes."""
+    network = json.loads((NETWORKS / f"{name}.json").read_text())
+    layers = network_file.Expansion(network).layers
+    outputs = {layer["name"]: layer.get("outputs") for layer in layers}
+    classes = [outputs[layer["inputs"][0]] for layer in layers if layer["type"] == "softmax_loss"]
+    data = {"type": "random", "samples": 1024, "classes": classes[-1] if classes else 2, **network["input"]}
+    return ["--set", f"network={NETWORKS / name}.json", "--set", f"data.train={json.dumps(data)}"]
 
 
 def poseidon(options, job, batch, threads, steps, more=()):
@@ -97,7 +114,8 @@ def measure(options, case, threads):
             times.setdefault(name, []).append(step_ms)
             memory[name] = max(memory.get(name, 0), rss)
         step_ms, rss = poseidon(options, job, batch, threads, steps,
-                                ["--set", f"device.precision={options.precision}"])
+                                [*(network_of(network) if job == PLAIN_JOB else []),
+                                 "--set", f"device.precision={options.precision}"])
         times.setdefault("Poseidon", []).append(step_ms)
         memory["Poseidon"] = max(memory.get("Poseidon", 0), rss)
         peers = {name: peers[name] for name in sorted(peers, key=lambda name: median(times[name]))[:2]}
@@ -129,17 +147,20 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="an interpreter that imports torch")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--networks", default=",".join(case[0] for case in CASES))
+    parser.add_argument("--zoo", action="store_true", help="every network, by batches of 8")
+    parser.add_argument("--networks", help="which of them; default: all")
     parser.add_argument("--isa", choices=LEVELS)
     parser.add_argument("--precision", choices=PEERS, default="fp32")
     record.add_options(parser, "training")
     options = parser.parse_args()
     if options.isa and options.precision != "fp32":
         parser.error("--isa is for fp32")
+    cases = ZOO if options.zoo else CASES
+    networks = options.networks.split(",") if options.networks else [case[0] for case in cases]
     rows, version, columns = [], "", columns_of(options.precision)
     print("\n".join(record.head(columns)), flush=True)
-    for case in CASES:
-        if case[0] not in options.networks.split(","):
+    for case in cases:
+        if case[0] not in networks:
             continue
         for threads in options.threads.split(","):
             times, memory, version = measure(options, case, int(threads))

@@ -11,10 +11,9 @@ import sys
 import time
 
 import torch
-from torch.nn import functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import pytorch_step  # noqa: E402  (the networks)
+import pytorch_networks  # noqa: E402
 
 
 def set_precision(precision):
@@ -38,19 +37,17 @@ def seconds_of_steps(step, steps, device):
 
 
 def training(options):
-    make, shape, classes = pytorch_step.NETWORKS[options.network]
     torch.manual_seed(1)
-    net = make().to(options.device).to(memory_format=torch.channels_last)
-    batch = torch.randn(options.batch, *shape, device=options.device).contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, classes, (options.batch,), device=options.device)
-    if options.compile:
-        net = torch.compile(net)
+    model = pytorch_networks.Network(options.network).to(options.device).to(memory_format=torch.channels_last)
+    batch = torch.randn(options.batch, *model.shape, device=options.device).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(0, model.classes, (options.batch,), device=options.device)
+    net = torch.compile(model) if options.compile else model
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4, fused=True)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "bf16"):
-            loss = F.cross_entropy(net(batch), labels)
+            loss = model.loss(net(batch), labels)
         loss.backward()
         optimizer.step()
 
@@ -71,7 +68,7 @@ def matrices(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("network", nargs="?", choices=pytorch_step.NETWORKS)
+    parser.add_argument("network", nargs="?", choices=pytorch_networks.NAMES)
     parser.add_argument("--matrix", action="store_true")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--batch", type=int, default=64)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The peer of netlab.py: one rank of PyTorch DistributedDataParallel over Gloo, timed step by step.
 
-Prints {"version", "step_ms": [...]} on rank 0. The networks are those of bench/pytorch_step.py. Tuned as its manual
+Prints {"version", "step_ms": [...]} on rank 0. The networks are those of bench/pytorch_networks.py. Tuned as its manual
 advises: gradients are views of the buckets, the graph is static, glibc keeps freed memory.
 """
 import argparse
@@ -17,10 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import torch  # noqa: E402
 import torch.distributed as distributed  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-import pytorch_step  # noqa: E402
+import pytorch_networks  # noqa: E402
 
 FORMATS = {"alexnet": torch.contiguous_format, "vgg11": torch.channels_last, "resnet50": torch.channels_last}
 
@@ -39,18 +38,16 @@ def main():
     distributed.init_process_group("gloo", init_method=f"tcp://{options.master}:7100", rank=options.rank,
                                    world_size=options.world)
     layout = FORMATS[options.network]
-    make, shape, classes = pytorch_step.NETWORKS[options.network]
-    model = make().to(memory_format=layout)
-    model.train()
+    model = pytorch_networks.Network(options.network).to(memory_format=layout)
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01, momentum=0.9, weight_decay=0.0005, fused=True)
-    images = torch.randn(options.batch, *shape).to(memory_format=layout)
-    labels = torch.randint(0, classes, (options.batch,))
+    images = torch.randn(options.batch, *model.shape).to(memory_format=layout)
+    labels = torch.randint(0, model.classes, (options.batch,))
     times = []
     for _ in range(options.steps + 1):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=False)
-        F.cross_entropy(parallel(images), labels).backward()
+        model.loss(parallel(images), labels).backward()
         optimizer.step()
         times.append(1000 * (time.perf_counter() - start))
     distributed.barrier()

@@ -166,6 +166,21 @@ class Benchmarks(unittest.TestCase):
         self.given(training, "poseidon", lambda *_: (next(own), 50.4))
         self.given(training, "pytorch", lambda *_: (next(peer), 100.2, "2.0"))
 
+    def test_training_of_the_zoo(self):
+        self.programs()
+        content = self.recorded(training, "--zoo", "--rounds", "1", "--threads", "2", "--networks", "lenet,vgg19-22k",
+                                "--claim", "training-zoo", claim="training-zoo")
+        self.assertEqual([(row["network"], row["batch"]) for row in content["rows"]], [("lenet", 8), ("vgg19-22k", 8)])
+
+    def test_the_zoo_is_every_network_with_data_that_fits_it(self):
+        networks = {file.stem: json.loads(file.read_text()) for file in (ROOT / "configs" / "networks").glob("*.json")}
+        self.assertEqual({case[0] for case in training.ZOO}, set(networks))
+        for name, classes in (("googlenet", 1000), ("lenet-siamese", 2), ("vgg19-22k", 21841)):
+            _, network, _, data = training.network_of(name)
+            self.assertTrue(network.endswith(f"configs/networks/{name}.json"))
+            data = json.loads(data.removeprefix("data.train="))
+            self.assertEqual((data["classes"], data["channels"]), (classes, networks[name]["input"]["channels"]))
+
     def test_training(self):
         self.programs()
         content = self.recorded(training, "--rounds", "2", "--threads", "1", "--networks", "alexnet", claim="training")

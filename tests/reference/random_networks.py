@@ -1,6 +1,7 @@
-"""Random networks and jobs: a pure function of a seed. Every layer type and field that a network file
-knows occurs, with blocks, defaults, branches, repeated inputs, frozen and unread layers and several losses;
-every optimizer and schedule, clipping, decay, logical shards and late sums.
+"""Random networks and jobs: a pure function of a seed. Every layer type that a network file knows occurs
+but those that report (accuracy) or read files, and nearly every field, with blocks, defaults, branches, repeated
+inputs, shared parameters, frozen and unread layers and several losses; every optimizer and schedule, clipping,
+decay, logical shards and late sums.
 
 A case is the two files as poseidon-train reads them, and the network's layers as they are when blocks and
 defaults are expanded, for whoever computes the same without Poseidon.
@@ -171,6 +172,110 @@ class Maker:
     def activation(self, value):
         return self.add({"type": self.choice("sigmoid", "tanh")}, [value], self.shapes[value])
 
+    def function(self, value):
+        fields = self.choice({"type": "absval"}, {"type": "bnll"}, {"type": "clip", "minimum": -0.5, "maximum": 1.0},
+                             {"type": "elu"}, {"type": "elu", "alpha": 0.5}, {"type": "swish"},
+                             {"type": "swish", "beta": 0.5}, {"type": "threshold", "threshold": 0.1})
+        return self.add(fields, [value], self.shapes[value])
+
+    def bounded_function(self, value):
+        """Of what a tanh gives, so that nothing overflows and no logarithm is of 0."""
+        bounded = self.add({"type": "tanh"}, [value], self.shapes[value])
+        fields = self.choice({"type": "exp", "scale": 0.5}, {"type": "exp", "base": 2.0, "shift": 0.1},
+                             {"type": "log", "shift": 2.0}, {"type": "log", "base": 10.0, "scale": 0.5, "shift": 1.5},
+                             {"type": "power", "power": 2.0, "shift": 0.1},
+                             {"type": "power", "power": 1.5, "scale": 0.5, "shift": 2.0})
+        return self.add(fields, [bounded], self.shapes[value])
+
+    def prelu(self, value):
+        fields = {"type": "prelu", **self.choice({}, {"shared": True})}
+        if self.sometimes(0.5):
+            fields["slope_filler"] = {"type": "uniform", "minimum": 0.0, "maximum": 0.5}
+        return self.add(fields, [value], self.shapes[value])
+
+    def scale(self, value):
+        fields = {"type": "scale", **self.parameters("scale_filler", "bias_filler"), "bias": self.sometimes(0.5)}
+        if not fields["bias"]:
+            fields.pop("bias_filler", None)
+        return self.add(fields, [value], self.shapes[value])
+
+    def bias(self, value):
+        filler = {"type": "uniform", "minimum": -0.2, "maximum": 0.2}
+        return self.add({"type": "bias", **self.choice({}, {"filler": filler})}, [value], self.shapes[value])
+
+    def gated(self, value):
+        """Each channel times a number that all of its cells give."""
+        channels = self.shapes[value][0]
+        pooled_cells = self.add({"type": "pooling", "method": "average", "global": True}, [value], (channels, 1, 1))
+        gate = self.add({"type": "sigmoid"}, [pooled_cells], (channels, 1, 1))
+        return self.add({"type": "scale", "bias": False}, [value, gate], self.shapes[value])
+
+    def mvn(self, value):
+        cells = self.shapes[value][1] * self.shapes[value][2]
+        fields = {"type": "mvn", "epsilon": 0.01, **self.choice({}, {"across_channels": True}, {"variance": False})}
+        return self.add(fields, [value], self.shapes[value]) if cells >= 8 else None
+
+    def deconvolution(self, value):
+        channels, *extents = self.shapes[value]
+        if max(extents) > 8:
+            return None
+        groups = self.choice(*[g for g in (1, 1, 2, channels) if channels % g == 0])
+        kernel, stride, padding = self.extent(2, 4), self.extent(1, 2), self.choice(0, 0, 1)
+        outputs = groups * self.random.randint(1, 4)
+        sizes = [(extent - 1) * s + k - 2 * padding for extent, s, k in zip(
+            extents, *(v if isinstance(v, list) else [v, v] for v in (stride, kernel)))]
+        if min(sizes) < 1:
+            return None
+        fields = {"type": "deconvolution", "outputs": outputs, "kernel": kernel, "stride": stride, "padding": padding,
+                  "groups": groups, **self.parameters("weight_filler", "bias_filler")}
+        return self.add(fields, [value], (outputs, *sizes))
+
+    def crop(self, value):
+        channels, height, width = self.shapes[value]
+        smaller = [name for name, shape in self.shapes.items()
+                   if len(shape) == 3 and shape[1] <= height and shape[2] <= width]
+        other = self.random.choice(smaller)
+        rows, columns = self.shapes[other][1:]
+        offset = [self.random.randint(0, height - rows), self.random.randint(0, width - columns)]
+        return self.add({"type": "crop", "offset": offset}, [value, other], (channels, rows, columns))
+
+    def slice(self, value):
+        channels = self.shapes[value][0]
+        begin = self.random.randint(0, channels - 1)
+        end = self.random.randint(begin + 1, channels)
+        return self.add({"type": "slice", "begin": begin, "end": end}, [value], (end - begin, *self.shapes[value][1:]))
+
+    def tile(self, value):
+        channels, *others = self.shapes[value]
+        tiles = self.choice(1, 2, 3)
+        return self.add({"type": "tile", "tiles": tiles}, [value], (tiles * channels, *others)) \
+            if tiles * channels <= 80 else None
+
+    def reshape(self, value):
+        channels, height, width = self.shapes[value]
+        return self.add({"type": "reshape", "shape": [-1, 1, 0]}, [value], (channels * height, 1, width)) \
+            if channels * height <= 80 else None
+
+    def reduction(self, value):
+        fields = {"type": "reduction", "operation": self.choice("sum", "asum", "sumsq", "mean"),
+                  "coefficient": self.choice(0.01, 0.1)}
+        return self.add(fields, [value], (1,))
+
+    def shared(self, value):
+        """Two convolutions of one weight, one after the other."""
+        channels = self.shapes[value][0]
+        fields = {"type": "convolution", "outputs": channels, "kernel": 3, "padding": 1}
+        first = self.add({**fields, "weight_filler": {"type": "xavier"}}, [value], self.shapes[value])
+        return self.add({**fields, "shares": first}, [first], self.shapes[value])
+
+    def unread(self, value):
+        """The best of a value's elements, which nobody learns from. The value goes on."""
+        best = self.add({"type": "argmax", "values": True}, [value], (2,))
+        self.add({"type": "silence"}, [best], ())
+        for name in list(self.shapes)[-2:]:
+            del self.shapes[name]
+        return value
+
     def softmax(self, value):
         return self.add({"type": "softmax"}, [value], self.shapes[value])
 
@@ -263,9 +368,12 @@ class Maker:
         value = "input"
         images = [self.convolution, self.convolution, self.pooling, self.batch_norm, self.relu, self.relu,
                   self.activation, self.lrn, self.eltwise, self.concat, self.dropout, self.softmax, self.residual,
-                  self.block, self.flatten, self.linear]
+                  self.block, self.flatten, self.linear, self.function, self.function, self.bounded_function,
+                  self.prelu, self.scale, self.bias, self.gated, self.mvn, self.deconvolution, self.crop, self.slice,
+                  self.tile, self.reshape, self.reduction, self.shared, self.unread]
         features = [self.linear, self.linear, self.batch_norm, self.relu, self.activation, self.lrn, self.eltwise,
-                    self.concat, self.dropout, self.softmax]
+                    self.concat, self.dropout, self.softmax, self.function, self.bounded_function, self.prelu,
+                    self.scale, self.bias, self.slice, self.tile, self.reduction, self.unread]
         for _ in range(rand(1, 12)):
             if self.sometimes(0.2):  # another branch
                 value = self.random.choice(list(self.shapes))
@@ -290,8 +398,28 @@ class Maker:
         scores = self.linear(value, classes)
         if self.sometimes(0.3):
             fields = {**fields, "label_smoothing": self.choice(0.1, 0.3)}
+        self.add_loss({"type": "softmax_loss", **fields}, [scores])
+        if self.sometimes(0.3):
+            self.other_loss(value, scores)
+
+    def other_loss(self, value, scores):
+        """Of the same scores, or of how far they are from others."""
+        other = self.linear(value, self.shapes[scores][0])
+        weight = {"weight": self.choice(0.1, 0.5)}
+        made = self.choice("hinge_loss", "multinomial_loss", "euclidean_loss", "sigmoid_loss", "contrastive_loss")
+        if made == "hinge_loss":
+            return self.add_loss({"type": made, **weight, "norm": self.choice("l1", "l2")}, [scores])
+        if made == "multinomial_loss":
+            return self.add_loss({"type": made, **weight}, [self.softmax(scores)])
+        if made == "sigmoid_loss":
+            other = self.add({"type": "sigmoid"}, [other], self.shapes[other])
+        if made == "contrastive_loss":
+            weight.update({"margin": self.choice(1.0, 3.0), "legacy": self.sometimes(0.5)})
+        return self.add_loss({"type": made, **weight}, [scores, other])
+
+    def add_loss(self, fields, inputs):
         shapes = dict(self.shapes)
-        self.add({"type": "softmax_loss", **fields}, [scores], ())
+        self.add(fields, inputs, ())
         self.shapes = shapes  # nobody reads a loss
 
     def shuffle_layers(self):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import philox
-from make_golden import LAYERS
+from make_golden import LAYERS, LOSSES
 from random_networks import STEPS
 
 
@@ -59,7 +59,29 @@ def batch_norm(inputs, p, f):
     return (x - mean) / torch.sqrt(variance + f.get("epsilon", 1e-5)) * p[0].view(shape) + p[1].view(shape)
 
 
-OWN_LAYERS = {**LAYERS, "pooling": pooling, "lrn": lrn, "batch_norm": batch_norm}
+def threshold(inputs, p, f):
+    return (inputs[0] > f.get("threshold", 0.0)).to(inputs[0].dtype) + 0 * inputs[0]
+
+
+OWN_LAYERS = {**LAYERS, "pooling": pooling, "lrn": lrn, "batch_norm": batch_norm, "threshold": threshold}
+
+
+def specs_of(layer, inputs):
+    """Of a layer's parameters: name, shape, filler's key and its default."""
+    kind, channels = layer["type"], inputs[0].shape[1]
+    zero, one, quarter = ({"type": "constant", "value": value} for value in (0.0, 1.0, 0.25))
+    shapes = {"linear": lambda: (layer["outputs"], inputs[0][0].numel()),
+              "convolution": lambda: (layer["outputs"], channels // layer.get("groups", 1), *pair(layer["kernel"])),
+              "deconvolution": lambda: (channels, layer["outputs"] // layer.get("groups", 1), *pair(layer["kernel"]))}
+    if kind in shapes:
+        specs = [("weight", shapes[kind](), "weight_filler", zero), ("bias", (layer["outputs"],), "bias_filler", zero)]
+        return specs if layer.get("bias", True) else specs[:1]
+    if kind == "scale":
+        factor = [("scale", (channels,), "scale_filler", one)] if len(inputs) == 1 else []
+        return factor + ([("bias", (channels,), "bias_filler", zero)] if layer.get("bias") else [])
+    return {"batch_norm": [("scale", (channels,), "scale_filler", one), ("shift", (channels,), "shift_filler", zero)],
+            "bias": [("bias", (channels,), "filler", zero)],
+            "prelu": [("slope", (1 if layer.get("shared") else channels,), "slope_filler", quarter)]}.get(kind, [])
 
 
 class Model:
@@ -70,11 +92,11 @@ class Model:
         self.parameters = {}  # by name, made on first use
         self.rates, self.decays = {}, {}
 
-    def parameter(self, layer, index, name, shape, fan_in, usual):
+    def parameter(self, layer, index, name, shape, filler, usual):
         full = layer["name"] + "." + name
         if full not in self.parameters:
-            filler = layer.get(("weight_filler", "bias_filler", "scale_filler", "shift_filler")[usual[0]], usual[1])
-            values = fill(filler, int(np.prod(shape)), fan_in, self.seed, full).reshape(shape)
+            values = fill(layer.get(filler, usual), int(np.prod(shape)), int(np.prod(shape[1:])), self.seed, full)
+            values = values.reshape(shape)
             if self.noise is not None:
                 steps = self.noise.integers(-1, 2, values.shape).astype(np.float32)
                 values = values * (1 + steps * np.float32(2.0 ** -23))
@@ -85,20 +107,11 @@ class Model:
                                       if index < len(layer.get("decay_multipliers", [])) else 1)
         return self.parameters[full]
 
-    def parameters_of(self, layer, x):
-        kind, zero, one = layer["type"], {"type": "constant", "value": 0.0}, {"type": "constant", "value": 1.0}
-        if kind == "batch_norm":
-            return [self.parameter(layer, 0, "scale", (x.shape[1],), 1, (2, one)),
-                    self.parameter(layer, 1, "shift", (x.shape[1],), 1, (3, zero))]
-        if kind not in ("convolution", "linear"):
-            return []
-        shape = (layer["outputs"], x[0].numel()) if kind == "linear" else \
-            (layer["outputs"], x.shape[1] // layer.get("groups", 1), *pair(layer["kernel"]))
-        fan_in = int(np.prod(shape[1:]))
-        tensors = [self.parameter(layer, 0, "weight", shape, fan_in, (0, zero))]
-        if layer.get("bias", True):
-            tensors.append(self.parameter(layer, 1, "bias", (layer["outputs"],), fan_in, (1, zero)))
-        return tensors
+    def parameters_of(self, layer, inputs):
+        """A layer that shares has its owner's."""
+        if "shares" in layer:
+            layer = next(other for other in self.case.layers if other["name"] == layer["shares"])
+        return [self.parameter(layer, index, *spec) for index, spec in enumerate(specs_of(layer, inputs))]
 
     def dropout(self, layer, x, step, first):
         stream = philox.name_hash(layer["name"]) ^ ((step * 0x9E3779B97F4A7C15) & philox.MASK64)
@@ -115,13 +128,15 @@ class Model:
             layer = next(l for l in waiting if all(name in values for name in l["inputs"]))
             waiting.remove(layer)
             inputs = [values[name] for name in layer["inputs"]]
-            if layer["type"] == "softmax_loss":
-                total = total + layer.get("weight", 1.0) * F.cross_entropy(
-                    inputs[0].flatten(1), labels, reduction="sum", label_smoothing=layer.get("label_smoothing", 0.0))
+            if layer["type"] in LOSSES:
+                rows = [values.flatten(1) for values in inputs]
+                total = total + layer.get("weight", 1.0) * LOSSES[layer["type"]](rows, labels, layer).sum()
+            elif layer["type"] in ("argmax", "silence"):  # of which no loss depends
+                values[layer["name"]] = inputs[0]
             elif layer["type"] == "dropout":
                 values[layer["name"]] = self.dropout(layer, inputs[0], step, first)
             else:
-                values[layer["name"]] = OWN_LAYERS[layer["type"]](inputs, self.parameters_of(layer, inputs[0]), layer)
+                values[layer["name"]] = OWN_LAYERS[layer["type"]](inputs, self.parameters_of(layer, inputs), layer)
         return total
 
 

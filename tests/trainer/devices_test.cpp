@@ -88,6 +88,22 @@ class Misreading final : public Beside {
   }
 };
 
+/// All workers of each split end with the bits of one worker with one device.
+void check_splits(const char* network, const std::vector<Split>& splits,
+                  const std::vector<std::string>& settings) {
+  const TinyJob tiny(network);
+  const auto alone = bits_of(job_of_split(tiny, {1, 1}, settings));
+  for (const Split& split : splits) {
+    CAPTURE(std::string(network).substr(0, 24));
+    CAPTURE(settings[0]);
+    CAPTURE(settings.back());
+    CAPTURE(split.workers);
+    CAPTURE(split.devices);
+    for (const std::vector<int64_t>& worker : bits_of(job_of_split(tiny, split, settings)))
+      CHECK(worker == alone[0]);
+  }
+}
+
 std::string weights_of_run(const Json& summary) {
   return summary["weights_sha256"].get<std::string>();
 }
@@ -95,27 +111,21 @@ std::string weights_of_run(const Json& summary) {
 }  // namespace
 
 TEST_CASE("any split over workers and devices has the bits of one device") {
-  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallLenet, kSmallShapes, kSharing}) {
-    const TinyJob tiny(network);
+  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallLenet, kSmallShapes, kSharing})
     for (const char* scheme : {"ps", "sfb"})
       for (const char* staleness : {"0", "1"})
-        for (const char* shards : {"4", "5"}) {
-          const std::vector<std::string> settings{std::string("comm.scheme=") + scheme,
-                                                  std::string("comm.staleness=") + staleness,
-                                                  std::string("cluster.logical_shards=") + shards};
-          const auto alone = bits_of(job_of_split(tiny, {1, 1}, settings));
-          for (const Split& split : {Split{1, 2}, Split{1, 3}, Split{2, 2}}) {
-            CAPTURE(std::string(network).substr(0, 24));
-            CAPTURE(std::string(scheme));
-            CAPTURE(std::string(staleness));
-            CAPTURE(std::string(shards));
-            CAPTURE(split.workers);
-            CAPTURE(split.devices);
-            for (const std::vector<int64_t>& worker : bits_of(job_of_split(tiny, split, settings)))
-              CHECK(worker == alone[0]);
-          }
-        }
-  }
+        for (const char* shards : {"4", "5"})
+          check_splits(
+              network, {{1, 2}, {1, 3}, {2, 2}},
+              {std::string("comm.scheme=") + scheme, std::string("comm.staleness=") + staleness,
+               std::string("cluster.logical_shards=") + shards});
+}
+
+TEST_CASE("functions, normalizations and losses have the bits of one worker on two and on three") {
+  for (const char* network : {kSmallFunctions, kSmallLosses})
+    for (const char* scheme : {"ps", "sfb"})
+      check_splits(network, {{2, 1}, {3, 1}, {1, 2}},
+                   {std::string("comm.scheme=") + scheme, "cluster.logical_shards=5"});
 }
 
 TEST_CASE(

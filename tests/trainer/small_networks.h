@@ -49,6 +49,7 @@ inline constexpr const char* kSharing = R"({
     {"name": "sum", "type": "eltwise", "inputs": ["a", "b"], "operation": "maximum"},
     {"name": "ip", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
+
 /// Layers that choose at random, change shapes, and give what no loss depends on.
 inline constexpr const char* kSmallShapes = R"({
   "name": "small-shapes", "input": {"channels": 2, "height": 6, "width": 6},
@@ -69,5 +70,56 @@ inline constexpr const char* kSmallShapes = R"({
     {"name": "best", "type": "argmax", "top_k": 2, "values": true},
     {"name": "unread", "type": "silence", "inputs": ["best", "pool1"]},
     {"name": "loss", "type": "softmax_loss", "input": "sum"}]})";
+
+/// Functions of each value and of each channel, and normalizations.
+inline constexpr const char* kSmallFunctions = R"({
+  "name": "small-functions", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv1", "type": "convolution", "outputs": 8, "kernel": 3, "padding": 1},
+    {"name": "mvn", "type": "mvn"},
+    {"name": "scale", "type": "scale", "bias": true},
+    {"name": "prelu", "type": "prelu"},
+    {"name": "across", "type": "lrn", "size": 3},
+    {"name": "within", "type": "lrn", "size": 3, "region": "within_channel"},
+    {"name": "bias", "type": "bias"},
+    {"name": "absval", "type": "absval"},
+    {"name": "power", "type": "power", "power": 1.5, "scale": 0.5, "shift": 0.1},
+    {"name": "log", "type": "log", "shift": 1.0},
+    {"name": "conv2", "type": "convolution", "outputs": 5, "kernel": 3},
+    {"name": "elu", "type": "elu"},
+    {"name": "swish", "type": "swish", "input": "conv2"},
+    {"name": "bnll", "type": "bnll", "input": "conv2"},
+    {"name": "clip", "type": "clip", "input": "conv2", "minimum": -0.5, "maximum": 0.5},
+    {"name": "step", "type": "threshold", "input": "conv2"},
+    {"name": "all", "type": "concat", "inputs": ["elu", "swish", "bnll", "clip", "step"]},
+    {"name": "squeeze", "type": "pooling", "method": "average", "global": true},
+    {"name": "gate", "type": "sigmoid"},
+    {"name": "gated", "type": "scale", "inputs": ["all", "gate"]},
+    {"name": "tanh", "type": "tanh"},
+    {"name": "exp", "type": "exp", "scale": 0.5},
+    {"name": "product", "type": "eltwise", "inputs": ["tanh", "exp"], "operation": "product"},
+    {"name": "flat", "type": "flatten"},
+    {"name": "ip", "type": "linear", "outputs": 3},
+    {"name": "loss", "type": "softmax_loss"}]})";
+
+/// All losses at once, of labels and of values with targets.
+inline constexpr const char* kSmallLosses = R"({
+  "name": "small-losses", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv1", "type": "convolution", "outputs": 4, "kernel": 3},
+    {"name": "relu1", "type": "relu"},
+    {"name": "a", "type": "linear", "outputs": 3},
+    {"name": "b", "type": "linear", "outputs": 3, "input": "relu1"},
+    {"name": "targets", "type": "sigmoid", "input": "b"},
+    {"name": "softmax", "type": "softmax", "input": "a"},
+    {"name": "top", "type": "accuracy", "inputs": ["a"], "top_k": [1, 2]},
+    {"name": "loss", "type": "softmax_loss", "input": "a", "label_smoothing": 0.1},
+    {"name": "likelihood", "type": "multinomial_loss", "input": "softmax", "weight": 0.5},
+    {"name": "hinge1", "type": "hinge_loss", "input": "b", "weight": 0.25},
+    {"name": "hinge2", "type": "hinge_loss", "input": "b", "norm": "l2", "weight": 0.25},
+    {"name": "distance", "type": "euclidean_loss", "inputs": ["a", "b"], "weight": 0.1},
+    {"name": "entropy", "type": "sigmoid_loss", "inputs": ["a", "targets"], "weight": 0.1},
+    {"name": "pairs", "type": "contrastive_loss", "inputs": ["a", "b"], "margin": 2.0,
+     "weight": 0.1}]})";
 
 }  // namespace poseidon::trainer
