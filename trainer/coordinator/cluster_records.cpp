@@ -81,8 +81,9 @@ void ClusterRecords::started(ViewRecords::Clock::time_point when) {
   trace_.ask_for_time();
 }
 
-void ClusterRecords::regrouping(const std::string& why, ViewRecords::Clock::time_point when) {
-  views_.lose(why, when);
+void ClusterRecords::regrouping(const comm::Loss& loss, const std::string& why,
+                                ViewRecords::Clock::time_point when) {
+  views_.lose(loss, why, when);
   console_.warning(why + "; the job goes on without it");
 }
 
@@ -239,7 +240,7 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds,
                                       .state_sha256 = checkpoints_.state_digest(),
                                       .checkpoint = checkpoints_.last()},
                                      results.traffic);
-  results.summary["views"] = views_.json();
+  views_.write_to(results.summary);
   if (!failure.empty()) results.summary["failure"] = failure;
   return results;
 }

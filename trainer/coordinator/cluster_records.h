@@ -31,7 +31,8 @@ class ClusterRecords {
   /// The first step of a view is under way.
   void started(ViewRecords::Clock::time_point when);
   /// A member is lost, for this reason, and the run goes on without it.
-  void regrouping(const std::string& why, ViewRecords::Clock::time_point when);
+  void regrouping(const comm::Loss& loss, const std::string& why,
+                  ViewRecords::Clock::time_point when);
   /// The others go on by this plan.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
