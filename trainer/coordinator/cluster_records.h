@@ -82,6 +82,7 @@ class ClusterRecords {
   std::optional<Schedule> schedule_;  ///< from the plan on, as the next
   std::optional<ClusterReport> report_;
   ViewRecords views_;
+  uint32_t view_ = 1;       ///< the membership's, as its frames say
   int64_t first_step_ = 0;  ///< of the run
   FirstValues values_;
   net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
