@@ -257,7 +257,7 @@ TEST_CASE("who is not heard by another that lives is lost, and after a cut the l
 }
 
 TEST_CASE("who is cut off from all others, but not from the coordinator, is lost alone") {
-  const SimulatedJobOptions options = long_job(SchemeRule::kAuto);
+  const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
   const uint64_t middle = middle_of(options);
   for (const NodeId lonely : {worker(0), worker(2), server(0)}) {
     // All but a server among servers, which have nothing to tell each other.
