@@ -75,11 +75,10 @@ def run(options, more, folder, struck):
 
 
 def row_of(name, summary):
-    views = summary["views"][1:]
     top1 = summary["test_top1"]
-    return {"job": name, "seconds": summary["wall_seconds"], "losses": str(sum(len(view["lost"]) for view in views)),
-            "replayed": str(sum(view["replayed_steps"] for view in views)),
-            "pause": max((view.get("lost_s", 0) for view in views), default=0),
+    return {"job": name, "seconds": summary["wall_seconds"], "losses": str(len(summary["losses"])),
+            "replayed": str(summary["replayed_steps"]),
+            "pause": max(view.get("lost_s", 0) for view in summary["views"]),
             "accuracy": None if top1 is None else 100 * top1, "bits": summary["weights_sha256"][:12]}
 
 

@@ -92,6 +92,9 @@ class CoordinatedJob {
   MemberTable members;
   Liveness liveness;
   Pace pace;
+  /// The values that members have are wrong, so they go back to the checkpoint of this step; until
+  /// they have begun with it.
+  std::optional<int64_t> restored_step;
 
  private:
   State state_ = State::kGathering;

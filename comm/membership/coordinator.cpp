@@ -175,7 +175,7 @@ void Coordinator::take_loss(const MemberRecord& member, const Loss& loss) {
   if (loss.kind == Loss::Kind::kLeft && state() <= State::kFetching)
     verdict_.lose(member, loss.why, Time{0});
   else
-    verdict_.hear(loss);
+    verdict_.hear(member, loss);
 }
 
 }  // namespace poseidon::comm

@@ -48,6 +48,8 @@ class Coordinator final : public Machine {
   void report_absent(NodeId node, const std::string& why);
 
   State state() const { return job_.state(); }
+  /// The number of the membership.
+  uint32_t view() const { return job_.view(); }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
   std::string missing() const { return admission_.missing(); }
 

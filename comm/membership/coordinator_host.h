@@ -47,6 +47,12 @@ class JobPlanner {
   virtual std::optional<Json> plan_again(const Survivors&, int64_t /*step*/) {
     return std::nullopt;
   }
+  /// The step of the last checkpoint that is written, and in which all workers agree; none: there
+  /// is none.
+  virtual std::optional<int64_t> agreed_checkpoint() { return std::nullopt; }
+  /// The next plan_again() is for workers that begin with that checkpoint, and not with the values
+  /// that they have.
+  virtual void restore() {}
   /// Returns the steps done before the first by the last plan. Not called before plan().
   virtual int64_t first_step() { return 0; }
 };

@@ -35,10 +35,14 @@ std::optional<Drift> find_drift(const Digests& digests, int64_t step,
                                 [&](const auto& each) { return each.second != expected; });
   if (odd == digests.end()) return std::nullopt;
   const std::string what = what_differs(odd->second, expected, tensor_name);
-  if (2 * votes > digests.size())
-    return Drift{.who = odd->first,
-                 .why = text(what, " differs from that of ", votes, " other workers after ", step,
-                             " steps")};
+  if (2 * votes > digests.size()) {
+    Drift drift{.who = {},
+                .why = text(what, " differs from that of ", votes, " other workers after ", step,
+                            " steps")};
+    for (const auto& [rank, values] : digests)
+      if (values != expected) drift.who.push_back(rank);
+    return drift;
+  }
   const auto [first, second] = std::minmax(odd->first, usual);
   return Drift{.who = {},
                .why = text(what, " of worker ", first, " differs from that of worker ", second,

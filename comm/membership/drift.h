@@ -14,8 +14,8 @@ using Digests = std::map<uint16_t, std::vector<int64_t>>;
 
 /// Replicas that differ.
 struct Drift {
-  std::optional<uint16_t> who;  ///< the first worker that more than half of all contradict
-  std::string why;              ///< "\"conv1\" differs from that of 2 other workers after 8 steps"
+  std::vector<uint16_t> who;  ///< the workers that contradict more than half of all, who agree
+  std::string why;            ///< "\"conv1\" differs from that of 2 other workers after 8 steps"
 };
 
 /// Finds replicas that differ; none when all are equal. `tensor_name` names the tensor at an index.

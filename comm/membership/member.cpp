@@ -103,6 +103,8 @@ void Member::hear_nothing_of(ConnectionId connection) {
 std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header) {
   const std::optional<NodeId> node = me_.node_of(from);
   if (!node || me_.state() >= MemberState::kSuspecting) return {};
+  // First values that were on their way to a view which is over.
+  if (node->role == Role::kCoordinator && header.view < me_.view()) return {};
   const bool is_probe = meeting_.is_probe(header);
   const bool is_early = node->role != Role::kCoordinator && me_.state() < MemberState::kConnecting;
   if (is_early && !is_probe) return {};

@@ -10,28 +10,45 @@ namespace poseidon::comm {
 namespace {
 
 /// Whether others are free of what has happened to the node: an error would recur with them.
-bool is_of_one_node(Loss::Kind kind) {
-  return kind == Loss::Kind::kPeer || kind == Loss::Kind::kStall || kind == Loss::Kind::kLeft;
-}
+bool is_of_one_node(Loss::Kind kind) { return kind != Loss::Kind::kError; }
+
+/// What a replica that differs has given to sums is in everybody's values.
+bool spoils_others(Loss::Kind kind) { return kind == Loss::Kind::kDrift; }
 
 }  // namespace
 
-bool Regrouping::can_go_on_after(const Loss& loss) const {
+bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
+  std::vector<NodeId> nodes;
+  for (const Loss& loss : losses) {
+    if (!is_of_one_node(loss.kind)) return false;
+    if (spoils_others(loss.kind) && !job_.host.planner.agreed_checkpoint()) return false;
+    nodes.push_back(loss.who);
+  }
+  return can_go_on_without(nodes);
+}
+
+bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
   if (!job_.options.recovers || !job_.has_begun() || job_.state() >= CoordinatorState::kFailing)
     return false;
-  if (!is_of_one_node(loss.kind) || loss.who.role == Role::kCoordinator) return false;
   Survivors left = survivors();
-  std::erase(loss.who.role == Role::kWorker ? left.workers : left.servers, loss.who.rank);
+  for (const NodeId node : nodes) {
+    if (node.role == Role::kCoordinator) return false;
+    std::erase(node.role == Role::kWorker ? left.workers : left.servers, node.rank);
+  }
   return left.workers.size() >= std::max<size_t>(job_.options.min_workers, 1) &&
          job_.host.planner.can_go_on(left);
 }
 
-void Regrouping::begin(const Loss& loss) {
-  evict(loss);
-  job_.host.observer.regrouping(loss);
+void Regrouping::begin(const std::vector<Loss>& losses) {
+  for (const Loss& loss : losses) {
+    if (spoils_others(loss.kind) && !mutated(Mutation::kSpoiltValues))
+      job_.restored_step = job_.host.planner.agreed_checkpoint();
+    evict(loss);
+    job_.host.observer.regrouping(loss);
+  }
   if (job_.state() != CoordinatorState::kRegrouping) {
     job_.enter(CoordinatorState::kRegrouping);
-    job_.members.tell_all(Regroup{loss});
+    job_.members.tell_all(Regroup{losses[0]});
   }
   go_on_when_all_left();
 }
@@ -64,13 +81,16 @@ void Regrouping::go_on_when_all_left() {
   const int64_t step = step_for_all();
   reported_ = std::numeric_limits<int64_t>::max();
   job_.begin_next_view(step);
+  if (job_.restored_step) job_.host.planner.restore();
   publish_(left, step);
 }
 
-/// The least complete step. Where a lost worker has not reported that one, the one before, if all
-/// can go back there: it is made again, and reported as a whole. They can where the lost one had
-/// not begun with the next step, as whoever has begun with a step has reported the one before.
+/// The least complete step, unless all begin with a checkpoint. Where a lost worker has not
+/// reported that one, the one before, if all can go back there: it is made again, and reported as a
+/// whole. They can where the lost one had not begun with the next step, as whoever has begun with a
+/// step has reported the one before.
 int64_t Regrouping::step_for_all() const {
+  if (job_.restored_step) return *job_.restored_step;
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {
     if (!member.is_worker() || !member.left) continue;

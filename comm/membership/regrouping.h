@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "comm/membership/coordinated_job.h"
 
@@ -19,10 +20,13 @@ class Regrouping {
   /// `job` must outlive it.
   Regrouping(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
 
-  /// Whether the job can go on after this loss.
-  bool can_go_on_after(const Loss& loss) const;
-  /// It does, or it does so already, when one more is lost.
-  void begin(const Loss& loss);
+  /// Whether the job can go on after these losses.
+  bool can_go_on_after(const std::vector<Loss>& losses) const;
+  /// Whether those that are left without these nodes can go on.
+  bool can_go_on_without(const std::vector<NodeId>& nodes) const;
+  /// It does, or it does so already, when more are lost. The first loss is the one that members
+  /// hear of.
+  void begin(const std::vector<Loss>& losses);
   /// A survivor has left the view after `step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
   /// A member is no longer one. What it has reported of its steps counts.

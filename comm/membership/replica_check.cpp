@@ -14,18 +14,21 @@ bool ReplicaCheck::have_equal_first_values(int64_t first_step) {
   Digests digests;
   for (const auto& [node, member] : job_.members)
     if (member.is_worker()) digests[node.rank] = member.digest;
-  return are_equal(first_step, digests);
+  return are_equal(first_step, Digest::kAll, digests);
 }
 
 void ReplicaCheck::take(const MemberRecord& member, const Digest& digest) {
   // Where a checkpoint and a test are due after the same step, its digest may come twice.
   if (job_.state() != CoordinatorState::kRunning || digest.step <= agreed_step_) return;
   refuse_too_many(member, digest);
-  Digests& digests = by_step_[digest.step];
+  const std::pair key(digest.step, digest.turn);
+  Digests& digests = coming_[key];
   digests[member.node.rank] = digest.values;
-  if (digests.size() < job_.members.count(Role::kWorker) || !are_equal(digest.step, digests))
+  if (digests.size() < job_.members.count(Role::kWorker) ||
+      !are_equal(digest.step, digest.turn, digests))
     return;
-  by_step_.erase(by_step_.begin(), by_step_.upper_bound(digest.step));
+  coming_.erase(coming_.begin(), coming_.upper_bound(key));
+  if (digest.turn != Digest::kAll) return;
   agreed_step_ = digest.step;
   job_.host.checkpoints.agreed(digest.step, digest.values);
 }
@@ -37,26 +40,31 @@ void ReplicaCheck::refuse_too_many(const MemberRecord& member, const Digest& dig
   if (digest.values.size() > most)
     throw ConfigError(
         text("a digest of ", digest.values.size(), " tensors, expected at most ", most));
-  if (by_step_.size() >= kMostDigests && !by_step_.contains(digest.step))
+  if (coming_.size() >= kMostDigests && !coming_.contains({digest.step, digest.turn}))
     throw ConfigError(text("digests of ", kMostDigests, " steps that not all workers have done"));
 }
 
 /// What most workers have is right. Where there is no most, nobody knows who is wrong.
-bool ReplicaCheck::are_equal(int64_t step, const Digests& digests) {
-  const std::optional<Drift> drift = find_drift(
-      digests, step, [this](size_t index) { return job_.host.checkpoints.tensor_name(index); });
+bool ReplicaCheck::are_equal(int64_t step, int64_t turn, const Digests& digests) {
+  const auto tensor_name = [&](size_t index) {
+    const bool all = turn == Digest::kAll;
+    return job_.host.checkpoints.tensor_name(
+        all ? index : index * kDigestTurns + static_cast<size_t>(turn));
+  };
+  const std::optional<Drift> drift = find_drift(digests, step, tensor_name);
   if (!drift) return true;
-  Loss loss{.kind = Loss::Kind::kDrift,
-            .who = {},
-            .address = "",
-            .why = drift->why,
-            .step = step,
-            .awaited = ""};
-  if (drift->who) {
-    loss.who = {Role::kWorker, *drift->who};
-    loss.address = job_.members.find(loss.who)->address;
+  const Loss loss{.kind = Loss::Kind::kDrift,
+                  .who = {},
+                  .address = "",
+                  .why = drift->why,
+                  .step = step,
+                  .awaited = ""};
+  std::vector<Loss> losses(std::max<size_t>(drift->who.size(), 1), loss);
+  for (size_t i = 0; i < drift->who.size(); ++i) {
+    losses[i].who = {Role::kWorker, drift->who[i]};
+    losses[i].address = job_.members.find(losses[i].who)->address;
   }
-  verdict_.accuse(loss);
+  verdict_.accuse(std::move(losses));
   return false;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "comm/membership/coordinated_job.h"
 #include "comm/membership/drift.h"
@@ -9,7 +10,8 @@
 
 namespace poseidon::comm {
 
-/// Compares the workers' digests; the job fails where replicas differ.
+/// Compares the workers' digests. Where replicas differ the job goes on without those that most
+/// contradict, from a checkpoint, or it fails.
 class ReplicaCheck {
  public:
   /// Both must outlive it.
@@ -17,7 +19,7 @@ class ReplicaCheck {
 
   /// Nobody's digests of the view before are waited for.
   void begin_next_view(int64_t first_step) {
-    by_step_.clear();
+    coming_.clear();
     agreed_step_ = std::min(agreed_step_, first_step);
   }
   /// Whether all workers are ready with the same values, before the step after `first_step`.
@@ -28,12 +30,13 @@ class ReplicaCheck {
 
  private:
   void refuse_too_many(const MemberRecord& member, const Digest& digest) const;
-  bool are_equal(int64_t step, const Digests& digests);
+  bool are_equal(int64_t step, int64_t turn, const Digests& digests);
 
   CoordinatedJob& job_;
   Verdict& verdict_;
-  std::map<int64_t, Digests> by_step_;  ///< those after the last agreed step
-  int64_t agreed_step_ = -1;
+  /// By step and turn, those of which not all have come.
+  std::map<std::pair<int64_t, int64_t>, Digests> coming_;
+  int64_t agreed_step_ = -1;  ///< the last after which all tensors were equal
 };
 
 }  // namespace poseidon::comm

@@ -30,8 +30,9 @@ inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
     {"concluding", "all servers have told their traffic", "`timeout_s`",
      "the job is finished without them, with a warning that names them"},
     {"suspecting", "a peer says what it awaited from the lost node",
-     "`timeout_s` / 10 behind a broken connection, 2 `timeout_s` / 5 behind a silence",
-     "the lost node is named without it"},
+     "`timeout_s` / 10 behind a broken connection, 2 `timeout_s` / 5 behind a silence or a report "
+     "of one member about another",
+     "the lost node is named without it; without a lost node, the fewest that explain the reports"},
     {"regrouping", "all survivors have ceased to compute", "as of failing",
      "who has not is lost too, and the others go on"},
     {"failing", "all survivors have ceased to compute",

@@ -1,17 +1,11 @@
 #include "comm/membership/verdict.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "comm/wire/mutation.h"
+
 namespace poseidon::comm {
-
-namespace {
-
-/// Whether an accusation says more than that a connection has ended.
-bool says_more(const Loss& accusation) {
-  return accusation.kind != Loss::Kind::kPeer || !accusation.awaited.empty();
-}
-
-}  // namespace
 
 void Verdict::lose(const MemberRecord& member, const std::string& why, Time grace) {
   const Loss loss = job_.loss_of(member, Loss::Kind::kPeer, why);
@@ -20,10 +14,6 @@ void Verdict::lose(const MemberRecord& member, const std::string& why, Time grac
     return ending_.lose(loss.who);
   regrouping_.forget(member);
   if (job_.state() == CoordinatorState::kRegrouping) return accuse(loss);
-  if (job_.state() == CoordinatorState::kSuspecting) {
-    if (loss.who != suspected_.who) lost_beside_.push_back(loss);
-    return;
-  }
   if (job_.state() > CoordinatorState::kFetching || !job_.options.replaces_members)
     return suspect(loss, grace);
   job_.enter(CoordinatorState::kGathering);
@@ -33,45 +23,83 @@ void Verdict::lose(const MemberRecord& member, const std::string& why, Time grac
 /// A node is gone. Those who waited for it notice at about the same time: for a moment they are
 /// listened to, so that the message can say what they waited for.
 void Verdict::suspect(const Loss& loss, Time grace) {
-  if (job_.state() >= CoordinatorState::kSuspecting) return;
   if (job_.state() < CoordinatorState::kRunning) return accuse(loss);
-  job_.enter(CoordinatorState::kSuspecting);
-  suspected_ = loss;
-  grace_ = grace;
-  job_.transport.wake_at(job_.now() + grace_);
+  lost_.push_back(loss);
+  listen_until(job_.now() + grace);
+  if (!suspicion_.awaited_from(lost_[0].who).empty()) decide();
 }
 
-void Verdict::hear(const Loss& accusation) {
+void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
   if (job_.state() == CoordinatorState::kConcluding) return;
-  if (job_.state() == CoordinatorState::kSuspecting) return hear_of_suspected(accusation);
+  if (accusation.kind != Loss::Kind::kPeer || !job_.has_begun()) return accuse(accusation);
   // Who leaves its peers is not lost.
-  if (job_.state() == CoordinatorState::kRegrouping && accusation.kind == Loss::Kind::kPeer) return;
-  if (says_more(accusation)) return accuse(accusation);
-  suspect(accusation, job_.options.timeout / 10);
+  if (job_.state() < CoordinatorState::kRegrouping) collect(by, accusation);
 }
 
-void Verdict::accuse(const Loss& loss) {
-  const std::vector<Loss> beside = std::exchange(lost_beside_, {});
-  if (!regrouping_.can_go_on_after(loss)) return ending_.fail(with_step(loss));
-  regrouping_.begin(with_step(loss));
-  for (const Loss& each : beside) job_.host.observer.regrouping(with_step(each));
+/// Of a node that the coordinator has lost it is enough to know what was awaited from it. Another
+/// may be dead too, and then the coordinator will see that: its heartbeats come as often as
+/// others'.
+void Verdict::collect(const MemberRecord& by, const Loss& accusation) {
+  if (!is_lost(accusation.who) && !job_.members.contains(accusation.who)) return;
+  suspicion_.add(by.node, accusation);
+  if (mutated(Mutation::kFirstReport)) return end_by({accusation});
+  if (lost_.empty())
+    listen_until(job_.now() + 2 * job_.options.timeout / 5);
+  else if (!suspicion_.awaited_from(lost_[0].who).empty())
+    decide();
 }
 
-void Verdict::hear_of_suspected(const Loss& accusation) {
-  if (accusation.who != suspected_.who || !says_more(accusation)) return;
-  if (accusation.kind != Loss::Kind::kPeer) return accuse(accusation);
-  // What was seen first is the cause: who is given up for its silence is cut off then, and others
-  // see just that.
-  Loss loss = suspected_;
-  loss.step = accusation.step;
-  loss.awaited = accusation.awaited;
-  accuse(loss);
+/// It does so already, perhaps for longer.
+void Verdict::listen_until(Time until) {
+  if (job_.state() == CoordinatorState::kSuspecting) {
+    until_ = std::min(until_, until);
+  } else {
+    job_.enter(CoordinatorState::kSuspecting);
+    until_ = until;
+  }
+  job_.transport.wake_at(until_);
+}
+
+bool Verdict::is_lost(NodeId node) const {
+  return std::ranges::find(lost_, node, &Loss::who) != lost_.end();
+}
+
+/// Where the coordinator has lost somebody, that may be why others have no connection: if it is
+/// not, they report it again in the next view.
+void Verdict::decide() {
+  std::vector<Loss> losses = std::exchange(lost_, {});
+  const Suspicion suspicion = std::exchange(suspicion_, {});
+  for (Loss& loss : losses) loss.awaited = suspicion.awaited_from(loss.who);
+  if (losses.empty()) losses = losses_by(suspicion);
+  end_by(std::move(losses));
+}
+
+std::vector<Loss> Verdict::losses_by(const Suspicion& suspicion) const {
+  std::vector<Loss> losses;
+  const auto can_go_on = [this](const std::vector<NodeId>& nodes) {
+    return regrouping_.can_go_on_without(nodes);
+  };
+  for (const NodeId node : suspicion.smallest_explanation(can_go_on)) {
+    losses.push_back(suspicion.loss_of(node));
+    losses.back().address = job_.members.find(node)->address;
+  }
+  return losses;
+}
+
+void Verdict::accuse(std::vector<Loss> losses) {
+  for (Loss& loss : std::exchange(lost_, {})) losses.push_back(std::move(loss));
+  suspicion_ = {};
+  end_by(std::move(losses));
 }
 
 /// The coordinator knows the step best; an accuser knows what it waited for.
-Loss Verdict::with_step(Loss loss) const {
-  if (loss.step == 0) loss.step = job_.step_under_way();
-  return loss;
+void Verdict::end_by(std::vector<Loss> losses) {
+  for (Loss& loss : losses)
+    if (loss.step == 0) loss.step = job_.step_under_way();
+  if (regrouping_.can_go_on_after(losses))
+    regrouping_.begin(losses);
+  else
+    ending_.fail(losses[0]);
 }
 
 }  // namespace poseidon::comm

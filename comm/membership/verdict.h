@@ -6,11 +6,14 @@
 #include "comm/membership/coordinated_job.h"
 #include "comm/membership/ending.h"
 #include "comm/membership/regrouping.h"
+#include "comm/membership/suspicion.h"
 
 namespace poseidon::comm {
 
-/// Decides by which loss a job fails, or regroups, from what the coordinator sees and what members
-/// report.
+/// Decides by which losses a job fails, or regroups, from what the coordinator sees and what
+/// members report. What the coordinator sees counts: a member that it has lost is lost. What
+/// members report of each other is collected for a while, until the coordinator would have seen a
+/// death itself, and then those are lost who explain it.
 class Verdict {
  public:
   /// All must outlive it.
@@ -20,26 +23,31 @@ class Verdict {
   /// A member is gone. `grace` is how long others may still report what they awaited from it.
   void lose(const MemberRecord& member, const std::string& why, Time grace);
   /// A member reports a loss.
-  void hear(const Loss& accusation);
+  void hear(const MemberRecord& by, const Loss& accusation);
   /// The job goes on without the lost node where it can, or fails if it is not failing already.
-  void accuse(const Loss& loss);
-  /// The grace period is over.
-  void expire() { accuse(suspected_); }
+  void accuse(std::vector<Loss> losses);
+  void accuse(const Loss& loss) { accuse(std::vector{loss}); }
+  /// Members have been listened to for long enough.
+  void expire() { decide(); }
 
-  /// The grace period of the node that is suspected.
-  Time grace() const { return grace_; }
+  /// How long they are listened to.
+  Time grace() const { return until_ - job_.entered_at(); }
 
  private:
   void suspect(const Loss& loss, Time grace);
-  void hear_of_suspected(const Loss& accusation);
-  Loss with_step(Loss loss) const;
+  void collect(const MemberRecord& by, const Loss& accusation);
+  void listen_until(Time until);
+  bool is_lost(NodeId node) const;
+  void decide();
+  std::vector<Loss> losses_by(const Suspicion& suspicion) const;
+  void end_by(std::vector<Loss> losses);
 
   CoordinatedJob& job_;
   Regrouping& regrouping_;
   Ending& ending_;
-  Loss suspected_;
-  std::vector<Loss> lost_beside_;  ///< in the same grace period
-  Time grace_{0};
+  std::vector<Loss> lost_;  ///< members that the coordinator has lost while it listens
+  Suspicion suspicion_;     ///< what it has heard of others meanwhile
+  Time until_{0};
 };
 
 }  // namespace poseidon::comm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "core/error.h"
 
@@ -33,7 +34,7 @@ std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors, int
       ++world_.result.view,
       plan_of_survivors(plan, survivors.workers, survivors.servers, int64_t{2} << 20));
   first_step_ = step;
-  return Json{{"first_step", step}};
+  return Json{{"first_step", step}, {"restored", std::exchange(restores_, false)}};
 }
 
 // ---- the rest of a coordinator
@@ -103,6 +104,7 @@ void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
       throw RunError(text("step ", step, ": the checkpoint is not what the workers agreed on"));
   for (size_t i = 1; i < digest.size(); ++i) ComputeModel::update(values, store.values[i]);
   world_.result.checkpoints[step] = ComputeModel::digest(values);
+  if (step > 0) world_.saved.emplace(step, std::move(values));
   if (!failed_ && step > 0 && !world_.result.agreed.contains(step))
     world_.result.unagreed.push_back(step);
 }

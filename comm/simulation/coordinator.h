@@ -39,6 +39,10 @@ class SimulatedPlanner final : public JobPlanner {
   }
   std::optional<Json> plan_again(const Survivors& survivors, int64_t step) override;
   int64_t first_step() override { return first_step_; }
+  std::optional<int64_t> agreed_checkpoint() override {
+    return world_.saved ? std::optional(world_.saved->first) : std::nullopt;
+  }
+  void restore() override { restores_ = true; }
 
   /// That of the last view.
   const Plan& plan_now() const { return world_.plan(world_.result.view); }
@@ -51,6 +55,7 @@ class SimulatedPlanner final : public JobPlanner {
   const std::function<void(int64_t)> forget_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
+  bool restores_ = false;  ///< the next view begins with the last checkpoint
 };
 
 /// A coordinator that records what it hears. Which checkpoints count is comm::CheckpointQueue's to

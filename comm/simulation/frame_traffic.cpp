@@ -84,7 +84,7 @@ void FrameTraffic::deliver(uint32_t index) {
   const Frame frame = under_way_.take(index);
   const SimulatedConnection& connection = connection_of(frame);
   const auto end = static_cast<size_t>(frame.to_end);
-  if (connection.closed || connection.shut[end]) return;
+  if (connection.closed || connection.shut[end] || !state_.hears(connection, end)) return;
   ++delivered_;
   Machine& machine = *state_.node(connection.node[end]).machine;
   const ConnectionId id = connection.id[end];

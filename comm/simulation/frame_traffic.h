@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -48,8 +49,13 @@ struct NetworkState {
   std::vector<std::unique_ptr<SimulatedNode>> nodes;
   std::vector<HostLink> links;  ///< by host
   std::vector<SimulatedConnection> connections;
+  std::set<std::pair<int, int>> deaf = {};  ///< from whom nothing reaches whom
 
   SimulatedNode& node(int index) { return *nodes[static_cast<size_t>(index)]; }
+  /// Whether what comes to this end of a connection gets there.
+  bool hears(const SimulatedConnection& connection, size_t end) const {
+    return !deaf.contains({connection.node[1 - end], connection.node[end]});
+  }
   bool is_up(int index) const { return !nodes[static_cast<size_t>(index)]->crashed; }
   /// As which a node knows its end of a connection from now on.
   ConnectionId new_id(int index, uint32_t connection, int end) {

@@ -77,6 +77,7 @@ class Job {
       switch (fault.kind) {
         case Fault::Kind::kCrash: network_.crash(node); break;
         case Fault::Kind::kCut: network_.cut(node, node_of_.at(fault.b)); break;
+        case Fault::Kind::kDeaf: network_.deafen(node, node_of_.at(fault.b)); break;
         case Fault::Kind::kHalt:
           network_.after(0, Time{0}, [this] { coordinator_->coordinator().halt(); });
           break;
@@ -126,6 +127,8 @@ class Job {
   void report_worker(uint16_t rank, const SimulatedWorker& worker) {
     if (worker.exchange() != nullptr)
       count(worker.exchange()->traffic(), worker.exchange()->bytes_of_layers());
+    if (stands_still_.contains({Role::kWorker, rank}) && worker.over() && worker.loss())
+      result_.returned[rank] = *worker.loss();
     if (!survives({Role::kWorker, rank})) return;
     if (!worker.over()) note_idle({Role::kWorker, rank});
     if (worker.loss()) result_.losses[rank] = *worker.loss();

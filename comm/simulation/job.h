@@ -18,12 +18,12 @@ namespace poseidon::comm {
 
 /// Something that goes wrong at an event.
 struct Fault {
-  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave };
+  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave, kDeaf };
   Kind kind = Kind::kCrash;
   uint64_t at_event = 0;  ///< counted from the beginning, or from `in`
   /// The first event that finds the coordinator in this state.
   std::optional<Coordinator::State> in = {};
-  NodeId a = {}, b = {};  ///< b: the other end of a cut
+  NodeId a = {}, b = {};  ///< b: the other end of a cut; who hears no more of `a`
   Time pause_for{0};      ///< of a pause; 0: for ever
 };
 
@@ -51,6 +51,7 @@ struct SimulatedJobOptions {
   uint64_t seed = 1;
   int64_t steps = 10;
   int64_t agree_every = 4;                        ///< steps between comparisons of digests
+  int64_t digest_every = 0;                       ///< between those of some tensors; 0: none
   Time forward = std::chrono::microseconds(200);  ///< of one layer
   Time backward = std::chrono::microseconds(400);
   std::vector<LayerTime> times = {};  ///< by layer, instead of these
@@ -58,7 +59,7 @@ struct SimulatedJobOptions {
   Time timeout = std::chrono::seconds(10);
   bool carries_payload = true;  ///< false: a planning run, sizes only
   std::vector<Fault> faults = {};
-  /// A worker whose values go wrong in this step, without its knowing.
+  /// A worker whose values go wrong in this step, and then its gradients, without its knowing.
   std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
   /// A worker that answers but computes no further from this step on.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
@@ -81,6 +82,7 @@ struct SimulatedJobResult {
   std::map<uint16_t, int64_t> steps;     ///< complete steps by surviving worker
   std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values then
   std::map<uint16_t, Loss> losses;       ///< what each surviving worker was told
+  std::map<uint16_t, Loss> returned;     ///< what each worker was told that had stood still
   /// Digests of those that the coordinator has written, with the updates of the sums they carry.
   std::map<int64_t, uint32_t> checkpoints;
   std::vector<int64_t> written;        ///< of those, the steps that its queue had written, in order

@@ -92,6 +92,7 @@ std::string SimulatedNetwork::refusal(const SimulatedConnection& connection) {
   if (target < 0 || !is_up(target)) return "connection refused";
   const SimulatedNode& listener = state_.node(target);
   if (listener.machine == nullptr) return "connection refused";
+  if (!state_.hears(connection, 0) || !state_.hears(connection, 1)) return "timed out";
   const std::string other = mismatch(connection.caller, connection.called, listener.presented);
   return other.empty() ? listener.machine->refusal(connection.caller) : other;
 }
@@ -217,6 +218,7 @@ void SimulatedNetwork::dispatch(const Event& event) {
     case Event::Kind::kReportClosed: {
       SimulatedConnection& connection = state_.connections[event.index];
       const size_t end = connection.node[0] == event.node ? 0 : 1;
+      if (!state_.hears(connection, end)) return;
       connection.closed = true;
       if (connection.shut[end]) return;
       connection.shut[end] = true;

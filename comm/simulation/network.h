@@ -36,6 +36,9 @@ class SimulatedNetwork {
   void resume(int node);
   /// One connection between two nodes breaks, if there is one.
   void cut(int a, int b);
+  /// Nothing that `from` sends reaches `to` any more, nor that it has closed a connection; the two
+  /// cannot connect anew.
+  void deafen(int from, int to) { state_.deaf.insert({from, to}); }
   bool is_up(int node) const;
 
   /// Before each event: whatever the test wants to do at event number `n`.

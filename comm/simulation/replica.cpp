@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "comm/wire/messages.h"
+#include "core/digest.h"
+
 namespace poseidon::comm {
 
 void SimulatedReplica::take_memory(const std::vector<Part>& parts) {
@@ -43,6 +46,7 @@ std::span<const float> SimulatedReplica::make_gradient(uint64_t step, uint64_t b
                                       ? sums_of(step)[layer][tensor]
                                       : gradients_[step % gradients_.size()][part][layer][tensor];
   world_.model.gradient(batch, layer, tensor, parts_[part], values);
+  if (spoilt_) values[0] += 1;
   return values;
 }
 
@@ -54,6 +58,7 @@ void SimulatedReplica::make_factors(uint64_t step, uint64_t batch, uint32_t laye
     world_.model.factor(batch, layer, which, first,
                         factors(layer, which, step)
                             .subspan(first * width(layer, which), count * width(layer, which)));
+  if (spoilt_) factors(layer, kDeltas, step)[first * width(layer, kDeltas)] += 1;
 }
 
 void SimulatedReplica::rebuild(uint64_t step, uint32_t layer) {
@@ -74,7 +79,28 @@ void SimulatedReplica::revert(size_t layer) {
   if (has_payload()) std::swap(values_[layer], other_[layer]);
 }
 
+void SimulatedReplica::spoil(size_t layer) {
+  if (!has_payload()) return;
+  spoilt_ = true;
+  values_[layer][0][0] += 1;
+}
+
 // ---- checkpoints
+
+void SimulatedReplica::restore(const Replica& values) {
+  values_ = other_ = values;
+  spoilt_ = false;
+}
+
+std::vector<int64_t> SimulatedReplica::digests_in_turn(int64_t turn) const {
+  std::vector<int64_t> digests;
+  int64_t index = 0;
+  for (const auto& layer : values_)
+    for (const std::vector<float>& tensor : layer)
+      if (index++ % kDigestTurns == turn)
+        digests.push_back(crc32c(std::as_bytes(std::span(tensor))));
+  return digests;
+}
 
 std::vector<int64_t> SimulatedReplica::digests(int64_t complete, int64_t done) const {
   std::vector<int64_t> all{digest()};

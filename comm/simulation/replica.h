@@ -21,6 +21,8 @@ class SimulatedReplica final : public ExchangeMemory {
   /// Takes memory for a worker that contributes these parts, the first time with first values.
   void take_memory(const std::vector<Part>& parts);
   void take_first_values() { values_ = world_.model.first_values(); }
+  /// Takes the values of a checkpoint.
+  void restore(const Replica& values);
 
   /// Makes the gradient of a part, by its index among the worker's own, of this global batch.
   std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,
@@ -33,12 +35,14 @@ class SimulatedReplica final : public ExchangeMemory {
   void update(uint64_t step, size_t layer);
   /// Takes back a layer's last update.
   void revert(size_t layer);
-  /// The values of a layer go wrong.
-  void spoil(size_t layer) { values_[layer][0][0] += 1; }
+  /// The values of a layer go wrong, and from then on what it computes with them.
+  void spoil(size_t layer);
 
   uint32_t digest() const { return ComputeModel::digest(values_); }
   /// Of all values, and of the sums of the steps from `complete` to `done`, which are in flight.
   std::vector<int64_t> digests(int64_t complete, int64_t done) const;
+  /// Of the tensors whose index leaves `turn` when it is divided by kDigestTurns.
+  std::vector<int64_t> digests_in_turn(int64_t turn) const;
   /// The values, and the sums of each of these steps.
   std::vector<const Replica*> checkpoint(int64_t complete, int64_t done) const;
 
@@ -56,8 +60,9 @@ class SimulatedReplica final : public ExchangeMemory {
 
   const SimulatedWorld& world_;
   std::vector<Part> parts_;
-  Replica values_, other_;     ///< current values, and those of the step before or after
-  std::vector<Replica> sums_;  ///< of the steps in flight
+  Replica values_, other_;  ///< current values, and those of the step before or after
+  bool spoilt_ = false;
+  std::vector<Replica> sums_;                    ///< of the steps in flight
   std::vector<std::vector<Replica>> gradients_;  ///< of these, by own part, when there are several
   /// Those of earlier views: what has left this node may still be read on its way to a lost one.
   std::vector<std::vector<std::vector<Replica>>> earlier_gradients_;

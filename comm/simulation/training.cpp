@@ -11,6 +11,24 @@ namespace {
 
 Time milliseconds(double ms) { return Time(static_cast<int64_t>(ms * 1e6)); }
 
+StepMachine machine_at(int64_t step, const Plan& plan) {
+  return StepMachine({.layers = plan.layers.size(),
+                      .done = step,
+                      .staleness = plan.staleness,
+                      .together = plan.overlap != Overlap::kPriority});
+}
+
+/// As WorkerTraining does it.
+void compare_in_turn(const SimulatedJobOptions& options, Member& member,
+                     const SimulatedReplica& replica, int64_t done) {
+  const int64_t every = options.digest_every;
+  if (every == 0 || !options.carries_payload || done == 0 || done % every != 0) return;
+  const int64_t turn = done / every % kDigestTurns;
+  std::vector<int64_t> digests = replica.digests_in_turn(turn);
+  if (!digests.empty())
+    member.coordinator().digest({.step = done, .turn = turn, .values = std::move(digests)});
+}
+
 }  // namespace
 
 SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
@@ -21,9 +39,7 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
       replica_(replica),
       surroundings_(std::move(surroundings)),
       random_(seed),
-      machine_({.layers = world.options.plan.layers.size(),
-                .staleness = world.options.plan.staleness,
-                .together = world.options.plan.overlap != Overlap::kPriority}),
+      machine_(machine_at(0, world.options.plan)),
       limit_(0, world.options.steps) {}
 
 /// What is due after the step that a later view begins behind may have been lost with the view.
@@ -66,6 +82,7 @@ void SimulatedTraining::begin_step() {
 
 void SimulatedTraining::forward(uint32_t layer) {
   if (layer == layers()) {
+    compare_in_turn(world_.options, member_, replica_, machine_.done());
     for (uint32_t each = 0; each < layers(); ++each) contribute(each, true);
     return backward(static_cast<uint32_t>(layers()));
   }
@@ -154,8 +171,9 @@ void SimulatedTraining::sync() {
   if (machine_.done() == limit_.last()) machine_.finish();
   for (uint32_t layer = 0; layer < layers(); ++layer)
     check(open_gate(layer), "a sum that has come can be used");
-  member_.coordinator().digest(
-      {.step = machine_.done(), .values = replica_.digests(machine_.complete(), machine_.done())});
+  member_.coordinator().digest({.step = machine_.done(),
+                                .turn = Digest::kAll,
+                                .values = replica_.digests(machine_.complete(), machine_.done())});
   if (member_.rank() == 0 && world_.options.carries_payload) surroundings_.send_checkpoint();
   test(0);
 }
@@ -200,7 +218,9 @@ void SimulatedTraining::make_updates() {
 void SimulatedTraining::update(size_t layer) {
   const auto step = static_cast<uint64_t>(machine_.next_update(layer));
   replica_.update(step, layer);
-  if (world_.options.drifts == std::pair(member_.rank(), step)) replica_.spoil(layer);
+  // In later views ranks are others'.
+  if (member_.view() == 1 && world_.options.drifts == std::pair(member_.rank(), step))
+    replica_.spoil(layer);
   machine_.updated(layer);
 }
 
@@ -214,8 +234,11 @@ void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
 }
 
-void SimulatedTraining::revert_to(int64_t step) {
-  for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
+void SimulatedTraining::go_back_to(int64_t step, bool restored) {
+  if (restored)
+    machine_ = machine_at(step, world_.options.plan);
+  else
+    for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
   limit_ = StepLimit(step, world_.options.steps);
   if (!mutated(Mutation::kNextData)) drawn_ = static_cast<uint64_t>(step);
   held_back_.clear();

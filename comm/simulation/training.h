@@ -36,8 +36,9 @@ class SimulatedTraining {
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
   void halt(int64_t step);
-  /// Goes back to this step, where what was under way is given up.
-  void revert_to(int64_t step);
+  /// Goes back to this step, where what was under way is given up. `restored`: it is that of a
+  /// checkpoint, whose values the replica has.
+  void go_back_to(int64_t step, bool restored);
   const StepMachine& machine() const { return machine_; }
 
  private:

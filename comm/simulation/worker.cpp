@@ -82,7 +82,9 @@ void SimulatedWorker::noted(const Note& note) {
 
 void SimulatedWorker::planned(const Planned& planned) {
   const auto first_step = planned.plan.value("first_step", int64_t{0});
-  if (stopped_) training_.revert_to(first_step);
+  const bool restored = planned.plan.value("restored", false);
+  if (restored) replica_.restore(world_.saved->second);
+  if (stopped_) training_.go_back_to(first_step, restored);
   stopped_ = false;
   plan_ = &world_.plan(member_.view());
   exchange_ = std::make_unique<WorkerExchange>(
@@ -136,7 +138,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 }
 
 void SimulatedWorker::stop(bool alone) {
-  training_.revert_to(training_.machine().complete());
+  training_.go_back_to(training_.machine().complete(), false);
   if (over_) return;
   if (!alone) return member_.coordinator().stopped(training_.machine().complete());
   over_ = true;  // a local child writes its checkpoint here

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "comm/membership/member.h"
 #include "comm/simulation/job.h"
@@ -18,6 +20,8 @@ struct SimulatedWorld {
   ComputeModel model;
   SimulatedJobResult& result;
   std::map<uint32_t, Plan> later_plans = {};  ///< by view, of those after the first
+  /// The last checkpoint that the coordinator has written, and its values.
+  std::optional<std::pair<int64_t, Replica>> saved = {};
 
   const Plan& plan(uint32_t view) const;
   /// Where the other nodes reach `node`.

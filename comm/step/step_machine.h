@@ -76,7 +76,7 @@ class StepMachine {
 
   std::vector<Layer> layers_;
   int64_t staleness_;
-  const bool together_;
+  bool together_;
   int64_t done_;
 };
 

@@ -124,6 +124,7 @@ void Progress::describe(Fields& fields) {
 
 void Digest::describe(Fields& fields) {
   describe_step(fields, step);
+  fields.integer("turn", turn, between(kAll, kDigestTurns - 1), "which tensors; -1: all");
   fields.integers("values", values, at_least(0), "CRC-32C by tensor", Presence::kRequired);
 }
 

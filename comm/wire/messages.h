@@ -138,10 +138,16 @@ struct Progress {
   void describe(Fields& fields);
 };
 
+/// Between checkpoints tensors are compared in so many turns.
+inline constexpr int64_t kDigestTurns = 10;
+
 /// Worker to coordinator: checksums of its parameters and optimizer state after `step` steps.
 struct Digest {
   static constexpr const char* kType = "digest";
+  static constexpr int64_t kAll = -1;
   int64_t step = 0;
+  int64_t turn =
+      kAll;  ///< those whose index leaves this when it is divided by kDigestTurns; or all
   std::vector<int64_t> values;  ///< CRC-32C by tensor
   void describe(Fields& fields);
 };

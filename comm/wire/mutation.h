@@ -22,6 +22,9 @@ enum class Mutation : int {
   kNextData = 13,            ///< a step that is made again draws the samples after those drawn last
   kStaleFactor = 14,         ///< factors of an older view are accepted
   kNotAllLeft = 15,          ///< a job goes on as soon as one survivor has left the view
+  kFirstReport = 16,         ///< whom a member has lost is lost, whatever others can reach
+  kSpoiltValues = 17,        ///< after a drift the others go on with values that it has spoilt
+  kWrongUpdate = 18,         ///< step 250 is updated with twice the learning rate
 };
 
 #ifndef POSEIDON_MUTATION

@@ -77,3 +77,25 @@ TEST_CASE("daemons go on without one that is killed or leaves, and take the next
     CHECK(Json::parse(one.out)["weights_sha256"] == Json::parse(two.out)["weights_sha256"]);
   }
 }
+
+TEST_CASE("a daemon that was stopped and is back hears that the others do without it") {
+  Cluster cluster;
+  Program& server = cluster.start("poseidon-server", "server", {"--once"});
+  Program& stopped = cluster.start("poseidon-worker", "stopped", {"--rank", "1", "--once"});
+  cluster.start("poseidon-worker", "other", {"--once"});
+  Program train = cluster.train("one", {"--set", "cluster.timeout_s=1", "--set", "train.steps=4000",
+                                        "--set", "cluster.logical_shards=2"});
+  REQUIRE(says(train, "begin with step"));
+  stopped.send(SIGSTOP);
+  REQUIRE(says(train, "1 worker and 1 server go on"));
+  stopped.send(SIGCONT);
+  const Finished back = stopped.wait();
+  CAPTURE(back.err);
+  CHECK(back.code == 3);
+  CHECK(back.err.find(
+            "the others do without this node, which is outdated from here on: worker 1 (") !=
+        std::string::npos);
+  CHECK(back.err.find("no sign of life for 1 s") != std::string::npos);
+  CHECK(train.wait().code == 0);
+  CHECK(server.wait().code == 0);
+}

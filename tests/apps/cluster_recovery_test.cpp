@@ -25,6 +25,14 @@ void goes_on_without(const std::string& victim, const std::string& scheme) {
   CHECK(views[1]["first_step"].get<int>() > 1);
   CHECK(views[1]["replayed_steps"].get<int>() <= 2);
   CHECK(views[1]["lost_s"].get<double>() < 10);
+  const Json& losses = round.summary()["losses"];
+  REQUIRE(losses.size() == 1);
+  CHECK(losses[0]["who"] == victim);
+  CHECK(losses[0]["view"] == 1);
+  CHECK(losses[0]["why"] == views[1]["lost"][0]);
+  CHECK(losses[0]["at_s"].get<double>() < round.summary()["wall_seconds"].get<double>());
+  CHECK(round.summary()["replayed_steps"] == views[1]["replayed_steps"]);
+  CHECK(round.summary()["lost_s"] == views[1]["lost_s"]);
 }
 
 }  // namespace

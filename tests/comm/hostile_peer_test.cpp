@@ -364,6 +364,7 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
     crowd.begin();
     crowd.hears(1, Note{.about = "step", .step = 5, .content = Json::object()});
     crowd.hears(2, Note{.about = "step", .step = 4, .content = Json::object()});
+    crowd.coordinator.closed(2, "closed by the peer");
     crowd.hears(1, Lost{{.kind = Loss::Kind::kPeer,
                          .who = {Role::kWorker, 1},
                          .address = "",

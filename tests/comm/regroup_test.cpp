@@ -113,7 +113,7 @@ TEST_CASE("without its last server, or below the least number of workers, a job 
   }
 }
 
-TEST_CASE("what would recur ends a job that could go on: replicas that differ") {
+TEST_CASE("replicas that differ before there is a checkpoint end a job that could go on") {
   SimulatedJobOptions options = regrouping_job(3, 2, 3, SchemeRule::kAuto);
   options.drifts = {1, 1};
   const SimulatedJobResult result = run_job(options);
@@ -121,6 +121,181 @@ TEST_CASE("what would recur ends a job that could go on: replicas that differ") 
   CHECK_FALSE(result.outcome->finished);
   CHECK(result.outcome->loss.kind == Loss::Kind::kDrift);
   CHECK(result.regrouped.empty());
+}
+
+namespace {
+
+/// A job in which the values of worker 1 go wrong, and then what it gives to sums.
+SimulatedJobOptions spoilt_job(int64_t workers, uint64_t step) {
+  SimulatedJobOptions options = regrouping_job(workers, 2, workers + 2, SchemeRule::kAuto);
+  options.steps = 60;
+  options.agree_every = 20;
+  options.digest_every = 1;
+  options.drifts = {1, step};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("who drifts is named by the others and lost, and they go on from the last checkpoint") {
+  for (const uint64_t step : {20, 27, 39, 45}) {
+    const SimulatedJobOptions options = spoilt_job(3, step);
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(result.outcome->finished);
+    REQUIRE(result.regrouped.size() == 1);
+    const Loss& loss = result.regrouped[0];
+    CAPTURE(loss.message());
+    CHECK(loss.kind == Loss::Kind::kDrift);
+    CHECK(loss.who == worker(1));
+    CHECK(loss.why.find(" differs from that of 2 other workers after ") != std::string::npos);
+    // Each of the ten turns comes once in ten steps.
+    CHECK(loss.step > static_cast<int64_t>(step));
+    CHECK(loss.step <= static_cast<int64_t>(step) + 11);
+    CHECK(result.losses.at(1).who == worker(1));
+    CHECK(result.losses.at(1).kind == Loss::Kind::kDrift);
+  }
+}
+
+TEST_CASE("without comparisons in turn the next one of all tensors finds who drifts") {
+  SimulatedJobOptions options = spoilt_job(3, 21);
+  options.digest_every = 0;
+  const SimulatedJobResult result = run_job(options);
+  CHECK(fault_in_regrouping(options, result) == "");
+  CHECK(result.outcome->finished);
+  REQUIRE(result.regrouped.size() == 1);
+  CHECK(result.regrouped[0].step == 40);
+}
+
+TEST_CASE("who is lost while the others go back to a checkpoint changes nothing about it") {
+  for (const State state : {State::kRegrouping, State::kConnecting})
+    for (uint64_t later = 0; later < 16; later += 3)
+      for (const NodeId lost : {worker(0), worker(3), server(1)}) {
+        SimulatedJobOptions options = spoilt_job(4, 27);
+        // The second time that the job is connecting is that after the drift.
+        options.faults = {{.at_event = later, .in = State::kRegrouping, .a = lost}};
+        if (state == State::kConnecting) options.faults[0].at_event += 20;
+        const SimulatedJobResult result = run_job(options);
+        CAPTURE(description(options));
+        CHECK(fault_in_regrouping(options, result) == "");
+        CHECK(result.outcome->finished);
+        CHECK(result.regrouped.size() == 2);
+      }
+}
+
+TEST_CASE("two workers that differ end a job that could go on: nobody knows who is right") {
+  const SimulatedJobOptions options = spoilt_job(2, 27);
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.ended);
+  REQUIRE_FALSE(result.outcome->finished);
+  CHECK(result.regrouped.empty());
+  CHECK(result.outcome->loss.message().starts_with("the workers have drifted apart in step "));
+  CHECK(result.outcome->loss.why.find(" of worker 0 differs from that of worker 1 after ") !=
+        std::string::npos);
+}
+
+namespace {
+
+/// Of two live members that have lost each other in the middle of a job one is lost, this one; the
+/// others go on.
+void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, NodeId lost,
+               const std::string& other) {
+  options.faults = faults;
+  const SimulatedJobResult result = run_job(options);
+  CAPTURE(description(options));
+  CHECK(fault_in_regrouping(options, result) == "");
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->finished);
+  REQUIRE(result.regrouped.size() == 1);
+  const Loss& loss = result.regrouped[0];
+  CAPTURE(loss.message());
+  CHECK(loss.who == lost);
+  CHECK(loss.why.starts_with("it and " + other + " have no connection, though the coordinator "));
+  // It hears so itself.
+  if (lost.role == Role::kWorker) CHECK(result.losses.at(lost.rank).who == lost);
+}
+
+/// Long enough for a silence to be noticed.
+SimulatedJobOptions long_job(SchemeRule scheme) {
+  SimulatedJobOptions options = regrouping_job(3, 2, 5, scheme);
+  options.steps = 6;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a connection that breaks between two that live costs one of them, by a fixed rule") {
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb}) {
+    const SimulatedJobOptions options = long_job(scheme);
+    const uint64_t middle = middle_of(options);
+    const auto cut = [&](NodeId a, NodeId b) {
+      return std::vector<Fault>{{.kind = Fault::Kind::kCut, .at_event = middle, .a = a, .b = b}};
+    };
+    for (uint16_t rank = 0; rank < 3; ++rank)
+      for (uint16_t other = 0; other < 2; ++other)
+        loses_one(options, cut(worker(rank), server(other)), server(other),
+                  "worker " + std::to_string(rank));
+    if (scheme == SchemeRule::kPs) continue;  // workers do not meet
+    loses_one(options, cut(worker(0), worker(1)), worker(1), "worker 0");
+    loses_one(options, cut(worker(2), worker(1)), worker(2), "worker 1");
+  }
+}
+
+TEST_CASE("who is not heard by another that lives is lost, and after a cut the later of the two") {
+  const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
+  const uint64_t middle = middle_of(options);
+  const auto deaf = [&](NodeId from, NodeId to) {
+    return Fault{.kind = Fault::Kind::kDeaf, .at_event = middle, .a = from, .b = to};
+  };
+  for (const auto& [a, b] :
+       {std::pair(worker(0), worker(1)), {worker(0), server(0)}, {worker(2), worker(0)}}) {
+    loses_one(options, {deaf(a, b)}, a, name_of(b));
+    loses_one(options, {deaf(b, a)}, b, name_of(a));
+    loses_one(options, {deaf(a, b), deaf(b, a)}, std::max(a, b), name_of(std::min(a, b)));
+  }
+}
+
+TEST_CASE("who is cut off from all others, but not from the coordinator, is lost alone") {
+  const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
+  const uint64_t middle = middle_of(options);
+  for (const NodeId lonely : {worker(0), worker(2), server(0)}) {
+    // All but a server among servers, which have nothing to tell each other.
+    loses_one(options, cut_off(lonely, nodes_of(options), middle), lonely,
+              lonely.role == Role::kServer
+                  ? "worker 0 and 2 others"
+                  : name_of(worker(lonely.rank == 0 ? 1 : 0)) + " and 3 others");
+  }
+}
+
+TEST_CASE("who cannot be reached in the next view either is lost there") {
+  SimulatedJobOptions options = long_job(SchemeRule::kPs);
+  const uint64_t middle = middle_of(options);
+  // Worker 2 crashes; while the others regroup worker 0 and server 0 lose each other for good.
+  options.faults = {
+      {.at_event = middle, .a = worker(2)},
+      {.kind = Fault::Kind::kDeaf, .at_event = middle + 5, .a = worker(0), .b = server(0)},
+      {.kind = Fault::Kind::kDeaf, .at_event = middle + 5, .a = server(0), .b = worker(0)}};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(fault_in_regrouping(options, result) == "");
+  CHECK(result.outcome->finished);
+  REQUIRE(result.regrouped.size() == 2);
+  CHECK(result.regrouped[1].who == server(0));
+  CHECK(result.regrouped[1].why.find("it cannot be reached: timed out") != std::string::npos);
+}
+
+TEST_CASE("a worker that stood still and is back hears that the others have gone on without it") {
+  SimulatedJobOptions options = long_job(SchemeRule::kAuto);
+  options.faults = {{.kind = Fault::Kind::kPause,
+                     .at_event = middle_of(options),
+                     .a = worker(1),
+                     .pause_for = 2 * options.timeout}};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(fault_in_regrouping(options, result) == "");
+  CHECK(result.outcome->finished);
+  REQUIRE(result.returned.contains(1));
+  CHECK(result.returned.at(1).who == worker(1));
+  CHECK(result.returned.at(1).why == "no sign of life for 3 s");
 }
 
 TEST_CASE("a job that is told to halt while it regroups does so in the next view") {

@@ -81,8 +81,9 @@ void ClusterRecords::started(ViewRecords::Clock::time_point when) {
   trace_.ask_for_time();
 }
 
-void ClusterRecords::regrouping(const std::string& why, ViewRecords::Clock::time_point when) {
-  views_.lose(why, when);
+void ClusterRecords::regrouping(const comm::Loss& loss, const std::string& why,
+                                ViewRecords::Clock::time_point when) {
+  views_.lose(loss, why, when);
   console_.warning(why + "; the job goes on without it");
 }
 
@@ -91,12 +92,21 @@ void ClusterRecords::go_on(const NextView& next) {
   const int64_t first_step = next.published.first_step;
   const std::string moved = moved_shard(decided_.published.plan, next.published.plan, job_);
   if (!moved.empty()) console_.warning(moved);
+  ++view_;
   decided_.plan = next.plan;
   decided_.published = next.published;
   decided_.devices = next.devices;
   views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
   report_->begin_view(first_step);
   checkpoints_.go_back_to(first_step);
+  if (!next.published.restored) return;
+  // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
+  report_->forget_after(first_step);
+  values_ = {};
+  resumed_ = resumed_checkpoint(job_, checkpoints_.last(), console_);
+  if (resumed_->state().step != first_step)
+    throw RunError(text(checkpoints_.last().string(), ": expected step ", first_step, ", got ",
+                        resumed_->state().step));
 }
 
 /// What cannot be made sense of is the sender's error, and ends the job. What is wrong with a file
@@ -125,7 +135,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   }
   if (!tensors) return;
   if (!values_.are_made()) make_first_values(tensors->list);
-  values_.send(node.rank, decided_.published.first_step, io_);
+  values_.send(node.rank, view_, decided_.published.first_step, io_);
 }
 
 /// The first worker's note says what tensors all have.
@@ -239,7 +249,7 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds,
                                       .state_sha256 = checkpoints_.state_digest(),
                                       .checkpoint = checkpoints_.last()},
                                      results.traffic);
-  results.summary["views"] = views_.json();
+  views_.write_to(results.summary);
   if (!failure.empty()) results.summary["failure"] = failure;
   return results;
 }

@@ -31,7 +31,8 @@ class ClusterRecords {
   /// The first step of a view is under way.
   void started(ViewRecords::Clock::time_point when);
   /// A member is lost, for this reason, and the run goes on without it.
-  void regrouping(const std::string& why, ViewRecords::Clock::time_point when);
+  void regrouping(const comm::Loss& loss, const std::string& why,
+                  ViewRecords::Clock::time_point when);
   /// The others go on by this plan.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
@@ -81,6 +82,7 @@ class ClusterRecords {
   std::optional<Schedule> schedule_;  ///< from the plan on, as the next
   std::optional<ClusterReport> report_;
   ViewRecords views_;
+  uint32_t view_ = 1;       ///< the membership's, as its frames say
   int64_t first_step_ = 0;  ///< of the run
   FirstValues values_;
   net::Choices choices_;  ///< of the nets on the job's kind of device, all alike

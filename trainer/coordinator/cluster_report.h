@@ -50,6 +50,9 @@ class ClusterReport {
   /// are those of the view from here on.
   void begin_view(int64_t first_step);
 
+  /// What was reported of later steps does not count: they are made again, to other values.
+  void forget_after(int64_t step) { run_.forget_after(step); }
+
   /// The run has ended, maybe before the step that was to be its last.
   void end() { run_.end(); }
 

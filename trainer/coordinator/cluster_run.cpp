@@ -242,7 +242,7 @@ void ClusterRun::lost(const comm::Loss& loss) {
 
 void ClusterRun::regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) {
   if (loss.kind != comm::Loss::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
-  records_.regrouping(how_it_was_lost(loss), when);
+  records_.regrouping(loss, how_it_was_lost(loss), when);
 }
 
 /// Users know a member by its log file, and by what was said of it before.

@@ -50,14 +50,16 @@ void FirstValues::make(const Json& list, const Checkpoint* resumed,
   values_ = first_values(list, resumed, weights, log);
 }
 
-void FirstValues::send(uint16_t worker, int64_t first_step, CoordinatorIo& io) const {
+void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,
+                       CoordinatorIo& io) const {
   Json indices = Json::array();
   for (const IndexedTensor& tensor : values_) indices.push_back(tensor.index);
-  io.post([worker, first_step, indices, values = values_](CoordinatorSide& side) {
+  io.post([worker, view, first_step, indices, values = values_](CoordinatorSide& side) {
+    if (side.coordinator->view() != view) return;  // the rank is another's, and it has other values
     side.coordinator->note(
         worker, {.about = "values", .step = first_step, .content = {{"tensors", indices}}});
     for (const auto& [index, tensor] : values)
-      comm::send_tensor({.view = 1, .key = index}, tensor,
+      comm::send_tensor({.view = view, .key = index}, tensor,
                         [&](const comm::FrameHeader& header, const comm::Payload& payload) {
                           side.coordinator->send(worker, header, payload);
                         });

@@ -29,8 +29,8 @@ class FirstValues {
   void make(const Json& list, const Checkpoint* resumed, const std::filesystem::path& weights,
             Log& log);
   bool are_made() const { return made_; }
-  /// Sends them to a worker, with a note of which they are.
-  void send(uint16_t worker, int64_t first_step, CoordinatorIo& io) const;
+  /// Sends them to a worker of this view, with a note of which they are.
+  void send(uint16_t worker, uint32_t view, int64_t first_step, CoordinatorIo& io) const;
   /// All workers have them.
   void clear() { values_.clear(); }
 

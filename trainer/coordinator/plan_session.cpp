@@ -1,5 +1,7 @@
 #include "trainer/coordinator/plan_session.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/tensor_check.h"
@@ -68,7 +70,7 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left, int64_t
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
-  plan.go_on(left, step);
+  plan.go_on(left, step, std::exchange(restores_, false));
   setting_.inbox.post(
       [this, left,
        next = NextView{
@@ -77,6 +79,11 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left, int64_t
         setting_.records.go_on(next);
       });
   return write_published_plan(plan.published());
+}
+
+std::optional<int64_t> PlanSession::agreed_checkpoint() {
+  const int64_t step = setting_.records.checkpoints().saved_step();
+  return step > 0 ? std::optional(step) : std::nullopt;
 }
 
 }  // namespace poseidon::trainer

@@ -23,6 +23,8 @@ class PlanSession final : public comm::JobPlanner {
   std::optional<Json> plan(const std::vector<comm::Fact>& facts) override;
   bool can_go_on(const comm::Survivors& left) override { return side_.plan.can_go_on(left); }
   std::optional<Json> plan_again(const comm::Survivors& left, int64_t step) override;
+  std::optional<int64_t> agreed_checkpoint() override;
+  void restore() override { restores_ = true; }
 
   /// A worker keeps a step of this run. Throws ConfigError for what is none.
   void take_offer(comm::NodeId worker, const comm::Note& note);
@@ -32,6 +34,7 @@ class PlanSession final : public comm::JobPlanner {
 
   const CoordinatorSetting& setting_;
   CoordinatorSide& side_;
+  bool restores_ = false;  ///< the next view begins with the last checkpoint
 };
 
 }  // namespace poseidon::trainer

@@ -42,7 +42,7 @@ bool RunPlan::can_go_on(const comm::Survivors& left) const {
          comm::can_survive(plan_, left.workers.size(), left.servers.size());
 }
 
-void RunPlan::go_on(const comm::Survivors& left, int64_t step) {
+void RunPlan::go_on(const comm::Survivors& left, int64_t step, bool restored) {
   take(comm::plan_of_survivors(plan_, left.workers, left.servers, job_.config.comm.chunk_bytes));
   DeviceNotes devices;
   for (size_t rank = 0; rank < left.workers.size(); ++rank)
@@ -50,6 +50,7 @@ void RunPlan::go_on(const comm::Survivors& left, int64_t step) {
   devices_ = std::move(devices);
   set_devices(published_, devices_);
   published_.first_step = step;
+  published_.restored = restored;
 }
 
 void RunPlan::take(comm::Plan plan) {

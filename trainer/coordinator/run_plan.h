@@ -62,8 +62,9 @@ class RunPlan {
   bool is_decided() const { return decided_; }
   /// Whether a plan for these can be made of the one that is decided.
   bool can_go_on(const comm::Survivors& left) const;
-  /// They go on after `step` steps, with the ranks from 0 on in their order.
-  void go_on(const comm::Survivors& left, int64_t step);
+  /// They go on after `step` steps, with the ranks from 0 on in their order. `restored`: from a
+  /// checkpoint, and not from the values that they have.
+  void go_on(const comm::Survivors& left, int64_t step, bool restored);
 
   /// Provisional until it is decided. Numbers of workers and servers stay.
   const comm::Plan& plan() const { return plan_; }

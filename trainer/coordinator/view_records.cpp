@@ -4,6 +4,14 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+double seconds(ViewRecords::Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
 void ViewRecords::add(const comm::Plan& plan, int64_t first_step, int64_t made) {
   Json view{
       {"first_step", first_step + 1}, {"workers", plan.workers()}, {"servers", plan.servers()}};
@@ -14,16 +22,35 @@ void ViewRecords::add(const comm::Plan& plan, int64_t first_step, int64_t made) 
   views_.push_back(std::move(view));
 }
 
-void ViewRecords::lose(const std::string& why, Clock::time_point when) {
+void ViewRecords::lose(const comm::Loss& loss, const std::string& why, Clock::time_point when) {
   if (!lost_since_) lost_since_ = when;
   lost_.push_back(why);
+  losses_.push_back({{"who", comm::name_of(loss.who)},
+                     {"address", loss.address},
+                     {"view", views_.size()},
+                     {"step", loss.step},
+                     {"at_s", seconds(when - begun_)},
+                     {"why", why}});
 }
 
 /// The view may have been given up meanwhile, by another loss.
 void ViewRecords::started(Clock::time_point when) {
   if (!lost_since_ || !lost_.empty()) return;
-  views_.back()["lost_s"] = std::chrono::duration<double>(when - *lost_since_).count();
+  views_.back()["lost_s"] = seconds(when - *lost_since_);
   lost_since_.reset();
+}
+
+void ViewRecords::write_to(Json& summary) const {
+  int64_t replayed_steps = 0;
+  double lost_s = 0;
+  for (const Json& view : views_) {
+    replayed_steps += view.value("replayed_steps", int64_t{0});
+    lost_s += view.value("lost_s", 0.0);
+  }
+  summary["views"] = views_;
+  summary["losses"] = losses_;
+  summary["replayed_steps"] = replayed_steps;
+  summary["lost_s"] = lost_s;
 }
 
 }  // namespace poseidon::trainer

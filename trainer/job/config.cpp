@@ -165,6 +165,9 @@ void ClusterConfig::describe(Fields& fields) {
                 "\"comm.staleness\" it always ends");
   fields.integer("min_workers", min_workers, between(1, 4096),
                  "workers without which a job does not go on, and ends");
+  fields.integer("digest_every", digest_every, at_least(0),
+                 "steps after which a tenth of the workers' tensors is compared by checksums, each "
+                 "tenth in turn; 0: only where a checkpoint or a test is due");
 }
 
 void JobConfig::describe(Fields& fields) {

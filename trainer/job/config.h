@@ -97,6 +97,7 @@ struct ClusterConfig {
   double timeout_s = 10, stall_timeout_s = 600, rejoin_s = 120;
   Recovery recover = Recovery::kContinue;
   int64_t min_workers = 1;
+  int64_t digest_every = 10;  ///< steps; 0: only where a checkpoint or test is due
 
   void describe(Fields& fields);
 };

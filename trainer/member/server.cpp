@@ -131,7 +131,7 @@ void ServerRun::regroup(const comm::Loss& loss) {
 
 void ServerRun::failed(const comm::Loss& loss, bool alone) {
   loss_ = loss;
-  log_.warning(loss.message());
+  log_.warning(end_text(loss, {comm::Role::kServer, member_->rank()}));
   if (!alone) {
     payload_.report(member_->coordinator());
     return member_->coordinator().stopped(0);

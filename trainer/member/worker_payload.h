@@ -25,7 +25,10 @@ class WorkerPayload final : public comm::PayloadReceiver {
   explicit WorkerPayload(OnValues on_values) : on_values_(std::move(on_values)) {}
 
   /// From now on the coordinator may say which first values it sends.
-  void expect(std::shared_ptr<TensorStore> values) { values_ = std::move(values); }
+  void expect(std::shared_ptr<TensorStore> values) {
+    values_ = std::move(values);
+    intake_.reset();
+  }
   /// The note by which the coordinator says which it sends. Throws ConfigError when there are none
   /// such, or they are not expected.
   void announce(const comm::Note& note);

@@ -145,7 +145,7 @@ void WorkerTask::end_after(const comm::Loss& loss, bool alone) {
   loss_ = loss;
   end_watch_.rest();
   sender_.begin_anew();
-  log_.warning(loss.message());
+  log_.warning(end_text(loss, {comm::Role::kWorker, job_.rank}));
   stopped_step_ = training_ != nullptr ? training_->cease() : 0;
   if (!alone) {
     if (began_) training_->report_traffic_and_trace();

@@ -18,7 +18,9 @@ WorkerTraining::WorkerTraining(const PreparedJob& job, const PublishedPlan& publ
       trace_(published.trace ? std::make_unique<TraceRecorder>() : nullptr),
       view_(make_view(published)) {
   const net::Net::Options options = net_options(job.job, view_->published, view_->plan, 2);
-  warn_of_its_memory(options);
+  // Of a child its parent has warned, for all of them together.
+  if (!job.has_parent)
+    warn_of_memory(job.job, estimate_memory(job.job, view_->plan, options), 1, reports.log);
   computation_ = std::make_unique<WorkerComputation>(
       part(), options,
       WorkerComputation::Makers{
@@ -44,13 +46,8 @@ WorkerPart WorkerTraining::part() const {
           .plan = view_->plan,
           .data = job_.train_data,
           .rank = job_.rank,
-          .trace = trace_.get()};
-}
-
-/// Of a child its parent has warned, for all of them together.
-void WorkerTraining::warn_of_its_memory(const net::Net::Options& options) const {
-  if (job_.has_parent) return;
-  warn_of_memory(job_.job, estimate_memory(job_.job, view_->plan, options), 1, reports_.log);
+          .trace = trace_.get(),
+          .between_passes = [this](int64_t step) { compare_in_turn(step); }};
 }
 
 void WorkerTraining::announce() {
@@ -96,9 +93,10 @@ void WorkerTraining::meet_peers() {
 
 /// The I/O thread may have been given contributions to the view before: it ends that.
 void WorkerTraining::go_on(const PublishedPlan& published) {
-  computation_->end_plan(published.first_step);
+  computation_->end_plan(published.restored ? last_complete_step() : published.first_step);
   reports_.session.post([before = std::exchange(view_, make_view(published))](WorkerSession&) {});
   computation_->plan(part());
+  if (view_->published.restored) return announce();
   reports_.session.post(
       [view = view_](WorkerSession& session) { session.built(view->exchange, view->limit); });
   meet_peers();
@@ -132,8 +130,22 @@ void WorkerTraining::trained(StepReport report) {
 
 /// Has the replicas compared, with the sums that stay in flight.
 void WorkerTraining::settled(int64_t step) {
+  settled_step_ = step;
   comm::Digest digest{.step = step,
+                      .turn = comm::Digest::kAll,
                       .values = tensor_digests(computation_->tensors(), computation_->in_flight())};
+  reports_.session.post([digest = std::move(digest)](WorkerSession& session) {
+    session.member().coordinator().digest(digest);
+  });
+}
+
+/// Has some of the tensors compared that the step behind `step` is computed with.
+void WorkerTraining::compare_in_turn(int64_t step) const {
+  const int64_t every = job_.job.config.cluster.digest_every;
+  if (every == 0 || step % every != 0 || step == settled_step_) return;
+  if (step == view_->published.first_step) return;  // all were compared
+  comm::Digest digest{.step = step, .turn = step / every % comm::kDigestTurns, .values = {}};
+  digest.values = tensor_digests_in_turn(computation_->tensors(), digest.turn, comm::kDigestTurns);
   reports_.session.post([digest = std::move(digest)](WorkerSession& session) {
     session.member().coordinator().digest(digest);
   });

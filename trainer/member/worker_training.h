@@ -40,7 +40,8 @@ class WorkerTraining final : public RunSink {
   int64_t last_complete_step() const { return computation_->last_complete_step(); }
   int64_t least_complete_step() const { return computation_->least_complete_step(); }
   /// Goes back to the step that the plan of the next view begins behind, and prepares to go on from
-  /// there; train() then does. Throws ConfigError, RunError.
+  /// there; train() then does. Where that is the step of a checkpoint, first values come as in the
+  /// beginning. Throws ConfigError, RunError.
   void go_on(const PublishedPlan& published);
 
   // After a loss by which the job fails.
@@ -67,12 +68,13 @@ class WorkerTraining final : public RunSink {
 
   std::shared_ptr<WorkerView> make_view(const PublishedPlan& published);
   WorkerPart part() const;
-  void warn_of_its_memory(const net::Net::Options& options) const;
   void meet_peers();
+  void compare_in_turn(int64_t step) const;
 
   const PreparedJob& job_;
   const Reports reports_;
   const int64_t first_step_;
+  int64_t settled_step_ = -1;             ///< after which all tensors were compared last
   std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
   std::shared_ptr<WorkerView> view_;
   std::unique_ptr<WorkerComputation> computation_;

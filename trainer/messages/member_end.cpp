@@ -8,4 +8,11 @@ MemberEnd end_of(const comm::Loss& loss) {
   return own_error ? MemberEnd::kFailed : MemberEnd::kPeerLost;
 }
 
+std::string end_text(const comm::Loss& loss, comm::NodeId self) {
+  const bool given_up =
+      loss.kind == comm::Loss::Kind::kPeer || loss.kind == comm::Loss::Kind::kStall;
+  if (!given_up || loss.who != self) return loss.message();
+  return "the others do without this node, which is outdated from here on: " + loss.message();
+}
+
 }  // namespace poseidon::trainer

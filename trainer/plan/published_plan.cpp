@@ -18,6 +18,7 @@ void PublishedPlan::describe(Fields& fields) {
   fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
   fields.boolean("trace", trace, "record what is done when");
+  fields.boolean("restored", restored, "of a later view: its first values come as a checkpoint's");
 }
 
 namespace {

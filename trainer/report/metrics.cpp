@@ -78,7 +78,8 @@ double Metrics::Window::samples_per_second(int64_t batch) const {
 Metrics::Metrics(const fs::path& folder, const Options& options, Console& console)
     : options_(options),
       console_(console),
-      lines_(cut_after(folder / "metrics.jsonl", options.steps_done)),
+      path_(folder / "metrics.jsonl"),
+      lines_(cut_after(path_, options.steps_done)),
       events_(folder, seconds_since_1970()) {}
 
 double Metrics::samples_per_second() const {
@@ -176,6 +177,12 @@ void Metrics::tested(int64_t step, const TestResult& result) {
       accuracy_text(result.mean) +
       formatted(" of %lld samples in %.1f s", static_cast<long long>(result.samples),
                 result.seconds));
+}
+
+/// TensorBoard shows the later of two values of a step.
+void Metrics::forget_after(int64_t step) {
+  lines_ = AppendFile(cut_after(path_, step));
+  window_ = {};
 }
 
 std::string Metrics::accuracy_text(const SampleSums& mean) const {

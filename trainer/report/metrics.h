@@ -37,6 +37,8 @@ class Metrics {
   /// The run has ended after the step that was reported last, which is written if it was not yet.
   void end();
   void tested(int64_t step, const TestResult& result);
+  /// Lines of later steps are taken back. Throws RunError.
+  void forget_after(int64_t step);
 
   /// Samples for each second of training, tests and checkpoints left out.
   double samples_per_second() const;
@@ -58,6 +60,7 @@ class Metrics {
 
   Options options_;
   Console& console_;
+  const std::filesystem::path path_;  ///< of metrics.jsonl
   AppendFile lines_;
   EventFile events_;
   bool warned_ = false;  ///< of lines that could not be written

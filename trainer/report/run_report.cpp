@@ -60,6 +60,14 @@ void RunReport::tested(int64_t step, const TestResult& result) {
   tested_step_ = step;
 }
 
+void RunReport::forget_after(int64_t step) {
+  metrics_.forget_after(step);
+  last_report_ = {};
+  if (tested_step_ <= step) return;
+  last_test_.reset();
+  tested_step_ = 0;
+}
+
 /// Of the last test; null where there was none, or no layer reports it.
 Json RunReport::tested(const std::string& key) const {
   if (!last_test_) return {};

@@ -45,6 +45,8 @@ class RunReport {
   /// another loss, or test.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
+  /// What was reported of later steps does not count, and is reported anew.
+  void forget_after(int64_t step);
   /// The run has ended, maybe before the step that was to be its last.
   void end() { metrics_.end(); }
 

@@ -39,7 +39,8 @@ TrainingLoop::Options loop_options(const WorkerPart& part, comm::Part shards, Su
           .staleness = part.plan.staleness,
           .barrier = part.plan.overlap != comm::Overlap::kPriority,
           .sums = &sums,
-          .trace = part.trace};
+          .trace = part.trace,
+          .between_passes = part.between_passes};
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ struct WorkerPart {
   const PreparedData& data;        ///< the training set
   uint32_t rank = 0;               ///< of the worker
   TraceRecorder* trace = nullptr;  ///< of the first device's compute thread; may be null
+  /// As TrainingLoop::Options has it, of the first device.
+  std::function<void(int64_t done)> between_passes = nullptr;
 };
 
 /// The steps of a computation by one plan: what is made anew where another view of the job has

@@ -80,7 +80,10 @@ void WorkerComputation::plan_all() {
       shards_of_devices(part().plan.assignment.shards_of(part().rank), devices_.size());
   const auto plan_one = [&](size_t device) {
     WorkerPart own = part();
-    if (device > 0) own.trace = nullptr;
+    if (device > 0) {
+      own.trace = nullptr;
+      own.between_passes = nullptr;
+    }
     devices_[device]->plan(
         own, shards[device],
         [&](net::Net& net, layers::Updater& updater) {

@@ -121,6 +121,21 @@ void RunState::describe(Fields& fields) {
   fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "");
 }
 
+namespace {
+
+std::vector<int64_t> digests_of(const std::vector<const NamedTensor*>& tensors) {
+  std::vector<int64_t> digests;
+  std::vector<float> values;
+  for (const NamedTensor* tensor : tensors) {
+    values.resize(tensor->count());
+    tensor->get(values);
+    digests.push_back(crc32c(std::as_bytes(std::span(values))));
+  }
+  return digests;
+}
+
+}  // namespace
+
 std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight) {
   std::vector<const NamedTensor*> all;
   const auto add = [&](const std::vector<NamedTensor>& some) {
@@ -133,14 +148,16 @@ std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_f
 }
 
 std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight) {
-  std::vector<int64_t> digests;
-  std::vector<float> values;
-  for (const NamedTensor* tensor : in_order(tensors, in_flight)) {
-    values.resize(tensor->count());
-    tensor->get(values);
-    digests.push_back(crc32c(std::as_bytes(std::span(values))));
-  }
-  return digests;
+  return digests_of(in_order(tensors, in_flight));
+}
+
+std::vector<int64_t> tensor_digests_in_turn(const RunTensors& tensors, int64_t turn,
+                                            int64_t turns) {
+  const std::vector<const NamedTensor*> all = in_order(tensors, 0);
+  std::vector<const NamedTensor*> due;
+  for (auto i = static_cast<size_t>(turn); i < all.size(); i += static_cast<size_t>(turns))
+    due.push_back(all[i]);
+  return digests_of(due);
 }
 
 fs::path write_checkpoint(const fs::path& folder, const RunState& state, const RunTensors& tensors,

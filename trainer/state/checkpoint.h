@@ -49,6 +49,8 @@ std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_f
 
 /// CRC-32C of each tensor in canonical order, the sums of `in_flight` steps included.
 std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
+/// The same of every `turns`-th of them from number `turn` on, without sums.
+std::vector<int64_t> tensor_digests_in_turn(const RunTensors& tensors, int64_t turn, int64_t turns);
 
 /// What must hold for a checkpoint to be written.
 struct WritingRules {

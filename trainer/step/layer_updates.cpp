@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "comm/wire/mutation.h"
 #include "core/error.h"
 
 namespace poseidon::trainer {
@@ -39,6 +40,7 @@ void LayerUpdates::take_back(int layer) {
 
 void LayerUpdates::begin(int64_t step) {
   step_ = {.step = step, .learning_rate = schedule_.learning_rate(step)};
+  if (comm::mutated(comm::Mutation::kWrongUpdate) && step == 249) step_->learning_rate *= 2;
   if (optimizer_.clips()) {
     for (const int layer : net_.parameters().summed_layers()) load_sums(layer);
     step_->gradient_scale = optimizer_.clipping_scale();

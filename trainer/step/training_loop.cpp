@@ -104,6 +104,10 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
     device_trace_.passes_gate(layer);
   });
   device_trace_.ends_forward();
+  if (shard == 0 && options_.between_passes) {
+    open_gates();  // of layers that the forward pass has not asked for
+    options_.between_passes(steps_done());
+  }
   const auto number = static_cast<int64_t>(shard);
   exchange_.begin_backward(number);
   // Before anything of the shard is handed over: nothing of a step whose loss is not finite leaves

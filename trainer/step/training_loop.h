@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,10 @@ class TrainingLoop {
     /// Needed with staleness, and where a checkpoint carried sums: those of the last steps done.
     SumsInFlight* sums = nullptr;
     TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
+    /// Called in each step behind its first forward pass, with the steps done before it: until it
+    /// returns, parameters, state and statistics are those that the step is computed with. May be
+    /// null.
+    std::function<void(int64_t done)> between_passes = nullptr;
   };
 
   /// All of them must outlive the loop.

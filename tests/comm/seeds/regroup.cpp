@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -33,12 +34,28 @@ std::vector<LayerTraffic> few_layers() {
           linear("ip2", 3, 6)};
 }
 
+constexpr int64_t kMostFaults = 3;
+
+/// More faults than that are cuts of one node from all others.
+std::optional<NodeId> cut_off(const SimulatedJobOptions& options) {
+  if (std::ssize(options.faults) <= kMostFaults) return std::nullopt;
+  const Fault& first = options.faults[0];
+  const bool is_it = std::ranges::all_of(
+      options.faults, [&](const Fault& fault) { return fault.a == first.a || fault.b == first.a; });
+  return is_it ? first.a : first.b;
+}
+
 /// Those that something happens to.
 std::set<NodeId> struck(const SimulatedJobOptions& options) {
   std::set<NodeId> nodes;
+  if (options.drifts) nodes.insert({Role::kWorker, options.drifts->first});
+  if (const std::optional<NodeId> node = cut_off(options)) {
+    nodes.insert(*node);
+    return nodes;
+  }
   for (const Fault& fault : options.faults) {
     nodes.insert(fault.a);
-    if (fault.kind == Fault::Kind::kCut) nodes.insert(fault.b);
+    if (fault.kind == Fault::Kind::kCut || fault.kind == Fault::Kind::kDeaf) nodes.insert(fault.b);
   }
   return nodes;
 }
@@ -79,8 +96,10 @@ std::string fault_in_values(const SimulatedJobOptions& options, const SimulatedJ
       expected[step] = reference_digest(options.plan, options.seed, step);
     return expected[step];
   };
+  const bool drifted = !result.outcome->finished && result.outcome->loss.kind == Loss::Kind::kDrift;
   for (const auto& [rank, step] : result.steps)
-    if (!struck(options).contains({Role::kWorker, rank}) &&
+    // What has drifted is in all values, where there was no checkpoint to go back to.
+    if (!drifted && !struck(options).contains({Role::kWorker, rank}) &&
         result.digests.at(rank) != expected_after(step))
       return text("worker ", rank, " has other values after ", step, " steps than one alone");
   for (const auto& [step, digest] : result.checkpoints)
@@ -121,6 +140,18 @@ SimulatedJobOptions regrouping_job(int64_t workers, int64_t servers, int64_t sha
   return options;
 }
 
+std::vector<Fault> cut_off(NodeId node, const std::vector<NodeId>& nodes, uint64_t at_event) {
+  std::vector<Fault> faults;
+  for (const NodeId other : nodes)
+    for (const bool hears : {false, true})
+      if (other != node)
+        faults.push_back({.kind = Fault::Kind::kDeaf,
+                          .at_event = at_event,
+                          .a = hears ? other : node,
+                          .b = hears ? node : other});
+  return faults;
+}
+
 SimulatedJobOptions regrouping_scenario(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&](int64_t least, int64_t most) {
@@ -135,12 +166,24 @@ SimulatedJobOptions regrouping_scenario(uint64_t seed) {
   if (pick(0, 2) == 0) options.network.duplication = options.network.outdated = 0.1;
   options.compute_jitter = static_cast<double>(pick(0, 20)) * 0.1;
   const auto events = static_cast<int64_t>(run_job(options).events);
+  if (workers > 2 && pick(0, 4) == 0) {
+    // With nothing else: who is lost before it is found has spoilt what all agree on.
+    options.drifts = {static_cast<uint16_t>(pick(0, workers - 1)),
+                      static_cast<uint64_t>(pick(0, options.steps - 1))};
+    options.digest_every = pick(0, 2);
+    return options;
+  }
   const std::vector<NodeId> nodes = nodes_of(options);
   const auto any_node = [&] { return nodes[static_cast<size_t>(pick(0, std::ssize(nodes) - 1))]; };
-  for (int64_t faults = pick(1, 3), at = pick(0, events); faults > 0; --faults) {
+  if (nodes.size() > 3 && pick(0, 7) == 0) {
+    options.faults = cut_off(any_node(), nodes, static_cast<uint64_t>(pick(0, events)));
+    return options;
+  }
+  for (int64_t faults = pick(1, kMostFaults), at = pick(0, events); faults > 0; --faults) {
     Fault fault{.at_event = static_cast<uint64_t>(at), .a = any_node(), .b = any_node()};
-    constexpr std::array kOthers{Fault::Kind::kPause, Fault::Kind::kCut, Fault::Kind::kLeave};
-    if (pick(0, 1) == 0) fault.kind = kOthers[static_cast<size_t>(pick(0, 2))];
+    constexpr std::array kOthers{Fault::Kind::kPause, Fault::Kind::kCut, Fault::Kind::kLeave,
+                                 Fault::Kind::kDeaf};
+    if (pick(0, 1) == 0) fault.kind = kOthers[static_cast<size_t>(pick(0, 3))];
     options.faults.push_back(fault);
     at += pick(0, 200);  // while the job regroups, too
   }
@@ -161,7 +204,12 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
+  const std::optional<NodeId> node = cut_off(options);
+  if (node && !result.regrouped.empty() && result.regrouped[0].who != *node)
+    return text(name_of(result.regrouped[0].who), " was lost, not who was cut off");
   if (result.outcome->finished) return fault_in_finished(options, result);
+  if (options.drifts && result.outcome->loss.kind == Loss::Kind::kDrift)
+    return result.checkpoints.empty() ? "" : "did not go back to a checkpoint";
   const bool had_begun = !result.step_ends.empty();
   if (had_begun && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();
   return "";

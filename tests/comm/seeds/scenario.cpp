@@ -139,8 +139,8 @@ bool is_struck(const SimulatedJobOptions& options, NodeId node) {
 }
 
 std::string name_of(Fault::Kind kind) {
-  constexpr std::array kNames{"crashes", "stands still", "is cut off", "is told to halt",
-                              "is asked to leave"};
+  constexpr std::array kNames{"crashes",         "stands still",      "is cut off",
+                              "is told to halt", "is asked to leave", "is not heard any more"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -229,9 +229,13 @@ std::string description(const SimulatedJobOptions& options) {
     if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);
     out += text(" ", comm::name_of(fault.a), " ", name_of(fault.kind));
     if (fault.kind == Fault::Kind::kCut) out += " from " + comm::name_of(fault.b);
+    if (fault.kind == Fault::Kind::kDeaf) out += " by " + comm::name_of(fault.b);
     if (fault.pause_for.count() > 0)
       out += text(" for ", std::chrono::duration<double>(fault.pause_for).count(), " s");
   }
+  if (options.drifts)
+    out += text("; worker ", options.drifts->first, " drifts in step ", options.drifts->second + 1,
+                ", digests every ", options.digest_every, " steps");
   for (const Hang& hang : options.hangs)
     out += text("; ", comm::name_of(hang.who), " hangs when it is ", name_of(hang.in));
   return out;

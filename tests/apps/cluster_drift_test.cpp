@@ -1,0 +1,110 @@
+// A worker of a job of real processes makes an update wrong, without its knowing. Of three it is the
+// odd one, and the others go on from a checkpoint; of two nobody knows which is right.
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/cluster.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+
+namespace {
+
+/// Daemons, of which worker 1 updates its parameters by twice the learning rate in step 250.
+class DriftingJob {
+ public:
+  explicit DriftingJob(int workers) : workers_(workers) {
+    cluster_.start("poseidon-server", "server", {"--once"});
+    cluster_.start("poseidon-worker", "worker-0", {"--once", "--rank", "0"});
+    drifting_ = &cluster_.start("poseidon-worker-drifting", "drifting", {"--once", "--rank", "1"});
+    for (int rank = 2; rank < workers; ++rank)
+      cluster_.start("poseidon-worker", "worker-" + std::to_string(rank), {"--once"});
+  }
+
+  Finished train() {
+    return cluster_.train("run", words(), "1", std::to_string(workers_)).wait();
+  }
+  Program& drifting() { return *drifting_; }
+  std::filesystem::path run() const { return cluster_.job.folder / "run"; }
+
+  /// The same by one process, from its beginning or from a checkpoint.
+  Finished alone(const std::vector<std::string>& from) const {
+    const std::filesystem::path folder = cluster_.job.folder / "alone-words";
+    std::filesystem::create_directories(folder);
+    std::vector<std::string> all{"--workers", "1", "--servers", "0", "--threads", "1", "--json"};
+    const std::vector<std::string> more = words();
+    all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.end(), from.begin(), from.end());
+    return Program("poseidon-train", all, folder).wait();
+  }
+  Json undisturbed() const {
+    const Finished finished = alone({(cluster_.job.folder / "job.json").string(), "--output",
+                                     (cluster_.job.folder / "alone").string()});
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    return Json::parse(finished.out);
+  }
+  std::vector<double> losses(const std::string& name) const {
+    return trainer::losses_of(cluster_.job.folder / name);
+  }
+
+ private:
+  std::vector<std::string> words() const {
+    std::vector<std::string> all;
+    for (const char* word :
+         {"cluster.recover=continue", "cluster.logical_shards=3", "cluster.digest_every=2",
+          "data.global_batch=6", "comm.scheme=ps", "train.steps=400", "train.checkpoint_every=50",
+          "train.log_every=1"})
+      all.insert(all.end(), {"--set", word});
+    return all;
+  }
+
+  const int workers_;
+  Cluster cluster_;
+  Program* drifting_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a worker that drifts is named by the others, who go on from a checkpoint without it") {
+  DriftingJob job(3);
+  const Json undisturbed = job.undisturbed();
+  const Finished finished = job.train();
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  CHECK(finished.err.find("worker 1 (127.0.0.1:") != std::string::npos);
+  CHECK(finished.err.find(") has drifted from the others in step 25") != std::string::npos);
+  CHECK(finished.err.find(" differs from that of 2 other workers after 25") != std::string::npos);
+  const Json summary = Json::parse(finished.out);
+  for (const char* key : {"weights_sha256", "state_sha256", "train_loss", "test_loss"})
+    CHECK(summary[key] == undisturbed[key]);
+  const Json& views = summary["views"];
+  REQUIRE(views.size() == 2);
+  CHECK(views[1]["workers"] == 2);
+  CHECK(views[1]["first_step"].get<int>() % 50 == 1);
+  CHECK(views[1]["first_step"].get<int>() > 1);
+  CHECK(views[1]["replayed_steps"].get<int>() >= 250 - views[1]["first_step"].get<int>());
+  CHECK(summary["losses"][0]["who"] == "worker 1");
+  // What was reported of the steps between is replaced.
+  CHECK(job.losses("run") == job.losses("alone"));
+  const Finished drifting = job.drifting().wait();
+  CHECK(drifting.code == 1);
+  CHECK(drifting.err.find("worker 1 (127.0.0.1:") != std::string::npos);
+  CHECK(drifting.err.find("has drifted from the others") != std::string::npos);
+}
+
+TEST_CASE("two workers that drift apart end the job, which is resumed from the last checkpoint") {
+  DriftingJob job(2);
+  const Finished finished = job.train();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 1);
+  CHECK(finished.err.find("the workers have drifted apart in step 25") != std::string::npos);
+  CHECK(finished.err.find(" of worker 0 differs from that of worker 1 after 25") !=
+        std::string::npos);
+  CHECK(finished.err.find("; the last checkpoint is ") != std::string::npos);
+  const Json undisturbed = job.undisturbed();
+  const Finished resumed = job.alone({"--resume", job.run().string()});
+  CAPTURE(resumed.err);
+  REQUIRE(resumed.code == 0);
+  CHECK(Json::parse(resumed.out)["state_sha256"] == undisturbed["state_sha256"]);
+}

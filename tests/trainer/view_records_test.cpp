@@ -1,0 +1,71 @@
+#include "trainer/coordinator/view_records.h"
+
+#include <doctest/doctest.h>
+
+using namespace poseidon;
+using namespace poseidon::trainer;
+using namespace std::chrono_literals;
+
+namespace {
+
+comm::Plan plan_of(int64_t workers, int64_t servers) {
+  comm::PlanRequest request;
+  request.workers = workers;
+  request.servers = servers;
+  request.logical_shards = 4;
+  request.global_batch = 4;
+  request.layers = {{.name = "ip", .type = "linear", .tensors = {{"weight", 6, false}}}};
+  return comm::make_plan(request);
+}
+
+comm::Loss loss_of(comm::NodeId who, int64_t step) {
+  return {.who = who, .address = "host:7001", .why = "silence", .step = step, .awaited = ""};
+}
+
+}  // namespace
+
+TEST_CASE("a run that has lost nobody has one view, no losses, and nothing made again") {
+  ViewRecords views;
+  views.add(plan_of(2, 1), 0, 0);
+  views.started(ViewRecords::Clock::now());
+  Json summary;
+  views.write_to(summary);
+  CHECK(summary["views"] == Json::array({Json{{"first_step", 1}, {"workers", 2}, {"servers", 1}}}));
+  CHECK(summary["losses"] == Json::array());
+  CHECK(summary["replayed_steps"] == 0);
+  CHECK(summary["lost_s"] == 0);
+}
+
+TEST_CASE("a run's losses are listed with who, when and why, and what they cost is added up") {
+  ViewRecords views;
+  const auto begun = ViewRecords::Clock::now();
+  views.add(plan_of(3, 2), 0, 0);
+  views.started(begun);
+  views.lose(loss_of({comm::Role::kWorker, 1}, 7), "worker 1 was lost", begun + 10s);
+  // A view that another loss ends before its first step: the pause goes on.
+  views.add(plan_of(2, 2), 6, 7);
+  views.lose(loss_of({comm::Role::kServer, 0}, 7), "server 0 was lost", begun + 11s);
+  views.started(begun + 11s);
+  views.add(plan_of(2, 1), 6, 6);
+  views.started(begun + 13s);
+  views.lose(loss_of({comm::Role::kWorker, 0}, 20), "worker 0 was lost", begun + 20s);
+  views.add(plan_of(1, 1), 18, 20);
+  views.started(begun + 20500ms);
+  Json summary;
+  views.write_to(summary);
+  REQUIRE(summary["views"].size() == 4);
+  CHECK(summary["views"][1]["lost"] == Json::array({"worker 1 was lost"}));
+  CHECK_FALSE(summary["views"][1].contains("lost_s"));
+  CHECK(summary["views"][2]["lost_s"] == 3.0);
+  CHECK(summary["replayed_steps"] == 3);
+  CHECK(summary["lost_s"] == 3.5);
+  REQUIRE(summary["losses"].size() == 3);
+  Json second = summary["losses"][1];
+  CHECK(second["at_s"].get<double>() == doctest::Approx(11).epsilon(0.01));
+  second.erase("at_s");
+  CHECK(second == Json{{"who", "server 0"},
+                       {"address", "host:7001"},
+                       {"view", 2},
+                       {"step", 7},
+                       {"why", "server 0 was lost"}});
+}
