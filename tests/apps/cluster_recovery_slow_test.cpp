@@ -83,8 +83,9 @@ TEST_CASE("a daemon that was stopped and is back hears that the others do withou
   Program& server = cluster.start("poseidon-server", "server", {"--once"});
   Program& stopped = cluster.start("poseidon-worker", "stopped", {"--rank", "1", "--once"});
   cluster.start("poseidon-worker", "other", {"--once"});
-  Program train = cluster.train("one", {"--set", "cluster.timeout_s=1", "--set", "train.steps=4000",
-                                        "--set", "cluster.logical_shards=2"});
+  Program train =
+      cluster.train("one", {"--set", "cluster.recover=continue", "--set", "cluster.timeout_s=1",
+                            "--set", "train.steps=4000", "--set", "cluster.logical_shards=2"});
   REQUIRE(says(train, "begin with step"));
   stopped.send(SIGSTOP);
   REQUIRE(says(train, "1 worker and 1 server go on"));

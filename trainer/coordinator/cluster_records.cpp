@@ -103,9 +103,12 @@ void ClusterRecords::go_on(const NextView& next) {
   // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
   report_->forget_after(first_step);
   values_ = {};
-  resumed_ = resumed_checkpoint(job_, checkpoints_.last(), console_);
+  // Since the step was decided on a later one may have been written.
+  const std::filesystem::path own = directory_.checkpoints() / text("step-", first_step, ".state");
+  const bool is_own = std::filesystem::exists(own);
+  resumed_ = resumed_checkpoint(job_, is_own ? own : checkpoints_.last(), console_);
   if (resumed_->state().step != first_step)
-    throw RunError(text(checkpoints_.last().string(), ": expected step ", first_step, ", got ",
+    throw RunError(text(resumed_->weights_file().string(), ": expected step ", first_step, ", got ",
                         resumed_->state().step));
 }
 
@@ -157,7 +160,7 @@ void ClusterRecords::make_first_values(const Json& list) {
   values_.make(list, resumed_.get(), options_.weights, console_);
   if (resumed_ != nullptr)
     console_.info(text("going on after step ", decided_.published.first_step, " of ",
-                       decided_.published.steps, " from ", checkpoints_.last().string()));
+                       decided_.published.steps, " from ", resumed_->weights_file().string()));
   resumed_.reset();
 }
 
