@@ -115,6 +115,8 @@ inline constexpr const char* kSmallLosses = R"({
     {"name": "top", "type": "accuracy", "inputs": ["a"], "top_k": [1, 2]},
     {"name": "loss", "type": "softmax_loss", "input": "a", "label_smoothing": 0.1},
     {"name": "likelihood", "type": "multinomial_loss", "input": "softmax", "weight": 0.5},
+    {"name": "worth", "type": "infogain_loss", "input": "b", "weight": 0.25,
+     "matrix": [1, 0.25, 0, 0.25, 1, 0.5, 0, 0.5, 2]},
     {"name": "hinge1", "type": "hinge_loss", "input": "b", "weight": 0.25},
     {"name": "hinge2", "type": "hinge_loss", "input": "b", "norm": "l2", "weight": 0.25},
     {"name": "distance", "type": "euclidean_loss", "inputs": ["a", "b"], "weight": 0.1},
