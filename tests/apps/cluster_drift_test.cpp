@@ -19,7 +19,8 @@ class DriftingJob {
     drifting_ = &cluster_.start("poseidon-worker-drifting", "drifting",
                                 {"--once", "--rank", "1", "--threads", "1"});
     for (int rank = 2; rank < workers; ++rank)
-      cluster_.start("poseidon-worker", "worker-" + std::to_string(rank), {"--once"});
+      cluster_.start("poseidon-worker", "worker-" + std::to_string(rank),
+                     {"--once", "--rank", std::to_string(rank)});
   }
 
   Finished train() { return cluster_.train("run", words(), "1", std::to_string(workers_)).wait(); }

@@ -23,10 +23,14 @@ TestResult test_of(double loss) {
   return result;
 }
 
+const RunDirectory& made(RunDirectory& directory) {
+  directory.make();
+  return directory;
+}
+
 /// The report of a run that has made two steps, and a test behind the second.
 struct Run {
   Run() {
-    directory.make();
     report.trained(report_of(1, 0.5), false);
     report.trained(report_of(2, 0.25), false);
     report.tested(2, test_of(0.75));
@@ -36,7 +40,7 @@ struct Run {
   const TinyJob job;
   Console console{Console::Mode::kSilent};
   RunDirectory directory{job.folder / "run", false};
-  RunReport report{directory, Metrics::Options{.steps = 3}, console};
+  RunReport report{made(directory), Metrics::Options{.steps = 3}, console};
 };
 
 }  // namespace
