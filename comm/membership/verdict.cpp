@@ -31,7 +31,9 @@ void Verdict::suspect(const Loss& loss, Time grace) {
 
 void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
   if (job_.state() == CoordinatorState::kConcluding) return;
-  if (accusation.kind != Loss::Kind::kPeer || !job_.has_begun()) return accuse(accusation);
+  // Who gives itself up is believed.
+  if (accusation.kind != Loss::Kind::kPeer || accusation.who == by.node || !job_.has_begun())
+    return accuse(accusation);
   // Who leaves its peers is not lost.
   if (job_.state() < CoordinatorState::kRegrouping) collect(by, accusation);
 }

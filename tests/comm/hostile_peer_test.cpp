@@ -375,6 +375,18 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
   }
 }
 
+TEST_CASE("who reports itself as lost is believed") {
+  Crowd crowd(true);
+  crowd.begin();
+  crowd.hears(2, Lost{{.kind = Loss::Kind::kPeer,
+                       .who = {Role::kWorker, 1},
+                       .address = "",
+                       .why = "closed by the peer",
+                       .awaited = ""}});
+  crowd.hears(1, LeftView{.step = 0, .least = 0});
+  CHECK(crowd.host.goes_on_after == 0);
+}
+
 TEST_CASE("a server forgets nodes that it never knew") {
   const Plan plan = plan_of_two();
   Nowhere nowhere;
