@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "tests/apps/processes.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -159,7 +160,7 @@ TEST_CASE("signals to the whole group are for the coordinator, and several at on
 TEST_CASE("a signal that was ignored from the start stays so") {
   const TinyJob job;
   std::vector<std::string> words = words_of(job);
-  words.insert(words.begin(), (fs::path(POSEIDON_BINARY_DIR) / "poseidon-train").string());
+  words.insert(words.begin(), (fs::path(test::program_folder()) / "poseidon-train").string());
   Program train("/usr/bin/nohup", words, job.folder);
   REQUIRE(says(train, "begin with step"));
   train.send(SIGHUP);
@@ -172,7 +173,7 @@ TEST_CASE("a signal that was ignored from the start stays so") {
 TEST_CASE("who reads the words of a run may be gone before it: the run goes on mute") {
   for (const char* workers : {"1", "2"}) {
     const TinyJob job;
-    const std::string program = (fs::path(POSEIDON_BINARY_DIR) / "poseidon-train").string();
+    const std::string program = (fs::path(test::program_folder()) / "poseidon-train").string();
     // The reader ends after a line, as tee does by Ctrl-C.
     Program shell("/bin/sh",
                   {"-c", program + " " + (job.folder / "job.json").string() + " --workers " +

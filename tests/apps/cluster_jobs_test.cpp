@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/apps/processes.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -17,7 +18,7 @@ namespace {
 Program start(const fs::path& folder, const std::string& scheme, const std::string& steps,
               const std::string& recover = "continue") {
   return {"poseidon-train",
-          {POSEIDON_SOURCE_DIR "/configs/lenet-digits.json",
+          {test::source_folder() + "/configs/lenet-digits.json",
            "--workers",
            "2",
            "--servers",

@@ -6,6 +6,7 @@
 
 #include "core/json.h"
 #include "tests/apps/cluster.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -22,7 +23,7 @@ std::string found_in_path(const std::string& program) {
   return "";
 }
 
-std::string binary(const char* name) { return std::string(POSEIDON_BINARY_DIR) + "/" + name; }
+std::string binary(const char* name) { return test::program_folder() + "/" + name; }
 
 }  // namespace
 

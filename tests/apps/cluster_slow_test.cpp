@@ -10,6 +10,7 @@
 
 #include "core/json.h"
 #include "tests/apps/program.h"
+#include "tests/support/folders.h"
 #include "trainer/state/safetensors.h"
 
 using namespace poseidon;
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kLenet = std::string(POSEIDON_SOURCE_DIR) + "/configs/lenet-digits.json";
+const std::string kLenet = test::source_folder() + "/configs/lenet-digits.json";
 
 std::vector<std::string> words_of(const fs::path& output, int workers, int servers, int steps,
                                   const std::vector<std::string>& settings) {

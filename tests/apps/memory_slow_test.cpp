@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "tests/apps/processes.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -36,7 +37,8 @@ double peak_of(pid_t pid) {
 }
 
 std::vector<std::string> words_of(const std::string& job, const std::vector<std::string>& more) {
-  std::vector<std::string> words{POSEIDON_SOURCE_DIR "/configs/" + job + ".json", "--threads", "1"};
+  std::vector<std::string> words{test::source_folder() + "/configs/" + job + ".json", "--threads",
+                                 "1"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/apps/program.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -13,7 +14,7 @@ using trainer::write_text;
 namespace {
 
 Finished plot(const TinyJob& job) {
-  const std::string script = std::string(POSEIDON_SOURCE_DIR) + "/scripts/plot-run";
+  const std::string script = test::source_folder() + "/scripts/plot-run";
   return Program(script, {job.folder.string()}, job.folder).wait();
 }
 

@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "tests/apps/program.h"
 #include "tests/data/made_files.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -128,7 +129,7 @@ TEST_CASE("poseidon-data finds the programs that read databases beside itself") 
   CHECK(refused.err.starts_with("poseidon-data: " + db + ": "));
   CHECK(refused.err.find('\n') == refused.err.size() - 1);
   const bool built =
-      std::filesystem::exists(std::filesystem::path(POSEIDON_BINARY_DIR) / "poseidon-read-lmdb");
+      std::filesystem::exists(std::filesystem::path(test::program_folder()) / "poseidon-read-lmdb");
   CHECK(refused.err.find(built ? ": LMDB: " : "which this build has not") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(out));
 }

@@ -4,6 +4,7 @@
 
 #include "core/json.h"
 #include "tests/apps/train_program.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -40,7 +41,7 @@ TEST_CASE("--max-steps stops, --resume goes on to the same bits, also without a 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("memory that cannot be had is told with layer and batch, after a warning") {
   const TinyJob job;
-  const std::string program = (fs::path(POSEIDON_BINARY_DIR) / "poseidon-train").string();
+  const std::string program = (fs::path(test::program_folder()) / "poseidon-train").string();
   const auto limited = [&](const std::string& more) {
     return Program("/bin/sh",
                    {"-c", "ulimit -v 2000000; exec '" + program + "' '" +

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 
 /// Runs the real programs, as a shell would.
@@ -32,7 +33,7 @@ class Program {
           bool own_group = false)
       : out_(standard_output.empty() ? folder / "stdout" : standard_output),
         err_(folder / "stderr") {
-    std::vector<std::string> all{(std::filesystem::path(POSEIDON_BINARY_DIR) / name).string()};
+    std::vector<std::string> all{(std::filesystem::path(test::program_folder()) / name).string()};
     all.insert(all.end(), words.begin(), words.end());
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());

@@ -9,6 +9,7 @@
 
 #include "tests/apps/cluster.h"
 #include "tests/apps/colour_images.h"
+#include "tests/support/folders.h"
 #include "tests/support/service_manager.h"
 
 using namespace poseidon;
@@ -122,9 +123,9 @@ TEST_CASE("systemd reads the units without a complaint") {
   for (const char* folder : {"etc/systemd/system", "usr/local/bin", "usr/lib/systemd/system"})
     fs::create_directories(job.folder / folder);
   for (const char* program : {"poseidon-worker", "poseidon-server"}) {
-    fs::copy(fs::path(POSEIDON_BINARY_DIR) / program, job.folder / "usr/local/bin");
+    fs::copy(fs::path(test::program_folder()) / program, job.folder / "usr/local/bin");
     fs::copy(
-        fs::path(POSEIDON_SOURCE_DIR) / "scripts/systemd" / (program + std::string(".service")),
+        fs::path(test::source_folder()) / "scripts/systemd" / (program + std::string(".service")),
         job.folder / "etc/systemd/system");
   }
   // What units name without saying so, in place of the system's own, which may have faults.

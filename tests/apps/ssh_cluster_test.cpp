@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "tests/apps/processes.h"
 #include "tests/apps/train_program.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -238,9 +239,9 @@ TEST_CASE("security: over ssh, no process shows the secret, and none outlives po
 TEST_CASE("over ssh: a member that still looks for its coordinator leaves with the connection") {
   const SshHosts hosts;
   Program member("/bin/sh",
-                 {"-c", "(echo 0123456789abcdef; sleep 0.3) | " POSEIDON_BINARY_DIR
-                        "/poseidon-worker --coordinator 127.0.0.1:9 --secret-file - "
-                        "--end-with-stdin"},
+                 {"-c", "(echo 0123456789abcdef; sleep 0.3) | " + test::program_folder() +
+                            "/poseidon-worker --coordinator 127.0.0.1:9 --secret-file - "
+                            "--end-with-stdin"},
                  hosts.job.folder);
   const Finished finished = member.wait();
   CHECK(finished.code == 0);

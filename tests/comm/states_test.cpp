@@ -8,6 +8,7 @@
 
 #include "comm/membership/states.h"
 #include "tests/comm/small_job.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon::comm;
 using namespace std::chrono_literals;
@@ -231,7 +232,7 @@ TEST_CASE("who hangs in a test is named with what it did") {
 }
 
 TEST_CASE("docs/cluster.md shows the states as they are") {
-  std::ifstream file(std::string(POSEIDON_SOURCE_DIR) + "/docs/cluster.md");
+  std::ifstream file(test::source_folder() + "/docs/cluster.md");
   std::ostringstream page;
   page << file.rdbuf();
   const auto shows = [&](const StateRow& row) {

@@ -9,6 +9,7 @@
 
 #include "comm/wire/handshake.h"
 #include "core/file.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -19,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 /// The bytes of each code block of the page: lines of an offset and up to 16 bytes.
 std::vector<Bytes> blocks_of_page() {
-  std::ifstream page(POSEIDON_SOURCE_DIR "/docs/wire-format.md");
+  std::ifstream page(test::source_folder() + "/docs/wire-format.md");
   std::vector<Bytes> blocks;
   bool inside = false;
   for (std::string line; std::getline(page, line);) {

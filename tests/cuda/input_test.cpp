@@ -6,6 +6,7 @@
 #include "data/random_dataset.h"
 #include "tests/cuda/played_jobs.h"
 #include "tests/support/device_memory.h"
+#include "tests/support/folders.h"
 #include "tests/trainer/made_training.h"
 #include "trainer/measure/timing.h"
 
@@ -86,7 +87,7 @@ bool same_in_both_forms(const data::TransformConfig& config, const Shape& sample
 
 TEST_CASE("batches as pixels come to the bits of the CPU's transform, for every job of configs") {
   std::vector<std::string> as_pixels;
-  for (const auto& entry : fs::directory_iterator(fs::path(POSEIDON_SOURCE_DIR) / "configs")) {
+  for (const auto& entry : fs::directory_iterator(fs::path(test::source_folder()) / "configs")) {
     if (entry.path().extension() != ".json") continue;
     CAPTURE(entry.path().string());
     SilentLog log;

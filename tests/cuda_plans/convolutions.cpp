@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "layers/cuda/runtime/cudnn_convolution.h"
 #include "layers/deconvolution.h"
+#include "tests/support/folders.h"
 
 namespace poseidon::test {
 
@@ -15,7 +16,7 @@ namespace {
 
 using std::filesystem::path;
 
-const path kSources = POSEIDON_SOURCE_DIR;
+const path kSources = test::source_folder();
 constexpr int64_t kUsualBatch = 32;
 
 std::vector<path> json_files(const path& folder) {

@@ -14,6 +14,7 @@
 #include "tests/cuda_plans/gpus.h"
 #include "tests/cuda_plans/plan_table.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -36,7 +37,7 @@ const std::vector<ChosenPlan>& plans() {
 }
 
 std::string recorded_table() {
-  std::ifstream file(std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/cuda_plans/plans.txt");
+  std::ifstream file(std::filesystem::path(test::source_folder()) / "tests/cuda_plans/plans.txt");
   REQUIRE(file);
   std::ostringstream contents;
   contents << file.rdbuf();

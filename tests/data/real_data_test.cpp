@@ -9,6 +9,7 @@
 #include "data/pack.h"
 #include "data/record_set.h"
 #include "tests/data/made_files.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::data;
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 std::string find(const std::string& name) {
   const char* set = std::getenv("POSEIDON_DATA");
   for (const fs::path& root :
-       {fs::path(set != nullptr ? set : ""), fs::path(POSEIDON_SOURCE_DIR) / "../shared/data"})
+       {fs::path(set != nullptr ? set : ""), fs::path(test::source_folder()) / "../shared/data"})
     if (fs::exists(root / name)) return (root / name).string();
   MESSAGE("skipped: no " << name << " in ${POSEIDON_DATA} or ../shared/data");
   return "";

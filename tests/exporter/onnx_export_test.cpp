@@ -12,6 +12,7 @@
 #include "tests/exporter/read_model.h"
 #include "tests/importer/said.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 
 namespace poseidon::exporter {
 namespace {
@@ -25,7 +26,8 @@ using Lines = std::vector<std::string>;
 /// Small networks, each with its model's text as the package onnx reads it; ONNX Runtime gives our
 /// values for them (tests/reference/exchange_check.py --layers).
 Json layer_cases() {
-  return read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/exporter/onnx_layers.json");
+  return read_json(std::filesystem::path(test::source_folder()) /
+                   "tests/exporter/onnx_layers.json");
 }
 
 Json network_of(const Json& layers,

@@ -12,6 +12,7 @@
 #include "net/net.h"
 #include "tests/data/made_files.h"
 #include "tests/exporter/made_state.h"
+#include "tests/support/folders.h"
 #include "trainer/state/run_tensors.h"
 
 namespace poseidon::exporter {
@@ -41,7 +42,7 @@ std::vector<float> imported_scores(const std::string& name) {
 }
 
 void compare_with_torchvision(const std::string& name) {
-  const Json golden = read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) /
+  const Json golden = read_json(std::filesystem::path(test::source_folder()) /
                                 ("tests/reference/golden/torchvision/" + name + ".json"));
   const auto expected = golden["scores"].get<std::vector<double>>();
   const std::vector<float> scores = imported_scores(name);

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "tests/house/source_files.h"
+#include "tests/support/folders.h"
 
 using poseidon::house::source_files;
 using poseidon::house::SourceFile;
@@ -15,7 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool in_project(const fs::path& path) { return fs::exists(fs::path(POSEIDON_SOURCE_DIR) / path); }
+bool in_project(const fs::path& path) {
+  return fs::exists(fs::path(poseidon::test::source_folder()) / path);
+}
 
 /// All matches of the first group of `pattern` in `line`.
 std::vector<std::string> groups(const std::string& line, const std::regex& pattern) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/folders.h"
+
 /// The project's own files, for tests that read them.
 namespace poseidon::house {
 
@@ -17,7 +19,7 @@ struct SourceFile {
 
 inline SourceFile read_source(const std::string& path) {
   SourceFile file{.path = path, .lines = {}};
-  std::ifstream in(std::filesystem::path(POSEIDON_SOURCE_DIR) / path);
+  std::ifstream in(std::filesystem::path(test::source_folder()) / path);
   for (std::string line; std::getline(in, line);) file.lines.push_back(line);
   return file;
 }
@@ -32,7 +34,7 @@ inline bool has_extension(const std::string& path, const std::vector<std::string
 inline std::vector<SourceFile> source_files(const std::string& folder,
                                             const std::vector<std::string>& extensions) {
   namespace fs = std::filesystem;
-  const fs::path root = POSEIDON_SOURCE_DIR;
+  const fs::path root = test::source_folder();
   std::vector<std::string> paths;
   if (!fs::is_directory(root / folder)) return {};
   for (auto at = fs::recursive_directory_iterator(root / folder); at != fs::end(at); ++at) {

@@ -16,6 +16,7 @@
 #include "tests/importer/caffe_encoder.h"
 #include "tests/importer/said.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 #include "trainer/state/run_tensors.h"
 #include "trainer/state/safetensors.h"
 
@@ -378,8 +379,8 @@ namespace {
 
 /// One of the networks in this folder, imported.
 ImportReport import_network(const std::string& name, Import& import) {
-  import.asked.prototxt =
-      std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/importer/networks" / (name + ".prototxt");
+  import.asked.prototxt = std::filesystem::path(test::source_folder()) / "tests/importer/networks" /
+                          (name + ".prototxt");
   return import.run();
 }
 
@@ -432,13 +433,13 @@ TEST_CASE("weights that layers share are those of the first, stored with each or
 
 TEST_CASE("LeNet and its solver are the job that the project has") {
   Import import("");
-  import.asked.solver =
-      std::filesystem::path(POSEIDON_SOURCE_DIR) / "tests/importer/networks/lenet_solver.prototxt";
+  import.asked.solver = std::filesystem::path(test::source_folder()) /
+                        "tests/importer/networks/lenet_solver.prototxt";
   import.asked.input = SampleShape{1, 28, 28};
   CHECK(import_network("lenet", import).job);
   Json imported = import.json("job.json");
   const Json ours =
-      read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) / "configs/lenet-mnist.json");
+      read_json(std::filesystem::path(test::source_folder()) / "configs/lenet-mnist.json");
   for (const char* key : {"type", "learning_rate", "momentum", "weight_decay", "schedule"})
     CHECK(imported["optimizer"][key] == ours["optimizer"][key]);
   for (const char* key : {"steps", "test_every", "checkpoint_every", "log_every"})

@@ -11,6 +11,7 @@
 #include "importer/torchvision_state.h"
 #include "tests/data/made_files.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 
 namespace poseidon::importer {
 namespace {
@@ -21,7 +22,7 @@ net::Network shipped(const std::string& name) { return {shipped_network(name), n
 
 /// As torchvision 0.29 has it (tests/reference/torchvision_golden.py).
 Json golden_tensors(const std::string& name) {
-  return read_json(std::filesystem::path(POSEIDON_SOURCE_DIR) /
+  return read_json(std::filesystem::path(test::source_folder()) /
                    ("tests/reference/golden/torchvision/" + name + ".json"))["tensors"];
 }
 

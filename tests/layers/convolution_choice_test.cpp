@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 #include "tests/support/golden.h"
 #include "tests/support/gradient_check.h"
 
@@ -66,7 +67,7 @@ TEST_CASE("convolution: every layout and method gives the same result") {
 
 TEST_CASE("convolution by Winograd's method computes what PyTorch computes") {
   Golden golden =
-      read_golden(POSEIDON_SOURCE_DIR "/tests/reference/golden/convolution_winograd.txt");
+      read_golden(test::source_folder() + "/tests/reference/golden/convolution_winograd.txt");
   golden.layer.layout = Layout::kBlocked16;
   golden.layer.choice = {.layout = "",
                          .forward = "winograd",

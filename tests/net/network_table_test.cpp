@@ -9,13 +9,14 @@
 #include <sstream>
 
 #include "net/network.h"
+#include "tests/support/folders.h"
 
 namespace poseidon::net {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kTableSource = POSEIDON_SOURCE_DIR;
+const fs::path kTableSource = test::source_folder();
 
 /// "60,965,224".
 std::string grouped(int64_t number) {

@@ -5,13 +5,14 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 
 namespace poseidon::net {
 namespace {
 
 Network shipped(const std::string& name, int64_t batch = 1) {
-  return Network(std::filesystem::path(POSEIDON_SOURCE_DIR "/configs/networks/" + name + ".json"),
-                 batch);
+  return Network(
+      std::filesystem::path(test::source_folder() + "/configs/networks/" + name + ".json"), batch);
 }
 
 Network parsed(const std::string& json, int64_t batch = 2) {

@@ -14,6 +14,7 @@
 #include "core/philox.h"
 #include "layers/cpu/cpu_layer.h"
 #include "net/net.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 
@@ -21,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = POSEIDON_SOURCE_DIR;
+const fs::path kSource = test::source_folder();
 const fs::path kNetworks = kSource / "configs/networks";
 const fs::path kGolden = kSource / "tests/reference/golden/networks";
 constexpr int64_t kBatch = 2;

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "tests/data/made_files.h"
 #include "tests/readers/made_database.h"
+#include "tests/support/folders.h"
 
 namespace poseidon::readers {
 
@@ -92,7 +93,7 @@ inline Outcome read_all(const std::filesystem::path& path, std::chrono::millisec
   data::Sample sample;
   try {
     const auto stream = data::open_database(
-        made::kType, path, {.programs = POSEIDON_BINARY_DIR, .stall_limit = stall_limit});
+        made::kType, path, {.programs = test::program_folder(), .stall_limit = stall_limit});
     for (bool more = true; more;) try {
         more = stream->next(name, sample);
         if (more) ++outcome.samples;

@@ -9,6 +9,7 @@
 #include "tests/data/made_files.h"
 #include "tests/readers/damage.h"
 #include "tests/readers/made_database.h"
+#include "tests/support/folders.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon;
@@ -26,7 +27,7 @@ data::PackOptions pack_options(const std::filesystem::path& input,
                                                                : data::PackType::kHdf5;
   options.inputs = {input};
   options.output = output;
-  options.programs = POSEIDON_BINARY_DIR;
+  options.programs = test::program_folder();
   return options;
 }
 

@@ -11,6 +11,7 @@
 #include "tests/data/made_files.h"
 #include "tests/readers/made_hdf5.h"
 #include "tests/support/error_of.h"
+#include "tests/support/folders.h"
 
 using namespace poseidon;
 using namespace poseidon::readers::made;
@@ -33,7 +34,7 @@ data::PackReport pack(const Folder& folder, const std::filesystem::path& input) 
   options.type = data::guess_pack_type(input);
   options.inputs = {input};
   options.output = folder / "out";
-  options.programs = POSEIDON_BINARY_DIR;
+  options.programs = test::program_folder();
   std::filesystem::remove_all(options.output);
   SilentLog log;
   return data::pack_samples(options, log, [](int64_t, int64_t) {});
@@ -122,7 +123,7 @@ TEST_CASE("HDF5: what is exported is packed again as it was") {
   const auto random = data::make_random_pixels({3, 4, 5}, 7, 30, 1);
   data::pack_dataset(*random, folder / "set", 1 << 20, [](int64_t, int64_t) {});
   const auto export_set = [&] {
-    const std::string program = std::string(POSEIDON_BINARY_DIR) + "/poseidon-export-hdf5";
+    const std::string program = test::program_folder() + "/poseidon-export-hdf5";
     return std::system((program + " records train " + (folder / "set").string() + " " +
                         (folder / "f.h5").string() + " >" + (folder / "said").string() + " 2>&1")
                            .c_str());

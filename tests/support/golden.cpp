@@ -1,4 +1,5 @@
 #include "tests/support/golden.h"
+#include "tests/support/folders.h"
 
 #include <doctest/doctest.h>
 
@@ -47,7 +48,7 @@ std::vector<Values> numbered(const std::map<std::string, GoldenTensor>& tensors,
 std::vector<std::filesystem::path> golden_files() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry :
-       std::filesystem::directory_iterator(POSEIDON_SOURCE_DIR "/tests/reference/golden"))
+       std::filesystem::directory_iterator(test::source_folder() + "/tests/reference/golden"))
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;

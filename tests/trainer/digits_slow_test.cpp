@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
@@ -13,7 +14,7 @@ TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too, 
        {"cluster.logical_shards=1", "cluster.logical_shards=2", "device.precision=bf16"}) {
     CAPTURE(change);
     SilentLog log;
-    const Job job = load_job({.file = fs::path(POSEIDON_SOURCE_DIR) / "configs/lenet-digits.json",
+    const Job job = load_job({.file = fs::path(test::source_folder()) / "configs/lenet-digits.json",
                               .overrides = {"train.steps=300", change}},
                              log);
     Console console(Console::Mode::kSilent);
@@ -24,8 +25,8 @@ TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too, 
 
 TEST_CASE("a siamese LeNet learns which digits are alike") {
   const TinyJob folder;
-  Json job = read_json(fs::path(POSEIDON_SOURCE_DIR) / "configs/lenet-siamese-mnist.json");
-  job["network"] = POSEIDON_SOURCE_DIR "/configs/networks/lenet-siamese.json";
+  Json job = read_json(fs::path(test::source_folder()) / "configs/lenet-siamese-mnist.json");
+  job["network"] = test::source_folder() + "/configs/networks/lenet-siamese.json";
   for (const char* split : {"train", "test"}) {
     Json& data = job["data"][split];
     data["type"] = "digits";

@@ -12,6 +12,7 @@
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/update.h"
 #include "net/net.h"
+#include "tests/support/folders.h"
 #include "trainer/job/optimizer_config.h"
 #include "trainer/step/optimizer.h"
 
@@ -33,14 +34,14 @@ RandomStream random_stream(uint64_t stream, uint64_t index) {
 
 net::Network load(const Training& training) {
   const std::string file =
-      std::string(POSEIDON_SOURCE_DIR) + "/configs/networks/" + training.network + ".json";
+      test::source_folder() + "/configs/networks/" + training.network + ".json";
   Json json = read_json(file);
   json["input"]["height"] = json["input"]["width"] = training.size;
   return net::Network(json, file, training.batch);
 }
 
 std::vector<double> read_curve(const std::string& network) {
-  std::ifstream in(POSEIDON_SOURCE_DIR "/tests/reference/curves/" + network + ".txt");
+  std::ifstream in(test::source_folder() + "/tests/reference/curves/" + network + ".txt");
   std::vector<double> losses;
   for (double loss; in >> loss;) losses.push_back(loss);
   REQUIRE(!losses.empty());

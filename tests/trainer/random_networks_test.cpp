@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
@@ -12,7 +13,7 @@ using namespace poseidon::trainer;
 
 TEST_CASE("random networks lose what PyTorch's lose in double precision") {
   const Json cases = Json::parse(
-      read_text(fs::path(POSEIDON_SOURCE_DIR) / "tests/reference/golden/networks.json"));
+      read_text(fs::path(test::source_folder()) / "tests/reference/golden/networks.json"));
   REQUIRE(cases.size() == 20);
   for (const Json& one : cases) {
     CAPTURE(one["seed"].get<int>());

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
@@ -12,7 +13,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-const fs::path kConfigs = fs::path(POSEIDON_SOURCE_DIR) / "configs";
+const fs::path kConfigs = fs::path(test::source_folder()) / "configs";
 constexpr int64_t kBatch = 2;
 
 /// Random images as a data set of the network's would have them, cropped and mirrored as the job

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "net/network.h"
+#include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/job/config.h"
 #include "trainer/job/reference.h"
@@ -16,7 +17,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-const fs::path kSource = POSEIDON_SOURCE_DIR;
+const fs::path kSource = test::source_folder();
 
 /// The part of JSON Schema that ours use; a keyword it does not know is an error.
 class Validator {

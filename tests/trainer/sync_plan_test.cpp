@@ -9,6 +9,7 @@
 #include "comm/plan/shard_parts.h"
 #include "core/cpu/cpu_device.h"
 #include "layers/cpu/update.h"
+#include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/step/shard_tree.h"
 
@@ -17,7 +18,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-const fs::path kConfigs = fs::path(POSEIDON_SOURCE_DIR) / "configs";
+const fs::path kConfigs = fs::path(test::source_folder()) / "configs";
 
 Job job_for_plan(const fs::path& file, std::vector<std::string> overrides) {
   SilentLog log;
