@@ -232,7 +232,7 @@ TEST_CASE("who hangs in a test is named with what it did") {
 }
 
 TEST_CASE("docs/cluster.md shows the states as they are") {
-  std::ifstream file(test::source_folder() + "/docs/cluster.md");
+  std::ifstream file(poseidon::test::source_folder() + "/docs/cluster.md");
   std::ostringstream page;
   page << file.rdbuf();
   const auto shows = [&](const StateRow& row) {
