@@ -57,7 +57,7 @@ void Ending::stopped(MemberRecord& member, int64_t step) {
 }
 
 /// All have told what they know. The survivor with the most complete steps has the state that
-/// counts, the lowest rank of equals.
+/// counts, the lowest rank of equals; none has where a checkpoint was to be gone back to.
 void Ending::save_when_all_stopped() {
   if (job_.state() != CoordinatorState::kFailing) return;
   const MemberRecord* best = nullptr;
@@ -66,7 +66,8 @@ void Ending::save_when_all_stopped() {
     if (!member.is_worker() || member.cannot_save) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
-  if (best == nullptr || !job_.host.checkpoints.wants_checkpoint(*best->stopped))
+  if (best == nullptr || job_.restored_step ||
+      !job_.host.checkpoints.wants_checkpoint(*best->stopped))
     return dismiss_without_checkpoint();
   job_.ask(CoordinatorState::kSaving, best->node.rank);
   job_.control.tell(best->connection, Save{*best->stopped});

@@ -99,6 +99,7 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
     goes_on_after = step;
     return Json::object();
   }
+  std::optional<int64_t> agreed_checkpoint() override { return 4; }
   void started() override { running = true; }
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }
@@ -120,14 +121,16 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   std::vector<int64_t> agreed_steps;
 };
 
-/// A coordinator of two workers, at connections 1 and 2, which are this test.
+/// A coordinator of two workers or more, at connections 1, 2 and so on, which are this test.
 struct Crowd {
-  explicit Crowd(bool recovers = false)
-      : coordinator(
-            {.workers = 2, .servers = 0, .facts = {{"build", "ours"}}, .recovers = recovers},
+  explicit Crowd(bool recovers = false, uint16_t count = 2)
+      : workers(count),
+        coordinator(
+            {.workers = count, .servers = 0, .facts = {{"build", "ours"}}, .recovers = recovers},
             transport, {host, host, host}) {
     coordinator.begin();
-    for (ConnectionId id : {1u, 2u}) coordinator.opened(id, {.role = Role::kWorker, .address = ""});
+    for (ConnectionId id = 1; id <= workers; ++id)
+      coordinator.opened(id, {.role = Role::kWorker, .address = ""});
   }
   template <class Message>
   void hears(ConnectionId from, const Message& message) {
@@ -137,11 +140,12 @@ struct Crowd {
     hears(from, Join{.role = Role::kWorker, .address = "worker:1", .facts = facts});
   }
   void begin() {
-    for (ConnectionId id : {1u, 2u}) join(id);
-    for (ConnectionId id : {1u, 2u}) hears(id, Prepared{{{"samples", "10"}}});
-    for (ConnectionId id : {1u, 2u}) hears(id, Ready{{7, 8}});
+    for (ConnectionId id = 1; id <= workers; ++id) join(id);
+    for (ConnectionId id = 1; id <= workers; ++id) hears(id, Prepared{{{"samples", "10"}}});
+    for (ConnectionId id = 1; id <= workers; ++id) hears(id, Ready{{7, 8}});
     REQUIRE(host.running);
   }
+  const uint16_t workers;
   StillTransport transport;
   QuietCoordinator host;
   Coordinator coordinator;
@@ -373,6 +377,23 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
     crowd.hears(1, LeftView{.step = 5, .least = least});
     CHECK(crowd.host.goes_on_after == least);
   }
+}
+
+TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends after all") {
+  Crowd crowd(true, 3);
+  crowd.begin();
+  crowd.host.wants_state = true;
+  for (ConnectionId id : {1u, 2u, 3u})
+    crowd.hears(id, Digest{.step = 5, .values = {7, id == 3 ? 9 : 8}});
+  crowd.hears(1, Lost{{.kind = Loss::Kind::kError,
+                       .who = {Role::kWorker, 0},
+                       .address = "",
+                       .why = "inf",
+                       .awaited = ""}});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, Stopped{5});
+  for (const std::string& said : crowd.transport.said)
+    CHECK(said.find("\"save\"") == std::string::npos);
+  CHECK(crowd.host.over);
 }
 
 TEST_CASE("who reports itself as lost is believed") {
