@@ -4,13 +4,15 @@
 
 #include "tests/apps/cluster.h"
 #include "tests/apps/recovery_rounds.h"
+#include "tests/support/sanitizers.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
 
 namespace {
 
-constexpr int kSteps = 2000;
+/// So that the job is under way when a member is struck, and its end is not long in coming.
+constexpr int kSteps = test::kIsSanitized ? 600 : 2000;
 
 void goes_on_without(const std::string& victim, const std::string& scheme) {
   const RecoveryJob job(kSteps, scheme);

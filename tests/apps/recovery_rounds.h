@@ -90,7 +90,7 @@ class RecoveryRound {
     const std::vector<Process> members = members_of(train.process(), run_);
     int struck = 0;
     for (const Blow& blow : blows) struck += strike(members, blow);
-    if (!within(60, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
+    if (!within(120, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
     train.send(SIGKILL);
     const Finished finished = train.wait();
     if (finished.code != 0)
