@@ -117,15 +117,32 @@ class DirectBackwardWeights final : public ConvolutionPass {
   PreparedReorder to_kept_order_;
 };
 
+/// Whether it is there, and more than slow reference code.
+template <class Description>
+bool is_real(const std::optional<Description>& description) {
+  return description && !is_reference(*description);
+}
+
+/// Own code for what each channel has to itself, where oneDNN has none: its kernels of 3 x 3 are
+/// 1.3 times as fast as that on Zen 4.
+template <class Description>
+bool is_own_depthwise(const ConvolutionParts& parts,
+                      const std::optional<Description>& description) {
+  return !is_real(description) &&
+         depthwise_is_legal(parts.device, parts.convolution, parts.formats);
+}
+
 }  // namespace
 
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts) {
+  if (is_own_depthwise(parts, std::optional(parts.forward))) return make_depthwise_forward(parts);
   return std::make_unique<DirectForward>(parts);
 }
 
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts) {
   const auto description = parts.onednn.backward_data(
       parts.formats, parts.onednn.any_weight_of(parts.formats.type), parts.forward);
+  if (is_own_depthwise(parts, description)) return make_depthwise_backward_data(parts);
   check(description.has_value(), "oneDNN gives every convolution a backward-data pass");
   return std::make_unique<DirectBackwardData>(parts, *description);
 }
@@ -133,9 +150,10 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionPart
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts) {
   if (pointwise_is_legal(parts)) return make_pointwise_backward_weights(parts);
   auto description = parts.onednn.backward_weights(parts.formats, parts.kept_weight, parts.forward);
-  if (!description || is_reference(*description))
+  if (!is_real(description))
     description = parts.onednn.backward_weights(
         parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
+  if (is_own_depthwise(parts, description)) return make_depthwise_backward_weights(parts);
   check(description.has_value(), "oneDNN gives every convolution a backward-weights pass");
   return std::make_unique<DirectBackwardWeights>(parts, *description);
 }

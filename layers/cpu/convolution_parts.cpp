@@ -10,18 +10,24 @@ ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
                           const OnednnConvolution& onednn, const ConvolutionWish& wish,
                           const ConvolutionFormats& formats,
                           const OnednnConvolution::Forward& description) {
+  const auto made = [&](const MemoryDesc& kept_weight) {
+    return ConvolutionParts{device,    convolution, onednn,     formats,
+                            wish.relu, description, kept_weight};
+  };
+  if (depthwise_is_legal(device, convolution, formats)) return made(depthwise_weight(onednn));
   ConvolutionFormats fp32 = formats;
   fp32.type = DataType::kFp32;
   const auto of_weight =
       formats.type == DataType::kFp32
           ? description
           : *onednn.forward(fp32, onednn.any_weight_of(DataType::kFp32), wish.training);
-  return {device, convolution, onednn, formats, wish.relu, description, of_weight.weights_desc()};
+  return made(of_weight.weights_desc());
 }
 
 }  // namespace
 
-/// Blocked where the library has a real implementation; a layer that reads an image takes it plain.
+/// Blocked where there is own code or the library has a real implementation; a layer that reads an
+/// image takes it plain.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionWish& wish) {
   const Layout blocked = device.blocked_layout();
@@ -29,13 +35,15 @@ ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
   std::vector<ConvolutionFormats> candidates;
   if (wish.layout == layout_name(Layout::kChannelsLast))
     candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
-  if (convolution.input.channels() <= 4) candidates.push_back({Layout::kPlain, blocked, type});
+  if (convolution.input.channels() <= 4 && convolution.groups == 1)
+    candidates.push_back({Layout::kPlain, blocked, type});
   candidates.push_back({blocked, blocked, type});
   candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
   candidates.push_back({Layout::kPlain, Layout::kPlain, type});
   for (const ConvolutionFormats& formats : candidates) {
     const auto description = onednn.forward(formats, onednn.any_weight_of(type), wish.training);
-    if (description && !poseidon::cpu::is_reference(*description))
+    if (description && (depthwise_is_legal(device, convolution, formats) ||
+                        !poseidon::cpu::is_reference(*description)))
       return parts_in(device, convolution, onednn, wish, formats, *description);
   }
   const auto last = onednn.forward(candidates.back(), onednn.any_weight_of(type), wish.training);

@@ -34,6 +34,17 @@ std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& par
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);
 
+/// The direct method by own code for convolutions of which each channel is a group, in blocked
+/// layouts: oneDNN 2.6 has only slow reference code where channels fill no block, and of kernels
+/// wider than 3 for the weight's gradient.
+bool depthwise_is_legal(CpuDevice& device, const Convolution& convolution,
+                        const ConvolutionFormats& formats);
+/// The order that these passes read the weight in.
+poseidon::cpu::MemoryDesc depthwise_weight(const OnednnConvolution& onednn);
+std::unique_ptr<ConvolutionPass> make_depthwise_forward(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_depthwise_backward_data(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const ConvolutionParts& parts);
+
 /// The direct method by own code, where there is some: of kernels of 1 x 1, by the processor's
 /// instructions for bf16, which it must have where the activations are bf16.
 bool pointwise_is_legal(const ConvolutionParts& parts);

@@ -16,7 +16,7 @@ using namespace poseidon::cpu;
 /// No level of x86-64 has them; make_direct_backward_weights asks the processor first.
 #define POSEIDON_BF16_PRODUCTS [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 
-constexpr int64_t kLanesOfBlock = 16, kSquareOfBlock = kLanesOfBlock * kLanesOfBlock;
+constexpr int64_t kSquareOfBlock = kLanesOfBlock * kLanesOfBlock;
 /// Pairs of positions that are multiplied at a time: those of two blocks of outputs fit the
 /// first-level cache, those of all blocks the second.
 constexpr int64_t kPairs = 256;

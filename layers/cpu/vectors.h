@@ -9,6 +9,13 @@
 
 namespace poseidon::layers::cpu {
 
+/// Channels that lie side by side in the blocked layout of the processors that this is compiled for.
+#ifdef __AVX512F__
+inline constexpr int kLanesOfBlock = 16;
+#else
+inline constexpr int kLanesOfBlock = 8;
+#endif
+
 /// kLanes channels that lie side by side, as one vector.
 template <int kLanes>
 struct Vectors {

@@ -12,11 +12,7 @@ namespace poseidon::layers::cpu::winograd {
 
 inline constexpr int kSide = 6;  ///< of a tile
 inline constexpr int kPoints = kSide * kSide;
-#ifdef __AVX512F__
-inline constexpr int64_t kLanes = 16;
-#else
-inline constexpr int64_t kLanes = 8;
-#endif
+inline constexpr int64_t kLanes = kLanesOfBlock;
 
 using Float = Vectors<kLanes>::Float;
 template <int n>

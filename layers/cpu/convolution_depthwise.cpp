@@ -1,0 +1,406 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "layers/cpu/convolution_pass.h"
+#include "layers/cpu/scratch.h"
+#include "layers/cpu/stencil.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+using namespace poseidon::cpu;
+
+using Lanes = Vectors<kLanesOfBlock>::Float;
+
+/// Of a band: half of a second-level cache of today.
+constexpr int64_t kBandBytes = 128 << 10;
+
+/// Calls body(std::integral_constant<int, n>), for an n from 1 to kMost.
+template <int kMost, class Body>
+void with_constant(int64_t n, const Body& body) {
+  [&]<int... kBelow>(std::integer_sequence<int, kBelow...>) {
+    static_cast<void>(
+        ((n == kBelow + 1 && (body(std::integral_constant<int, kBelow + 1>{}), true)) || ...));
+  }(std::make_integer_sequence<int, kMost>{});
+}
+
+/// Some rows of a plane of 8 or 16 channels, those that some rows of the target are made of, copied
+/// as floats, with zeros for the cells around the plane. So all cells of the target are made alike.
+class Band {
+ public:
+  /// Where a tap's cell lies from that of a target's cell, and its weight.
+  struct Tap {
+    int64_t cell, weight;  ///< floats
+  };
+
+  Band(StencilAxis rows, StencilAxis columns)
+      : rows_(std::move(rows)),
+        columns_(std::move(columns)),
+        width_(columns_.reach(columns_.most_in_phase())) {
+    const int64_t fitting = kBandBytes / (width_ * kLanesOfBlock * int64_t{sizeof(float)});
+    while (steps_ < rows_.most_in_phase() && rows_.reach(steps_ + 1) <= fitting) ++steps_;
+  }
+
+  size_t bytes() const {
+    return static_cast<size_t>(rows_.reach(steps_) * width_ * kLanesOfBlock) * sizeof(float);
+  }
+  const StencilAxis& rows() const { return rows_; }
+  const StencilAxis& columns() const { return columns_; }
+  int64_t source_area() const { return rows_.source * columns_.source; }
+  int64_t target_area() const { return rows_.target * columns_.target; }
+  /// From a cell of the target to the next one of its phase, in the source.
+  int64_t next_cell() const { return columns_.source_step * kLanesOfBlock; }
+
+  /// The taps of a phase of the rows and one of the columns. `kernel_width`: of the weight's rows.
+  std::vector<Tap> taps_of(const StencilAxis::Phase& row, const StencilAxis::Phase& column,
+                           int64_t kernel_width) const {
+    std::vector<Tap> taps;
+    for (const auto& y : row.taps)
+      for (const auto& x : column.taps) {
+        const int64_t cell =
+            (y.shift - rows_.least_shift()) * width_ + x.shift - columns_.least_shift();
+        taps.push_back(
+            {cell * kLanesOfBlock, (y.kernel * kernel_width + x.kernel) * kLanesOfBlock});
+      }
+    return taps;
+  }
+
+  /// Calls body(i, where its row begins in the band) for the rows of a phase, numbered as there,
+  /// after the band was filled with what these need: for all phases in one band after another.
+  template <class Element, class Body>
+  void for_each_row(const Element* plane, float* band, const Body& body) const {
+    for (int64_t first = 0; first < rows_.most_in_phase(); first += steps_) {
+      const int64_t end = std::min(first + steps_, rows_.most_in_phase());
+      fill(plane, first, end, band);
+      for (int64_t i = first; i < end; ++i)
+        body(i, band + (i - first) * rows_.source_step * width_ * kLanesOfBlock);
+    }
+  }
+
+ private:
+  template <class Element>
+  void fill(const Element* plane, int64_t first, int64_t end, float* band) const {
+    const int64_t top = first * rows_.source_step + rows_.least_shift();
+    const int64_t left = columns_.least_shift();
+    const int64_t begin_x = std::clamp<int64_t>(-left, 0, width_);
+    const int64_t end_x = std::clamp(columns_.source - left, begin_x, width_);
+    for (int64_t y = 0; y < rows_.reach(end - first); ++y, band += width_ * kLanesOfBlock) {
+      const bool is_real = top + y >= 0 && top + y < rows_.source;
+      const int64_t begin = is_real ? begin_x : width_, stop = is_real ? end_x : width_;
+      std::fill(band, band + begin * kLanesOfBlock, 0.0F);
+      const Element* from = plane + ((top + y) * columns_.source + left) * kLanesOfBlock;
+      for (int64_t x = begin; x < stop; ++x)
+        store(band + x * kLanesOfBlock, load<Lanes>(from + x * kLanesOfBlock));
+      std::fill(band + stop * kLanesOfBlock, band + width_ * kLanesOfBlock, 0.0F);
+    }
+  }
+
+  StencilAxis rows_, columns_;
+  int64_t width_;      ///< cells
+  int64_t steps_ = 1;  ///< rows of each phase that are made of one band
+};
+
+/// What is done to each sum before it is a value of the target.
+struct Finish {
+  Lanes bias{};
+  std::optional<float> relu = std::nullopt;  ///< the negative slope
+
+  Lanes operator()(const Lanes& sum) const { return relu ? (sum > 0 ? sum : *relu * sum) : sum; }
+};
+
+/// kCells neighbours of a phase.
+template <int kCells, class Element>
+void make_cells(const std::vector<Band::Tap>& taps, const float* band, int64_t next_cell,
+                const float* weight, const Finish& finish, Element* target, int64_t next_target) {
+  Lanes sums[kCells];
+#pragma GCC unroll 8
+  for (int i = 0; i < kCells; ++i) sums[i] = finish.bias;
+  for (const Band::Tap& tap : taps) {
+    const Lanes factor = load<Lanes>(weight + tap.weight);
+    const float* cell = band + tap.cell;
+#pragma GCC unroll 8
+    for (int i = 0; i < kCells; ++i) sums[i] += load<Lanes>(cell + i * next_cell) * factor;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kCells; ++i) store<Lanes>(target + i * next_target, finish(sums[i]));
+}
+
+/// The forward pass and, since the input's gradient is made in the same way of the output's, the
+/// backward pass to it.
+class Sweep {
+ public:
+  Sweep(StencilAxis rows, StencilAxis columns, int64_t kernel_width)
+      : band_(std::move(rows), std::move(columns)) {
+    for (const auto& row : band_.rows().phases)
+      for (const auto& column : band_.columns().phases)
+        taps_.push_back(band_.taps_of(row, column, kernel_width));
+  }
+
+  const Band& band() const { return band_; }
+
+  template <class Element>
+  void run(const Element* source, const float* weight, const Finish& finish, Element* target,
+           float* band) const {
+    band_.for_each_row(source, band, [&](int64_t i, const float* row) {
+      const std::vector<Band::Tap>* taps = taps_.data();
+      for (const auto& phase : band_.rows().phases) {
+        const int64_t y = phase.first + i * band_.rows().target_step;
+        Element* to = target + y * band_.columns().target * kLanesOfBlock;
+        for (const auto& column : band_.columns().phases) {
+          if (i < phase.count) make_row(*taps, column, row, weight, finish, to);
+          ++taps;
+        }
+      }
+    });
+  }
+
+ private:
+  /// Cells whose sums are in registers.
+  static constexpr int64_t kMostCells = 8;
+
+  /// The cells of a phase of the columns, in parts of nearly equal lengths.
+  template <class Element>
+  void make_row(const std::vector<Band::Tap>& taps, const StencilAxis::Phase& column,
+                const float* row, const float* weight, const Finish& finish, Element* to) const {
+    const int64_t next_target = band_.columns().target_step * kLanesOfBlock;
+    const int64_t parts = (column.count + kMostCells - 1) / kMostCells;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = column.count * part / parts;
+      with_constant<kMostCells>(column.count * (part + 1) / parts - first, [&](auto count) {
+        make_cells<count>(taps, row + first * band_.next_cell(), band_.next_cell(), weight, finish,
+                          to + column.first * kLanesOfBlock + first * next_target, next_target);
+      });
+    }
+  }
+
+  Band band_;
+  std::vector<std::vector<Band::Tap>> taps_;  ///< by phase of the rows, then of the columns
+};
+
+/// What the passes of a layer share: a plane is a block of channels of a sample.
+class DepthwisePass : public ConvolutionPass {
+ public:
+  explicit DepthwisePass(const ConvolutionParts& parts)
+      : channels_(parts.convolution.outputs),
+        samples_(parts.convolution.input.samples()),
+        taps_(parts.convolution.kernel[0] * parts.convolution.kernel[1]),
+        threads_(parts.device.threads()) {}
+
+ protected:
+  int64_t blocks() const { return (channels_ + kLanesOfBlock - 1) / kLanesOfBlock; }
+  int64_t real_lanes(int64_t block) const {
+    return std::min<int64_t>(kLanesOfBlock, channels_ - block * kLanesOfBlock);
+  }
+  size_t bytes_of(const Band& band) const {
+    return static_cast<size_t>(threads_) * Scratch::rounded(band.bytes());
+  }
+  static float* own_band(const Band& band, std::byte* bands) {
+    const auto thread = static_cast<size_t>(omp_get_thread_num());
+    return reinterpret_cast<float*>(bands + thread * Scratch::rounded(band.bytes()));
+  }
+
+  int64_t channels_, samples_;
+  int64_t taps_;  ///< of a kernel
+
+ private:
+  int threads_;
+};
+
+class DepthwiseSweep final : public DepthwisePass {
+ public:
+  DepthwiseSweep(const ConvolutionParts& parts, Sweep sweep, bool forward)
+      : DepthwisePass(parts),
+        sweep_(std::move(sweep)),
+        forward_(forward),
+        bias_(forward && parts.convolution.bias),
+        relu_(forward ? parts.relu : std::nullopt) {}
+
+  size_t scratch_bytes() const override { return bytes_of(sweep_.band()); }
+
+  void run(const Bindings& memory, const Tensor& gradient) override {
+    const Tensor& source = forward_ ? memory.inputs[0] : gradient;
+    const Tensor& target = forward_ ? memory.output : memory.input_gradients[0];
+    with_element_of(source.format.type, [&](auto element) {
+      run_planes(source.as<decltype(element)>(), memory, target.as<decltype(element)>());
+    });
+  }
+
+ private:
+  template <class Element>
+  void run_planes(const Element* source, const Bindings& memory, Element* target) const {
+    const Band& band = sweep_.band();
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t sample = 0; sample < samples_; ++sample)
+      for (int64_t block = 0; block < blocks(); ++block) {
+        const int64_t plane = sample * blocks() + block;
+        sweep_.run(source + plane * band.source_area() * kLanesOfBlock,
+                   memory.parameters[0].value + block * taps_ * kLanesOfBlock,
+                   finish(memory, block), target + plane * band.target_area() * kLanesOfBlock,
+                   own_band(band, memory.scratch));
+      }
+  }
+
+  Finish finish(const Bindings& memory, int64_t block) const {
+    Finish made{.relu = relu_};
+    if (bias_)
+      for (int64_t lane = 0; lane < real_lanes(block); ++lane)
+        made.bias[lane] = memory.parameters[1].value[block * kLanesOfBlock + lane];
+    return made;
+  }
+
+  Sweep sweep_;
+  bool forward_, bias_;
+  std::optional<float> relu_;
+};
+
+/// The weight's gradient. Samples are cut into parts by their number alone, and the parts' sums are
+/// added in order, so bits do not depend on the number of threads.
+class DepthwiseBackwardWeights final : public DepthwisePass {
+ public:
+  explicit DepthwiseBackwardWeights(const ConvolutionParts& parts)
+      : DepthwisePass(parts),
+        bias_(parts.convolution.bias),
+        parts_(std::min(samples_, kMostParts)),
+        band_(StencilAxis::of_forward(parts.convolution, 0),
+              StencilAxis::of_forward(parts.convolution, 1)),
+        cells_(band_.taps_of(band_.rows().phases[0], band_.columns().phases[0],
+                             parts.convolution.kernel[1])) {}
+
+  size_t scratch_bytes() const override { return bytes_of_sums() + bytes_of(band_); }
+
+  void run(const Bindings& memory, const Tensor& gradient) override {
+    auto* sums = reinterpret_cast<float*>(memory.scratch);
+    std::byte* bands = memory.scratch + bytes_of_sums();
+    with_element_of(gradient.format.type, [&](auto element) {
+      using Element = decltype(element);
+#pragma omp parallel for collapse(2) schedule(static)
+      for (int64_t part = 0; part < parts_; ++part)
+        for (int64_t block = 0; block < blocks(); ++block)
+          sum_part(memory.inputs[0].as<Element>(), gradient.as<Element>(), part, block,
+                   own_band(band_, bands), sums_of(sums, part, block));
+    });
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < blocks(); ++block) add_parts(sums, block, memory);
+  }
+
+ private:
+  static constexpr int64_t kMostParts = 16;
+  /// Taps whose sums are in registers.
+  static constexpr int64_t kMostTaps = 12;
+
+  /// A part's sums of a block: of its taps and of the gradients, for the bias.
+  int64_t vectors() const { return taps_ + 1; }
+  float* sums_of(float* sums, int64_t part, int64_t block) const {
+    return sums + (part * blocks() + block) * vectors() * kLanesOfBlock;
+  }
+  size_t bytes_of_sums() const {
+    return Scratch::rounded(static_cast<size_t>(parts_ * blocks() * vectors() * kLanesOfBlock) *
+                            sizeof(float));
+  }
+
+  template <class Element>
+  void sum_part(const Element* input, const Element* gradient, int64_t part, int64_t block,
+                float* band, float* sums) const {
+    std::fill(sums, sums + vectors() * kLanesOfBlock, 0.0F);
+    for (int64_t sample = samples_ * part / parts_; sample < samples_ * (part + 1) / parts_;
+         ++sample) {
+      const int64_t plane = sample * blocks() + block;
+      const Element* from = gradient + plane * band_.target_area() * kLanesOfBlock;
+      band_.for_each_row(input + plane * band_.source_area() * kLanesOfBlock, band,
+                         [&](int64_t y, const float* row) {
+                           sum_row(row, from + y * band_.columns().target * kLanesOfBlock, sums);
+                         });
+    }
+  }
+
+  template <class Element>
+  void sum_row(const float* band, const Element* gradient, float* sums) const {
+    const int64_t groups = (taps_ + kMostTaps - 1) / kMostTaps;
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t first = taps_ * group / groups;
+      with_constant<kMostTaps>(taps_ * (group + 1) / groups - first, [&](auto count) {
+        sum_taps<count>(first, band, gradient, sums + first * kLanesOfBlock);
+      });
+    }
+    if (!bias_) return;
+    Lanes sum = load<Lanes>(sums + taps_ * kLanesOfBlock);
+    for (int64_t x = 0; x < band_.columns().target; ++x)
+      sum += load<Lanes>(gradient + x * kLanesOfBlock);
+    store(sums + taps_ * kLanesOfBlock, sum);
+  }
+
+  template <int kTaps, class Element>
+  void sum_taps(int64_t first, const float* band, const Element* gradient, float* sums) const {
+    Lanes sum[kTaps];
+    const float* cell[kTaps];
+#pragma GCC unroll 12
+    for (int i = 0; i < kTaps; ++i) {
+      sum[i] = load<Lanes>(sums + i * kLanesOfBlock);
+      cell[i] = band + cells_[static_cast<size_t>(first + i)].cell;
+    }
+    const int64_t next_cell = band_.next_cell();
+    for (int64_t x = 0; x < band_.columns().target; ++x) {
+      const Lanes factor = load<Lanes>(gradient + x * kLanesOfBlock);
+#pragma GCC unroll 12
+      for (int i = 0; i < kTaps; ++i) sum[i] += load<Lanes>(cell[i] + x * next_cell) * factor;
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < kTaps; ++i) store(sums + i * kLanesOfBlock, sum[i]);
+  }
+
+  void add_parts(float* sums, int64_t block, const Bindings& memory) const {
+    float* total = sums_of(sums, 0, block);
+    for (int64_t part = 1; part < parts_; ++part) {
+      const float* more = sums_of(sums, part, block);
+      for (int64_t i = 0; i < vectors() * kLanesOfBlock; ++i) total[i] += more[i];
+    }
+    std::copy_n(total, taps_ * kLanesOfBlock,
+                memory.parameters[0].gradient + block * taps_ * kLanesOfBlock);
+    if (bias_)
+      std::copy_n(total + taps_ * kLanesOfBlock, real_lanes(block),
+                  memory.parameters[1].gradient + block * kLanesOfBlock);
+  }
+
+  bool bias_;
+  int64_t parts_;  ///< of the samples
+  Band band_;
+  std::vector<Band::Tap> cells_;  ///< of which the weight's place is the number of the tap
+};
+
+Sweep sweep_of(const Convolution& convolution, StencilAxis (*axis)(const Convolution&, size_t)) {
+  return {axis(convolution, 0), axis(convolution, 1), convolution.kernel[1]};
+}
+
+}  // namespace
+
+bool depthwise_is_legal(CpuDevice& device, const Convolution& c,
+                        const ConvolutionFormats& formats) {
+  const Layout blocked = device.blocked_layout();
+  return c.groups > 1 && c.groups == c.outputs && c.groups == c.input.channels() &&
+         formats.in == blocked && formats.out == blocked &&
+         (blocked == Layout::kBlocked16) == (kLanesOfBlock == 16);
+}
+
+MemoryDesc depthwise_weight(const OnednnConvolution& onednn) {
+  return {onednn.weight_shape(), kFloat,
+          kLanesOfBlock == 16 ? FormatTag::Goihw16g : FormatTag::Goihw8g};
+}
+
+std::unique_ptr<ConvolutionPass> make_depthwise_forward(const ConvolutionParts& parts) {
+  return std::make_unique<DepthwiseSweep>(
+      parts, sweep_of(parts.convolution, StencilAxis::of_forward), true);
+}
+
+std::unique_ptr<ConvolutionPass> make_depthwise_backward_data(const ConvolutionParts& parts) {
+  return std::make_unique<DepthwiseSweep>(
+      parts, sweep_of(parts.convolution, StencilAxis::of_backward_data), false);
+}
+
+std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const ConvolutionParts& parts) {
+  return std::make_unique<DepthwiseBackwardWeights>(parts);
+}
+
+}  // namespace poseidon::layers::cpu
