@@ -84,10 +84,11 @@ TEST_CASE("workers on played GPUs have the same bits in every order, by any sche
       CAPTURE(std::string(cluster.scheme));
       CAPTURE(cluster.workers);
       CAPTURE(cluster.devices);
+      CAPTURE(cluster.with_cpus);
       CAPTURE(cluster.staleness);
-      const Job job = job_of(played, cluster);
-      const std::vector<int64_t> plain = train_played(job, 0);
-      for (uint64_t seed = 1; seed <= kOrders; ++seed) CHECK(train_played(job, seed) == plain);
+      const std::vector<int64_t> plain = train_played(played, cluster, 0);
+      for (uint64_t seed = 1; seed <= kOrders; ++seed)
+        CHECK(train_played(played, cluster, seed) == plain);
     }
   }
 }
@@ -114,21 +115,22 @@ TEST_CASE("GPUs of one worker have the bits of as many workers") {
   const PlayedJob tiny({kSmallResNet});
   for (const char* scheme : {"ps", "sfb"})
     for (const int staleness : {0, 1}) {
-      const std::vector<int64_t> apart = train_played(job_of(tiny, {scheme, 4, 2, staleness}), 1);
-      CHECK(train_played(job_of(tiny, {scheme, 1, 0, staleness, 4, 4}), 2) == apart);
-      CHECK(train_played(job_of(tiny, {scheme, 2, 1, staleness, 4, 2}), 3) == apart);
+      const std::vector<int64_t> apart = train_played(tiny, {scheme, 4, 2, staleness}, 1);
+      CHECK(train_played(tiny, {scheme, 1, 0, staleness, 4, 4}, 2) == apart);
+      CHECK(train_played(tiny, {scheme, 2, 1, staleness, 4, 2}, 3) == apart);
     }
 }
 
 namespace {
 
 /// The waits of streams that the first of all GPUs comes to.
-int64_t count_waits(const Job& job, int64_t dropped, std::string& said) {
+int64_t count_waits(const PlayedJob& played, const Cluster& cluster, int64_t dropped,
+                    std::string& said) {
   std::atomic<int64_t> waits = 0;
   said = error_of<LogicError>([&] {
-    train_together(job, {.steps = 3}, [&](size_t device) {
-      return device == 0 ? make_played_backend({.dropped_wait = dropped, .waits = &waits})
-                         : make_played_backend({});
+    train_together(job_of(played, cluster), {.steps = 3}, [&](size_t device) {
+      if (device > 0) return played_device(cluster, device, {});
+      return make_played_backend({.dropped_wait = dropped, .waits = &waits});
     });
   });
   return waits;
@@ -143,16 +145,16 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
       CAPTURE(std::string(cluster.scheme));
       CAPTURE(cluster.workers);
       CAPTURE(cluster.devices);
+      CAPTURE(cluster.with_cpus);
       CAPTURE(cluster.staleness);
-      const Job job = job_of(*played, cluster);
       std::string said;
-      const int64_t waits = count_waits(job, -1, said);
+      const int64_t waits = count_waits(*played, cluster, -1, said);
       CHECK(said == "");
       CHECK(waits > 10);
       for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 17 : 1) {
         CAPTURE(wait);
         // What the host has seen done needs no wait, so there may be fewer of them another time.
-        if (count_waits(job, wait, said) > wait) CHECK(said != "");
+        if (count_waits(*played, cluster, wait, said) > wait) CHECK(said != "");
       }
     }
 }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "layers/cpu/backend.h"
 #include "tests/support/gpu/played_backend.h"
 #include "tests/trainer/joined_workers.h"
 #include "tests/trainer/small_networks.h"
@@ -90,13 +91,24 @@ class PlayedJob {
 struct Cluster {
   const char* scheme;
   int workers, servers, staleness;
-  int shards = 0;   ///< 0: one a device
-  int devices = 1;  ///< of each worker
+  int shards = 0;          ///< 0: one a device
+  int devices = 1;         ///< of each worker
+  bool with_cpus = false;  ///< every second worker computes with a CPU
 };
-inline const std::vector<Cluster> kClusters{
-    {"ps", 2, 1, 0},       {"ps", 4, 2, 1},        {"ps", 2, 1, 0, 5},    {"sfb", 2, 1, 0},
-    {"sfb", 4, 1, 1},      {"auto", 4, 4, 0},      {"auto", 2, 2, 1},     {"auto", 1, 0, 0},
-    {"ps", 1, 0, 0, 0, 2}, {"sfb", 1, 0, 1, 5, 2}, {"ps", 2, 1, 1, 5, 2}, {"auto", 2, 2, 0, 4, 2}};
+inline const std::vector<Cluster> kClusters{{"ps", 2, 1, 0},
+                                            {"ps", 4, 2, 1},
+                                            {"ps", 2, 1, 0, 5},
+                                            {"sfb", 2, 1, 0},
+                                            {"sfb", 4, 1, 1},
+                                            {"auto", 4, 4, 0},
+                                            {"auto", 2, 2, 1},
+                                            {"auto", 1, 0, 0},
+                                            {"ps", 1, 0, 0, 0, 2},
+                                            {"sfb", 1, 0, 1, 5, 2},
+                                            {"ps", 2, 1, 1, 5, 2},
+                                            {"auto", 2, 2, 0, 4, 2},
+                                            {"ps", 2, 1, 0, 5, 1, true},
+                                            {"ps", 3, 2, 1, 5, 1, true}};
 
 inline Job job_of(const PlayedJob& played, const Cluster& cluster) {
   const auto number = [](int value) { return std::to_string(value); };
@@ -111,12 +123,20 @@ inline Job job_of(const PlayedJob& played, const Cluster& cluster) {
 
 inline constexpr int64_t kPlayedSteps = 5;
 
+/// A device of a cluster by its number among those of all workers.
+inline layers::Backend played_device(const Cluster& cluster, size_t number,
+                                     const cuda::FakeDriver::Options& options) {
+  return cluster.with_cpus && number % 2 == 1 ? layers::cpu::make_cpu_backend(1, DataType::kFp32)
+                                              : test::make_played_backend(options);
+}
+
 /// The digests that all workers come to after a part of a run, in the order of work that the seed
 /// says; 0: as it is issued. LogicError where they differ.
-inline std::vector<int64_t> train_played(const Job& job, uint64_t seed,
+inline std::vector<int64_t> train_played(const PlayedJob& played, const Cluster& cluster,
+                                         uint64_t seed,
                                          const RunPart& part = {.steps = kPlayedSteps}) {
-  const auto digests = train_together(job, part, [&](size_t device) {
-    return test::make_played_backend({.seed = seed == 0 ? 0 : seed * 100 + device});
+  const auto digests = train_together(job_of(played, cluster), part, [&](size_t device) {
+    return played_device(cluster, device, {.seed = seed == 0 ? 0 : seed * 100 + device});
   });
   for (const std::vector<int64_t>& each : digests) check(each == digests[0], "workers agree");
   return digests[0];
@@ -126,17 +146,19 @@ inline std::vector<int64_t> train_played(const Job& job, uint64_t seed,
 /// steps.
 inline std::vector<int64_t> train_in_two(const PlayedJob& played, const Cluster& first,
                                          const Cluster& then, int64_t stop, uint64_t seed) {
-  train_played(job_of(played, first), seed,
+  train_played(played, first, seed,
                {.steps = kPlayedSteps, .stop = stop, .folder = played.folder()});
   const Checkpoint checkpoint(played.folder() / text("step-", stop, ".state"));
-  return train_played(job_of(played, then), seed, {.steps = kPlayedSteps, .resumed = &checkpoint});
+  return train_played(played, then, seed, {.steps = kPlayedSteps, .resumed = &checkpoint});
 }
 
 /// Another cluster that comes to the same bits: by the same schemes, of the same logical shards.
-/// Where workers had one device they have two, if there are shards for them, and the reverse.
+/// Where workers had one device they have two, if there are shards for them, and the reverse. Which
+/// shards are a CPU's is part of the bits.
 inline Cluster other_cluster(Cluster cluster, int workers) {
   if (cluster.shards == 0) cluster.shards = cluster.workers * cluster.devices;
-  if (std::string_view(cluster.scheme) == "auto" || workers > cluster.shards) return cluster;
+  if (cluster.with_cpus || std::string_view(cluster.scheme) == "auto" || workers > cluster.shards)
+    return cluster;
   cluster.workers = workers;
   cluster.devices = std::min(3 - cluster.devices, cluster.shards / workers);
   if (workers == 1) cluster.servers = 0;

@@ -22,7 +22,7 @@ class Jobs {
     const PlayedJob played(kPlayedNetworks[number % kPlayedNetworks.size()]);
     const Cluster& cluster = kClusters[number / kPlayedNetworks.size()];
     try {
-      if (!plain_.contains(number)) plain_[number] = train_played(job_of(played, cluster), 0);
+      if (!plain_.contains(number)) plain_[number] = train_played(played, cluster, 0);
       return train(played, cluster, seed) == plain_[number] ? ""
                                                             : "other bits than in the plain order";
     } catch (const std::exception& error) {
@@ -36,7 +36,7 @@ class Jobs {
                                     uint64_t seed) {
     RandomStream random(seed, RandomPurpose::kGeneration, 2, 0);
     const int64_t stop = random.next_below(kPlayedSteps);
-    if (stop == 0) return train_played(job_of(played, cluster), seed);
+    if (stop == 0) return train_played(played, cluster, seed);
     const int workers = 1 + static_cast<int>(random.next_below(5));
     return train_in_two(played, cluster, other_cluster(cluster, workers), stop, seed);
   }
