@@ -87,17 +87,28 @@ def value_text(one, value):
     return f"{value:,.{one['digits']}f}" if "digits" in one else str(value)
 
 
-def write(options, columns, rows, sudo=False, **more):
-    """Writes the file of record, where the command asked for one. More may be said: the `peer`, a `note` for below the
-    table, and what the claim is `about`, with the index of the row that is its `headline`."""
+def write(options, columns, rows, sudo=False, without=(), **more):
+    """Writes the file of record, where the command asked for one, `without` some of its options. More may be said: the
+    `peer`, a `note` for below the table, and what the claim is `about`, with the index of the row that is its
+    `headline`."""
     if not options.record:
         return
     described = machine()
-    content = {"claim": options.claim, "command": command(sys.argv, sudo), "machine": described, "commit": commit(),
+    content = {"claim": options.claim, "command": command(sys.argv, sudo, without), "machine": described, "commit": commit(),
                **more, "columns": columns, "rows": rows}
     path = options.record / described["name"] / f"{options.claim}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text_of(content), encoding="utf-8")
+
+
+def with_kept(options, rows, same):
+    """The rows, and before them those of the record that there is for which no new one has `same` values: a command
+    that measured some of them again."""
+    path = options.record / machine()["name"] / f"{options.claim}.json" if options.record else None
+    old = json.loads(path.read_text(encoding="utf-8"))["rows"] if path and path.exists() else []
+    new = {tuple(row[key] for key in same): row for row in rows}
+    places = [new.pop(tuple(row[key] for key in same), row) for row in old]
+    return places + list(new.values())
 
 
 def text_of(content):
@@ -112,19 +123,21 @@ def text_of(content):
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def command(arguments, sudo=False):
-    """The command as a reader would type it in a clone: without what only says where things are here."""
+def command(arguments, sudo=False, without=()):
+    """The command as a reader would type it in a clone: without what only says where things are here, and without some
+    options."""
+    places = PLACES | dict.fromkeys(without)
     program = pathlib.Path(arguments[0]).resolve()
     words, rest = ["sudo"] * sudo + ["python3", str(program.relative_to(ROOT))], list(arguments[1:])
     while rest:
         name, has_value, value = rest.pop(0).partition("=")
-        if name not in PLACES:
+        if name not in places:
             words.append(shlex.quote(name + has_value + value))
             continue
         if not has_value:
             rest.pop(0)
-        if PLACES[name]:
-            words += [name, PLACES[name]]
+        if places[name]:
+            words += [name, places[name]]
     return " ".join(words)
 
 

@@ -12,7 +12,8 @@ them; a cell is the median over the steps of all rounds (the first of each is le
 formats, and the better one counts, with glibc told to keep freed memory, which helps it. Poseidon is measured as
 users run it: poseidon-train with its loader, on generated data.
 
-With --zoo it is every network of configs/networks, by batches of 8.
+With --zoo it is every network of configs/networks, by batches of 8, and --networks measures some of them again: the
+others' rows of the record stay, each with the commit that it was measured at.
 
 With --precision bf16 PyTorch runs in every mode that it has: both memory formats, by fp32 and by autocast to bf16,
 compiled and not. The two that are fastest in the first round run in the others, and the better one counts.
@@ -48,13 +49,14 @@ PEER_COLUMNS = {"fp32": [record.column("nchw_ms", "PyTorch NCHW ms", 1),
                 "bf16": [record.column("mode", "PyTorch's fastest mode"), record.column("peer_ms", "PyTorch ms", 1)]}
 
 
-def columns_of(precision):
+def columns_of(options):
     return [record.column("network", "network"), record.column("batch", "batch", 0),
-            record.column("threads", "threads", 0), *PEER_COLUMNS[precision],
+            record.column("threads", "threads", 0), *PEER_COLUMNS[options.precision],
             record.column("poseidon_ms", "Poseidon ms", 1, spread=True),
             record.column("samples_per_second", "samples/s", 1),
             record.column("times_as_fast", "times as fast", 2, bold=True, spread=True),
-            record.column("peer_mib", "peak MiB, PyTorch", 0), record.column("poseidon_mib", "Poseidon", 0)]
+            record.column("peer_mib", "peak MiB, PyTorch", 0), record.column("poseidon_mib", "Poseidon", 0),
+            *([record.column("commit", "commit")] if options.zoo else [])]
 
 
 def run(command, **more):
@@ -157,19 +159,22 @@ def main():
         parser.error("--isa is for fp32")
     cases = ZOO if options.zoo else CASES
     networks = options.networks.split(",") if options.networks else [case[0] for case in cases]
-    rows, version, columns = [], "", columns_of(options.precision)
+    rows, version, columns = [], "", columns_of(options)
     print("\n".join(record.head(columns)), flush=True)
     for case in cases:
         if case[0] not in networks:
             continue
         for threads in options.threads.split(","):
             times, memory, version = measure(options, case, int(threads))
-            rows.append(row_of(options.precision, case, int(threads), times, memory))
+            rows.append({**row_of(options.precision, case, int(threads), times, memory),
+                         **({"commit": record.commit()} if options.zoo else {})})
             print(record.line(columns, rows[-1]), flush=True)
     ratios = [row["times_as_fast"]["median"] for row in rows]
     print(f"\nGeometric mean: {statistics.geometric_mean(ratios):.2f} times as fast as PyTorch {version} "
           f"(its fastest mode), least {min(ratios):.2f}.")
-    record.write(options, columns, rows, peer=f"PyTorch {version}")
+    if options.zoo:
+        rows = record.with_kept(options, rows, ("network", "threads"))
+    record.write(options, columns, rows, without=["--networks"] if options.zoo else [], peer=f"PyTorch {version}")
 
 
 if __name__ == "__main__":
