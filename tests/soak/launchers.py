@@ -217,9 +217,31 @@ def play_slurm(folder, environment):
                 said = log.read_text()
                 require(job["JobState"] == state and " lost " not in said, f"{job['JobState']}\n{said}")
                 say(f"{' '.join(words)}: {state}, {check_run(folder / name, log)}")
+            play_requeue(slurm, folder)
         except AssertionError:
             say(slurm.last_words())
             raise
+
+
+def play_requeue(slurm, folder):
+    """A job that Slurm takes from its node goes on where it was, twice."""
+    number, log = slurm.submit("again", *LONG, "--set", "train.checkpoint_every=50"), folder / "again.log"
+
+    def starts():
+        return log.read_text().count(" begin with step ") if log.exists() else 0
+
+    for times in (1, 2):
+        wait_for(f"start {times} of the job", lambda: starts() == times)
+        wait_for("some steps", lambda: list((folder / "again" / "checkpoints").glob("step-*.state")))
+        slurm.says("scontrol", "requeue", number)
+        wait_for("the job to be queued", lambda: slurm.job(number)["JobState"] == "PENDING")
+        slurm.says("scontrol", "update", f"jobid={number}", "StartTime=now")  # else in two minutes
+    wait_for("start 3 of the job", lambda: starts() == 3)
+    require(log.read_text().count(" begin with step 1 ") == 1, log.read_text())
+    slurm.says("scancel", "--batch", "--signal=TERM", number)
+    job = wait_for("the job's end", lambda: slurm.ended(number))
+    require((job["JobState"], job["Restarts"]) == ("COMPLETED", "2"), f"{job}\n{log.read_text()}")
+    say(f"scontrol requeue, twice: {job['JobState']}, {check_run(folder / 'again', log)}")
 
 
 def play_mpirun(folder, environment):
