@@ -185,12 +185,21 @@ std::set<std::string> names_in(const fs::path& folder) {
 TEST_CASE("each network has golden values") { CHECK(names_in(kNetworks) == names_in(kGolden)); }
 
 TEST_CASE("alexnet computes what PyTorch does") { compare_with_pytorch("alexnet"); }
+TEST_CASE("alexnet-torchvision computes what PyTorch does") {
+  compare_with_pytorch("alexnet-torchvision");
+}
 TEST_CASE("caffenet computes what PyTorch does") { compare_with_pytorch("caffenet"); }
 TEST_CASE("cifar10_full computes what PyTorch does") { compare_with_pytorch("cifar10_full"); }
 TEST_CASE("cifar10_quick computes what PyTorch does") { compare_with_pytorch("cifar10_quick"); }
 TEST_CASE("efficientnet_b0 computes what PyTorch does") { compare_with_pytorch("efficientnet_b0"); }
 TEST_CASE("googlenet computes what PyTorch does") { compare_with_pytorch("googlenet"); }
 TEST_CASE("googlenet-plain computes what PyTorch does") { compare_with_pytorch("googlenet-plain"); }
+TEST_CASE("googlenet-torchvision computes what PyTorch does") {
+  compare_with_pytorch("googlenet-torchvision");
+}
+TEST_CASE("googlenet-torchvision-plain computes what PyTorch does") {
+  compare_with_pytorch("googlenet-torchvision-plain");
+}
 TEST_CASE("inception_v3 computes what PyTorch does") { compare_with_pytorch("inception_v3"); }
 TEST_CASE("inception_v3-plain computes what PyTorch does") {
   compare_with_pytorch("inception_v3-plain");
