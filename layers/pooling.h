@@ -33,7 +33,8 @@ struct EvenWindows {
 /// by these probabilities. Padding is never taken. Values are to be 0 or more, as a relu gives
 /// them. What comes of others is what the arithmetic says, as in Caffe: in training the first value
 /// at which the sum so far is no less than the chance times the sum of all, the last one where
-/// there is none; in testing the sum of squares by the sum, 0 where that is 0 or less.
+/// there is none; in testing the sum of squares by the sum, 0 where that is 0 or less. What testing
+/// gives has no gradient here: the cells are not kept.
 class Pooling final : public Definition {
  public:
   std::string_view type() const override { return "pooling"; }
@@ -42,6 +43,9 @@ class Pooling final : public Definition {
 
   /// Whether training needs to know of each window which cell was taken.
   bool takes_one_cell() const { return method != PoolingMethod::kAverage; }
+  bool has_gradient(Phase phase) const {
+    return phase == Phase::kTrain || method != PoolingMethod::kStochastic;
+  }
   /// The random words of one sample, which counts in its batch. That of output (channel, position)
   /// is word e % 4 of block e / 4, e = position * channels + channel.
   static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,

@@ -193,7 +193,8 @@ class CpuPooling final : public CpuLayer {
     }
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
+    check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
     if (!memory.input_gradients[0]) return;
     const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
     auto* target = memory.input_gradients[0].as<Element>();

@@ -52,7 +52,8 @@ class CudaPooling final : public CudaLayer {
     });
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
+    check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
     if (!memory.input_gradients[0]) return;
     const Tensor& gradient = combined_gradient(device_, memory, std::nullopt);
     with_kernels([&](auto element, auto width, auto place) {
