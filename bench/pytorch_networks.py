@@ -60,6 +60,8 @@ class Gated(nn.Module):
 
 
 def pooling(fields):
+    if "windows" in fields:
+        return nn.AdaptiveAvgPool2d(fields["windows"])
     best = fields.get("method", "max") == "max"
     if fields.get("global"):
         return nn.AdaptiveMaxPool2d(1) if best else nn.AdaptiveAvgPool2d(1)

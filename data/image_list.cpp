@@ -30,32 +30,46 @@ void for_each_line(std::string_view contents, const Take& take) {
   }
 }
 
-ListedImage listed_image(std::string_view line, const std::string& place) {
+ListedImage listed_image(std::string_view line, const std::string& file, int64_t number) {
+  const std::string place = text(file, ":", number);
   const size_t blank = line.find_last_of(kLineBlanks);
   const size_t path_end =
       blank == std::string_view::npos ? blank : line.find_last_not_of(kLineBlanks, blank);
   if (path_end == std::string_view::npos)
     throw RunError(
         text(place, ": expected \"PATH LABEL\", got \"", printable(line.substr(0, 200)), "\""));
-  return {std::string(line.substr(0, path_end + 1)), parse_label(line.substr(blank + 1), place)};
+  return {.path = std::string(line.substr(0, path_end + 1)),
+          .label = parse_label(line.substr(blank + 1), place),
+          .line = number};
 }
 
 class ListSource final : public ImageSource {
  public:
-  ListSource(const fs::path& path, fs::path root) : root_(std::move(root)) {
+  ListSource(const fs::path& path, fs::path root) : path_(path), root_(std::move(root)) {
     for (ListedImage& image : parse_image_list(read_list_file(path), path.string()))
-      entries_.push_back({.name = std::move(image.path), .label = image.label});
+      entries_.push_back({.name = std::move(image.path),
+                          .label = image.label,
+                          .place = static_cast<uint64_t>(image.line)});
     if (entries_.empty())
       throw ConfigError(text(path.string(), ": expected lines \"PATH LABEL\", got none"));
   }
   const std::vector<Entry>& entries() const override { return entries_; }
   const std::vector<std::string>& classes() const override { return classes_; }
   void read(const Entry& entry, std::vector<std::byte>& out) const override {
-    read_file(root_ / entry.name, kMostEncodedBytes, out);
+    const auto with_line = [&](const std::exception& error) {
+      return text(path_.string(), ":", entry.place, ": ", error.what());
+    };
+    try {
+      read_file(root_ / entry.name, kMostEncodedBytes, out);
+    } catch (const ConfigError& error) {
+      throw ConfigError(with_line(error));
+    } catch (const RunError& error) {
+      throw RunError(with_line(error));
+    }
   }
 
  private:
-  fs::path root_;
+  fs::path path_, root_;
   std::vector<Entry> entries_;
   std::vector<std::string> classes_;
 };
@@ -65,7 +79,7 @@ class ListSource final : public ImageSource {
 std::vector<ListedImage> parse_image_list(std::string_view contents, const std::string& file) {
   std::vector<ListedImage> images;
   for_each_line(contents, [&](std::string_view line, int64_t number) {
-    images.push_back(listed_image(line, text(file, ":", number)));
+    images.push_back(listed_image(line, file, number));
   });
   return images;
 }

@@ -14,6 +14,7 @@ namespace poseidon::data {
 struct ListedImage {
   std::string path;  ///< as the list has it
   int32_t label = 0;
+  int64_t line = 0;  ///< from 1
 };
 
 /// Parses the lines "PATH LABEL" of a list of images, as Caffe's ImageData reads it: the label

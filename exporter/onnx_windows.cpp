@@ -102,10 +102,30 @@ void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("Where", {some, mean, zero});
 }
 
+/// Of the cells of each window over an axis: 2 are the rows, 3 the columns.
+std::string put_even_means(OnnxLayer& layer, const std::string& input, int64_t axis,
+                           const layers::EvenWindows& even) {
+  OnnxLayer::Names means;
+  for (int64_t window = 0; window < even.windows; ++window) {
+    const std::string cells =
+        layer.put("Slice", {input, layer.integers({even.begin(window)}),
+                            layer.integers({even.end(window)}), layer.integers({axis})});
+    means.push_back(layer.put("ReduceMean", {cells}, {{"axes", Integers{axis}}}));
+  }
+  return layer.put("Concat", means, {{"axis", axis}});
+}
+
+/// A mean over a rectangle is one of rows, of means of columns.
+void put_even(OnnxLayer& layer, const layers::Pooling& pooling) {
+  const std::string rows = put_even_means(layer, layer.input(), 2, pooling.even_windows(0));
+  layer.finish("Identity", {put_even_means(layer, rows, 3, pooling.even_windows(1))});
+}
+
 void put_pooling(OnnxLayer& layer) {
   const auto& pooling = layer.definition<layers::Pooling>();
   const bool maximum = pooling.method == layers::PoolingMethod::kMax;
   if (pooling.method == layers::PoolingMethod::kStochastic) return put_stochastic(layer, pooling);
+  if (pooling.is_even()) return put_even(layer, pooling);
   if (pooling.global)
     return layer.finish(maximum ? "GlobalMaxPool" : "GlobalAveragePool", layer.inputs());
   return maximum ? put_maximum(layer, pooling) : put_mean(layer, pooling);

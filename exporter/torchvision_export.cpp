@@ -77,8 +77,9 @@ trainer::StoredTensor stored_count(const StateTensor& tensor, int64_t count) {
 TorchvisionReport export_torchvision(const TrainedWeights& trained, const TorchvisionExport& asked,
                                      Log& log) {
   const net::Network& network = trained.network();
-  const importer::TorchvisionArch& arch =
-      importer::torchvision_arch(asked.arch.empty() ? network.name() : asked.arch);
+  const importer::TorchvisionArch& arch = asked.arch.empty()
+                                              ? importer::torchvision_arch_of(network.name())
+                                              : importer::torchvision_arch(asked.arch);
   const std::vector<StateTensor> state = importer::state_tensors(arch, network);
   warn_of_other_epsilon(network, arch, log);
   const auto norms =

@@ -10,13 +10,21 @@ using Pairs = std::vector<LayerPair>;
 
 constexpr std::array<double, 3> kImageNetMean{123.675, 116.28, 103.53};
 constexpr std::array<double, 3> kImageNetDeviation{58.395, 57.12, 57.375};
-/// torchvision normalizes for inception_v3 as for all others, and its transform_input then makes
-/// pixels from -1 to 1 of that: both together are this.
+/// torchvision normalizes for inception_v3 and googlenet as for all others, and their
+/// transform_input then makes pixels from -1 to 1 of that: both together are this.
 constexpr std::array<double, 3> kHalfRange{127.5, 127.5, 127.5};
 
 template <class... Parts>
 void add(Pairs& pairs, std::string ours, const Parts&... theirs) {
   pairs.push_back({std::move(ours), text(theirs...)});
+}
+
+// ---- alexnet
+
+Pairs alexnet() {
+  return {{"conv1", "features.0"}, {"conv2", "features.3"},  {"conv3", "features.6"},
+          {"conv4", "features.8"}, {"conv5", "features.10"}, {"fc1", "classifier.1"},
+          {"fc2", "classifier.4"}, {"fc3", "classifier.6"}};
 }
 
 // ---- vgg: features counts convolutions, rectifiers and poolings alike.
@@ -167,6 +175,9 @@ const InceptionBlock kWide8{{"one", "branch1x1"},
                             {"twice3.down", "branch3x3dbl_3b"},
                             {"pooled", "branch_pool"}};
 const InceptionBlock kHead{{"reduce", "conv0"}, {"five", "conv1"}};
+const InceptionBlock kGoogleBlock{{"one", "branch1"},     {"reduce2", "branch2.0"},
+                                  {"two", "branch2.1"},   {"reduce3", "branch3.0"},
+                                  {"three", "branch3.1"}, {"pooled", "branch4.1"}};
 
 void add_inception(Pairs& pairs, const InceptionBlock& units, const std::string& ours,
                    const std::string& theirs) {
@@ -208,50 +219,85 @@ Pairs inception(bool with_head) {
 Pairs inception_v3() { return inception(true); }
 Pairs inception_v3_plain() { return inception(false); }
 
-TorchvisionArch usual(std::string_view name, double epsilon, Pairs (*layers)()) {
+// ---- googlenet
+
+Pairs google(bool with_heads) {
+  Pairs pairs;
+  add_inception(pairs, {{"stem1", "conv1"}, {"stem2", "conv2"}, {"stem3", "conv3"}}, "", "");
+  for (const char* block : {"3a", "3b", "4a", "4b", "4c", "4d", "4e", "5a", "5b"})
+    add_inception(pairs, kGoogleBlock, text("inception", block, "."),
+                  text("inception", block, "."));
+  for (int head = 1; with_heads && head <= 2; ++head) {
+    const std::string ours = text("head", head, "."), theirs = text("aux", head, ".");
+    add_inception(pairs, {{"reduce", "conv"}}, ours, theirs);
+    add(pairs, ours + "fc1", theirs, "fc1");
+    add(pairs, ours + "fc2", theirs, "fc2");
+  }
+  add(pairs, "fc", "fc");
+  return pairs;
+}
+
+Pairs googlenet() { return google(true); }
+Pairs googlenet_plain() { return google(false); }
+
+TorchvisionArch usual(std::string_view name, std::string_view network, double epsilon,
+                      Pairs (*layers)()) {
   return {.name = name,
-          .network = name,
+          .network = network,
           .epsilon = epsilon,
           .mean = kImageNetMean,
           .deviation = kImageNetDeviation,
           .layers = layers};
 }
 
-TorchvisionArch of_inception(std::string_view name, Pairs (*layers)()) {
+/// With batch norms of another epsilon, and transform_input.
+TorchvisionArch of_inception(std::string_view name, std::string_view network, int64_t resize_short,
+                             Pairs (*layers)()) {
   return {.name = name,
-          .network = name,
+          .network = network,
           .epsilon = 1e-3,
-          .resize_short = 342,
+          .resize_short = resize_short,
           .mean = kHalfRange,
           .deviation = kHalfRange,
           .layers = layers};
+}
+
+const TorchvisionArch& arch_by(std::string_view TorchvisionArch::*which, const std::string& name) {
+  std::string known;
+  for (const TorchvisionArch& arch : torchvision_archs()) {
+    if (arch.*which == name) return arch;
+    known += text(known.empty() ? "" : ", ", arch.name);
+  }
+  throw ConfigError(text("--arch: expected one of ", known, ", got \"", name, "\""));
 }
 
 }  // namespace
 
 const std::vector<TorchvisionArch>& torchvision_archs() {
   static const std::vector<TorchvisionArch> kArchs{
-      usual("efficientnet_b0", 1e-5, efficientnet_b0),
-      of_inception("inception_v3", inception_v3),
-      of_inception("inception_v3-plain", inception_v3_plain),
-      usual("mobilenet_v2", 1e-5, mobilenet_v2),
-      usual("resnet152", 1e-5, resnet152),
-      usual("resnet18", 1e-5, resnet18),
-      usual("resnet50", 1e-5, resnet50),
-      usual("vgg11", 0, vgg11),
-      usual("vgg16", 0, vgg16),
-      usual("vgg19", 0, vgg19),
+      usual("alexnet", "alexnet-torchvision", 0, alexnet),
+      usual("efficientnet_b0", "efficientnet_b0", 1e-5, efficientnet_b0),
+      of_inception("googlenet", "googlenet-torchvision", 256, googlenet),
+      of_inception("googlenet-plain", "googlenet-torchvision-plain", 256, googlenet_plain),
+      of_inception("inception_v3", "inception_v3", 342, inception_v3),
+      of_inception("inception_v3-plain", "inception_v3-plain", 342, inception_v3_plain),
+      usual("mobilenet_v2", "mobilenet_v2", 1e-5, mobilenet_v2),
+      usual("resnet152", "resnet152", 1e-5, resnet152),
+      usual("resnet18", "resnet18", 1e-5, resnet18),
+      usual("resnet50", "resnet50", 1e-5, resnet50),
+      usual("vgg11", "vgg11", 0, vgg11),
+      usual("vgg16", "vgg16", 0, vgg16),
+      usual("vgg19", "vgg19", 0, vgg19),
   };
   return kArchs;
 }
 
 const TorchvisionArch& torchvision_arch(const std::string& name) {
-  std::string known;
-  for (const TorchvisionArch& arch : torchvision_archs()) {
-    if (arch.name == name) return arch;
-    known += text(known.empty() ? "" : ", ", arch.name);
-  }
-  throw ConfigError(text("--arch: expected one of ", known, ", got \"", name, "\""));
+  return arch_by(&TorchvisionArch::name, name);
+}
+
+const TorchvisionArch& torchvision_arch_of(const std::string& network) {
+  return arch_by(&TorchvisionArch::network, network);
 }
 
 }  // namespace poseidon::importer

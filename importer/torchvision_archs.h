@@ -16,7 +16,7 @@ struct LayerPair {
 /// A network that torchvision has too.
 struct TorchvisionArch {
   std::string_view name;     ///< torchvision.models.NAME
-  std::string_view network;  ///< the same of configs/networks
+  std::string_view network;  ///< the same of configs/networks, by the name of its own
   /// Of its batch norms, which move their statistics by 0.1 (kBatchNormMomentum); 0: it has none.
   double epsilon = 0;
   int64_t resize_short = 256;  ///< what torchvision resizes a photograph to before it crops
@@ -32,5 +32,7 @@ inline constexpr double kBatchNormMomentum = 0.1;
 const std::vector<TorchvisionArch>& torchvision_archs();
 /// Throws ConfigError that names those there are.
 const TorchvisionArch& torchvision_arch(const std::string& name);
+/// By the name of a network of ours. Throws ConfigError that names those there are.
+const TorchvisionArch& torchvision_arch_of(const std::string& network);
 
 }  // namespace poseidon::importer

@@ -60,13 +60,15 @@ class WeightMapper {
   }
 
   ImportedWeights map() {
+    if (stored_.empty()) fail("expected layers with tensors, got none");
     for (const net::Node& node : network_.nodes()) map_parameters(node);
     out_.parameters = out_.tensors.size();
     for (const net::Node& node : network_.nodes()) map_statistics(node);
-    remark_unused();
     if (options_.bgr_to_rgb && !reversed_)
       fail("--bgr-to-rgb: no convolution or InnerProduct reads the images");
     if (out_.tensors.empty()) fail("no layer has a name of the network's");
+    remark_missing();
+    remark_unused();
     return std::move(out_);
   }
 
@@ -90,7 +92,7 @@ class WeightMapper {
     if (specs.empty()) return;
     if (node.definition->type() == "batch_norm") return map_scale(node, layer, specs);
     CaffeWeights* weights = stored(layer.source);
-    if (weights == nullptr) return remark_missing(*layer.source);
+    if (weights == nullptr) return missing_.push_back(layer.source);
     expect_count(*weights, specs.size());
     for (size_t i = 0; i < specs.size(); ++i) map_tensor(node, layer, specs[i], weights->blobs[i]);
   }
@@ -146,7 +148,7 @@ class WeightMapper {
   void map_scale(const net::Node& node, const ImportedLayer& layer,
                  const std::vector<layers::ParameterSpec>& specs) {
     CaffeWeights* weights = stored(layer.scale);
-    if (layer.scale != nullptr && weights == nullptr) return remark_missing(*layer.scale);
+    if (layer.scale != nullptr && weights == nullptr) return missing_.push_back(layer.scale);
     for (size_t i = 0; i < specs.size(); ++i) {
       const std::string name = node.definition->name + "." + specs[i].name;
       if (weights != nullptr && i < weights->blobs.size()) {
@@ -165,7 +167,7 @@ class WeightMapper {
     if (specs.empty()) return;
     const ImportedLayer& layer = *layers_.at(node.definition->name);
     CaffeWeights* weights = stored(layer.source);
-    if (weights == nullptr) return remark_missing(*layer.source);
+    if (weights == nullptr) return missing_.push_back(layer.source);
     expect_count(*weights, specs.size() + 1);
     const Values& factor = weights->blobs.back().values;
     if (factor.size() != 1)
@@ -192,9 +194,10 @@ class WeightMapper {
          .set = nullptr});
   }
 
-  void remark_missing(const CaffeLayer& layer) {
-    log_.warning(text(options_.file, ": ", layer.shown(),
-                      " has no weights here: it begins with the values of its fillers"));
+  void remark_missing() {
+    for (const CaffeLayer* layer : missing_)
+      log_.warning(text(options_.file, ": ", layer->shown(),
+                        " has no weights here: it begins with the values of its fillers"));
   }
 
   void remark_unused() {
@@ -210,6 +213,7 @@ class WeightMapper {
   std::map<std::string, CaffeWeights*> stored_;
   std::map<std::string, const ImportedLayer*> layers_;  ///< by our names
   std::set<std::string> used_;
+  std::vector<const CaffeLayer*> missing_;
   ImportedWeights out_;
   bool reversed_ = false;
 };

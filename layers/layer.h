@@ -202,6 +202,7 @@ class Layer {
   virtual std::vector<Choice> alternatives() const { return {}; }
 
   virtual void forward(const StepContext& step, const Bindings& memory) = 0;
+  /// Of the same batch and phase as the forward before it.
   virtual void backward(const StepContext& step, const Bindings& memory) = 0;
 
   /// Of a layer that was made to give factors, before backward: writes those of this batch to

@@ -15,12 +15,16 @@ void Pooling::describe(Fields& fields) {
   fields.pair("padding", padding, at_least(0), "cells added on each side");
   fields.option("rounding", rounding, {"ceil", "floor"}, "how the number of windows is rounded");
   fields.boolean("global", global, "one window over the whole input");
+  fields.pair("windows", windows, at_least(0),
+              "so many windows over each axis, which share the input evenly and may overlap by a "
+              "cell; of the average, without \"kernel\", \"stride\" and \"padding\"");
 }
 
 Shape Pooling::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 1);
   input = inputs[0];
   if (input.rank() != 4) fail(text("expected an input with height and width, got ", input.text()));
+  if (windows[0] != 0 || windows[1] != 0) return infer_even();
   if (global) {
     if (kernel[0] != 0 || padding[0] != 0 || padding[1] != 0)
       fail("\"global\" takes the whole input: \"kernel\" and \"padding\" do not go with it");
@@ -45,6 +49,24 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
     const int64_t round_up = rounding == PoolingRounding::kCeil ? stride[i] - 1 : 0;
     output[2 + axis] = (room + round_up) / stride[i] + 1;
     if ((output[2 + axis] - 1) * stride[i] >= input[2 + axis] + padding[i]) --output[2 + axis];
+  }
+  return output;
+}
+
+Shape Pooling::infer_even() {
+  using Pair = std::array<int64_t, 2>;
+  if (global || kernel != Pair{0, 0} || stride != Pair{1, 1} || padding != Pair{0, 0})
+    fail(
+        "\"windows\" share the whole input: \"kernel\", \"stride\", \"padding\" and \"global\" do "
+        "not go with them");
+  if (method != PoolingMethod::kAverage) fail("\"windows\" are for the method \"average\"");
+  output = {input.samples(), input.channels(), windows[0], windows[1]};
+  constexpr int64_t kMost = int64_t{1} << 31;  // windows times cells, which GPUs multiply
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t cells = input[2 + axis], most = std::min(cells, kMost / cells);
+    if (output[2 + axis] < 1 || output[2 + axis] > most)
+      fail(text("expected 1 to ", most, " \"windows\" over the ", axis == 0 ? "rows" : "columns",
+                " of the input, got ", output[2 + axis]));
   }
   return output;
 }

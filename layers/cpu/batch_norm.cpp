@@ -119,7 +119,7 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
     const auto* saved = reinterpret_cast<const Saved*>(memory.workspace);
     const auto count = static_cast<int64_t>(groups_.size());
 #pragma omp parallel for schedule(static)
@@ -127,7 +127,10 @@ class CpuBatchNorm final : public CpuLayer {
       const ChannelGroup& group = groups_[static_cast<size_t>(g)];
       const GradientSums sums = sum_gradients(group, memory, saved[g]);
       write_parameter_gradients(group, memory, saved[g], sums);
-      if (memory.input_gradients[0]) write_input_gradient(group, memory, saved[g], sums);
+      if (!memory.input_gradients[0]) continue;
+      // Running statistics do not change with the input.
+      const bool varies = step.phase == Phase::kTrain;
+      write_input_gradient(group, memory, saved[g], varies ? sums : GradientSums{});
     }
   }
 
@@ -305,7 +308,7 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
   /// dx = a * g + b * (x - mean) + c, which is the derivative of the normalization with the batch's
-  /// own statistics.
+  /// own statistics; without `sums`, with others.
   void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
                             const GradientSums& sums) const {
     FloatLanes a{}, b{}, c{};

@@ -47,7 +47,9 @@ class CpuDropout final : public CpuLayer {
       decide_tiles(step, memory, b);
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
+    if (step.phase == Phase::kTest)
+      return map_gradient(memory, memory.output, [](float g, float, int64_t) { return g; });
     const auto* kept = reinterpret_cast<const uint8_t*>(memory.workspace);
     const float scale = dropout_.scale();
     map_gradient(memory, memory.output,

@@ -19,6 +19,11 @@ std::vector<Window> windows(const Pooling& pooling, int axis) {
   const int64_t size = pooling.input[2 + axis];
   std::vector<Window> out;
   for (int64_t o = 0; o < pooling.output[2 + axis]; ++o) {
+    if (pooling.is_even()) {
+      const EvenWindows even = pooling.even_windows(axis);
+      out.push_back({even.begin(o), even.end(o), even.end(o) - even.begin(o)});
+      continue;
+    }
     const int64_t begin = o * pooling.stride[i] - pooling.padding[i];
     const int64_t end = std::min(begin + pooling.kernel[i], size + pooling.padding[i]);
     out.push_back({std::max<int64_t>(begin, 0), std::min(end, size), end - begin});
@@ -188,7 +193,8 @@ class CpuPooling final : public CpuLayer {
     }
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
+    check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
     if (!memory.input_gradients[0]) return;
     const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
     auto* target = memory.input_gradients[0].as<Element>();

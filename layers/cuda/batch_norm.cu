@@ -59,10 +59,10 @@ class CudaBatchNorm final : public CudaLayer {
                    tiling_.grid());
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
     const IncomingGradient<Element> gradient = incoming_gradient(memory);
     Element* written = written_gradient(memory);
-    const GradientCoefficients coefficients = sum_gradients(memory, gradient, written);
+    const GradientCoefficients coefficients = sum_gradients(step, memory, gradient, written);
     if (!memory.input_gradients[0]) return;
     using Kernel = BatchNormInputGradientKernel<Element, kEach, OfBatchNorm>;
     device_.launch(
@@ -148,7 +148,7 @@ class CudaBatchNorm final : public CudaLayer {
     return one || !memory.input_gradients[0] ? nullptr : memory.output_gradients[0].as<Element>();
   }
 
-  GradientCoefficients sum_gradients(const Bindings& memory,
+  GradientCoefficients sum_gradients(const StepContext& step, const Bindings& memory,
                                      const IncomingGradient<Element>& gradient,
                                      Element* written) const {
     const Saved kept = saved(memory);
@@ -172,7 +172,8 @@ class CudaBatchNorm final : public CudaLayer {
                                           .inverse_deviation = kept.inverse_deviation,
                                           .scale_gradient = memory.parameters[0].gradient,
                                           .shift_gradient = memory.parameters[1].gradient,
-                                          .coefficients = coefficients},
+                                          .coefficients = coefficients,
+                                          .own_statistics = step.phase == Phase::kTrain},
         ChannelWarp::grid(tiling_.channels));
     return coefficients;
   }

@@ -145,7 +145,7 @@ struct GradientCoefficients {
 };
 
 /// The gradients of scale and shift, and the coefficients of the input gradient, which is the
-/// derivative of the normalization with the batch's own statistics.
+/// derivative of the normalization with the batch's own statistics, or with others.
 struct BatchNormParameterGradientsKernel {
   static constexpr const char* kName = "batch_norm parameter gradients";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -156,6 +156,7 @@ struct BatchNormParameterGradientsKernel {
   const float *scale, *mean_rest, *inverse_deviation;
   float *scale_gradient, *shift_gradient;
   GradientCoefficients coefficients;
+  bool own_statistics;
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(of_bands,
@@ -187,8 +188,9 @@ struct BatchNormParameterGradientsKernel {
     scale_gradient[channel] = static_cast<float>(product * inverse);
     shift_gradient[channel] = static_cast<float>(gradient);
     const double factor = static_cast<double>(scale[channel]) * inverse, count = tiling.rows;
-    const double slope = -factor * inverse * inverse * product / count;
     coefficients.of_gradient[channel] = static_cast<float>(factor);
+    if (!own_statistics) gradient = product = 0;  // which do not change with the input
+    const double slope = -factor * inverse * inverse * product / count;
     coefficients.of_centered[channel] = static_cast<float>(slope);
     coefficients.term[channel] = static_cast<float>(-factor * gradient / count - slope * rest);
   }

@@ -164,10 +164,11 @@ class CudaDropout final : public CudaLayer {
 
  private:
   void apply(const StepContext& step, const Tensor& input, const Tensor& output) {
+    const bool drops = step.phase == Phase::kTrain;
     const DropoutNumbers numbers{.step = step.numbers,
                                  .key = random_key(dropout_.name),
-                                 .threshold = dropout_.threshold(),
-                                 .scale = dropout_.scale()};
+                                 .threshold = drops ? dropout_.threshold() : 0,
+                                 .scale = drops ? dropout_.scale() : 1};
     with_element_of(output.format.type, [&](auto element) {
       using Element = decltype(element);
       launch(input.as<Element>(), output.as<Element>(), output.shape, numbers);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "layers/cuda/pooling_backward.cuh"
+#include "layers/cuda/pooling_even.cuh"
 #include "layers/cuda/pooling_forward.cuh"
 #include "layers/cuda/pooling_stochastic.cuh"
 
@@ -51,7 +52,8 @@ class CudaPooling final : public CudaLayer {
     });
   }
 
-  void backward(const StepContext&, const Bindings& memory) override {
+  void backward(const StepContext& step, const Bindings& memory) override {
+    check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
     if (!memory.input_gradients[0]) return;
     const Tensor& gradient = combined_gradient(device_, memory, std::nullopt);
     with_kernels([&](auto element, auto width, auto place) {
@@ -123,9 +125,47 @@ class CudaPooling final : public CudaLayer {
   const int64_t cells_;  ///< of a window
 };
 
+/// Of windows that share the input evenly.
+template <class Element, int kWidth>
+class CudaEvenPooling final : public CudaLayer {
+ public:
+  CudaEvenPooling(const LayerRequest& request, CudaDevice& device)
+      : CudaLayer(request, device), plan_(static_cast<const Pooling&>(request.definition)) {}
+
+  void forward(const StepContext&, const Bindings& memory) override {
+    device_.launch_for(plan_.outputs() / kWidth,
+                       EvenPoolingKernel<Element, kWidth>{
+                           .plan = plan_,
+                           .sites = sites_of(plan_.rows.windows, plan_.columns.windows),
+                           .in = memory.inputs[0].as<Element>(),
+                           .out = memory.output.as<Element>()});
+  }
+
+  void backward(const StepContext&, const Bindings& memory) override {
+    if (!memory.input_gradients[0]) return;
+    const Tensor& gradient = combined_gradient(device_, memory, std::nullopt);
+    device_.launch_for(plan_.inputs() / kWidth,
+                       EvenPoolingBackwardKernel<Element, kWidth>{
+                           .plan = plan_,
+                           .sites = sites_of(plan_.rows.cells, plan_.columns.cells),
+                           .gradient = gradient.as<Element>(),
+                           .target = memory.input_gradients[0].as<Element>()});
+  }
+
+ private:
+  PoolingSites sites_of(const Divisor& rows, const Divisor& columns) const {
+    return {plan_.channels / kWidth, static_cast<int32_t>(rows.value()),
+            static_cast<int32_t>(columns.value())};
+  }
+
+  const EvenPlan plan_;
+};
+
 }  // namespace
 
 std::unique_ptr<Layer> make_pooling(const LayerRequest& request, const Making& making) {
+  if (static_cast<const Pooling&>(request.definition).is_even())
+    return make_for_channels<CudaEvenPooling>(request, making.device);
   return std::make_unique<CudaPooling>(request, making.device);
 }
 

@@ -86,9 +86,11 @@ TEST_CASE("image list: packed in its order, with paths relative to the list or a
 TEST_CASE("image list: a missing image, a label beyond the classes and an empty list are said") {
   const made::Folder folder;
   write_listed_images(folder);
-  made::write(folder / "images/a.txt", made::bytes_of("sub folder/7.ppm 0\n"));
+  made::write(folder / "images/a.txt",
+              made::bytes_of("sub folder/1.ppm 0\n\nsub folder/7.ppm 0\n"));
   CHECK(error_of<ConfigError>([&] { pack_list(folder / "images/a.txt", folder / "out"); }) ==
-        (folder / "images/sub folder/7.ppm").string() +
+        (folder / "images/a.txt").string() +
+            ":3: " + (folder / "images/sub folder/7.ppm").string() +
             ": cannot be opened: No such file or directory");
   made::write(folder / "images/b.txt", made::bytes_of("sub folder/1.ppm 2\n"));
   const auto two_classes = [](PackOptions& options) { options.classes = {"cat", "dog"}; };

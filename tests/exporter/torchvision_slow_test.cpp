@@ -21,15 +21,16 @@ namespace {
 /// Of one sample, as an import of that state dict computes them.
 std::vector<float> imported_scores(const std::string& name) {
   const data::made::Folder folder;
-  const net::Network shipped(importer::shipped_network(name), name, 1);
-  made::write_state(folder / "state",
-                    importer::state_tensors(importer::torchvision_arch(name), shipped));
+  const importer::TorchvisionArch& arch = importer::torchvision_arch(name);
+  const net::Network shipped(importer::shipped_network(arch.network), name, 1);
+  made::write_state(folder / "state", importer::state_tensors(arch, shipped));
   importer::import_torchvision(
       {.arch = name, .weights = folder / "state", .output = folder / "out"});
   const net::Network network(folder / "out/network.json", 1);
   cpu::CpuDevice device(0);
   const auto factory = layers::cpu::make_cpu_factory(device);
-  net::Net net(network, *factory, {.training = false, .keep = {"fc"}});
+  const std::string last = name == "alexnet" ? "fc3" : "fc";
+  net::Net net(network, *factory, {.training = false, .keep = {last}});
   net.values().initialize(1);
   trainer::load_weights(folder / "out/weights.safetensors", trainer::weights_of(net));
   std::vector<float> sample(static_cast<size_t>(network.input().count()));
@@ -38,7 +39,7 @@ std::vector<float> imported_scores(const std::string& name) {
   net.set_input(sample);
   const std::vector<int32_t> labels{0};
   net.forward({.phase = layers::Phase::kTest, .labels = labels});
-  return net.output("fc");
+  return net.output(last);
 }
 
 void compare_with_torchvision(const std::string& name) {
@@ -58,6 +59,12 @@ void compare_with_torchvision(const std::string& name) {
 
 }  // namespace
 
+TEST_CASE("an imported alexnet computes what torchvision does") {
+  compare_with_torchvision("alexnet");
+}
+TEST_CASE("an imported googlenet computes what torchvision does") {
+  compare_with_torchvision("googlenet");
+}
 TEST_CASE("an imported efficientnet_b0 computes what torchvision does") {
   compare_with_torchvision("efficientnet_b0");
 }

@@ -335,6 +335,10 @@ TEST_CASE("weights that do not fit are refused, those of no use are named") {
   CHECK(infinite.fault() == "m.caffemodel: tensor \"conv.bias\" holds a value that is not finite");
   Import nothing(kTwoLayers, made::layer("other", {made::blob({1}, {1})}));
   CHECK(nothing.fault() == "m.caffemodel: no layer has a name of the network's");
+  CHECK(nothing.said.warnings.empty());
+  Import empty(kTwoLayers, made::layer("conv", {}));
+  CHECK(empty.fault() == "m.caffemodel: expected layers with tensors, got none");
+  CHECK(empty.said.warnings.empty());
 
   Import part(kTwoLayers, conv + made::layer("fc1000", {made::blob({1}, {1})}));
   CHECK(part.run().tensors == 2);

@@ -18,7 +18,10 @@ namespace {
 
 using data::made::Folder;
 
-net::Network shipped(const std::string& name) { return {shipped_network(name), name + ".json", 1}; }
+net::Network shipped(const std::string& arch) {
+  const std::string_view name = torchvision_arch(arch).network;
+  return {shipped_network(name), std::string(name) + ".json", 1};
+}
 
 /// As torchvision 0.29 has it (tests/reference/torchvision_golden.py).
 Json golden_tensors(const std::string& name) {
@@ -49,7 +52,7 @@ TEST_CASE("torchvision's networks have torchvision's tensors, in its order") {
   for (const TorchvisionArch& arch : torchvision_archs()) {
     const std::string name(arch.name);
     CAPTURE(name);
-    if (name == "inception_v3-plain") continue;
+    if (name.ends_with("-plain")) continue;
     const std::vector<StateTensor> state = state_of(name);
     const Json golden = golden_tensors(name);
     REQUIRE(state.size() == golden.size());
@@ -60,19 +63,36 @@ TEST_CASE("torchvision's networks have torchvision's tensors, in its order") {
   }
 }
 
-TEST_CASE("inception_v3-plain is inception_v3 without its head") {
-  std::vector<StateTensor> whole = state_of("inception_v3");
-  std::erase_if(whole,
-                [](const StateTensor& tensor) { return tensor.theirs.starts_with("AuxLogits."); });
-  const std::vector<StateTensor> plain = state_of("inception_v3-plain");
-  CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::theirs, &StateTensor::theirs));
-  CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::ours, &StateTensor::ours));
+TEST_CASE("the plain networks are the whole ones without their heads") {
+  for (const auto& [name, head] :
+       {std::pair<std::string, const char*>("inception_v3", "AuxLogits."), {"googlenet", "aux"}}) {
+    std::vector<StateTensor> whole = state_of(name);
+    const size_t erased = std::erase_if(
+        whole, [&](const StateTensor& tensor) { return tensor.theirs.starts_with(head); });
+    CHECK(erased > 0);
+    const std::vector<StateTensor> plain = state_of(name + "-plain");
+    CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::theirs, &StateTensor::theirs));
+    CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::ours, &StateTensor::ours));
+  }
+}
+
+TEST_CASE("networks are told by their own names and by torchvision's") {
+  CHECK(torchvision_arch("googlenet").network == "googlenet-torchvision");
+  CHECK(torchvision_arch_of("googlenet-torchvision").name == "googlenet");
+  // Those of the papers are others.
+  CHECK(error_of<ConfigError>([] { torchvision_arch_of("alexnet"); }).ends_with("got \"alexnet\""));
+  const net::Network grouped(test::source_folder() + "/configs/networks/alexnet.json", 1);
+  CHECK(error_of<ConfigError>([&] {
+          state_tensors(torchvision_arch("alexnet"), grouped);
+        }).find("it has not \"fc1\" for \"classifier.1\"") != std::string::npos);
 }
 
 TEST_CASE("another network's layers are named") {
-  CHECK(error_of<ConfigError>([] { torchvision_arch("resnet"); }) ==
-        "--arch: expected one of efficientnet_b0, inception_v3, inception_v3-plain, mobilenet_v2, "
-        "resnet152, resnet18, resnet50, vgg11, vgg16, vgg19, got \"resnet\"");
+  CHECK(
+      error_of<ConfigError>([] { torchvision_arch("resnet"); }) ==
+      "--arch: expected one of alexnet, efficientnet_b0, googlenet, googlenet-plain, inception_v3, "
+      "inception_v3-plain, mobilenet_v2, resnet152, resnet18, resnet50, vgg11, vgg16, vgg19, got "
+      "\"resnet\"");
   Json json = shipped_network("vgg11");
   json["layers"][0]["name"] = "first";
   CHECK(error_of<ConfigError>(
@@ -132,11 +152,12 @@ TEST_CASE("pixels are prepared as torchvision does") {
   for (const TorchvisionArch& arch : torchvision_archs()) {
     constexpr std::array kMean{0.485, 0.456, 0.406}, kDeviation{0.229, 0.224, 0.225};
     const bool inception = arch.name.starts_with("inception");
+    const bool transforms = inception || arch.name.starts_with("googlenet");
     CHECK(arch.resize_short == (inception ? 342 : 256));
     for (size_t channel = 0; channel < 3; ++channel)
       for (const double pixel : {0.0, 100.0, 255.0}) {
         double expected = (pixel / 255 - kMean[channel]) / kDeviation[channel];
-        if (inception)  // transform_input
+        if (transforms)  // transform_input
           expected = expected * (kDeviation[channel] / 0.5) + (kMean[channel] - 0.5) / 0.5;
         CHECK((pixel - arch.mean[channel]) / arch.deviation[channel] ==
               doctest::Approx(expected).epsilon(1e-9));

@@ -24,9 +24,11 @@ void check(const Json& fields, Shape input) {
     CAPTURE(std::string(method));
     Json json = pooling(fields);
     json["method"] = method;
-    check_gradients_everywhere(
-        {.json = json, .inputs = {input}},
-        {.step = 4e-3F, .relative = 4e-3, .most_elements = 16, .kinks = method[0] != 'a'});
+    check_gradients_everywhere({.json = json, .inputs = {input}}, {.step = 4e-3F,
+                                                                   .relative = 4e-3,
+                                                                   .most_elements = 16,
+                                                                   .kinks = method[0] != 'a',
+                                                                   .in_testing = method[0] != 's'});
   }
 }
 
@@ -130,6 +132,28 @@ TEST_CASE("pooling: gradients with windows that hang over the edge") {
 }
 
 TEST_CASE("pooling: gradients over the whole input") { check({{"global", true}}, {2, 21, 3, 4}); }
+
+TEST_CASE("pooling: gradients of windows that share the input evenly") {
+  for (const auto& [windows, shape] : {std::pair{Json(4), Shape{1, 5, 14, 14}},
+                                       {Json{3, 2}, Shape{2, 16, 7, 5}},
+                                       {Json{1, 4}, Shape{1, 21, 3, 4}}})
+    check_gradients_everywhere(
+        {.json = pooling({{"method", "average"}, {"windows", windows}}), .inputs = {shape}},
+        {.step = 4e-3F, .relative = 4e-3});
+}
+
+TEST_CASE("pooling: windows that share the input evenly, their cells") {
+  Values columns(10);
+  for (size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<float>(i);
+  const auto means = [&](int64_t windows, int64_t cells) {
+    return run({{"method", "average"}, {"windows", {1, windows}}}, {1, 1, 1, cells},
+               Values(columns.begin(), columns.begin() + cells));
+  };
+  CHECK(means(4, 10) == Values{1, 3, 6, 8});  // 0 to 2, 2 to 4, 5 to 7, 7 to 9
+  CHECK(means(3, 9) == Values{1, 4, 7});
+  CHECK(means(5, 5) == Values{0, 1, 2, 3, 4});
+  CHECK(output_of({{"method", "average"}, {"windows", {3, 2}}}, {1, 2, 7, 5}) == Shape{1, 2, 3, 2});
+}
 
 TEST_CASE("pooling: output extents with both roundings") {
   CHECK(output_of({{"kernel", 3}, {"stride", 2}}, {1, 2, 32, 32}) == Shape{1, 2, 16, 16});
@@ -267,6 +291,14 @@ TEST_CASE("pooling: bad geometry") {
   CHECK_THROWS_WITH(
       refuse({{"kernel", 2}, {"padding", 2}}, {1, 1, 4, 4}),
       "[pooling 'pool'] \"padding\" must be smaller than the kernel, got 2 with kernel 2");
+  CHECK_THROWS_WITH(refuse({{"method", "average"}, {"windows", 2}, {"stride", 2}}, {1, 1, 4, 4}),
+                    "[pooling 'pool'] \"windows\" share the whole input: \"kernel\", \"stride\", "
+                    "\"padding\" and \"global\" do not go with them");
+  CHECK_THROWS_WITH(refuse({{"windows", 2}}, {1, 1, 4, 4}),
+                    "[pooling 'pool'] \"windows\" are for the method \"average\"");
+  CHECK_THROWS_WITH(
+      refuse({{"method", "average"}, {"windows", {2, 5}}}, {1, 1, 4, 4}),
+      "[pooling 'pool'] expected 1 to 4 \"windows\" over the columns of the input, got 5");
   CHECK_THROWS_WITH(refuse({{"kernel", 5}}, {1, 1, 4, 4}),
                     "[pooling 'pool'] kernel spans 5 but the padded input has only 4 rows");
 }

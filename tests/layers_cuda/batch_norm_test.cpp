@@ -67,6 +67,14 @@ TEST_CASE("batch_norm on a GPU: any number of contributions") {
   }
 }
 
+TEST_CASE("batch_norm on a GPU: gradients by running statistics") {
+  for (const bool residual : {false, true}) {
+    LayerCase layer = case_of({2, 24, 9, 5}, 0.1F, residual);
+    layer.step.phase = layers::Phase::kTest;
+    check(layer, 2);
+  }
+}
+
 TEST_CASE("batch_norm on a GPU: gradients that nobody wants") {
   for (const size_t contributions : {1, 2})
     for (const bool of_input : {false, true}) {

@@ -19,5 +19,8 @@ TEST_CASE("dropout of GPUs: the CPU's masks in every kernel") {
       check_each_type(layer, 1, 0, 0);
     }
     check_each_type(layer, 3, 1e-6, 1e-2);
+    LayerCase testing = layer;
+    testing.step.phase = layers::Phase::kTest;
+    check_each_type(testing, 1, 0, 0);
   }
 }

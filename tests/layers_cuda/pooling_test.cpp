@@ -46,6 +46,16 @@ TEST_CASE("pooling of GPUs: windows of more than 256 cells, as the CPU") {
   check_pooling({{"kernel", {16, 16}}}, 17, 16, {4, 24});
 }
 
+TEST_CASE("pooling of GPUs: even windows, as the CPU") {
+  for (const int64_t channels : {3, 4, 8, 72}) {
+    CAPTURE(channels);
+    check_each_type(pooling_case({{"windows", 4}}, "average", {2, channels, 14, 14}), 2, 1e-5,
+                    1e-2);
+    check_each_type(pooling_case({{"windows", {3, 1}}}, "average", {2, channels, 7, 5}), 1, 1e-5,
+                    1e-2);
+  }
+}
+
 TEST_CASE("pooling of GPUs: of equal maxima the first wins, and no NaN but the window's first") {
   for (const Json& fields : {Json{{"kernel", 3}, {"stride", 2}, {"padding", 1}},
                              Json{{"kernel", 8}, {"stride", 2}, {"padding", 2}}})

@@ -76,7 +76,7 @@ TEST_CASE("the table of networks has what they come to, and their jobs") {
 }
 
 TEST_CASE("the networks without heads are those with heads, but for the heads") {
-  for (const std::string name : {"googlenet", "inception_v3"}) {
+  for (const std::string name : {"googlenet", "googlenet-torchvision", "inception_v3"}) {
     const fs::path folder = kTableSource / "configs/networks";
     const Network whole(folder / (name + ".json"), 2);
     const Network plain(folder / (name + "-plain.json"), 2);

@@ -39,11 +39,14 @@ TEST_CASE("shipped networks have the published numbers of parameters") {
   CHECK(shipped("cifar10_quick").parameter_count() == 145'578);
   CHECK(shipped("cifar10_full").parameter_count() == 89'578);
   CHECK(shipped("alexnet").parameter_count() == 60'965'224);
+  CHECK(shipped("alexnet-torchvision").parameter_count() == 61'100'840);
   CHECK(shipped("caffenet").parameter_count() == 60'965'224);
   CHECK(shipped("efficientnet_b0").parameter_count() == 5'288'548);
   CHECK(shipped("mobilenet_v2").parameter_count() == 3'504'872);
   CHECK(shipped("googlenet").parameter_count() == 13'378'280);
   CHECK(shipped("googlenet-plain").parameter_count() == 6'998'552);
+  CHECK(shipped("googlenet-torchvision").parameter_count() == 13'004'888);
+  CHECK(shipped("googlenet-torchvision-plain").parameter_count() == 6'624'904);
   CHECK(shipped("inception_v3").parameter_count() == 27'161'264);
   CHECK(shipped("inception_v3-plain").parameter_count() == 23'834'568);
   CHECK(shipped("vgg11").parameter_count() == 132'863'336);

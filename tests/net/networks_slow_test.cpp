@@ -164,13 +164,13 @@ void compare(const net::Network& network, const Json& golden, const net::Choices
 
 /// Once with the algorithms that PyTorch has, and once as networks are computed usually. Winograd's
 /// rounds more coarsely, and a sum that lies nearer to zero than rounding reaches opens or shuts
-/// its rectifier by chance: a single one moves the length of a gradient in a last stage by some
-/// 1e-4.
+/// its rectifier by chance: of all networks, resnet18 is further off than 1e-4 in two gradients, by
+/// 1.9e-4 and 1.7e-4, and resnet152 in its loss, by 1.4e-4.
 void compare_with_pytorch(const std::string& name) {
   const Json golden = read_json(kGolden / (name + ".json"));
   const net::Network network = without_dropout(name);
   compare(network, golden, direct(network), 1e-4);
-  compare(network, golden, {}, 1e-3);
+  compare(network, golden, {}, 3e-4);
 }
 
 std::set<std::string> names_in(const fs::path& folder) {
@@ -185,12 +185,21 @@ std::set<std::string> names_in(const fs::path& folder) {
 TEST_CASE("each network has golden values") { CHECK(names_in(kNetworks) == names_in(kGolden)); }
 
 TEST_CASE("alexnet computes what PyTorch does") { compare_with_pytorch("alexnet"); }
+TEST_CASE("alexnet-torchvision computes what PyTorch does") {
+  compare_with_pytorch("alexnet-torchvision");
+}
 TEST_CASE("caffenet computes what PyTorch does") { compare_with_pytorch("caffenet"); }
 TEST_CASE("cifar10_full computes what PyTorch does") { compare_with_pytorch("cifar10_full"); }
 TEST_CASE("cifar10_quick computes what PyTorch does") { compare_with_pytorch("cifar10_quick"); }
 TEST_CASE("efficientnet_b0 computes what PyTorch does") { compare_with_pytorch("efficientnet_b0"); }
 TEST_CASE("googlenet computes what PyTorch does") { compare_with_pytorch("googlenet"); }
 TEST_CASE("googlenet-plain computes what PyTorch does") { compare_with_pytorch("googlenet-plain"); }
+TEST_CASE("googlenet-torchvision computes what PyTorch does") {
+  compare_with_pytorch("googlenet-torchvision");
+}
+TEST_CASE("googlenet-torchvision-plain computes what PyTorch does") {
+  compare_with_pytorch("googlenet-torchvision-plain");
+}
 TEST_CASE("inception_v3 computes what PyTorch does") { compare_with_pytorch("inception_v3"); }
 TEST_CASE("inception_v3-plain computes what PyTorch does") {
   compare_with_pytorch("inception_v3-plain");

@@ -44,7 +44,14 @@ import philox
 HERE = pathlib.Path(__file__).parent
 NETWORKS = HERE.parents[1] / "configs" / "networks"
 LAYERS_FILE = HERE.parents[1] / "tests" / "exporter" / "onnx_layers.json"
-ARCHS = ["efficientnet_b0", "inception_v3", "mobilenet_v2", "resnet18", "resnet50", "resnet152", "vgg11", "vgg16", "vgg19"]
+# Of the networks that torchvision has too, its name, and the layer of the scores.
+ARCHS = {"alexnet-torchvision": ("alexnet", "fc3"), "googlenet-torchvision": ("googlenet", "fc"),
+         "googlenet-torchvision-plain": ("googlenet-plain", "fc"), "inception_v3-plain": ("inception_v3-plain", "fc"),
+         **{name: (name, "fc8" if name.startswith("vgg") else "fc") for name in
+            ("efficientnet_b0", "inception_v3", "mobilenet_v2", "resnet18", "resnet50", "resnet152", "vgg11", "vgg16",
+             "vgg19")}}
+# Of torchvision's networks whose weights come with transform_input.
+TRANSFORMED = ("googlenet", "inception_v3")
 MEAN, DEVIATION = (np.float32([v]).reshape(3, 1, 1) for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
 SAMPLES, CLOSE = 4, 1e-4
 
@@ -77,14 +84,15 @@ class Check:
     def torchvision(self):
         """Returns the folder of the import, and samples as its job makes them."""
         torch.manual_seed(1)
-        model = torchvision_model(self.name)
+        arch, last = ARCHS[self.name]
+        model = torchvision_model(arch)
         pixels = self.pixels()
         samples = torch.from_numpy((pixels / 255 - MEAN) / DEVIATION)
         set_statistics(model, samples)
         state = self.folder / "state.safetensors"
         safetensors.torch.save_file(model.state_dict(), state)
         imported = self.folder / "imported"
-        self.program("poseidon-import", "torchvision", "--arch", self.name, state, imported)
+        self.program("poseidon-import", "torchvision", "--arch", arch, state, imported)
         transform = json.loads((imported / "job.json").read_text())["data"]["test"]["transform"]
         mean, deviation = (np.float32(transform[key]).reshape(3, 1, 1) for key in ("mean", "std"))
         ours = (pixels - mean) / deviation
@@ -92,7 +100,6 @@ class Check:
             expected = model.eval()(samples).numpy()
         if np.ptp(expected, 0).max() < 0.01 * np.abs(expected).max():
             sys.exit("the photographs have all the same scores")
-        last = "fc8" if self.name.startswith("vgg") else "fc"
         scores = self.our_scores(imported / "network.json", imported / "weights.safetensors", ours, [last])
         self.compare("torchvision", scores, expected)
         exported = self.folder / "exported.safetensors"
@@ -127,14 +134,15 @@ class Check:
     def compare(self, what, got, expected):
         got, expected = got.ravel(), expected.ravel()
         distance = np.abs(got - expected).max() / (np.abs(expected).max() or 1)
-        print("%-20s %-30s %.1e (%d scores to %.3g)" % (self.name, what, distance, got.size, np.abs(expected).max()), flush=True)
+        print("%-28s %-24s %.1e (%d scores to %.3g)" % (self.name, what, distance, got.size, np.abs(expected).max()), flush=True)
         if not distance <= CLOSE:
             sys.exit("they differ")
 
 
 def torchvision_model(name):
-    options = {"transform_input": True, "init_weights": False} if name == "inception_v3" else {}
-    return getattr(torchvision.models, name)(weights=None, **options)
+    name, *plain = name.split("-")
+    options = {"transform_input": True, "init_weights": False} if name in TRANSFORMED else {}
+    return getattr(torchvision.models, name)(weights=None, **options, **({"aux_logits": False} if plain else {}))
 
 
 def set_statistics(model, samples):

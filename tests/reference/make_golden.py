@@ -44,6 +44,8 @@ def linear(inputs, p, f):
 
 def pooling(inputs, p, f):
     x = inputs[0]
+    if "windows" in f:
+        return F.adaptive_avg_pool2d(x, f["windows"])
     kernel = x.shape[2:] if f.get("global") else f["kernel"]
     stride = 1 if f.get("global") else f.get("stride", 1)
     padding, ceil = f.get("padding", 0), f.get("rounding", "ceil") == "ceil"
@@ -347,6 +349,7 @@ def cases():
         yield pooling_case("padded_ceil", {"kernel": 3, "stride": 2, "padding": 1}, (1, 5, 6, 7))
         yield pooling_case("rectangle", {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0]}, (1, 5, 6, 5))
         yield pooling_case("global", {"global": True}, (2, 18, 3, 4))
+    yield Case("pooling_even", {"type": "pooling", "method": "average", "windows": [4, 3]}, [(2, 17, 14, 7)])
     yield Case("pooling_stochastic", {"type": "pooling", "method": "stochastic", "kernel": 3, "stride": 2},
                [(2, 18, 7, 9)], positive=True)
     yield batch_norm_case("image", [(3, 5, 3, 4)])

@@ -2,7 +2,7 @@
 """Writes tests/reference/golden/torchvision/NAME.json: the state dict of a network of torchvision's, names and
 shapes in their order, and of some the scores of a sample.
 
-    torchvision_golden.py
+    torchvision_golden.py [NAME]...        all networks if none is named
 
 Needs torch and torchvision (0.29.2 made the committed ones). All values are a function of names and places, by
 the generator of core/philox.h; tests/exporter/torchvision_slow_test.cpp makes the same, by torchvision's names:
@@ -14,11 +14,12 @@ the generator of core/philox.h; tests/exporter/torchvision_slow_test.cpp makes t
     sample: stream 1, index 0, from -1 to 1
 
 The scores are in double precision; "distance" is how far single precision is from them, in parts of the largest
-one. inception_v3 is without transform_input: what that does is part of a job's transform."""
+one. inception_v3 and googlenet are without transform_input: what that does is part of a job's transform."""
 
 import json
 import math
 import pathlib
+import sys
 
 import torch
 import torchvision
@@ -27,8 +28,10 @@ import philox
 from network_golden import uniform
 
 HERE = pathlib.Path(__file__).parent
-SCORED = ["efficientnet_b0", "inception_v3", "mobilenet_v2", "resnet18", "resnet50"]
+SCORED = ["alexnet", "efficientnet_b0", "googlenet", "inception_v3", "mobilenet_v2", "resnet18", "resnet50"]
 NAMES = sorted(SCORED + ["resnet152", "vgg11", "vgg16", "vgg19"])
+# Those that would spend a while on first values.
+INITIALIZED = ("googlenet", "inception_v3", "vgg11", "vgg16", "vgg19")
 
 
 def made(name, tensor):
@@ -62,8 +65,8 @@ def text_of(golden):
 
 
 def main():
-    for name in NAMES:
-        options = {} if name not in ("inception_v3", "vgg11", "vgg16", "vgg19") else {"init_weights": False}
+    for name in sys.argv[1:] or NAMES:
+        options = {"init_weights": False} if name in INITIALIZED else {}
         with torch.device("cpu" if name in SCORED else "meta"):
             model = getattr(torchvision.models, name)(weights=None, **options)
         golden = {"tensors": [[key, list(tensor.shape)] for key, tensor in model.state_dict().items()]}

@@ -120,6 +120,21 @@ void check_bf16(LayerCase layer_case, LayerInputs values) {
   check_same(LayerRunner(layer_case).run(values), expected, 1e-2);
 }
 
+namespace {
+
+/// Of a layer whose gradients in training agree with differences: so do these, where they are of
+/// the same function.
+void check_in_testing(LayerCase layer_case, const LayerInputs& values, const LayerResults& training,
+                      const GradientTolerance& tolerance) {
+  layer_case.step.phase = layers::Phase::kTest;
+  const LayerResults results = LayerRunner(layer_case).run(values);
+  if (results.output != training.output) return check_gradients(layer_case, values, tolerance);
+  CHECK(results.input_gradients == training.input_gradients);
+  CHECK(results.parameter_gradients == training.parameter_gradients);
+}
+
+}  // namespace
+
 void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& tolerance) {
   size_t contributions = 0;
   for (const Layout layout :
@@ -134,6 +149,7 @@ void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& t
     const LayerInputs values = random_inputs(runner, layer_case, contributions);
     check_gradients(layer_case, values, tolerance);
     const LayerResults results = runner.run(values);
+    if (tolerance.in_testing) check_in_testing(layer_case, values, results, tolerance);
     layer_case.in_place = true;
     check_same(LayerRunner(layer_case).run(values), results);
     layer_case.threads = 2;

@@ -9,6 +9,7 @@ struct GradientTolerance {
   double relative = 2e-3;     ///< of the gradient's largest element, at least of 1
   size_t most_elements = 40;  ///< of each tensor, chosen at random
   bool kinks = false;         ///< the layer is not smooth everywhere
+  bool in_testing = true;     ///< there are gradients in the phase of testing
 };
 
 /// Compares the gradients of all inputs and parameters with central differences of a random linear
@@ -20,7 +21,8 @@ void check_gradients(const LayerCase& layer_case, const LayerInputs& values,
 
 /// The same with random values, for every layout of the inputs and one to three contributions to
 /// the output's gradient; and the results in place and with two threads must be the same,
-/// those of bf16 alike (check_bf16).
+/// those of bf16 alike (check_bf16). In the phase of testing the results must be the same too, or
+/// their gradients agree with differences of their own (`in_testing`: the layer has any there).
 void check_gradients_everywhere(LayerCase layer_case, const GradientTolerance& tolerance = {});
 
 /// The layer that keeps its activations as bf16 agrees within 1e-2 with the one for fp32 that is
