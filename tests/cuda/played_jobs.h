@@ -47,8 +47,8 @@ struct PlayedNetwork {
   const char* data = nullptr;
 };
 inline const std::vector<PlayedNetwork> kPlayedNetworks{
-    {kTinyNetwork},       {kSmallResNet}, {kSmallLenet}, {kOfDigits, kDigits},
-    {kOfImages, kImages}, {kSmallShapes}, {kSharing}};
+    {kTinyNetwork}, {kSmallResNet}, {kSmallLenet},     {kOfDigits, kDigits}, {kOfImages, kImages},
+    {kSmallShapes}, {kSharing},     {kSmallFunctions}, {kSmallLosses}};
 
 /// Ten random records in each file of CIFAR-10.
 inline void write_images(const fs::path& folder) {

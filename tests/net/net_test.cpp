@@ -191,8 +191,8 @@ TEST_CASE("gradients that layers of each type share agree with finite difference
   std::set<std::string> shared;
   for (const Node& node : bench.network.nodes())
     if (node.shares >= 0) shared.insert(std::string(node.definition->type()));
-  CHECK(shared == std::set<std::string>{"bias", "convolution", "deconvolution", "linear", "prelu",
-                                        "scale"});
+  CHECK(shared ==
+        std::set<std::string>{"bias", "convolution", "deconvolution", "linear", "prelu", "scale"});
   check_by_finite_differences(bench);
 }
 

@@ -1,5 +1,5 @@
 """Random networks and jobs: a pure function of a seed. Every layer type that a network file knows occurs
-but those that report (accuracy) or read files, and nearly every field, with blocks, defaults, branches, repeated
+but those that read files, and nearly every field, with blocks, defaults, branches, repeated
 inputs, shared parameters, frozen and unread layers and several losses; every optimizer and schedule, clipping,
 decay, logical shards and late sums.
 
@@ -136,9 +136,15 @@ class Maker:
 
     def pooling(self, value):
         channels, *extents = self.shapes[value]
-        fields = {"type": "pooling", "method": self.choice("max", "average")}
+        fields = {"type": "pooling", "method": self.choice("max", "max", "average", "average", "stochastic")}
+        if fields["method"] == "stochastic":  # of values that are 0 or more
+            value = self.add({"type": "relu"}, [value], self.shapes[value])
         if self.sometimes(0.15):
             return self.add({**fields, "global": True}, [value], (channels, 1, 1))
+        if self.sometimes(0.15):
+            windows = [self.random.randint(1, min(4, extent)) for extent in extents]
+            return self.add({"type": "pooling", "method": "average", "windows": windows}, [value],
+                            (channels, *windows))
         kernel = self.extent(1, 4)
         least = min(kernel) if isinstance(kernel, list) else kernel
         stride, padding = self.extent(1, 3), self.random.randint(0, min(2, least - 1))
@@ -399,6 +405,8 @@ class Maker:
         if self.sometimes(0.3):
             fields = {**fields, "label_smoothing": self.choice(0.1, 0.3)}
         self.add_loss({"type": "softmax_loss", **fields}, [scores])
+        if self.sometimes(0.2):
+            self.add_loss({"type": "accuracy", "top_k": self.choice([1], [1, 2], [2])}, [scores])
         if self.sometimes(0.3):
             self.other_loss(value, scores)
 

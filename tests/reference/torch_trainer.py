@@ -17,13 +17,25 @@ def pair(value):
 
 
 def pooling(inputs, p, f):
-    """Any padding below the kernel's size, which PyTorch's own does not take."""
     x = inputs[0]
+    if "windows" in f:
+        return F.adaptive_avg_pool2d(x, f["windows"])
     if f.get("global"):
         return x.amax((2, 3), keepdim=True) if f["method"] == "max" else x.mean((2, 3), keepdim=True)
+    best = f["method"] == "max"
+    windows, area = windows_of(x, f, -math.inf if best else 0.0)
+    if best:
+        return windows.max(-1).values
+    cells = torch.tensor(area[0]).to(x)[:, None] * torch.tensor(area[1]).to(x)[None, :]
+    return windows.sum(-1) / cells
+
+
+def windows_of(x, f, beyond):
+    """The cells of each window (samples, channels, rows, columns, cells), and over each axis how many of a window's lie
+    in the padded input. Any padding below the kernel's size, which PyTorch's own does not take; `beyond` is what
+    stands there."""
     kernel, stride, padding = pair(f["kernel"]), pair(f["stride"]), f.get("padding", 0)
     ceil = f.get("rounding", "ceil") == "ceil"
-    best = f["method"] == "max"
     total, area = [], []
     for axis in range(2):
         extent, k, s = x.shape[2 + axis], kernel[axis], stride[axis]
@@ -34,13 +46,22 @@ def pooling(inputs, p, f):
         # A mean is over the window as far as it lies in the padded input.
         area.append([min(i * s + k, extent + 2 * padding) - i * s for i in range(count)])
     (rows, below), (columns, right) = total
-    x = F.pad(x, (padding, right, padding, below), value=-math.inf if best else 0.0)
+    x = F.pad(x, (padding, right, padding, below), value=beyond)
     windows = x.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])[:, :, :rows, :columns]
-    windows = windows.flatten(4)
-    if best:
-        return windows.max(-1).values
-    cells = torch.tensor(area[0]).to(x)[:, None] * torch.tensor(area[1]).to(x)[None, :]
-    return windows.sum(-1) / cells
+    return windows.flatten(4), area
+
+
+def stochastic_pooling(x, f, chances):
+    """In training: of each window the cell at which the sum so far reaches the chance's share of the whole, else the
+    last one. `chances`: (samples, channels, rows * columns)."""
+    windows, _ = windows_of(x, f, 0.0)
+    inside = windows_of(torch.ones_like(x[:1, :1]), f, 0.0)[0] > 0
+    wanted = chances.to(x.dtype).reshape(windows.shape[:-1])[..., None] * windows.sum(-1, keepdim=True)
+    reached = (windows.detach().cumsum(-1) >= wanted.detach()) & inside
+    cells = windows.shape[-1]
+    last = (inside * torch.arange(1, cells + 1)).argmax(-1).expand(windows.shape[:-1])
+    taken = torch.where(reached.any(-1), reached.to(torch.int8).argmax(-1), last)
+    return windows.gather(-1, taken[..., None])[..., 0]
 
 
 def lrn(inputs, p, f):
@@ -113,10 +134,21 @@ class Model:
             layer = next(other for other in self.case.layers if other["name"] == layer["shares"])
         return [self.parameter(layer, index, *spec) for index, spec in enumerate(specs_of(layer, inputs))]
 
-    def dropout(self, layer, x, step, first):
+    def words(self, purpose, layer, step, first, samples, count):
+        """So many random words of each sample."""
         stream = philox.name_hash(layer["name"]) ^ ((step * 0x9E3779B97F4A7C15) & philox.MASK64)
-        words = np.stack([philox.words(self.seed, philox.DROPOUT, stream, first + n, x[0].numel())
-                          for n in range(len(x))])
+        return np.stack([philox.words(self.seed, purpose, stream, first + n, count) for n in range(samples)])
+
+    def stochastic_pooling(self, layer, x, step, first):
+        if layer.get("global"):
+            layer = {**layer, "kernel": list(x.shape[2:]), "stride": 1}
+        samples, channels, rows, columns = windows_of(x, layer, 0.0)[0].shape[:4]
+        words = self.words(philox.POOLING, layer, step, first, samples, rows * columns * channels)
+        chances = torch.from_numpy(1 - (words >> 8) / 2.0 ** 24).reshape(samples, rows * columns, channels)
+        return stochastic_pooling(x, layer, chances.transpose(1, 2))
+
+    def dropout(self, layer, x, step, first):
+        words = self.words(philox.DROPOUT, layer, step, first, len(x), x[0].numel())
         kept = torch.from_numpy(words >= int(layer["probability"] * 2.0 ** 32)).reshape(x.shape)
         return x * kept.to(x.dtype) / (1 - layer["probability"])
 
@@ -131,8 +163,10 @@ class Model:
             if layer["type"] in LOSSES:
                 rows = [values.flatten(1) for values in inputs]
                 total = total + layer.get("weight", 1.0) * LOSSES[layer["type"]](rows, labels, layer).sum()
-            elif layer["type"] in ("argmax", "silence"):  # of which no loss depends
+            elif layer["type"] in ("accuracy", "argmax", "silence"):  # on which no loss depends
                 values[layer["name"]] = inputs[0]
+            elif layer.get("method") == "stochastic":
+                values[layer["name"]] = self.stochastic_pooling(layer, inputs[0], step, first)
             elif layer["type"] == "dropout":
                 values[layer["name"]] = self.dropout(layer, inputs[0], step, first)
             else:
