@@ -47,7 +47,7 @@ struct PlayedNetwork {
 };
 inline const std::vector<PlayedNetwork> kPlayedNetworks{
     {kTinyNetwork},       {kSmallResNet}, {kSmallLenet}, {kOfDigits, kDigits},
-    {kOfImages, kImages}, {kSmallShapes}, {kSharing}};
+    {kOfImages, kImages}, {kSmallShapes}, {kSharing},    {kPhased}};
 
 /// Ten random records in each file of CIFAR-10.
 inline void write_images(const fs::path& folder) {
