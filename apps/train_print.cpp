@@ -150,9 +150,10 @@ void print_devices(const Json& devices) {
 void print_check(const Json& check) {
   std::printf("%-28s %-14s %-20s %12s\n", "layer", "type", "output", "parameters");
   for (const Json& layer : check["layers"])
-    std::printf("%-28s %-14s %-20s %12lld\n", name_of(layer).c_str(),
+    std::printf("%-28s %-14s %-20s %12lld%s\n", name_of(layer).c_str(),
                 text_of(layer, "type").c_str(), shape_text(layer["output_shape"]).c_str(),
-                layer["parameters"].get<long long>());
+                layer["parameters"].get<long long>(),
+                layer.contains("phase") ? ("  " + text_of(layer, "phase") + " alone").c_str() : "");
   std::printf(
       "%s: %lld parameters (%.1f MiB), activations %.1f MiB for a batch of %lld\n",
       name_of(check).c_str(), check["parameters"].get<long long>(),

@@ -3,10 +3,12 @@ import math
 
 
 class Expansion:
-    """The layers of a network file, blocks put in: each with its full name, inputs and defaults."""
+    """The layers of a network file that are in `phase`, blocks put in: each with its full name, inputs and
+    defaults."""
 
-    def __init__(self, network):
+    def __init__(self, network, phase="train"):
         self.blocks, self.defaults = network.get("blocks", {}), network.get("defaults", {})
+        self.phase = phase
         self.layers, self.last_of_block = [], {}
         self.expand(network["layers"], "", "input", {})
         for layer in self.layers:
@@ -18,6 +20,8 @@ class Expansion:
         before = outer
         for layer in layers:
             layer = substituted(layer, values)
+            if layer.pop("phase", "both") not in ("both", self.phase):
+                continue
             given = layer.pop("input", None) or layer.pop("inputs", None)
             names = [given] if isinstance(given, str) else given
             inputs = [outer if name == "input" else prefix + name for name in names] if names else [before]

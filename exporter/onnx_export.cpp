@@ -33,8 +33,8 @@ bool is_left_out(const net::Node& node) {
 class OnnxBuilder {
  public:
   OnnxBuilder(const TrainedWeights& trained, const OnnxExport& asked)
-      : trained_(trained), nodes_(trained.network().nodes()) {
-    const net::Network& network = trained.network();
+      : trained_(trained), nodes_(trained.network().in_test().nodes()) {
+    const net::Network& network = trained.network().in_test();
     model_.name = network.name();
     model_.producer_version = asked.producer_version;
     find_outputs();

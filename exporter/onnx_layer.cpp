@@ -31,7 +31,7 @@ OnnxLayer::OnnxLayer(const TrainedWeights& trained, const net::Node& node, const
     : trained_(trained), node_(node), norm_(norm), model_(model) {}
 
 const std::string& OnnxLayer::name_of(int node) const {
-  return trained_.network().nodes()[static_cast<size_t>(node)].definition->name;
+  return trained_.network().in_test().nodes()[static_cast<size_t>(node)].definition->name;
 }
 
 std::string OnnxLayer::input(size_t index) const {

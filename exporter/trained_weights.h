@@ -22,7 +22,8 @@ class TrainedWeights {
   TrainedWeights(const std::filesystem::path& source, const std::filesystem::path& network,
                  Log& log);
 
-  const net::Network& network() const { return *network_; }  ///< for batches of one sample
+  /// For batches of one sample.
+  const net::Network& network() const { return *network_; }
   const trainer::SafetensorsFile& file() const { return *file_; }
   std::optional<int64_t> step() const { return step_; }  ///< of a checkpoint
   /// By the name that weights files have: "conv1.weight".

@@ -10,49 +10,96 @@ namespace poseidon::importer {
 
 namespace {
 
-/// The newest value of each blob.
-using CurrentValues = std::map<std::string, int>;
+using Values = std::map<std::string, int>;
 
-int value_of(const CurrentValues& current, const CaffeLayer& layer, const std::string& blob) {
+/// Behind what is said of a phase that few think of.
+const char* in_phase(Phase phase) { return phase == Phase::kTest ? " in phase TEST" : ""; }
+
+int value_of(const Values& current, const CaffeLayer& layer, const std::string& blob, Phase phase) {
   const auto found = current.find(blob);
   if (found != current.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [name, value] : current) names.push_back(name);
   fail_at(layer.message.place_of("bottom"),
           text(layer.shown(), " reads \"", blob, "\": expected the top of a layer above it",
-               suggestion(blob, names)));
+               in_phase(phase), suggestion(blob, names)));
 }
 
-void refuse_second_source(const CurrentValues& current, const CaffeLayer& layer,
-                          const std::string& top) {
+void refuse_second_source(const Values& current, const CaffeLayer& layer, const std::string& top,
+                          Phase phase) {
   if (!current.contains(top) || std::ranges::find(layer.bottoms, top) != layer.bottoms.end())
     return;
   fail_at(layer.message.place_of("top"),
-          text(layer.shown(), " gives \"", top, "\", which a layer above it gives already"));
+          text(layer.shown(), " gives \"", top, "\", which a layer above it gives already",
+               in_phase(phase)));
+}
+
+bool are_there(const std::vector<std::string>& blobs, const Values& current) {
+  return std::ranges::all_of(blobs,
+                             [&](const std::string& blob) { return current.contains(blob); });
 }
 
 }  // namespace
 
 BlobGraph::BlobGraph(const CaffeNetwork& network) {
-  CurrentValues current;
   for (const CaffeInput& input : network.inputs()) {
     inputs_.push_back(add_value(input.name, -1));
-    current[input.name] = inputs_.back();
+    for (const Phase phase : kBothPhases) current_[phase][input.name] = inputs_.back();
   }
-  for (const CaffeLayer& layer : network.layers()) {
-    if (!layer.in_training) continue;
-    GraphLayer resolved{.layer = &layer, .bottoms = {}, .tops = {}};
-    for (const std::string& bottom : layer.bottoms) {
-      resolved.bottoms.push_back(value_of(current, layer, bottom));
-      ++values_[static_cast<size_t>(resolved.bottoms.back())].readers;
-    }
-    for (const std::string& top : layer.tops) {
-      refuse_second_source(current, layer, top);
-      resolved.tops.push_back(add_value(top, static_cast<int>(layers_.size())));
-      current[top] = resolved.tops.back();
-    }
-    layers_.push_back(std::move(resolved));
+  const LayerPhases phases(network);
+  for (const CaffeLayer& layer : network.layers()) add_layer(layer, phases.of(layer));
+}
+
+void BlobGraph::add_layer(const CaffeLayer& layer, PhaseSet phases) {
+  // What is for TRAIN is in tests too where it can be.
+  if (!layer.in_testing && !are_there(layer.bottoms, current_[Phase::kTest]))
+    phases[Phase::kTest] = false;
+  if (phases.none() || add_to_twin(layer, phases)) return;
+  GraphLayer resolved{.layer = &layer, .phases = phases, .bottoms = {}, .tops = {}};
+  for (const Phase phase : kBothPhases)
+    if (phases[phase]) read(resolved, phase);
+  for (const std::string& top : layer.tops) {
+    for (const Phase phase : kBothPhases)
+      if (phases[phase]) refuse_second_source(current_[phase], layer, top, phase);
+    resolved.tops.push_back(add_value(top, static_cast<int>(layers_.size())));
+    for (const Phase phase : kBothPhases)
+      if (phases[phase]) current_[phase][top] = resolved.tops.back();
   }
+  layers_.push_back(std::move(resolved));
+}
+
+void BlobGraph::read(GraphLayer& layer, Phase phase) {
+  const auto reads = [&](Phase each, int value) {
+    return std::ranges::find(layer.bottoms[each], value) != layer.bottoms[each].end();
+  };
+  for (const std::string& bottom : layer.layer->bottoms) {
+    const int value = value_of(current_[phase], *layer.layer, bottom, phase);
+    if (!reads(Phase::kTrain, value) && !reads(Phase::kTest, value))
+      ++values_[static_cast<size_t>(value)].readers;
+    layer.bottoms[phase].push_back(value);
+  }
+}
+
+/// One that reads what is there where the other stands.
+bool BlobGraph::add_to_twin(const CaffeLayer& layer, PhaseSet phases) {
+  if (layer.type != "BatchNorm" || phases.both()) return false;
+  const Phase phase = phases[Phase::kTrain] ? Phase::kTrain : Phase::kTest;
+  const auto twin = std::ranges::find_if(layers_, [&](const GraphLayer& other) {
+    return !other.phases[phase] && other.layer->type == layer.type &&
+           other.layer->name == layer.name && other.layer->bottoms == layer.bottoms &&
+           other.layer->tops == layer.tops;
+  });
+  if (twin == layers_.end() || twin->tops.empty() || !are_there(layer.bottoms, current_[phase]))
+    return false;
+  const auto is_above = [&](const std::string& blob) {
+    return current_[phase].at(blob) < twin->tops[0];
+  };
+  if (!std::ranges::all_of(layer.bottoms, is_above)) return false;
+  read(*twin, phase);
+  twin->phases[phase] = true;
+  for (size_t i = 0; i < layer.tops.size(); ++i) current_[phase][layer.tops[i]] = twin->tops[i];
+  twins_.push_back(&layer);
+  return true;
 }
 
 int BlobGraph::add_value(const std::string& name, int producer) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/counted.h"
 #include "core/error.h"
@@ -29,11 +30,6 @@ struct Source {
     return kind == Kind::kInput ? kImagesName : layer;
   }
 };
-
-bool is_loss(const CaffeLayer& layer) {
-  return std::ranges::find(loss_mappings(), layer.type, &LayerMappingEntry::type) !=
-         loss_mappings().end();
-}
 
 bool exists_here(const std::string& type) { return layers::make_definition(type) != nullptr; }
 
@@ -89,6 +85,16 @@ std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remark
   return ends;
 }
 
+/// What a layer reads in each phase that it takes part in.
+using Inputs = PerPhase<std::vector<std::string>>;
+
+/// An accuracy is one number here, of all labels.
+bool has_equal_accuracy(const CaffeLayer& layer) {
+  const MessageReader from = layer.message.message("accuracy_param");
+  return layer.tops.size() == 1 && !from.has("ignore_label") &&
+         from.integer("axis").value_or(1) == 1;
+}
+
 class NetworkMapper {
  public:
   NetworkMapper(const CaffeNetwork& network, Remarks& remarks)
@@ -96,84 +102,95 @@ class NetworkMapper {
 
   std::vector<ImportedLayer> map() {
     remark_phases();
-    if (!graph_.inputs().empty()) bind_inputs(graph_.inputs());
+    if (!graph_.inputs().empty()) bind_inputs(graph_.inputs(), PhaseSet::all());
     for (const GraphLayer& layer : graph_.layers()) map_layer(layer);
     return std::move(layers_);
   }
 
  private:
   void remark_phases();
-  void remark_phase(const CaffeLayer& layer);
-  void bind_inputs(const std::vector<int>& values);
+  void bind_inputs(const std::vector<int>& values, PhaseSet phases);
   void map_layer(const GraphLayer& layer);
   void map_split(const GraphLayer& layer);
   void map_slice(const GraphLayer& layer);
   void leave_out(const GraphLayer& layer, const std::string& why);
+  void pass_on(const GraphLayer& layer);
   void pass_through(const GraphLayer& layer);
   void map_known(const GraphLayer& layer, LayerMapping mapping);
   bool join_batch_norm(const GraphLayer& layer);
-  ImportedLayer* batch_norm_before(const GraphLayer& layer);
-  std::vector<std::string> inputs_of(const GraphLayer& layer, const std::string& type);
-  std::vector<int> read_by(const GraphLayer& layer, const std::string& type) const;
-  void multiply(std::vector<std::string>& inputs, const std::vector<double>& factors,
-                const CaffeLayer& layer);
-  void put_inputs(Json& json, const std::vector<std::string>& inputs) const;
-  std::string new_name(const CaffeLayer& layer);
-  std::string free_name(const std::string& stem);
+  const CaffeLayer* batch_norm_before(const GraphLayer& layer) const;
+  Inputs inputs_of(const GraphLayer& layer, const std::string& type);
+  std::vector<std::string> inputs_in(const GraphLayer& layer, const std::string& type, Phase phase);
+  std::vector<int> read_by(const GraphLayer& layer, const std::string& type, Phase phase) const;
+  void multiply(Inputs& inputs, const std::vector<double>& factors, const GraphLayer& layer);
+  bool reads_before(const Inputs& inputs, Phase phase) const;
+  void put(const std::string& name, const Inputs& inputs, const Json& keys,
+           const GraphLayer& layer);
+  std::string new_name(const GraphLayer& layer);
+  std::string free_name(const std::string& stem, PhaseSet phases);
   void add(const GraphLayer& layer, const MappedLayer& mapped);
-  void put_parameters(Json& json, const CaffeLayer& layer, int parameters);
-  Source& source(int value) { return sources_[static_cast<size_t>(value)]; }
+  Json with_parameters(Json keys, const CaffeLayer& layer, const std::string& name, int parameters);
+  Source& source(int value, Phase phase) { return sources_[static_cast<size_t>(value)][phase]; }
+  void set_source(int value, PhaseSet phases, const std::string& layer);
 
   const CaffeNetwork& network_;
   const BlobGraph graph_;
   Remarks& remarks_;
-  std::vector<Source> sources_;  ///< of each value of the graph
+  std::vector<PerPhase<Source>> sources_;  ///< of each value of the graph
   std::vector<ImportedLayer> layers_;
-  std::set<std::string> names_;
+  PerPhase<std::string> before_;  ///< the last layer of each phase; "" for none
+  PerPhase<std::set<std::string>> names_;
   ParameterOwners owners_;
-  int inputs_bound_ = 0;
+  PerPhase<int> inputs_bound_;
 };
 
 void NetworkMapper::remark_phases() {
-  for (const CaffeLayer& layer : network_.layers()) remark_phase(layer);
-}
-
-void NetworkMapper::remark_phase(const CaffeLayer& layer) {
-  const bool same_in_testing =
-      layer.in_testing || layer.gives_data() || is_loss(layer) || layer.type == "Dropout";
-  if (layer.in_training && !same_in_testing)
-    remarks_.warn(layer.place(),
-                  layer.shown() + " takes part in TRAIN only: here it does in tests too");
-  if (layer.in_training || (layer.gives_data() && layer.in_testing)) return;
-  layer.message.pass_over_all();
-  if (layer.type == "Accuracy")
-    remarks_.note(layer.place(), layer.shown() + " is left out: tests report the accuracy");
-  else if (layer.in_testing)
-    remarks_.warn(layer.place(), layer.shown() + " takes part in TEST only: it is left out");
-  else
+  for (const CaffeLayer* twin : graph_.twins()) {
+    twin->message.pass_over_all();
+    remarks_.note(twin->place(), twin->shown() + " is here one with that of the other phase");
+  }
+  for (const CaffeLayer& layer : network_.layers()) {
+    if (layer.in_training || layer.in_testing) continue;
+    layer.message.pass_over_all();
     remarks_.note(layer.place(), layer.shown() + " takes part in no phase, by its level or stage");
+  }
 }
 
 /// The first is the images, the next the labels; who reads more of them is told so.
-void NetworkMapper::bind_inputs(const std::vector<int>& values) {
-  for (const int value : values) {
-    if (inputs_bound_ == 0) source(value).kind = Source::Kind::kInput;
-    if (inputs_bound_ == 1) source(value).kind = Source::Kind::kLabels;
-    ++inputs_bound_;
+void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases) {
+  for (const Phase phase : kBothPhases) {
+    if (!phases[phase]) continue;
+    for (const int value : values) {
+      if (inputs_bound_[phase] == 0) source(value, phase).kind = Source::Kind::kInput;
+      if (inputs_bound_[phase] == 1) source(value, phase).kind = Source::Kind::kLabels;
+      ++inputs_bound_[phase];
+    }
   }
+}
+
+void NetworkMapper::set_source(int value, PhaseSet phases, const std::string& layer) {
+  for (const Phase phase : kBothPhases)
+    if (phases[phase]) source(value, phase) = {.kind = Source::Kind::kLayer, .layer = layer};
 }
 
 void NetworkMapper::map_layer(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
-  if (caffe.gives_data()) return bind_inputs(layer.tops);
+  if (caffe.gives_data()) return bind_inputs(layer.tops, layer.phases);
   if (caffe.type == "Split") return map_split(layer);
   if (caffe.type == "Slice") return map_slice(layer);
-  if (caffe.type == "Accuracy") return leave_out(layer, "tests report the accuracy");
+  if (caffe.type == "Accuracy" && !has_equal_accuracy(caffe))
+    return leave_out(layer, "tests report the accuracy");
   if (caffe.type == "Silence" && !exists_here("silence"))
     return leave_out(layer, "what nobody reads is not printed here");
   if (caffe.type == "Scale" && join_batch_norm(layer)) return;
   const LayerMapping mapping = mapping_of(caffe.type);
   if (mapping != nullptr) return map_known(layer, mapping);
+  if (!layer.phases[Phase::kTrain]) {
+    remarks_.warn(
+        caffe.place(),
+        caffe.shown() + " takes part in TEST only and has no equal here: " + "it is left out");
+    return pass_through(layer);
+  }
   const std::string reason = reason_for_none(caffe.type);
   remarks_.refuse(caffe.place(),
                   caffe.shown() + (reason.empty() ? ": the importer does not know this type"
@@ -182,26 +199,32 @@ void NetworkMapper::map_layer(const GraphLayer& layer) {
 }
 
 void NetworkMapper::map_split(const GraphLayer& layer) {
-  if (layer.bottoms.size() != 1)
+  if (layer.layer->bottoms.size() != 1)
     fail_at(layer.layer->place(),
-            text(layer.layer->shown(), ": expected 1 bottom, got ", layer.bottoms.size()));
-  for (const int top : layer.tops) source(top) = source(layer.bottoms[0]);
+            text(layer.layer->shown(), ": expected 1 bottom, got ", layer.layer->bottoms.size()));
+  pass_on(layer);
+}
+
+/// Its tops are its first input.
+void NetworkMapper::pass_on(const GraphLayer& layer) {
+  for (const Phase phase : kBothPhases)
+    if (layer.phases[phase])
+      for (const int top : layer.tops) source(top, phase) = source(layer.bottoms[phase][0], phase);
 }
 
 /// Each top is a layer of its own.
 void NetworkMapper::map_slice(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
   const std::vector<int64_t> ends = ends_of_slices(caffe, layer.tops.size(), remarks_);
-  const std::vector<std::string> inputs = inputs_of(layer, "slice");
+  const Inputs inputs = inputs_of(layer, "slice");
   int64_t begin = 0;
   for (size_t i = 0; i < layer.tops.size(); ++i) {
-    Json json{{"name", free_name(text(usable_name(caffe), "_", i + 1))}};
-    put_inputs(json, inputs);
-    json["type"] = "slice";
-    if (begin > 0) json["begin"] = begin;
-    if (i < ends.size()) json["end"] = begin = ends[i];
-    source(layer.tops[i]) = {.kind = Source::Kind::kLayer, .layer = json["name"]};
-    layers_.push_back({.json = std::move(json), .source = &caffe});
+    const std::string name = free_name(text(usable_name(caffe), "_", i + 1), layer.phases);
+    Json keys{{"type", "slice"}};
+    if (begin > 0) keys["begin"] = begin;
+    if (i < ends.size()) keys["end"] = begin = ends[i];
+    put(name, inputs, keys, layer);
+    set_source(layer.tops[i], layer.phases, name);
   }
 }
 
@@ -213,8 +236,7 @@ void NetworkMapper::leave_out(const GraphLayer& layer, const std::string& why) {
 /// What reads a layer that is skipped reads that layer's first input.
 void NetworkMapper::pass_through(const GraphLayer& layer) {
   layer.layer->message.pass_over_all();
-  if (layer.bottoms.empty()) return;
-  for (const int top : layer.tops) source(top) = source(layer.bottoms[0]);
+  if (!layer.layer->bottoms.empty()) pass_on(layer);
 }
 
 void NetworkMapper::map_known(const GraphLayer& layer, LayerMapping mapping) {
@@ -232,58 +254,76 @@ void NetworkMapper::map_known(const GraphLayer& layer, LayerMapping mapping) {
 /// Caffe's batch norm is two layers, of which the second one scales and shifts; ours is one.
 bool NetworkMapper::join_batch_norm(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
-  ImportedLayer* const norm = batch_norm_before(layer);
+  const CaffeLayer* const norm = batch_norm_before(layer);
   if (norm == nullptr) return false;
   const MappedLayer scale = mapping_of("Scale")(caffe, remarks_);
   const bool bias = scale.parameters == 2;
   std::vector<CaffeParam> params = params_of(caffe, scale.parameters, remarks_);
   if (!bias) params.push_back({.rate = 0});
-  Json& json = norm->json;
-  json.erase("learning_rate_multipliers");
-  if (scale.keys.contains("scale_filler")) json["scale_filler"] = scale.keys["scale_filler"];
-  if (scale.keys.contains("bias_filler")) json["shift_filler"] = scale.keys["bias_filler"];
-  put_multipliers(json, params);
-  norm->scale = &caffe;
-  for (const int top : layer.tops) source(top) = source(layer.bottoms[0]);
-  remarks_.note(caffe.place(), text(caffe.shown(), " is the scale and shift of the batch norm \"",
-                                    norm->name(), "\""));
+  std::string name;
+  for (ImportedLayer& ours : layers_) {
+    if (ours.source != norm) continue;
+    Json& json = ours.json;
+    json.erase("learning_rate_multipliers");
+    if (scale.keys.contains("scale_filler")) json["scale_filler"] = scale.keys["scale_filler"];
+    if (scale.keys.contains("bias_filler")) json["shift_filler"] = scale.keys["bias_filler"];
+    put_multipliers(json, params);
+    ours.scale = &caffe;
+    name = ours.name();
+  }
+  pass_on(layer);
+  remarks_.note(caffe.place(),
+                text(caffe.shown(), " is the scale and shift of the batch norm \"", name, "\""));
   return true;
 }
 
 /// Null unless a Scale follows it that alone reads its result.
-ImportedLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) {
-  if (layer.bottoms.size() != 1) return nullptr;
-  const BlobValue& read = graph_.values()[static_cast<size_t>(layer.bottoms[0])];
+const CaffeLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) const {
+  std::set<int> values;
+  for (const Phase phase : kBothPhases)
+    values.insert(layer.bottoms[phase].begin(), layer.bottoms[phase].end());
+  if (values.size() != 1 || layer.layer->bottoms.size() != 1) return nullptr;
+  const BlobValue& read = graph_.values()[static_cast<size_t>(*values.begin())];
   if (read.readers != 1 || read.producer < 0) return nullptr;
-  const CaffeLayer* producer = graph_.layers()[static_cast<size_t>(read.producer)].layer;
-  const auto found = std::ranges::find(layers_, producer, &ImportedLayer::source);
-  const bool fits = producer->type == "BatchNorm" && found != layers_.end();
-  return fits ? &*found : nullptr;
+  const GraphLayer& producer = graph_.layers()[static_cast<size_t>(read.producer)];
+  const bool is_mapped =
+      std::ranges::find(layers_, producer.layer, &ImportedLayer::source) != layers_.end();
+  const bool fits =
+      producer.layer->type == "BatchNorm" && is_mapped && producer.phases == layer.phases;
+  return fits ? producer.layer : nullptr;
 }
 
 /// What it reads but for the labels of a loss, which are its last input and not named here.
-std::vector<int> NetworkMapper::read_by(const GraphLayer& layer, const std::string& type) const {
+std::vector<int> NetworkMapper::read_by(const GraphLayer& layer, const std::string& type,
+                                        Phase phase) const {
   const CaffeLayer& caffe = *layer.layer;
+  const std::vector<int>& bottoms = layer.bottoms[phase];
   const int label = layers::make_definition(type)->label_input();
-  if (label < 0) return layer.bottoms;
+  if (label < 0) return bottoms;
   const auto named = static_cast<size_t>(label);
   const std::string scores = label == 1 ? "scores" : counted(named, "input");
-  if (layer.bottoms.size() <= named ||
-      !sources_[static_cast<size_t>(layer.bottoms[named])].is_labels())
+  if (bottoms.size() <= named || !sources_[static_cast<size_t>(bottoms[named])][phase].is_labels())
     fail_at(caffe.message.place_of("bottom"),
             text(caffe.shown(), ": expected ", scores,
                  " and the labels of the data as its inputs, ", "got others"));
-  if (layer.bottoms.size() > named + 1)
-    remarks_.refuse(caffe.message.place_of("bottom"), text(caffe.shown(), ": expected ", named + 1,
-                                                           " inputs, got ", layer.bottoms.size()));
-  return {layer.bottoms.begin(), layer.bottoms.begin() + label};
+  if (bottoms.size() > named + 1)
+    remarks_.refuse(caffe.message.place_of("bottom"),
+                    text(caffe.shown(), ": expected ", named + 1, " inputs, got ", bottoms.size()));
+  return {bottoms.begin(), bottoms.begin() + label};
 }
 
-std::vector<std::string> NetworkMapper::inputs_of(const GraphLayer& layer,
-                                                  const std::string& type) {
+Inputs NetworkMapper::inputs_of(const GraphLayer& layer, const std::string& type) {
+  Inputs inputs;
+  for (const Phase phase : kBothPhases)
+    if (layer.phases[phase]) inputs[phase] = inputs_in(layer, type, phase);
+  return inputs;
+}
+
+std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const std::string& type,
+                                                  Phase phase) {
   std::vector<std::string> inputs;
-  for (const int value : read_by(layer, type)) {
-    const Source& from = source(value);
+  for (const int value : read_by(layer, type, phase)) {
+    const Source& from = source(value, phase);
     const std::string& blob = graph_.values()[static_cast<size_t>(value)].name;
     if (from.kind == Source::Kind::kNothing)
       fail_at(
@@ -295,40 +335,72 @@ std::vector<std::string> NetworkMapper::inputs_of(const GraphLayer& layer,
   return inputs;
 }
 
-/// Nothing where it is the layer before, which is what a network file means then.
-void NetworkMapper::put_inputs(Json& json, const std::vector<std::string>& inputs) const {
-  const std::string before = layers_.empty() ? kImagesName : layers_.back().name();
-  if (inputs.size() > 1) json["inputs"] = inputs;
-  if (inputs.size() == 1 && inputs[0] != before) json["input"] = inputs[0];
+/// Whether they are what a network file means without a word.
+bool NetworkMapper::reads_before(const Inputs& inputs, Phase phase) const {
+  const std::string& before = before_[phase].empty() ? kImagesName : before_[phase];
+  return inputs[phase].size() == 1 && inputs[phase][0] == before;
 }
 
-std::string NetworkMapper::new_name(const CaffeLayer& layer) {
-  std::string name = free_name(usable_name(layer));
-  if (name != layer.name)
-    remarks_.note(layer.place(), text(layer.shown(), " is called \"", name, "\" here"));
+/// A layer of ours: once, or where a network file cannot say of one what it reads in each phase,
+/// for each.
+void NetworkMapper::put(const std::string& name, const Inputs& inputs, const Json& keys,
+                        const GraphLayer& layer) {
+  const PhaseSet phases = layer.phases;
+  PhaseSet reads_last;
+  for (const Phase phase : kBothPhases) reads_last[phase] = reads_before(inputs, phase);
+  const bool once =
+      phases.both() && (reads_last.both() || inputs[Phase::kTrain] == inputs[Phase::kTest]);
+  for (const Phase phase : kBothPhases) {
+    if (!phases[phase] || (once && phase == Phase::kTest)) continue;
+    Json json{{"name", name}};
+    if (!once) json["phase"] = net::name_of(phase);
+    const bool is_implied = once ? reads_last.both() : reads_last[phase];
+    if (inputs[phase].size() > 1) json["inputs"] = inputs[phase];
+    if (inputs[phase].size() == 1 && !is_implied) json["input"] = inputs[phase][0];
+    json.update(keys);
+    layers_.push_back({.json = std::move(json),
+                       .source = layer.layer,
+                       .phases = once ? phases : PhaseSet::of(phase)});
+  }
+  for (const Phase phase : kBothPhases)
+    if (phases[phase]) before_[phase] = name;
+}
+
+std::string NetworkMapper::new_name(const GraphLayer& layer) {
+  const CaffeLayer& caffe = *layer.layer;
+  std::string name = free_name(usable_name(caffe), layer.phases);
+  if (name != caffe.name)
+    remarks_.note(caffe.place(), text(caffe.shown(), " is called \"", name, "\" here"));
   return name;
 }
 
-std::string NetworkMapper::free_name(const std::string& stem) {
+/// In all of these phases.
+std::string NetworkMapper::free_name(const std::string& stem, PhaseSet phases) {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(
+        kBothPhases, [&](Phase phase) { return phases[phase] && names_[phase].contains(name); });
+  };
   std::string name = stem;
-  for (int i = 2; names_.contains(name); ++i) name = text(stem, "_", i);
-  names_.insert(name);
+  for (int i = 2; is_taken(name); ++i) name = text(stem, "_", i);
+  for (const Phase phase : kBothPhases)
+    if (phases[phase]) names_[phase].insert(name);
   return name;
 }
 
 /// Puts a layer that multiplies before each input that has a factor.
-void NetworkMapper::multiply(std::vector<std::string>& inputs, const std::vector<double>& factors,
-                             const CaffeLayer& layer) {
+void NetworkMapper::multiply(Inputs& inputs, const std::vector<double>& factors,
+                             const GraphLayer& layer) {
+  const CaffeLayer& caffe = *layer.layer;
   for (size_t i = 0; i < factors.size(); ++i) {
     if (factors[i] == 1) continue;
     if (!exists_here("power"))
-      return remarks_.refuse(layer.place(),
-                             text(layer.shown(), ": a sum here has no factors, got ", factors[i]));
-    Json json{{"name", free_name(text(usable_name(layer), "_input_", i))}};
-    put_inputs(json, {inputs[i]});
-    json.update({{"type", "power"}, {"scale", plain_number(factors[i])}});
-    inputs[i] = json["name"].get<std::string>();
-    layers_.push_back({.json = std::move(json), .source = &layer});
+      return remarks_.refuse(caffe.place(),
+                             text(caffe.shown(), ": a sum here has no factors, got ", factors[i]));
+    const std::string name = free_name(text(usable_name(caffe), "_input_", i), layer.phases);
+    Inputs one;
+    for (const Phase phase : kBothPhases)
+      if (layer.phases[phase]) one[phase] = {std::exchange(inputs[phase][i], name)};
+    put(name, one, {{"type", "power"}, {"scale", plain_number(factors[i])}}, layer);
   }
 }
 
@@ -337,26 +409,25 @@ void NetworkMapper::add(const GraphLayer& layer, const MappedLayer& mapped) {
   if (!is_loss(caffe) && std::ranges::any_of(caffe.loss_weights, [](double w) { return w != 0; }))
     remarks_.refuse(caffe.message.place_of("loss_weight"),
                     caffe.shown() + ": only a loss has a \"loss_weight\" here");
-  Json json{{"name", new_name(caffe)}};
-  std::vector<std::string> inputs = inputs_of(layer, mapped.keys["type"]);
-  multiply(inputs, mapped.input_factors, caffe);
-  put_inputs(json, inputs);
-  json.update(mapped.keys);
-  if (mapped.parameters > 0) put_parameters(json, caffe, mapped.parameters);
-  if (!layer.tops.empty())
-    source(layer.tops[0]) = {.kind = Source::Kind::kLayer, .layer = json["name"]};
-  layers_.push_back({.json = std::move(json), .source = &caffe});
+  const std::string name = new_name(layer);
+  Inputs inputs = inputs_of(layer, mapped.keys["type"]);
+  multiply(inputs, mapped.input_factors, layer);
+  put(name, inputs, with_parameters(mapped.keys, caffe, name, mapped.parameters), layer);
+  if (!layer.tops.empty()) set_source(layer.tops[0], layer.phases, name);
 }
 
-void NetworkMapper::put_parameters(Json& json, const CaffeLayer& layer, int parameters) {
+/// A layer of one phase takes the parameters of that of its name in the other without a word.
+Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const std::string& name,
+                                    int parameters) {
+  if (parameters == 0) return keys;
   std::vector<CaffeParam> params = params_of(layer, parameters, remarks_);
-  const ParameterOwners::Owner* owner =
-      owners_.of(params, layer, json["name"].get<std::string>(), remarks_);
+  const ParameterOwners::Owner* owner = owners_.of(params, layer, name, remarks_);
   if (owner != nullptr) {
-    json["shares"] = owner->layer;
+    if (owner->layer != name) keys["shares"] = owner->layer;
     params = owner->params;
   }
-  put_multipliers(json, params);
+  put_multipliers(keys, params);
+  return keys;
 }
 
 }  // namespace

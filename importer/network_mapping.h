@@ -10,10 +10,12 @@
 
 namespace poseidon::importer {
 
-/// A layer of ours, and the layers of Caffe's that its tensors are stored with.
+/// A layer of ours, and the layers of Caffe's that its tensors are stored with. One that reads
+/// something else in tests is two, of one name.
 struct ImportedLayer {
   Json json;
   const CaffeLayer* source;
+  PhaseSet phases;
   const CaffeLayer* scale = nullptr;  ///< of a batch norm: the Scale that was joined to it
 
   std::string name() const { return json["name"].get<std::string>(); }
@@ -24,7 +26,7 @@ struct ImportedNetwork {
   std::vector<ImportedLayer> layers;  ///< in order of json["layers"]
 };
 
-/// Makes our network of the layers that take part in training. `network` must outlive the result.
+/// Makes our network of the layers that take part in a phase. `network` must outlive the result.
 /// Throws ConfigError.
 ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks);
 

@@ -24,6 +24,14 @@ MappedLayer map_numbers(const char* type, const MessageReader& from,
 
 MappedLayer map_absval(const CaffeLayer&, Remarks&) { return {.keys = {{"type", "absval"}}}; }
 MappedLayer map_bnll(const CaffeLayer&, Remarks&) { return {.keys = {{"type", "bnll"}}}; }
+MappedLayer map_accuracy(const CaffeLayer& layer, Remarks&) {
+  Json keys{{"type", "accuracy"}};
+  const MessageReader from = layer.message.message("accuracy_param");
+  if (const auto best = from.integer("top_k", {.least = 1, .most = 1 << 20}); best && *best != 1)
+    keys["top_k"] = Json::array({*best});
+  return {.keys = keys};
+}
+
 MappedLayer map_silence(const CaffeLayer&, Remarks&) { return {.keys = {{"type", "silence"}}}; }
 
 MappedLayer map_relu(const CaffeLayer& layer, Remarks&) {
@@ -210,6 +218,7 @@ MappedLayer map_argmax(const CaffeLayer& layer, Remarks& remarks) {
 
 constexpr std::array kPlainMappings{
     LayerMappingEntry{"AbsVal", map_absval},
+    LayerMappingEntry{"Accuracy", map_accuracy},
     LayerMappingEntry{"ArgMax", map_argmax},
     LayerMappingEntry{"BNLL", map_bnll},
     LayerMappingEntry{"Clip", map_clip},

@@ -56,7 +56,8 @@ class WeightMapper {
     for (CaffeWeights& layer : weights)
       if (!stored_.emplace(layer.layer, &layer).second)
         fail(text("two layers are named \"", layer.layer, "\""));
-    for (const ImportedLayer& layer : imported.layers) layers_[layer.name()] = &layer;
+    for (const ImportedLayer& layer : imported.layers)
+      if (layer.phases[Phase::kTrain]) layers_[layer.name()] = &layer;
   }
 
   ImportedWeights map() {

@@ -22,6 +22,8 @@ class Arena {
   int add(size_t bytes, int first, int last, Purpose purpose);
   /// The piece lives at these moments as well.
   void extend(int piece, int first, int last);
+  /// How many there are.
+  int pieces() const { return static_cast<int>(intervals_.size()); }
   /// Gives every piece its place: none is added after it.
   void lay_out() { plan_ = plan_memory(intervals_); }
   /// Of the block, once it is laid out.

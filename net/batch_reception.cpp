@@ -49,7 +49,8 @@ Event BatchReception::set(const BatchValues& values, std::span<const int32_t> la
   }
   check(static_cast<int64_t>(values.count()) == input_.shape.count(), "a batch is set whole");
   have_labels_ = labels_ && writer_ != nullptr;
-  if (!have_labels_) labels = {}, mixtures = {};
+  if (!have_labels_) labels = {};
+  if (!have_labels_ || labels_.shape.count() == std::ssize(labels)) mixtures = {};
   const std::span<std::byte> room = values_received().first(values.bytes().size());
   const std::span<int32_t> label_room = received_.as<int32_t>().first(labels.size());
   const std::span<float> mixture_room =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
@@ -83,16 +84,28 @@ Json substituted(const Json& json, const BlockValues& values, const JsonPlace& p
   return out;
 }
 
+/// The phase that a layer is in alone; none where it is in both.
+std::optional<layers::Phase> phase_of(const Json& layer, const JsonPlace& place) {
+  const int both = static_cast<int>(phase_names().size()) - 1;
+  int index = both;
+  FieldReader(layer, place).choice("phase", index, phase_names(), "", Presence::kOptional);
+  if (index == both) return std::nullopt;
+  return static_cast<layers::Phase>(index);
+}
+
 class Expander {
  public:
-  Expander(const Json& network, const std::string& file) : file_(file) {
+  Expander(const Json& network, const std::string& file, layers::Phase phase)
+      : file_(file), phase_(phase) {
     const JsonPlace top{file, ""};
     if (network.contains("blocks")) read_blocks(network["blocks"], top.at("blocks"));
     if (network.contains("defaults")) read_defaults(network["defaults"], top.at("defaults"));
     if (!network.contains("layers")) fail_at(top, "\"layers\" is missing");
-    const Scope scope{.prefix = "", .input = kInputName, .shares = "", .values = {}, .depth = 0};
+    const Scope scope{
+        .prefix = "", .input = kInputName, .shares = "", .values = {}, .phase = {}, .depth = 0};
     expand(network["layers"], top.at("layers"), scope);
-    if (entries_.empty()) fail_at(top.at("layers"), "a network needs at least one layer");
+    if (entries_.empty())
+      fail_at(top.at("layers"), "a network needs at least one layer" + in_phase());
   }
 
   std::vector<LayerEntry> take() {
@@ -108,7 +121,21 @@ class Expander {
     std::string input;   ///< full name of what "input" means
     std::string shares;  ///< the prefix of the layers with whom its layers share; "" for none
     BlockValues values;
+    std::optional<layers::Phase> phase;  ///< that the use of the block is in alone
     size_t depth;
+  };
+
+  /// One of a list of layers, with the values of its block's parameters.
+  struct Listed {
+    Json json;
+    JsonPlace place;
+  };
+
+  /// Those of a list that are in the phase.
+  struct Listing {
+    std::vector<Listed> layers;
+    std::set<std::string> names;      ///< of these, which may be used before the layer stands there
+    std::set<std::string> elsewhere;  ///< of layers that are in the other phase alone
   };
 
   void read_blocks(const Json& blocks, const JsonPlace& place) {
@@ -142,19 +169,36 @@ class Expander {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMostNested)
       fail_at(place, text("blocks are nested deeper than ", kMostNested));
-    // Names may be used before the layer that bears them: collect them first.
-    std::set<std::string> names;
+    Listing listing = listing_of(layers, place, scope);
+    std::string previous = scope.input;
+    for (Listed& layer : listing.layers)
+      previous = add(std::move(layer.json), layer.place, scope, listing, previous);
+    return previous;
+  }
+
+  Listing listing_of(const Json& layers, const JsonPlace& place, const Scope& scope) const {
+    Listing listing;
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string name = name_of(layers[i], place.at(i));
-      if (!names.insert(name).second)
-        fail_at(place.at(i).at("name"), "the name \"" + name + "\" is used twice");
+      Json layer = substituted(layers[i], scope.values, place.at(i));
+      if (!takes_part(layer, place.at(i), scope)) {
+        listing.elsewhere.insert(name);
+        continue;
+      }
+      if (!listing.names.insert(name).second)
+        fail_at(place.at(i).at("name"), "the name \"" + name + "\" is used twice" + in_phase());
+      listing.layers.push_back({std::move(layer), place.at(i)});
     }
-    std::string previous = scope.input;
-    for (size_t i = 0; i < layers.size(); ++i) {
-      const Json layer = substituted(layers[i], scope.values, place.at(i));
-      previous = add(layer, place.at(i), scope, names, previous);
-    }
-    return previous;
+    return listing;
+  }
+
+  bool takes_part(const Json& layer, const JsonPlace& place, const Scope& scope) const {
+    const std::optional<layers::Phase> own = phase_of(layer, place);
+    if (own && scope.phase && *own != *scope.phase)
+      fail_at(place.at("phase"),
+              text("expected \"", net::name_of(*scope.phase),
+                   "\", the phase of the block's use, or none, got ", shown(layer["phase"])));
+    return own.value_or(phase_) == phase_;
   }
 
   /// Who reads a block reads its last layer, which may be a block again.
@@ -165,14 +209,16 @@ class Expander {
     return name;
   }
 
-  std::string add(Json layer, const JsonPlace& place, const Scope& scope,
-                  const std::set<std::string>& names, const std::string& previous) {
+  std::string add(Json layer, const JsonPlace& place, const Scope& scope, const Listing& known,
+                  const std::string& previous) {
     const std::string full = scope.prefix + name_of(layer, place);
-    const std::vector<std::string> inputs = inputs_of(layer, place, scope, names, previous);
-    const std::string shares = shares_of(layer, place, scope, names);
-    for (const char* key : {"name", "input", "inputs", "shares"}) layer.erase(key);
+    const std::vector<std::string> inputs = inputs_of(layer, place, scope, known, previous);
+    const std::string shares = shares_of(layer, place, scope, known);
+    const std::optional<layers::Phase> own = phase_of(layer, place);
+    for (const char* key : {"name", "input", "inputs", "shares", "phase"}) layer.erase(key);
     if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
-    if (layer["type"] == "block") return add_block(layer, place, scope, {full, shares, inputs});
+    if (layer["type"] == "block")
+      return add_block(layer, place, scope, {full, shares, inputs, own ? own : scope.phase});
     if (entries_.size() >= kMostLayers) fail_at(place, text("more than ", kMostLayers, " layers"));
     std::vector<std::string> defaulted = add_defaults(layer);
     entries_.push_back({std::move(layer), place, full, inputs, shares, std::move(defaulted)});
@@ -180,17 +226,30 @@ class Expander {
   }
 
   /// Layers of a block share with those of the same names where their block does.
-  static std::string shares_of(const Json& layer, const JsonPlace& place, const Scope& scope,
-                               const std::set<std::string>& known) {
+  std::string shares_of(const Json& layer, const JsonPlace& place, const Scope& scope,
+                        const Listing& known) const {
     std::string name;
     FieldReader reader(layer, place);
     reader.text("shares", name, "", Presence::kOptional);
     if (name.empty())
       return scope.shares.empty() ? "" : scope.shares + layer["name"].get<std::string>();
-    if (!known.contains(name))
-      fail_at(place.at("shares"), "no layer is named \"" + name + "\"" +
-                                      suggestion(name, {known.begin(), known.end()}));
+    if (!known.names.contains(name)) fail_to_find(name, place.at("shares"), known, {});
     return scope.prefix + name;
+  }
+
+  /// A layer that has the name is not in this phase, or nowhere.
+  [[noreturn]] void fail_to_find(const std::string& name, const JsonPlace& place,
+                                 const Listing& known, std::vector<std::string> candidates) const {
+    if (known.elsewhere.contains(name))
+      fail_at(place, text("\"", name, "\" is not in phase \"", net::name_of(phase_),
+                          "\", which this layer is in"));
+    candidates.insert(candidates.begin(), known.names.begin(), known.names.end());
+    fail_at(place, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
+  }
+
+  /// Nothing in training, where it may be that no layer tells of phases.
+  std::string in_phase() const {
+    return phase_ == layers::Phase::kTrain ? "" : " in phase \"" + net::name_of(phase_) + "\"";
   }
 
   /// Returns the keys that were added.
@@ -208,8 +267,7 @@ class Expander {
   }
 
   std::vector<std::string> inputs_of(const Json& layer, const JsonPlace& place, const Scope& scope,
-                                     const std::set<std::string>& known,
-                                     const std::string& previous) const {
+                                     const Listing& known, const std::string& previous) const {
     std::vector<std::string> names;
     FieldReader reader(layer, place);
     if (reader.has("input") && reader.has("inputs"))
@@ -221,11 +279,8 @@ class Expander {
     if (names.empty()) fail_at(at, "expected at least one name");
     std::vector<std::string> full;
     for (const std::string& name : names) {
-      if (name != kInputName && name != kLabelName && !known.contains(name)) {
-        std::vector<std::string> candidates(known.begin(), known.end());
-        candidates.insert(candidates.end(), {kInputName, kLabelName});
-        fail_at(at, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
-      }
+      if (name != kInputName && name != kLabelName && !known.names.contains(name))
+        fail_to_find(name, at, known, {kInputName, kLabelName});
       full.push_back(full_name(name, scope));
     }
     return full;
@@ -240,6 +295,7 @@ class Expander {
   struct Names {
     std::string own, shares;
     std::vector<std::string> inputs;
+    std::optional<layers::Phase> phase;  ///< that it is in alone
   };
 
   std::string add_block(const Json& layer, const JsonPlace& place, const Scope& scope,
@@ -259,6 +315,7 @@ class Expander {
                 .input = names.inputs[0],
                 .shares = "",
                 .values = values_for(block, with, place),
+                .phase = names.phase,
                 .depth = scope.depth + 1};
     for (int64_t i = 0; i < repeat; ++i) {
       const std::string number = layer.contains("repeat") ? "." + std::to_string(i) + "." : ".";
@@ -298,6 +355,7 @@ class Expander {
   }
 
   std::string file_;
+  layers::Phase phase_;
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
@@ -306,8 +364,18 @@ class Expander {
 
 }  // namespace
 
-std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file) {
-  return Expander(network, file).take();
+const std::vector<std::string>& phase_names() {
+  static const std::vector<std::string> kNames{"train", "test", "both"};
+  return kNames;
+}
+
+const std::string& name_of(layers::Phase phase) {
+  return phase_names()[static_cast<size_t>(phase)];
+}
+
+std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
+                                      layers::Phase phase) {
+  return Expander(network, file, phase).take();
 }
 
 }  // namespace poseidon::net

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "layers/layer.h"
 
 namespace poseidon::net {
 
@@ -30,8 +31,15 @@ inline JsonPlace defaults_of(const std::string& file, const std::string& type) {
   return JsonPlace{file, "/defaults"}.at(type);
 }
 
-/// Expands the "layers" of a network: puts in the layers of blocks with their parameters, fills in
-/// type defaults, and gives every layer its full name and inputs. Throws ConfigError.
-std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file);
+/// As a layer says it: "train", "test".
+const std::string& name_of(layers::Phase phase);
+/// What a layer may say of its phase, in the order of layers::Phase, and then that it is in both.
+const std::vector<std::string>& phase_names();
+
+/// Expands the "layers" of a network that are in a phase: puts in the layers of blocks with their
+/// parameters, fills in type defaults, and gives every layer its full name and inputs. Throws
+/// ConfigError.
+std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
+                                      layers::Phase phase);
 
 }  // namespace poseidon::net

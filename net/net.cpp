@@ -3,36 +3,18 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "net/passes.h"
-#include "net/program.h"
+#include "net/programs.h"
 
 namespace poseidon::net {
 
-struct Net::State {
-  State(Net& net, const Network& definition, layers::LayerFactory& factory, const Options& options)
-      : device(factory.device()),
-        network(definition),
-        program(definition, factory,
-                {.training = options.training,
-                 .choices = options.choices,
-                 .keep = options.keep,
-                 .factored = options.factored,
-                 .factor_rows = options.factor_rows}),
-        parameters(device, definition, program, options.versions),
-        values(device, parameters),
-        diagnosis(net, program),
-        reception(device, program.input().writer),
-        passes(device, program),
-        scalars(definition.scalars()) {
-    if (!options.takes_memory) return;
-    program.take_memory();
-    parameters.take_memory();
-    const Program::Input input = program.input();
-    reception.take_memory(input.samples, input.labels);
-    numbers = device.allocate(sizeof(layers::StepNumbers), Place::kDevice, "a step's numbers");
-    take_reports();
-  }
+namespace {
 
-  void take_reports() {
+/// What one phase computes, and what its layers report.
+struct PhaseRun {
+  PhaseRun(Device& device, const Network& definition, Program& calls)
+      : network(definition), program(calls), passes(device, calls), scalars(definition.scalars()) {}
+
+  void take_reports(Device& device) {
     for (const ReportedScalar& scalar : scalars) {
       if (!reports.empty() && reports.back().node == scalar.node) continue;
       const Tensor& output = program.call_of(scalar.node)->memory.output;
@@ -40,22 +22,6 @@ struct Net::State {
           {scalar.node, output,
            device.allocate(stored_bytes(output.shape, kPlainFp32), Place::kStaging, "losses")});
     }
-  }
-
-  /// They are on their way before anything else of the step is.
-  void send_reports() {
-    reports_sent = device.beside(Lane::kSend, device.record(), [this] {
-      for (const Report& report : reports) {
-        const std::span<float> host = report.values.as<float>();
-        device.copy({report.output.as<float>(), host.size()}, host);
-      }
-    });
-  }
-
-  /// The step as layers see it, once its numbers are there.
-  layers::StepContext there(layers::StepContext step) const {
-    step.numbers = static_cast<const layers::StepNumbers*>(numbers.data());
-    return step;
   }
 
   /// Once for each sample, and each one that the layers can use.
@@ -68,15 +34,9 @@ struct Net::State {
     for (const Node& node : network.nodes()) node.definition->check_labels(step);
   }
 
-  Device& device;
   const Network& network;
-  Program program;
-  Parameters parameters;
-  Values values;
-  Diagnosis diagnosis;
-  BatchReception reception;
+  Program& program;
   Passes passes;
-  Buffer numbers;  ///< of the step, where layers read them
   const std::vector<ReportedScalar> scalars;
   /// The scalars of one layer, a row for each sample.
   struct Report {
@@ -85,13 +45,74 @@ struct Net::State {
     Buffer values;  ///< for the host
   };
   std::vector<Report> reports;
+};
+
+}  // namespace
+
+struct Net::State {
+  State(Net& net, const Network& definition, layers::LayerFactory& factory, const Options& options)
+      : device(factory.device()),
+        network(options.training ? definition : definition.in_test()),
+        programs(network, factory,
+                 {.training = options.training,
+                  .choices = options.choices,
+                  .keep = options.keep,
+                  .factored = options.factored,
+                  .factor_rows = options.factor_rows}),
+        parameters(device, network, programs, options.versions),
+        values(device, parameters),
+        diagnosis(net, programs.main()),
+        reception(device, programs.input().writer),
+        main(device, network, programs.main()),
+        last(&main) {
+    if (programs.tests() != nullptr) tests.emplace(device, network.in_test(), *programs.tests());
+    if (!options.takes_memory) return;
+    programs.take_memory();
+    parameters.take_memory();
+    const Program::Input input = programs.input();
+    reception.take_memory(input.samples, input.labels);
+    numbers = device.allocate(sizeof(layers::StepNumbers), Place::kDevice, "a step's numbers");
+    main.take_reports(device);
+    if (tests) tests->take_reports(device);
+  }
+
+  PhaseRun& run_of(layers::Phase phase) {
+    return tests && phase == layers::Phase::kTest ? *tests : main;
+  }
+
+  /// They are on their way before anything else of the step is.
+  void send_reports() {
+    reports_sent = device.beside(Lane::kSend, device.record(), [this] {
+      for (const PhaseRun::Report& report : last->reports) {
+        const std::span<float> host = report.values.as<float>();
+        device.copy({report.output.as<float>(), host.size()}, host);
+      }
+    });
+  }
+
+  /// The step as layers see it, once its numbers are there.
+  layers::StepContext there(layers::StepContext step) const {
+    step.numbers = static_cast<const layers::StepNumbers*>(numbers.data());
+    return step;
+  }
+
+  Device& device;
+  const Network& network;
+  Programs programs;
+  Parameters parameters;
+  Values values;
+  Diagnosis diagnosis;
+  BatchReception reception;
+  PhaseRun main;
+  std::optional<PhaseRun> tests;  ///< where they compute something else
+  PhaseRun* last;                 ///< whose forward pass was the last one
+  Buffer numbers;                 ///< of the step, where layers read them
   Event reports_sent;
   TraceRecorder* trace = nullptr;
 };
 
 Net::Net(const Network& network, layers::LayerFactory& factory, const Options& options)
-    : scalars(network.scalars()),
-      state_(std::make_unique<State>(*this, network, factory, options)) {}
+    : state_(std::make_unique<State>(*this, network, factory, options)) {}
 
 Net::~Net() = default;
 
@@ -106,7 +127,7 @@ void Net::set_input(std::span<const float> values) { state_->reception.set(value
 BatchReception& Net::reception() { return state_->reception; }
 
 layers::StepContext Net::on_device(const layers::StepContext& step) {
-  state_->check_labels(step);
+  state_->run_of(step.phase).check_labels(step);
   state_->device.write(std::as_bytes(std::span(step.numbers, 1)), state_->numbers.as<std::byte>());
   state_->reception.set_labels(step.labels, step.mixtures);
   return state_->there(step);
@@ -117,73 +138,74 @@ layers::StepContext Net::on_device(const layers::StepContext& step) {
 void Net::forward(const layers::StepContext& step, const Gate& gate) {
   const layers::StepContext there = on_device(step);
   state_->device.await(state_->reports_sent);
-  state_->passes.forward(there, gate);
+  state_->last = &state_->run_of(step.phase);
+  state_->last->passes.forward(there, gate);
   state_->send_reports();
 }
 
 /// The step's numbers are where the forward pass has put them.
 void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
-  state_->passes.backward(state_->there(step), on_gradient, between_layers);
+  state_->main.passes.backward(state_->there(step), on_gradient, between_layers);
 }
 
 // ---- factors
 
 std::optional<layers::FactorShape> Net::factor_shape(int layer) const {
-  const Call* call = state_->program.call_of(layer);
+  const Call* call = state_->programs.main().call_of(layer);
   if (call == nullptr || !call->gives_factors) return std::nullopt;
   return call->definition->factors();
 }
 
 void Net::set_factor_memory(int layer, const layers::FactorMemory& memory) {
-  state_->program.call_of(layer)->factors = memory;
+  state_->programs.main().call_of(layer)->factors = memory;
 }
 
 void Net::rebuild(int layer, const layers::FactorMemory& stacked,
                   const layers::GradientSink* sink) {
-  Call& call = *state_->program.call_of(layer);
+  Program& program = state_->programs.main();
+  Call& call = *program.call_of(layer);
   const TraceScope span(state_->trace, call.labels.rebuild);
-  call.layer->rebuild(stacked, state_->program.rebuild_memory(call), sink);
+  call.layer->rebuild(stacked, program.rebuild_memory(call), sink);
 }
 
 void Net::give_gradient(const Parameter& parameter, std::span<const float> canonical,
                         const layers::GradientSink& sink) {
-  const Call& call = *state_->program.call_of(parameter.layer);
+  const Call& call = *state_->programs.main().call_of(parameter.layer);
   call.layer->give_gradient(parameter.index, canonical.data(), call.memory, sink);
 }
 
 // ---- results
 
-std::vector<std::vector<float>> Net::read_scalars() const {
+std::vector<ScalarValues> Net::read_scalars() const {
   state_->reports_sent.wait();
-  std::vector<std::vector<float>> out;
-  for (const State::Report& report : state_->reports) {
+  std::vector<ScalarValues> out;
+  for (const ReportedScalar& scalar : state_->last->scalars) out.push_back({scalar, {}});
+  size_t next = 0;
+  for (const PhaseRun::Report& report : state_->last->reports) {
     const std::span<const float> rows = report.values.as<float>();
     const auto columns = static_cast<size_t>(report.output.shape.channels());
-    for (size_t column = 0; column < columns; ++column) {
-      std::vector<float>& values = out.emplace_back();
-      for (size_t at = column; at < rows.size(); at += columns) values.push_back(rows[at]);
-    }
+    for (size_t column = 0; column < columns; ++column, ++next)
+      for (size_t at = column; at < rows.size(); at += columns)
+        out[next].values.push_back(rows[at]);
   }
   return out;
 }
 
 std::vector<float> Net::output(const std::string& layer) const {
-  const auto& nodes = state_->network.nodes();
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].definition->name != layer) continue;
-    const Tensor kept = state_->program.kept_output(static_cast<int>(i));
-    check(static_cast<bool>(kept), "only the output of a layer named in Options::keep can be read");
-    const Blocking blocking = kept.blocking();
-    const std::vector<float> values = read_values(state_->device, kept);
-    std::vector<float> out;
-    for (int64_t n = 0; n < blocking.samples; ++n)
-      for (int64_t c = 0; c < blocking.channels; ++c)
-        for (int64_t p = 0; p < blocking.area; ++p)
-          out.push_back(values[static_cast<size_t>(blocking.offset(n, c, p))]);
-    return out;
-  }
-  throw LogicError("no layer is named " + layer);
+  const PhaseRun& last = *state_->last;
+  const std::optional<int> node = last.network.index_of(layer);
+  if (!node) throw LogicError("no layer is named " + layer);
+  const Tensor kept = last.program.kept_output(*node);
+  check(static_cast<bool>(kept), "only the output of a layer named in Options::keep can be read");
+  const Blocking blocking = kept.blocking();
+  const std::vector<float> values = read_values(state_->device, kept);
+  std::vector<float> out;
+  for (int64_t n = 0; n < blocking.samples; ++n)
+    for (int64_t c = 0; c < blocking.channels; ++c)
+      for (int64_t p = 0; p < blocking.area; ++p)
+        out.push_back(values[static_cast<size_t>(blocking.offset(n, c, p))]);
+  return out;
 }
 
 // ---- what it is
@@ -196,10 +218,11 @@ const std::string& Net::layer_name(int layer) const {
 
 void Net::set_trace(TraceRecorder* trace) {
   state_->trace = trace;
-  state_->passes.set_trace(trace);
+  state_->main.passes.set_trace(trace);
   if (trace == nullptr) return;
-  for (Call& call : state_->program.calls()) {
-    const std::string name = state_->program.name_of(call);
+  Program& program = state_->programs.main();
+  for (Call& call : program.calls()) {
+    const std::string name = program.name_of(call);
     call.labels = {.forward = trace->label({"compute", "forward", name}),
                    .backward = trace->label({"compute", "backward", name}),
                    .rebuild = trace->label({"compute", "rebuild", name})};
@@ -208,19 +231,19 @@ void Net::set_trace(TraceRecorder* trace) {
 
 Choices Net::choices() const {
   Choices out;
-  for (const Call& call : state_->program.calls())
+  for (const Call& call : state_->programs.main().calls())
     if (call.definition != nullptr && !(call.layer->choice() == layers::Choice{}))
       out[call.definition->name] = call.layer->choice();
   return out;
 }
 
 NetMemory Net::memory() const {
-  const Program& program = state_->program;
-  const Program::Input input = program.input();
+  const Programs& programs = state_->programs;
+  const Program::Input input = programs.input();
   const size_t batches = state_->reception.bytes(input.samples.shape, input.labels.shape) +
                          sizeof(layers::StepNumbers);
-  return {state_->parameters.memory(), program.arena_bytes() - program.scratch_bytes() + batches,
-          program.scratch_bytes()};
+  return {state_->parameters.memory(), programs.arena_bytes() - programs.scratch_bytes() + batches,
+          programs.scratch_bytes()};
 }
 
 }  // namespace poseidon::net

@@ -32,12 +32,19 @@ struct NetMemory : ParameterMemory {
   }
 };
 
-/// A network in the memory of one device: parameters, activations, and the order of execution. Used
-/// by one thread.
+/// What a layer reports, of each sample of a batch.
+struct ScalarValues {
+  ReportedScalar scalar;
+  std::vector<float> values;
+};
+
+/// A network in the memory of one device: parameters, activations, and the order of execution. What
+/// is told of layers by number or name, without a phase, is of those of training, and in a net that
+/// does not train of those of tests. Used by one thread.
 class Net {
  public:
   struct Options {
-    bool training = true;  ///< false: forward only, less memory
+    bool training = true;  ///< false: forward only, of Network::in_test(), less memory
     Choices choices = {};
     std::vector<std::string> keep = {};  ///< layers whose output can be read after a forward pass
     /// 2: learned parameters and statistics have a second memory, into which an update is written
@@ -63,8 +70,9 @@ class Net {
   /// The same for batches of a loader.
   BatchReception& reception();
 
-  /// `gate` may be null. What is issued to Lane::kSend later is done after the pass, since its
-  /// scalars are sent.
+  /// The layers of the step's phase; a net that does not train has those of tests alone. `gate` may
+  /// be null. What is issued to Lane::kSend later is done after the pass, since its scalars are
+  /// sent.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// After a forward in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
@@ -90,14 +98,11 @@ class Net {
   void give_gradient(const Parameter& parameter, std::span<const float> canonical,
                      const layers::GradientSink& sink);
 
-  /// What its layers report.
-  const std::vector<ReportedScalar> scalars;
-  /// The values of `scalars` that the last forward pass gave, each for all samples. Blocks until
-  /// that is over.
-  std::vector<std::vector<float>> read_scalars() const;
+  /// What the layers of the last forward pass report, in order. Blocks until it is over.
+  std::vector<ScalarValues> read_scalars() const;
 
   /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
-  /// Only layers whose output is kept (see `keep`), else LogicError.
+  /// Only layers of the last pass whose output is kept (see `keep`), else LogicError.
   std::vector<float> output(const std::string& layer) const;
 
   Device& device() const;

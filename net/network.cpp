@@ -191,6 +191,43 @@ void check_takes_mixtures(const Node& node, const JsonPlace& place) {
                       "two: expected softmax_loss or accuracy"));
 }
 
+bool same(const LayerEntry& one, const LayerEntry& other) {
+  return one.name == other.name && one.inputs == other.inputs && one.shares == other.shares &&
+         one.json == other.json;
+}
+
+/// "weight 10x100, bias 10".
+std::string tensors_text(const Node& node) {
+  std::string out;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    out += text(out.empty() ? "" : ", ", name, " ", shape.text());
+  };
+  for (const layers::ParameterSpec& spec : node.parameters()) add(spec.name, spec.shape);
+  for (const layers::StatisticSpec& spec : node.definition->statistics())
+    add(spec.name, spec.shape);
+  return out;
+}
+
+/// What a layer has in tests it takes from the layer of its name in training.
+void check_trained(const Node& node, const Network& trained, const JsonPlace& place) {
+  const std::string own = tensors_text(node), &name = node.definition->name;
+  if (own.empty()) return;
+  const std::optional<int> index = trained.index_of(name);
+  if (!index)
+    fail_at(place,
+            text("\"", name, "\" is in phase \"test\" alone and has ", own,
+                 ", which nothing trains: expected \"shares\", or a layer of its name in phase "
+                 "\"train\" whose parameters it takes"));
+  const auto whole_text = [](const Node& each) {
+    const std::string tensors = tensors_text(each);
+    return text(each.definition->type(), " with ", tensors.empty() ? "none of its own" : tensors);
+  };
+  const std::string expected = whole_text(trained.nodes()[static_cast<size_t>(*index)]);
+  if (const std::string got = whole_text(node); got != expected)
+    fail_at(place, text("\"", name, "\" has the parameters of the layer of its name in training: ",
+                        "expected ", expected, ", got ", got));
+}
+
 }  // namespace
 
 void describe_network(Fields& fields) {
@@ -198,6 +235,7 @@ void describe_network(Fields& fields) {
   int64_t extent = 1;
   Json raw;
   std::vector<std::string> inputs;
+  int phase = static_cast<int>(phase_names().size()) - 1;
   Node node;
   fields.text("name", name, "name of the network", Presence::kRequired);
   fields.object(
@@ -215,13 +253,17 @@ void describe_network(Fields& fields) {
   fields.objects(
       "layers", 0, [](size_t) {},
       [&](Fields& f, size_t) {
-        f.text("name", name, "unique; parameters are called name.weight and so on",
+        f.text("name", name,
+               "unique among the layers of a phase; parameters are called name.weight and so on",
                Presence::kRequired);
         f.texts("input", inputs,
-                "the layer it reads; default: the one before; \"input\": the network's input; "
-                "\"label\": the samples' labels");
+                "the layer it reads; default: the one before that is in the same phase; "
+                "\"input\": the network's input; \"label\": the samples' labels");
         f.texts("inputs", inputs, "the same for layers that read several");
         f.text("shares", name, "the layer, or use of the block, whose parameters it uses");
+        f.choice("phase", phase, phase_names(),
+                 "where it is: in training alone; in tests alone, which --classify, --extract and "
+                 "exports are too; or in both (docs/networks.md)");
         std::vector<Variant> variants = layer_variants(node);
         variants.push_back({"block", "the layers of a block, once or repeated", [&](Fields& g) {
                               g.text("block", name, "name of the block", Presence::kRequired);
@@ -240,10 +282,29 @@ Network::Network(const std::filesystem::path& file, int64_t batch, LabelForm for
 
 Network::Network(const Json& json, const std::string& file, int64_t batch, LabelForm form)
     : file_(file), json_(json), label_form_(form) {
-  const JsonPlace top{file, ""};
+  read_head(batch);
+  check_defaults(json, {file, ""});
+  const std::vector<LayerEntry> entries = expand_layers(json, file, layers::Phase::kTrain);
+  read_layers(entries, nullptr);
+  const std::vector<LayerEntry> in_test = expand_layers(json, file, layers::Phase::kTest);
+  if (!std::ranges::equal(entries, in_test, same)) test_.reset(new Network(*this, in_test));
+}
+
+/// Of samples that are no mixtures.
+Network::Network(const Network& trained, const std::vector<LayerEntry>& entries)
+    : file_(trained.file_),
+      json_(trained.json_),
+      name_(trained.name_),
+      input_(trained.input_),
+      label_form_(LabelForm::kPlain) {
+  read_layers(entries, &trained);
+}
+
+void Network::read_head(int64_t batch) {
+  const JsonPlace top{file_, ""};
   int64_t channels = 0, height = 1, width = 1;
   Json unused;
-  read_fields(json, top, [&](Fields& fields) {
+  read_fields(json_, top, [&](Fields& fields) {
     fields.text("name", name_, "", Presence::kRequired);
     fields.object(
         "input",
@@ -258,35 +319,48 @@ Network::Network(const Json& json, const std::string& file, int64_t batch, Label
   input_ = {batch, channels, height, width};
   if (input_.count() >= kMostElements)
     fail_at(top.at("input"), text("the input ", input_.text(), " has 2^31 elements or more"));
+}
 
-  check_defaults(json, top);
-  std::vector<LayerEntry> entries = expand_layers(json, file);
+void Network::read_layers(const std::vector<LayerEntry>& entries, const Network* trained) {
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < entries.size(); ++i) index[entries[i].name] = i;
-  std::map<std::string, int> node_of{{kInputName, kNetworkInput}, {kLabelName, kNetworkLabel}};
+  node_of_ = {{kInputName, kNetworkInput}, {kLabelName, kNetworkLabel}};
   for (size_t i : execution_order(entries, index)) {
     const LayerEntry& entry = entries[i];
-    Node node;
-    with_places_of(entry, [&] {
-      read_fields(entry.json, entry.place, [&](Fields& fields) { describe_layer(fields, node); });
-    });
-    node.definition->name = entry.name;
-    std::vector<Shape> shapes;
-    for (const std::string& input : inputs_of(entry, *node.definition)) {
-      node.inputs.push_back(node_of.at(input));
-      shapes.push_back(shape_of(node.inputs.back()));
-      if (node.inputs.back() >= 0 &&
-          !nodes_[static_cast<size_t>(node.inputs.back())].definition->scalars().empty())
-        fail_at(entry.place, "\"" + input + "\", which reports scalars, cannot be read by a layer");
-    }
-    if (form == LabelForm::kMixed) check_takes_mixtures(node, entry.place);
-    with_places_of(entry, [&] { node.output = infer(*node.definition, shapes, entry.place); });
+    Node node = read_layer(entry);
     if (!entry.shares.empty() && !node.definition->parameters().empty())
-      share(node, owner_of(entry, node_of), entry.place.at("shares"));
-    node_of[entry.name] = static_cast<int>(nodes_.size());
+      share(node, owner_of(entry, node_of_), entry.place.at("shares"));
+    if (trained != nullptr) check_trained(node, *trained, entry.place);
+    node_of_[entry.name] = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
   }
   mark_what_reaches_a_loss();
+}
+
+/// The nodes of its inputs are there.
+Node Network::read_layer(const LayerEntry& entry) const {
+  Node node;
+  with_places_of(entry, [&] {
+    read_fields(entry.json, entry.place, [&](Fields& fields) { describe_layer(fields, node); });
+  });
+  node.definition->name = entry.name;
+  std::vector<Shape> shapes;
+  for (const std::string& input : inputs_of(entry, *node.definition)) {
+    node.inputs.push_back(node_of_.at(input));
+    shapes.push_back(shape_of(node.inputs.back()));
+    if (node.inputs.back() >= 0 &&
+        !nodes_[static_cast<size_t>(node.inputs.back())].definition->scalars().empty())
+      fail_at(entry.place, "\"" + input + "\", which reports scalars, cannot be read by a layer");
+  }
+  if (label_form_ == LabelForm::kMixed) check_takes_mixtures(node, entry.place);
+  with_places_of(entry, [&] { node.output = infer(*node.definition, shapes, entry.place); });
+  return node;
+}
+
+std::optional<int> Network::index_of(const std::string& name) const {
+  const auto found = node_of_.find(name);
+  if (found == node_of_.end() || found->second < 0) return std::nullopt;
+  return found->second;
 }
 
 /// Of two layers whose parameters are one.
@@ -385,14 +459,20 @@ int64_t Network::parameter_count() const {
 
 Json Network::summary() const {
   Json layers = Json::array();
-  int64_t activations = input_.count();
-  for (const Node& node : nodes_) {
+  const auto add = [&](const Node& node, const Network& others, layers::Phase phase) {
     layers.push_back({{"name", node.definition->name},
                       {"type", node.definition->type()},
                       {"output_shape", node.output.extents()},
                       {"parameters", net::parameter_count(node)}});
+    if (!others.index_of(node.definition->name)) layers.back()["phase"] = name_of(phase);
+  };
+  int64_t activations = input_.count();
+  for (const Node& node : nodes_) {
+    add(node, in_test(), layers::Phase::kTrain);
     activations += node.output.count();
   }
+  for (const Node& node : in_test().nodes_)
+    if (!index_of(node.definition->name)) add(node, *this, layers::Phase::kTest);
   const auto bytes = static_cast<int64_t>(sizeof(float));
   return {{"name", name_},
           {"parameters", parameter_count()},

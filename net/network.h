@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "layers/layer.h"
 
 namespace poseidon::net {
+
+struct LayerEntry;
 
 /// One layer of a network, in an order in which every layer comes after its inputs.
 struct Node {
@@ -66,7 +69,12 @@ class Network {
   /// As messages name it.
   const std::string& file() const { return file_; }
   const std::string& name() const { return name_; }
+  /// Those of training, but in a network of tests.
   const std::vector<Node>& nodes() const { return nodes_; }
+  /// The same network as tests, and all who use what was trained, compute it: its layers of phase
+  /// "test" and of both. Itself where no layer is in one phase alone. All parameters and statistics
+  /// of its layers are those of layers of the same names here.
+  const Network& in_test() const { return test_ == nullptr ? *this : *test_; }
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
   int64_t batch() const { return input_.samples(); }
@@ -78,6 +86,8 @@ class Network {
   bool reads_labels() const;
   /// Of what a node reads.
   Shape shape_of(int input) const;
+  /// The index of a layer's node; none where no layer has the name.
+  std::optional<int> index_of(const std::string& name) const;
   /// Those of all layers, in order.
   std::vector<ReportedScalar> scalars() const;
   bool has_loss() const;
@@ -86,12 +96,18 @@ class Network {
 
   int64_t parameter_count() const;
   /// {"name", "parameters", "layers": [...], "activation_bytes", "parameter_bytes"}: every
-  /// activation once, without reuse, for the batch.
+  /// activation of training once, without reuse, for the batch. Layers that are in one phase alone
+  /// say so.
   Json summary() const;
   /// The network's JSON as it was read, before blocks were expanded.
   const Json& json() const { return json_; }
 
  private:
+  /// The one that tests compute, from its layers.
+  Network(const Network& trained, const std::vector<LayerEntry>& entries);
+  void read_head(int64_t batch);
+  void read_layers(const std::vector<LayerEntry>& entries, const Network* trained);
+  Node read_layer(const LayerEntry& entry) const;
   void share(Node& node, int owner, const JsonPlace& place);
   void mark_what_reaches_a_loss();
 
@@ -101,6 +117,8 @@ class Network {
   Shape input_;
   LabelForm label_form_;
   std::vector<Node> nodes_;
+  std::map<std::string, int> node_of_;   ///< by name, with the names of what comes from outside
+  std::unique_ptr<const Network> test_;  ///< null: no layer is in one phase alone
 };
 
 }  // namespace poseidon::net

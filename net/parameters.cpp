@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "net/at.h"
 #include "net/network.h"
-#include "net/program.h"
+#include "net/programs.h"
 
 namespace poseidon::net {
 
@@ -73,22 +73,60 @@ size_t shared_floats(const Parameters& parameters, const Network& network, Progr
   return floats;
 }
 
+bool has_tensors(const Parameters& parameters, int layer) {
+  return !parameters.of(layer).empty() || !parameters.statistics_of(layer).empty();
+}
+
+/// The gates of calls of tests are those of the layers of the same names in training.
+void find_gates(Program& tests, const Network& network, const Parameters& parameters) {
+  const std::vector<Node>& nodes = network.in_test().nodes();
+  for (Call& call : tests.calls()) {
+    if (call.node < 0) continue;
+    const Node& node = nodes[at(call.node)];
+    const Node& owner = node.shares < 0 ? node : nodes[at(node.shares)];
+    const std::optional<int> layer = network.index_of(owner.definition->name);
+    if (layer && has_tensors(parameters, *layer)) call.gate = *layer;
+  }
+}
+
+/// Calls of tests read what the layers of training keep, and write nothing of it.
+void bind_to(Program& program, Program& tests) {
+  for (Call& call : tests.calls()) {
+    if (call.gate < 0) continue;
+    const layers::Bindings& owner = program.call_of(call.gate)->memory;
+    call.memory.parameters = owner.parameters;
+    call.memory.statistics = owner.statistics;
+  }
+}
+
+/// Points a call to the version of its layer's tensors that is current.
+void read_current(Call& call, Parameters& parameters) {
+  const std::span<const int> learned = parameters.of(call.gate);
+  const std::span<const int> tracked = parameters.statistics_of(call.gate);
+  for (size_t i = 0; i < call.memory.parameters.size(); ++i)
+    call.memory.parameters[i].value = parameters[at(learned[i])].value().data();
+  for (size_t i = 0; i < call.memory.statistics.size(); ++i)
+    call.memory.statistics[i].value = parameters.statistics()[at(tracked[i])].value().data();
+}
+
 }  // namespace
 
 // ---- the list
 
-Parameters::Parameters(Device& device, const Network& network, Program& program, int versions)
+Parameters::Parameters(Device& device, const Network& network, Programs& programs, int versions)
     : device_(device),
       network_(network),
-      program_(program),
+      program_(programs.main()),
+      tests_(programs.tests()),
       versions_(versions),
-      training_(std::ranges::any_of(program.calls(), &Call::runs_backward)),
+      training_(std::ranges::any_of(program_.calls(), &Call::runs_backward)),
       of_layer_(network.nodes().size()),
       statistics_of_layer_(network.nodes().size()) {
   check(versions == 1 || versions == 2, "a net has one version of its parameters or two");
-  for (const Call* call : in_network_order(program)) list(*call);
-  for (const Call* call : in_network_order(program)) list_statistics(*call);
+  for (const Call* call : in_network_order(program_)) list(*call);
+  for (const Call* call : in_network_order(program_)) list_statistics(*call);
   find_summed_layers();
+  if (tests_ != nullptr) find_gates(*tests_, network, *this);
 }
 
 void Parameters::list(const Call& call) {
@@ -126,7 +164,7 @@ void Parameters::find_summed_layers() {
     if (call.node < 0) continue;
     const int shares = network_.nodes()[at(call.node)].shares;
     const int owner = shares < 0 ? call.node : shares;
-    if (!of(owner).empty() || !statistics_of(owner).empty()) call.gate = owner;
+    if (has_tensors(*this, owner)) call.gate = owner;
   }
   for (const int layer : summed_layers_)
     if (announces(layer)) last_user(network_, program_, layer).announces = layer;
@@ -186,6 +224,7 @@ void Parameters::take_memory() {
   for (Call& call : program_.calls())
     if (call.node >= 0) bind(call);
   for (size_t layer = 0; layer < of_layer_.size(); ++layer) bind_shared(static_cast<int>(layer));
+  if (tests_ != nullptr) bind_to(program_, *tests_);
 }
 
 /// Memory for the tensors of all parameters. Names the largest where it cannot be had.
@@ -232,15 +271,12 @@ void Parameters::bind(Call& call) {
 
 void Parameters::flip(int layer) {
   if (versions_ == 1) return;
-  layers::Bindings& memory = program_.call_of(layer)->memory;
   for (const int index : of(layer)) parameters_[at(index)].versions.flip();
-  for (Call* call : users_of(network_, program_, layer))
-    for (size_t i = 0; i < of(layer).size(); ++i)
-      call->memory.parameters[i].value = parameters_[at(of(layer)[i])].value().data();
-  for (size_t i = 0; i < memory.statistics.size(); ++i) {
-    Statistic& statistic = statistics_[at(statistics_of(layer)[i])];
-    statistic.versions.flip();
-    memory.statistics[i].value = statistic.value().data();
+  for (const int index : statistics_of(layer)) statistics_[at(index)].versions.flip();
+  for (Program* program : {&program_, tests_}) {
+    if (program == nullptr) continue;
+    for (Call& call : program->calls())
+      if (call.gate == layer) read_current(call, *this);
   }
 }
 

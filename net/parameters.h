@@ -13,6 +13,7 @@ namespace poseidon::net {
 
 class Network;
 class Program;
+class Programs;
 struct Call;
 
 /// One learnable tensor of a net. Its memory is in the order its layer keeps; canonical order is
@@ -56,9 +57,9 @@ struct ParameterMemory {
 class Parameters {
  public:
   /// Lists them; they have no memory yet. All must outlive it; `versions` is 1 or 2.
-  Parameters(Device& device, const Network& network, Program& program, int versions);
+  Parameters(Device& device, const Network& network, Programs& programs, int versions);
 
-  /// Takes their memory, and gives it to the program's layers. Throws OutOfMemory, which names the
+  /// Takes their memory, and gives it to the programs' layers. Throws OutOfMemory, which names the
   /// largest.
   void take_memory();
   /// What they take.
@@ -106,6 +107,7 @@ class Parameters {
   Device& device_;
   const Network& network_;
   Program& program_;
+  Program* const tests_;  ///< that of tests, whose calls read the same tensors; null: none
   const int versions_;
   bool training_ = false;  ///< whether any layer runs backward
   TensorMemory values_, next_values_, gradients_, statistic_memory_;

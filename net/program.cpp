@@ -18,22 +18,30 @@ void check_same_order(const Call& call, const Call& owner) {
     const std::string order = call.layer->packed_order(i);
     if (order.empty() || order != owner.layer->packed_order(i))
       throw ConfigError(text("[", call.definition->type(), " '", call.definition->name,
-                             "'] cannot share the parameters of \"", owner.definition->name,
-                             "\": here both would keep them in different orders"));
+                             "'] cannot share the parameters of \"", owner.definition->name, "\"",
+                             call.definition->name == owner.definition->name ? " in training" : "",
+                             ": here both would keep them in different orders"));
   }
 }
 
 }  // namespace
 
-Program::Program(const Network& network, layers::LayerFactory& factory, const Options& options)
+Program::Program(const Network& network, layers::LayerFactory& factory, const Options& options,
+                 Arena& arena)
     : network_(network),
       factory_(factory),
-      batch_input_(factory.make_batch_input()),
       options_(options),
+      batch_input_(options.trained == nullptr ? factory.make_batch_input() : nullptr),
       value_of_node_(network.nodes().size(), -1),
-      call_of_node_(network.nodes().size(), -1) {
-  check_factored();
-  add_value({.shape = network.input(), .format = kPlainFp32, .producer = -1, .consumers = {}});
+      call_of_node_(network.nodes().size(), -1),
+      arena_(arena),
+      first_piece_(arena.pieces()) {
+  if (options.trained == nullptr) check_factored();
+  // The batch's samples are value 0, and their labels value 1.
+  add_value({.shape = network.input(),
+             .format = options.trained == nullptr ? kPlainFp32 : options.trained->values_[0].format,
+             .producer = -1,
+             .consumers = {}});
   if (network.reads_labels())
     add_value({.shape = network.label(),
                .format = kPlainFp32,
@@ -41,11 +49,13 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
                .consumers = {},
                .kept = true});
   for (const Operation& operation : fuse(network, factory, options.keep)) add_operation(operation);
+  moments_ = {.first = options.trained == nullptr ? 0 : options.trained->moments_.end() + 1,
+              .calls = static_cast<int>(calls_.size())};
   mark_backward();
   place_activations();
   place_gradients();
   place_workspaces();
-  arena_.lay_out();
+  end_piece_ = arena.pieces();
 }
 
 /// Refuses layers that cannot give factors.
@@ -82,19 +92,20 @@ void Program::add_operation(const Operation& operation) {
                                .output_shape = network_.nodes()[at(operation.output)].output,
                                .input_formats = {},
                                .input_needs_gradient = {},
-                               .training = options_.training,
+                               // As tests keep parameters in the orders of training.
+                               .training = options_.training || options_.trained != nullptr,
                                .relu = operation.relu,
                                .residual = operation.residual,
                                .choice = {}};
   if (const auto choice = options_.choices.find(definition.name); choice != options_.choices.end())
     request.choice = choice->second;
   const Node& node_of_call = network_.nodes()[at(operation.node)];
-  if (const Call* owner = node_of_call.shares < 0 ? nullptr : call_of(node_of_call.shares))
-    request.choice = owner->layer->choice();
+  const Call* const trained = trained_call(definition);
+  const Call* const owner = node_of_call.shares < 0 ? trained : call_of(node_of_call.shares);
+  if (owner != nullptr) request.choice = owner->layer->choice();
   std::vector<int> inputs;
   bool needs_gradient = !definition.parameters().empty();
   for (int node : operation.inputs) {
-    // The batch's samples are value 0, and their labels value 1.
     inputs.push_back(node < 0 ? kNetworkInput - node : value_of_node_[at(node)]);
     const Value& value = values_[at(inputs.back())];
     request.input_shapes.push_back(value.shape);
@@ -105,12 +116,12 @@ void Program::add_operation(const Operation& operation) {
   Call call;
   call.gives_factors =
       options_.training && std::ranges::count(options_.factored, definition.name) > 0;
-  if (call.gives_factors) request.factor_rows = options_.factor_rows;
+  if (call.gives_factors || (trained != nullptr && trained->gives_factors))
+    request.factor_rows = options_.factor_rows;
   call.layer = factory_.make(request);
   call.node = operation.node;
   call.definition = &definition;
-  if (const Call* owner = node_of_call.shares < 0 ? nullptr : call_of(node_of_call.shares))
-    check_same_order(call, *owner);
+  if (owner != nullptr) check_same_order(call, *owner);
   const layers::Needs& needs = call.layer->needs();
   for (size_t i = 0; i < inputs.size(); ++i)
     call.inputs.push_back(in_format(inputs[i], needs.input_formats[i]));
@@ -196,33 +207,53 @@ bool Program::may_overwrite(const Call& call, int input) const {
 
 /// Activations live from their producer to their last reader.
 void Program::place_activations() {
-  const int end = 2 * static_cast<int>(calls_.size());
   places_.values.assign(values_.size(), -1);
   for (size_t v = 0; v < values_.size(); ++v) {
     const Value& value = values_[v];
-    const int first = std::max(value.producer, 0);
-    int last = value.kept ? end : first;
+    const int first = value.producer < 0 ? 0 : moments_.forward(value.producer);
+    int last = value.kept ? moments_.end() : first;
     for (int consumer : value.consumers) {
       const Call& reader = calls_[at(consumer)];
-      last = std::max(last, consumer);
+      last = std::max(last, moments_.forward(consumer));
       for (int k = 0; k < reader.inputs_read_back && reader.runs_backward; ++k)
         if (reader.inputs[at(k)] == static_cast<int>(v))
-          last = std::max(last, backward_moment(consumer));
+          last = std::max(last, moments_.backward(consumer));
     }
     if (value.producer >= 0) {
       const Call& producer = calls_[at(value.producer)];
       const layers::Needs& needs = producer.layer->needs();
       if (producer.runs_backward && needs.backward_reads_output)
-        last = std::max(last, backward_moment(value.producer));
+        last = std::max(last, moments_.backward(value.producer));
       if (needs.forward_in_place >= 0 && may_overwrite(producer, needs.forward_in_place)) {
         places_.values[v] = places_.values[at(producer.inputs[at(needs.forward_in_place)])];
         arena_.extend(places_.values[v], first, last);
         continue;
       }
     }
-    places_.values[v] = arena_.add(stored_bytes(value.shape, value.format), first, last,
-                                   {value.producer, "output"});
+    places_.values[v] = trained_piece(v);
+    if (places_.values[v] >= 0)
+      arena_.extend(places_.values[v], first, last);
+    else
+      places_.values[v] = arena_.add(stored_bytes(value.shape, value.format), first, last,
+                                     {value.producer, "output"});
   }
+}
+
+/// Where the program of training has the same batch; -1 where it does not read it, and for all that
+/// calls write.
+int Program::trained_piece(size_t value) const {
+  const bool is_there = options_.trained != nullptr && values_[value].producer < 0 &&
+                        (value == 0 || options_.trained->network_.reads_labels());
+  return is_there ? options_.trained->places_.values[value] : -1;
+}
+
+/// Of the layer of this name in the program of training, whose parameters are this one's.
+const Call* Program::trained_call(const layers::Definition& definition) const {
+  const Program* trained = options_.trained;
+  if (trained == nullptr || definition.parameters().empty()) return nullptr;
+  const std::optional<int> node = trained->network_.index_of(definition.name);
+  const int call = node ? trained->call_of_node_[at(*node)] : -1;
+  return call < 0 ? nullptr : &trained->calls_[at(call)];
 }
 
 /// Gradients live from the consumer that writes one to the producer that reads it.
@@ -240,13 +271,13 @@ void Program::place_gradients() {
       if (!value.needs_gradient) continue;
       const bool in_place = needs.backward_in_place == static_cast<int>(k) && !own.empty() &&
                             value.format == values_[at(call.output)].format;
-      const int moment = backward_moment(c);
+      const int now = moments_.backward(c);
       const int piece = in_place ? own[0]
-                                 : arena_.add(stored_bytes(value.shape, value.format), moment,
-                                              moment, {value.producer, "gradient of its output"});
+                                 : arena_.add(stored_bytes(value.shape, value.format), now, now,
+                                              {value.producer, "gradient of its output"});
       places_.input_gradients[at(c)][k] = piece;
       places_.contributions[at(call.inputs[k])].push_back(piece);
-      arena_.extend(piece, moment, backward_moment(value.producer));
+      arena_.extend(piece, now, moments_.backward(value.producer));
     }
   }
 }
@@ -264,35 +295,20 @@ void Program::place_workspaces() {
     if (calls_[at(c)].gives_factors) rebuild_bytes = std::max(rebuild_bytes, needs.scratch_bytes);
     if (needs.workspace_bytes > 0)
       places_.workspaces[at(c)] = arena_.add(
-          needs.workspace_bytes, c, options_.training ? backward_moment(c) : c, {c, "workspace"});
+          needs.workspace_bytes, moments_.forward(c),
+          options_.training ? moments_.backward(c) : moments_.forward(c), {c, "workspace"});
   }
   if (scratch_bytes > 0)
-    places_.scratch = arena_.add(scratch_bytes, 0, 2 * count, {greediest, "scratch memory"});
+    places_.scratch =
+        arena_.add(scratch_bytes, moments_.first, moments_.end(), {greediest, "scratch memory"});
   // Where calls are done when they return, nothing goes on beside a pass.
   if (rebuild_bytes > 0 && !factory_.device().shares_memory())
     places_.rebuild_scratch =
-        arena_.add(rebuild_bytes, 0, 2 * count, {greediest, "scratch memory"});
+        arena_.add(rebuild_bytes, moments_.first, moments_.end(), {greediest, "scratch memory"});
 }
 
-void Program::take_memory() {
-  try {
-    arena_.take(factory_.device());
-  } catch (const OutOfMemory&) {
-    fail_to_take();
-  }
+void Program::bind() {
   for (size_t c = 0; c < calls_.size(); ++c) bind(c);
-}
-
-void Program::fail_to_take() const {
-  const int piece = arena_.largest();
-  const Arena::Purpose purpose = arena_.purpose_of(piece);
-  const std::string bytes = bytes_text(arena_.bytes_of(piece));
-  const std::string wanted = purpose.call < 0 ? bytes + " for the input"
-                                              : text("layer \"", name_of(calls_[at(purpose.call)]),
-                                                     "\": ", bytes, " for its ", purpose.what);
-  throw OutOfMemory(text(network_.file(), ": ", wanted, " with a batch of ", network_.batch(),
-                         ", the largest part of ", bytes_text(arena_.bytes()),
-                         " for activations, cannot be had"));
 }
 
 void Program::bind(size_t c) {

@@ -47,6 +47,16 @@ struct Call {
   } labels = {};  ///< while there is a trace
 };
 
+/// When the calls of a program run, in the sequence that an arena lays out.
+struct Moments {
+  int first = 0;
+  int calls = 0;
+
+  int forward(int call) const { return first + call; }
+  int backward(int call) const { return end() - 1 - call; }
+  int end() const { return first + 2 * calls; }
+};
+
 /// The operations of a network with their layers made, the reorders between formats put in, and the
 /// memory of every activation, gradient and workspace laid out. Calls run forward in order, and
 /// backward in reverse, once the memory is taken.
@@ -58,12 +68,20 @@ class Program {
     std::vector<std::string> keep;      ///< layers whose output must survive the step
     std::vector<std::string> factored;  ///< layers that give factors
     int64_t factor_rows = 0;            ///< samples of all factors that are stacked
+    /// The program of training beside which this one runs tests: forward only, with its batches,
+    /// and with parameters in its layers' orders. None of its passes goes on while one of the other
+    /// does.
+    const Program* trained = nullptr;
   };
 
-  Program(const Network& network, layers::LayerFactory& factory, const Options& options);
+  /// Adds what it wants of memory to `arena`, which must outlive it.
+  Program(const Network& network, layers::LayerFactory& factory, const Options& options,
+          Arena& arena);
 
-  /// Throws OutOfMemory, naming the layer that wants most.
-  void take_memory();
+  /// Gives all calls their memory, once the arena has it.
+  void bind();
+  /// Whether it added this piece of the arena.
+  bool wants(int piece) const { return piece >= first_piece_ && piece < end_piece_; }
 
   layers::LayerFactory& factory() { return factory_; }
   std::vector<Call>& calls() { return calls_; }
@@ -81,8 +99,6 @@ class Program {
   /// The output of a node; a null tensor when it was fused into a later one or its memory is
   /// reused.
   Tensor kept_output(int node) const;
-  /// Of activations, their gradients and workspaces, after reuse, and of scratch.
-  size_t arena_bytes() const { return arena_.bytes(); }
   size_t scratch_bytes() const {
     return places_.scratch < 0 ? 0 : arena_.bytes_of(places_.scratch);
   }
@@ -101,15 +117,15 @@ class Program {
   void place_gradients();
   void place_workspaces();
   void bind(size_t call);
-  [[noreturn]] void fail_to_take() const;
-  int backward_moment(int call) const { return 2 * static_cast<int>(calls_.size()) - 1 - call; }
+  const Call* trained_call(const layers::Definition& definition) const;
+  int trained_piece(size_t value) const;
   bool may_overwrite(const Call& call, int input) const;
   Tensor tensor(int value) const;
 
   const Network& network_;
   layers::LayerFactory& factory_;
-  const std::unique_ptr<layers::BatchInput> batch_input_;
   Options options_;
+  const std::unique_ptr<layers::BatchInput> batch_input_;
   std::vector<Call> calls_;
   std::vector<Value> values_;
   std::vector<int> value_of_node_;
@@ -124,7 +140,9 @@ class Program {
     int scratch = -1;                               ///< of all passes
     int rebuild_scratch = -1;  ///< of what goes on beside them; -1: it is that of the passes
   } places_;
-  Arena arena_;
+  Moments moments_;
+  Arena& arena_;
+  int first_piece_, end_piece_;
 };
 
 /// The values of a tensor of the device, as they lie there. Blocks until they are computed.

@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "tests/apps/cluster.h"
 #include "tests/apps/colour_images.h"
+#include "tests/trainer/small_networks.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -92,6 +93,12 @@ TEST_CASE("jittered colours: the same bits on any number of workers") {
 TEST_CASE("mixed samples: the same bits on any number of workers") {
   same_with_any_cluster(
       {"--set", R"(data.train.transform.mix={"mixup": 0.4, "cutmix": 1, "probability": 0.9})"});
+}
+TEST_CASE("layers of one phase alone: the same bits on any number of workers") {
+  for (const char* scheme : {"ps", "sfb"})
+    same_with_any_cluster({"--set", std::string("comm.scheme=") + scheme, "--set",
+                           "train.test_every=2", "--set", "optimizer.average_decay=0.9"},
+                          TinyJob(trainer::kPhased));
 }
 TEST_CASE("infogain loss: the same bits on any number of workers") {
   same_with_any_cluster({}, TinyJob(R"({

@@ -173,7 +173,7 @@ TEST_CASE("batches that come one after another, before anything is read, are kep
       const layers::StepNumbers numbers{.seed = 1};
       net.forward({.phase = layers::Phase::kTrain, .numbers = &numbers, .labels = batch.labels});
     }
-    const std::vector<float> losses = net.read_scalars()[0];
+    const std::vector<float> losses = net.read_scalars()[0].values;
     if (seed == 0) expected = losses;
     CHECK(losses == expected);
   }

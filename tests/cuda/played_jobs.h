@@ -48,7 +48,7 @@ struct PlayedNetwork {
 };
 inline const std::vector<PlayedNetwork> kPlayedNetworks{
     {kTinyNetwork}, {kSmallResNet}, {kSmallLenet},     {kOfDigits, kDigits}, {kOfImages, kImages},
-    {kSmallShapes}, {kSharing},     {kSmallFunctions}, {kSmallLosses}};
+    {kSmallShapes}, {kSharing},     {kSmallFunctions}, {kSmallLosses},       {kPhased}};
 
 /// Ten random records in each file of CIFAR-10.
 inline void write_images(const fs::path& folder) {

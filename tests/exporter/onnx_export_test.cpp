@@ -151,6 +151,27 @@ TEST_CASE("what ONNX cannot say is refused with the layer's name") {
   CHECK(refusal({{{"name", "a"}, {"type", "silence"}}}) == "expected a layer before its losses");
 }
 
+TEST_CASE("a model is the network of tests") {
+  const Json common = Json::parse(R"([
+    {"name": "c", "type": "convolution", "outputs": 4, "kernel": 3}, {"name": "n", "type": "batch_norm"},
+    {"name": "f", "type": "linear", "outputs": 5}, {"name": "p", "type": "softmax"},
+    {"name": "loss", "input": "f", "type": "softmax_loss"}])");
+  Json phased = common;
+  phased[3]["phase"] = "test";
+  const Json trained = Json::parse(R"([
+    {"name": "head", "phase": "train", "type": "linear", "outputs": 5},
+    {"name": "head_loss", "phase": "train", "type": "softmax_loss"},
+    {"name": "noise", "phase": "train", "input": "n", "type": "dropout"}])");
+  phased.insert(phased.begin() + 2, trained.begin(), trained.end());
+  for (const bool fold : {false, true}) {
+    const OnnxExport asked{.fold_batch_norm = fold};
+    const ReadModel model = exported(Weights(network_of(phased)), asked);
+    const ReadModel expected = exported(Weights(network_of(common)), asked);
+    CHECK(model.lines() == expected.lines());
+    CHECK(model.tensor("f.weight").floats() == expected.tensor("f.weight").floats());
+  }
+}
+
 TEST_CASE("the file is the model, and told of") {
   const Weights weights(network_of(Json::parse(R"([{"name": "a", "type": "bias"}])")));
   Said said;

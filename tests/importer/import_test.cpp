@@ -88,7 +88,8 @@ Floats counting(size_t count, float first = 1) {
 }
 
 /// The output of a network's last layer, with imported weights, computed by the net itself.
-Floats computed(const Import& import, const std::string& layer, const Floats& input) {
+Floats computed(const Import& import, const std::string& layer, const Floats& input,
+                const std::vector<int32_t>& labels = {}) {
   cpu::CpuDevice device(1);
   const net::Network network(import.asked.output / "network.json", 1);
   const auto factory = layers::cpu::make_cpu_factory(device);
@@ -101,6 +102,7 @@ Floats computed(const Import& import, const std::string& layer, const Floats& in
   net.set_input(input);
   layers::StepContext step;
   step.phase = layers::Phase::kTest;
+  step.labels = labels;
   net.forward(step);
   return net.output(layer);
 }
@@ -433,6 +435,35 @@ TEST_CASE("weights that layers share are those of the first, stored with each or
     CHECK(import.said.warnings.empty());
     CHECK(computed(import, "b", {1, 1, 1}) == Floats{5, 1, 13});
   }
+}
+
+TEST_CASE("an imported network trains by TRAIN, and tests by TEST what was trained") {
+  const std::string network =
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: TRAIN } "
+      "data_param { batch_size: 4 } }\n"
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: TEST } "
+      "data_param { batch_size: 4 } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+      "inner_product_param { num_output: 2 } }\n"
+      "layer { name: 'drop' type: 'Dropout' bottom: 'ip' top: 'ip' include { phase: TRAIN } }\n"
+      "layer { name: 'double' type: 'Power' bottom: 'ip' top: 'ip' include { phase: TEST } "
+      "power_param { scale: 2 } }\n"
+      "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' "
+      "include { phase: TEST } }\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+  Import import(network, made::layer("ip", {made::blob({2, 3}, {1, 2, 3, 4, 5, 6}),
+                                            made::blob({2}, {7, 8})}));
+  import.asked.input = SampleShape{3, 1, 1};
+  CHECK(import.run().job);
+  CHECK(import.json("job.json")["data"].contains("test"));
+  const Json layers = import.json("network.json")["layers"];
+  REQUIRE(layers.size() == 6);
+  CHECK(layers[2].dump() == R"({"name":"double","phase":"test","type":"power","scale":2})");
+  CHECK(layers[3].dump() == R"({"name":"accuracy","phase":"test","type":"accuracy"})");
+  CHECK(layers[4].dump() == R"({"name":"loss","phase":"train","type":"softmax_loss"})");
+  CHECK(layers[5].dump() ==
+        R"({"name":"loss","phase":"test","input":"double","type":"softmax_loss"})");
+  CHECK(computed(import, "double", {1, 1, 1}, {0}) == Floats{2 * (6 + 7), 2 * (15 + 8)});
 }
 
 TEST_CASE("LeNet and its solver are the job that the project has") {

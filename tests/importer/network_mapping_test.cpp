@@ -12,10 +12,10 @@ namespace {
 
 /// A network that is mapped, with what was said of it.
 struct Mapped {
-  explicit Mapped(const std::string& layers, bool skips_unknown = false)
-      : remarks(said, skips_unknown),
-        network("input: 'data' input: 'label' input_dim: [2, 3, 8, 8, 2, 1, 1, 1]\n" + layers,
-                "n.prototxt") {
+  explicit Mapped(const std::string& layers, bool skips_unknown = false,
+                  const std::string& inputs =
+                      "input: 'data' input: 'label' input_dim: [2, 3, 8, 8, 2, 1, 1, 1]\n")
+      : remarks(said, skips_unknown), network(inputs + layers, "n.prototxt") {
     imported = map_network(network, {3, 8, 8}, remarks);
     network.top().refuse_unread(remarks);
   }
@@ -230,28 +230,140 @@ TEST_CASE("batch norm and the scale that follows are one; alone it neither scale
                          R"("learning_rate_multipliers":[0,0]})");
 }
 
-TEST_CASE("phases: the layers of TRAIN, with a word on each of the others") {
+namespace {
+
+std::string layer(const std::string& name, const std::string& type, const std::string& bottom,
+                  const std::string& top, const std::string& more = "") {
+  return "layer { name: '" + name + "' type: '" + type + "' bottom: '" + bottom + "' top: '" + top +
+         "' " + more + " }\n";
+}
+
+std::string accuracy(const std::string& more) {
+  return "layer { name: 'acc' type: 'Accuracy' bottom: 'a' bottom: 'label' top: 'acc' " + more +
+         " }\n";
+}
+
+constexpr const char* kTrain = "include { phase: TRAIN }";
+constexpr const char* kTest = "include { phase: TEST }";
+
+}  // namespace
+
+TEST_CASE("phases: a layer is where its rules put it") {
   const Mapped network(
-      one("ReLU", "include { phase: TRAIN }") +
-      "layer { name: 'p' type: 'Softmax' bottom: 'a' top: 'p' include { phase: TEST } }\n" +
-      "layer { name: 'q' type: 'Softmax' bottom: 'a' top: 'q' include { stage: 'deploy' } }\n" +
-      "layer { name: 'r' type: 'TanH' bottom: 'a' top: 'r' exclude { phase: TEST min_level: 1 } "
-      "}\n" +
-      "layer { name: 'acc' type: 'Accuracy' bottom: 'a' bottom: 'label' top: 'acc' "
-      "accuracy_param { top_k: 5 } }");
-  CHECK(network.layers() == 2);
-  CHECK(network.layer(1) == R"({"name":"r","type":"tanh"})");
-  CHECK(
-      network.said.warnings ==
-      std::vector<std::string>{
-          "n.prototxt:2:1: layer \"a\" (ReLU) takes part in TRAIN only: here it does in tests too",
-          "n.prototxt:3:1: layer \"p\" (Softmax) takes part in TEST only: it is left out"});
+      one("ReLU") + layer("p", "Softmax", "a", "p", kTest) +
+      layer("q", "Softmax", "a", "q", "include { stage: 'deploy' }") +
+      layer("r", "TanH", "a", "r", "exclude { phase: TEST min_level: 1 }") +
+      layer("s", "TanH", "r", "s", "exclude { phase: TEST }") + accuracy(kTest) +
+      "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'label' top: 'l' }");
+  CHECK(network.layer(0) == R"({"name":"a","type":"relu"})");
+  CHECK(network.layer(1) == R"({"name":"p","phase":"test","type":"softmax"})");
+  CHECK(network.layer(2) == R"({"name":"r","input":"a","type":"tanh"})");
+  CHECK(network.layer(3) == R"({"name":"s","phase":"train","type":"tanh"})");
+  CHECK(network.layer(4) == R"({"name":"acc","phase":"test","input":"a","type":"accuracy"})");
+  CHECK(network.layer(5) == R"({"name":"l","input":"a","type":"softmax_loss"})");
+  CHECK(network.said.warnings.empty());
   CHECK(network.said.notes ==
         std::vector<std::string>{
-            "n.prototxt:4:1: layer \"q\" (Softmax) takes part in no phase, by its level or stage",
-            "n.prototxt:6:1: layer \"acc\" (Accuracy) is left out: tests report the accuracy"});
+            "n.prototxt:4:1: layer \"q\" (Softmax) takes part in no phase, by its level or stage"});
   CHECK(fault(one("TanH", "include { phase: TRAIN } exclude { phase: TEST }"))
             .find("\"include\" and \"exclude\" exclude each other") != std::string::npos);
+}
+
+TEST_CASE("what works in place in one phase is read in that phase") {
+  const Mapped network(one("ReLU") + layer("noise", "TanH", "a", "a", kTrain) +
+                       layer("b", "Sigmoid", "a", "b") + layer("c", "AbsVal", "a", "c") +
+                       layer("d", "TanH", "b", "d", kTest));
+  CHECK(network.layer(1) == R"({"name":"noise","phase":"train","type":"tanh"})");
+  // It reads the one before it in each phase.
+  CHECK(network.layer(2) == R"({"name":"b","type":"sigmoid"})");
+  CHECK(network.layer(3) == R"({"name":"c","phase":"train","input":"noise","type":"absval"})");
+  CHECK(network.layer(4) == R"({"name":"c","phase":"test","input":"a","type":"absval"})");
+  CHECK(network.layer(5) == R"({"name":"d","phase":"test","input":"b","type":"tanh"})");
+  CHECK(network.said.warnings.empty());
+  CHECK(fault(one("ReLU", kTrain) + layer("b", "TanH", "a", "b") +
+              layer("t", "TanH", "data", "t", kTest))
+            .starts_with("n.prototxt:3:32: layer \"b\" (TanH) reads \"a\": expected the top of a "
+                         "layer above it in phase TEST"));
+}
+
+TEST_CASE("tests are not without what they need, and a dropout in place is in both phases") {
+  const Mapped network(
+      "layer { name: 'd' type: 'Data' top: 'x' top: 'y' include { phase: TRAIN } }\n" +
+          layer("a", "ReLU", "x", "a") + layer("drop", "Dropout", "a", "a", kTrain) +
+          "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'y' top: 'l' "
+          "include { phase: TRAIN } }\n" +
+          layer("p", "Softmax", "a", "p", kTest),
+      false, "");
+  for (size_t i = 0; i < 3; ++i) CHECK_FALSE(Json::parse(network.layer(i)).contains("phase"));
+  CHECK(network.layer(3) == R"({"name":"p","phase":"test","input":"drop","type":"softmax"})");
+  // Where nothing is for TEST, tests have what training has.
+  const Mapped alone(one("ReLU", kTrain) + layer("t", "TanH", "a", "t", kTrain));
+  CHECK(alone.layer(1) == R"({"name":"t","type":"tanh"})");
+  // A head of TRAIN is in training with all that it has.
+  const Mapped head(
+      one("ReLU") + layer("h", "TanH", "a", "h", kTrain) +
+      layer("drop", "Dropout", "h", "h", kTrain) +
+      "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'h' bottom: 'label' top: 'l' "
+      "include { phase: TRAIN } }\n" +
+      layer("p", "Softmax", "a", "p", kTest));
+  for (size_t i = 1; i < 4; ++i) CHECK(Json::parse(head.layer(i))["phase"] == "train");
+}
+
+TEST_CASE("a name that each phase has is one layer's in each, with one set of parameters") {
+  const auto linear = [](const std::string& bottom, const std::string& more) {
+    return layer("f", "InnerProduct", bottom, "f",
+                 "param { name: 'w' lr_mult: 2 } param { name: 'b' } inner_product_param { "
+                 "num_output: 2 } " +
+                     more);
+  };
+  const Mapped network(one("ReLU") + layer("n", "TanH", "a", "n", kTrain) + linear("n", kTrain) +
+                       linear("a", kTest));
+  const Json trained = Json::parse(network.layer(2)), tested = Json::parse(network.layer(3));
+  CHECK(trained["name"] == "f");
+  CHECK(trained["phase"] == "train");
+  CHECK(tested["name"] == "f");
+  CHECK(tested["phase"] == "test");
+  CHECK_FALSE(tested.contains("input"));  // it is the one before
+  CHECK_FALSE(tested.contains("shares"));
+  CHECK(tested["learning_rate_multipliers"] == trained["learning_rate_multipliers"]);
+}
+
+TEST_CASE("batch norms of one name, one for each phase, are one") {
+  const auto norm = [](const std::string& use_global, const char* rule) {
+    return layer("n", "BatchNorm", "data", "n",
+                 "batch_norm_param { use_global_stats: " + use_global + " } " + rule);
+  };
+  const Mapped network(norm("false", kTrain) + norm("true", kTest) +
+                       layer("s", "Scale", "n", "n", "scale_param { bias_term: true }") +
+                       layer("r", "ReLU", "n", "n"));
+  REQUIRE(network.layers() == 2);
+  CHECK(network.layer(0) == R"({"name":"n","type":"batch_norm","epsilon":1e-05,"momentum":0.001})");
+  CHECK(network.layer(1) == R"({"name":"r","type":"relu"})");
+  CHECK(network.said.warnings.empty());
+  CHECK(network.said.notes.at(0) ==
+        "n.prototxt:3:1: layer \"n\" (BatchNorm) is here one with that of the other phase");
+}
+
+TEST_CASE("accuracies are layers, unless they count otherwise") {
+  const Mapped network(one("ReLU") + accuracy("accuracy_param { top_k: 5 }"));
+  CHECK(network.layer(1) == R"({"name":"acc","type":"accuracy","top_k":[5]})");
+  CHECK(network.said.notes.empty());
+  for (const char* other :
+       {"accuracy_param { ignore_label: 255 }", "top: 'by_class'", "accuracy_param { axis: 2 }"}) {
+    const Mapped left_out(one("ReLU") + accuracy(other));
+    CHECK(left_out.layers() == 1);
+    CHECK(left_out.said.notes ==
+          std::vector<std::string>{"n.prototxt:3:1: layer \"acc\" (Accuracy) "
+                                   "is left out: tests report the accuracy"});
+  }
+}
+
+TEST_CASE("a layer of TEST alone that has no equal is left out, as it trains nothing") {
+  const Mapped network(one("ReLU") + layer("o", "HDF5Output", "a", "o", kTest));
+  CHECK(network.layers() == 1);
+  CHECK(network.said.warnings ==
+        std::vector<std::string>{"n.prototxt:3:1: layer \"o\" (HDF5Output) takes part in TEST only "
+                                 "and has no equal here: it is left out"});
 }
 
 TEST_CASE("losses have a weight and read scores and labels") {

@@ -38,11 +38,9 @@ struct Bench {
     net.set_input(input);  // whose memory the pass before may have used
     net.forward(step);
     double sum = 0;
-    const std::vector<std::vector<float>> values = net.read_scalars();
-    for (size_t i = 0; i < values.size(); ++i)
-      for (const float value : values[i])
-        if (net.scalars[i].is_loss)
-          sum += net.scalars[i].weight * static_cast<double>(value * step.loss_scale);
+    for (const auto& [scalar, values] : net.read_scalars())
+      for (const float value : values)
+        if (scalar.is_loss) sum += scalar.weight * static_cast<double>(value * step.loss_scale);
     return sum;
   }
 

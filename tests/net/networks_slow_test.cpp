@@ -99,12 +99,10 @@ void compute(net::Net& net, const net::Network& network) {
 }
 
 double weighted_loss(const net::Net& net) {
-  const std::vector<std::vector<float>> values = net.read_scalars();
   double sum = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    for (const float value : values[i])
-      if (net.scalars[i].is_loss)
-        sum += net.scalars[i].weight * static_cast<double>(value) / kBatch;
+  for (const auto& [scalar, values] : net.read_scalars())
+    for (const float value : values)
+      if (scalar.is_loss) sum += scalar.weight * static_cast<double>(value) / kBatch;
   return sum;
 }
 

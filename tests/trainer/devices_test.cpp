@@ -111,7 +111,8 @@ std::string weights_of_run(const Json& summary) {
 }  // namespace
 
 TEST_CASE("any split over workers and devices has the bits of one device") {
-  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallLenet, kSmallShapes, kSharing})
+  for (const char* network :
+       {kTinyNetwork, kSmallResNet, kSmallLenet, kSmallShapes, kSharing, kPhased})
     for (const char* scheme : {"ps", "sfb"})
       for (const char* staleness : {"0", "1"})
         for (const char* shards : {"4", "5"})

@@ -84,7 +84,7 @@ std::vector<int32_t> fill_batch(net::Net& net, int64_t step, int64_t classes, fl
 }
 
 double mean_loss(const net::Net& net) {
-  const std::vector<float> losses = net.read_scalars().at(0);
+  const std::vector<float> losses = net.read_scalars().at(0).values;
   double sum = 0;
   for (const float loss : losses) sum += static_cast<double>(loss);
   return sum / static_cast<double>(losses.size());

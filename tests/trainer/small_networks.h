@@ -124,4 +124,21 @@ inline constexpr const char* kSmallLosses = R"({
     {"name": "pairs", "type": "contrastive_loss", "inputs": ["a", "b"], "margin": 2.0,
      "weight": 0.1}]})";
 
+/// A head and noise for training alone, and for tests alone what nothing trains.
+inline constexpr const char* kPhased = R"({
+  "name": "phased", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv", "type": "convolution", "outputs": 5, "kernel": 3, "bias": false,
+     "weight_filler": {"type": "xavier"}},
+    {"name": "bn", "type": "batch_norm"},
+    {"name": "relu", "type": "relu"},
+    {"name": "aux_ip", "phase": "train", "type": "linear", "outputs": 3,
+     "weight_filler": {"type": "xavier"}},
+    {"name": "aux", "phase": "train", "type": "softmax_loss", "weight": 0.3},
+    {"name": "noise", "phase": "train", "input": "relu", "type": "dropout"},
+    {"name": "ip", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
+    {"name": "prob", "phase": "test", "type": "softmax"},
+    {"name": "top2", "phase": "test", "input": "ip", "type": "accuracy", "top_k": [2]},
+    {"name": "loss", "input": "ip", "type": "softmax_loss"}]})";
+
 }  // namespace poseidon::trainer

@@ -263,7 +263,7 @@ class PlainlyDelayed {
                                       .loss_scale = 1.0F / 8};
     net.forward(context);
     double loss = 0;
-    const std::vector<float> losses = net.read_scalars()[0];
+    const std::vector<float> losses = net.read_scalars()[0].values;
     for (const float each : losses) loss += static_cast<double>(each);
     net.backward(context);
     gradients_.emplace_back();

@@ -8,6 +8,7 @@
 #include "tests/support/walled_device.h"
 #include "tests/trainer/joined_workers.h"
 #include "tests/trainer/made_training.h"
+#include "tests/trainer/small_networks.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/step/evaluation.h"
 
@@ -60,16 +61,26 @@ TEST_CASE("a training behind the wall has the bits of the CPU") {
 }
 
 TEST_CASE("a test behind the wall has the figures of the CPU") {
-  const TinyJob tiny;
-  const Job job = tiny.load();
-  SilentLog log;
-  Training open(job), walled(make_walled_backend(), job);
-  const PreparedData data = open_test_data(job, open.data, log);
-  const std::optional<TestResult> here = evaluate(open.engine.net(), data, {.seed = 3}, log),
-                                  there = evaluate(walled.engine.net(), data, {.seed = 3}, log);
-  REQUIRE(there);
-  CHECK(there->mean.loss == here->mean.loss);
-  CHECK(there->mean.scalars == here->mean.scalars);
+  for (const char* network : {kTinyNetwork, kPhased}) {
+    const TinyJob tiny(network);
+    const Job job = tiny.load();
+    SilentLog log;
+    const net::Net::Options two_versions{.versions = 2};
+    Training open(job, two_versions), walled(make_walled_backend(), job, two_versions);
+    const PreparedData data = open_test_data(job, open.data, log);
+    for (int step = 0; step < 3; ++step) {
+      for (Training* each : {&open, &walled}) {
+        each->loop.step();
+        each->loop.settle();
+      }
+      const std::optional<TestResult> here = evaluate(open.engine.net(), data, {.seed = 3}, log),
+                                      there = evaluate(walled.engine.net(), data, {.seed = 3}, log);
+      REQUIRE(there);
+      CHECK(there->mean.loss == here->mean.loss);
+      CHECK(there->mean.scalars == here->mean.scalars);
+    }
+    CHECK(walled.state() == open.state());
+  }
 }
 
 TEST_CASE("a layer with values that are not finite is named behind the wall too") {

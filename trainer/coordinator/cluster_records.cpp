@@ -66,7 +66,8 @@ void ClusterRecords::begin(DecidedPlan decided) {
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = decided_.plan.global_batch,
                                    .epoch_samples = samples,
-                                   .scalars = ScalarKeys(job_.network->scalars())},
+                                   .scalars = ScalarKeys(job_.network->scalars()),
+                                   .test_scalars = ScalarKeys(job_.network->in_test().scalars())},
                   console_);
 }
 

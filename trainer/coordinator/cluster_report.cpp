@@ -18,6 +18,7 @@ ClusterReport::ClusterReport(const comm::Plan& plan, const RunDirectory& directo
       times_(workers(), plan.layers.size()),
       reported_(workers(), metrics.steps_done),
       scalars_(metrics.scalars.count()),
+      test_scalars_(metrics.test_scalars.count()),
       bytes_of_layer_(plan.layers.size()) {}
 
 void ClusterReport::begin_view(int64_t first_step) {
@@ -37,10 +38,10 @@ Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& al
 }
 
 /// Who tested nothing has none to tell.
-void ClusterReport::check_scalars(uint16_t worker, const SampleSums& sums) const {
-  if (!sums.scalars.empty() && sums.scalars.size() != scalars_)
+void ClusterReport::check_scalars(uint16_t worker, const SampleSums& sums, size_t expected) {
+  if (!sums.scalars.empty() && sums.scalars.size() != expected)
     throw ConfigError(text("worker ", worker, " tells of ", sums.scalars.size(),
-                           " scalars that layers report, expected ", scalars_));
+                           " scalars that layers report, expected ", expected));
 }
 
 bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& note,
@@ -49,7 +50,7 @@ bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& not
     throw ConfigError(text("worker ", worker, " reports step ", step, ", expected ",
                            reported_[worker] + 1, " of ", last_step));
   reported_[worker] = step;
-  for (const SampleSums& shard : note.shards) check_scalars(worker, shard);
+  for (const SampleSums& shard : note.shards) check_scalars(worker, shard, scalars_);
   WorkerStep part = worker_step(note, step, worker, plan_);
   times_.add(worker, part.report);
   auto& gathered = gathered_of(steps_, step);
@@ -62,7 +63,7 @@ bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& not
 }
 
 void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& note) {
-  check_scalars(worker, note.sums.sums);
+  check_scalars(worker, note.sums.sums, test_scalars_);
   auto& gathered = gathered_of(tests_, step);
   if (!gathered.add(worker, note.sums)) return;
   TestSums sums;

@@ -67,15 +67,15 @@ class ClusterReport {
  private:
   template <class Part>
   Gathered<Part>& gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step);
-  void check_scalars(uint16_t worker, const SampleSums& sums) const;
+  static void check_scalars(uint16_t worker, const SampleSums& sums, size_t expected);
   Json layers(const Json& traffic) const;
   size_t workers() const { return static_cast<size_t>(plan_.workers()); }
 
   const comm::Plan& plan_;
   RunReport run_;
   TimeTable times_;
-  std::vector<int64_t> reported_;  ///< by worker: the last step that it has reported
-  const size_t scalars_;           ///< of a sample
+  std::vector<int64_t> reported_;        ///< by worker: the last step that it has reported
+  const size_t scalars_, test_scalars_;  ///< of a sample
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes

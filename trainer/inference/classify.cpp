@@ -32,12 +32,12 @@ data::Transform test_transform(const Job& job) {
 class Classifier {
  public:
   Classifier(const Job& job, const RunOptions& options, Log& log)
-      : score_layer_(score_layer(*job.network)),
+      : score_layer_(score_layer(job.network->in_test())),
         trained_(job, options, {score_layer_}, log),
         transform_(test_transform(job)),
         scratch_(data::make_transform_scratch()),
         names_(class_names(job, options)),
-        classes_(static_cast<size_t>(job.network->classes())),
+        classes_(static_cast<size_t>(job.network->in_test().classes())),
         seed_(static_cast<uint64_t>(job.config.train.seed)),
         pixels_(static_cast<size_t>(trained_.net().input_shape().count())) {}
 

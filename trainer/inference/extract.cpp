@@ -14,7 +14,7 @@ namespace {
 std::string names_near(const std::string& given, const net::Network& network) {
   constexpr int kMost = 4;
   std::vector<std::string> names;
-  for (const net::Node& node : network.nodes()) names.push_back(node.definition->name);
+  for (const net::Node& node : network.in_test().nodes()) names.push_back(node.definition->name);
   std::string near;
   for (int count = 0; count < kMost; ++count) {
     const std::string name = nearest(given, names);
@@ -26,8 +26,11 @@ std::string names_near(const std::string& given, const net::Network& network) {
 }
 
 const net::Node& node_of(const std::string& layer, const net::Network& network) {
-  for (const net::Node& node : network.nodes())
-    if (node.definition->name == layer) return node;
+  if (const std::optional<int> node = network.in_test().index_of(layer))
+    return network.in_test().nodes()[static_cast<size_t>(*node)];
+  if (network.index_of(layer))
+    throw ConfigError("--extract: expected layers that are in phase \"test\", got " + shown(layer) +
+                      ", which is in training alone");
   const std::string near = names_near(layer, network);
   throw ConfigError(text("--extract: expected layers of network \"", network.name(), "\"",
                          near.empty() ? ", which --check lists" : ", such as " + near, ", got ",

@@ -15,11 +15,12 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
   if (!trained_classes.empty())
     refuse_other_classes({job.file, "/data/test"}, data.dataset->description().source,
                          trained_classes, classes);
-  const std::string scores = score_layer(*job.network);
+  const net::Network& network = job.network->in_test();
+  const std::string scores = score_layer(network);
   TrainedNet trained(job, options, {scores}, console);
   Confusion confusion;
   const auto tested = [&](const data::Batch& batch) {
-    confusion.add(trained.net().output(scores), job.network->classes(),
+    confusion.add(trained.net().output(scores), network.classes(),
                   batch.labels.first(static_cast<size_t>(batch.valid)));
   };
   const std::optional<TestResult> result =
@@ -32,7 +33,7 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
                {"samples", result->samples},
                {"loss", result->mean.loss},
                {"samples_per_second", static_cast<double>(result->samples) / result->seconds}});
-  const ScalarKeys keys(job.network->scalars());
+  const ScalarKeys keys(network.scalars());
   for (const auto& [key, value] : keys.told(result->mean)) json[key] = value;
   return json;
 }

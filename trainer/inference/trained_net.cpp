@@ -1,5 +1,6 @@
 #include "trainer/inference/trained_net.h"
 
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -8,6 +9,7 @@
 #include "trainer/report/run_directory.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/run_tensors.h"
+#include "trainer/step/averages.h"
 
 namespace poseidon::trainer {
 
@@ -23,6 +25,20 @@ std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
   } catch (const std::runtime_error&) {
     return {};  // names are an ornament: labels say the same
   }
+}
+
+/// Tensors of the file that layers of training alone have are not missed.
+MatchReport match_of_tests(MatchReport match, const net::Network& network) {
+  std::set<std::string> trained;
+  for (const net::Node& node : network.nodes()) {
+    const std::string& layer = node.definition->name;
+    for (const auto& spec : node.parameters()) trained.insert(layer + "." + spec.name);
+    for (const auto& spec : node.definition->statistics()) trained.insert(layer + "." + spec.name);
+  }
+  std::erase_if(match.unused, [&](const std::string& name) {
+    return trained.contains(name) || trained.contains(Averages::followed(name));
+  });
+  return match;
 }
 
 }  // namespace
@@ -56,8 +72,9 @@ TrainedNet::TrainedNet(const Job& job, const RunOptions& options,
   }
   net().values().initialize(static_cast<uint64_t>(job.config.train.seed));
   report_match(weights_,
-               load_weights(weights_, weights_of(net()),
-                            averaged ? WeightsTaken::kAverages : WeightsTaken::kOwn),
+               match_of_tests(load_weights(weights_, weights_of(net()),
+                                           averaged ? WeightsTaken::kAverages : WeightsTaken::kOwn),
+                              *job.network),
                log);
 }
 

@@ -12,13 +12,13 @@
 
 namespace poseidon::trainer {
 
-/// The layer that a network's main loss reads: a row of Network::classes() scores for each sample.
-/// Of several losses of classes the main one is the heaviest, of equal ones the last. Throws
-/// ConfigError where there is none.
+/// The layer that a network's main loss reads, in tests where the network is that of tests: a row
+/// of Network::classes() scores for each sample. Of several losses of classes the main one is the
+/// heaviest, of equal ones the last. Throws ConfigError where there is none.
 std::string score_layer(const net::Network& network);
 
-/// A job's network with trained weights, forward only: what --test, --classify and --extract
-/// compute with.
+/// A job's network in phase "test" with trained weights, forward only: what --test, --classify and
+/// --extract compute with.
 class TrainedNet {
  public:
   /// Weights of the checkpoint `options.resume` or of the file `options.weights`; their averages

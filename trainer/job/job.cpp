@@ -94,6 +94,9 @@ Job load_job(const JobSource& source, Log& log) {
   if (!job.network->has_loss())
     throw ConfigError(network_file.string() +
                       ": /layers: a network that is trained needs a loss, such as softmax_loss");
+  if (job.config.data.has_test && !job.network->in_test().has_loss())
+    throw ConfigError(network_file.string() +
+                      ": /layers: a network that is tested needs a loss in phase \"test\" too");
   const std::string& times = job.config.device.times;
   if (job.config.device.type == kReplayDevice && fs::exists(times))
     set_times(job, read_json(times), times);

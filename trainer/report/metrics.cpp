@@ -41,6 +41,15 @@ std::string formatted(const char* format, Values... values) {
   return {line, static_cast<size_t>(std::min<int>(length, sizeof line - 1))};
 }
 
+/// What layers report, to a line of metrics.jsonl and to scalars for TensorBoard.
+void add_told(const std::vector<Scalar>& told, const std::string& group, Json& line,
+              std::vector<Scalar>& scalars) {
+  for (const auto& [key, value] : told) {
+    line[key] = value;
+    scalars.emplace_back(group + key, value);
+  }
+}
+
 constexpr size_t kWorkersShown = 4;
 
 std::string times_text(const StepTimes& times) {
@@ -126,19 +135,10 @@ void Metrics::write_line() {
   std::vector<Scalar> scalars{{"train/loss", report.mean.loss},
                               {"train/learning_rate", report.learning_rate},
                               {"train/samples_per_second", rate}};
-  add_told(report.mean, "train/", line, scalars);
+  add_told(options_.scalars.told(report.mean), "train/", line, scalars);
   append(line, scalars);
   if (!console_.live()) console_.info(progress_line(report));
   window_ = {};
-}
-
-/// What layers report, to a line of metrics.jsonl and to scalars for TensorBoard.
-void Metrics::add_told(const SampleSums& mean, const std::string& group, Json& line,
-                       std::vector<Scalar>& scalars) const {
-  for (const auto& [key, value] : options_.scalars.told(mean)) {
-    line[key] = value;
-    scalars.emplace_back(group + key, value);
-  }
 }
 
 /// What is told of a run must not end it.
@@ -170,7 +170,7 @@ void Metrics::tested(int64_t step, const TestResult& result) {
   Json line{
       {"type", "test"}, {"step", step}, {"loss", result.mean.loss}, {"samples", result.samples}};
   std::vector<Scalar> scalars{{"test/loss", result.mean.loss}};
-  add_told(result.mean, "test/", line, scalars);
+  add_told(options_.test_scalars.told(result.mean), "test/", line, scalars);
   append(line, scalars);
   console_.info(
       formatted("step %lld: test loss %.4f", static_cast<long long>(step), result.mean.loss) +
@@ -186,8 +186,8 @@ void Metrics::forget_after(int64_t step) {
 }
 
 std::string Metrics::accuracy_text(const SampleSums& mean) const {
-  const std::optional<double> top1 = options_.scalars.find("top1", mean),
-                              top5 = options_.scalars.find("top5", mean);
+  const std::optional<double> top1 = options_.test_scalars.find("top1", mean),
+                              top5 = options_.test_scalars.find("top5", mean);
   return (top1 ? formatted(", accuracy %.2f %%", 100 * *top1) : "") +
          (top5 ? formatted(" (top 5: %.2f %%)", 100 * *top5) : "");
 }

@@ -23,7 +23,8 @@ class Metrics {
     int64_t log_every = 1;
     int64_t global_batch = 1;
     int64_t epoch_samples = 1;
-    ScalarKeys scalars = {};
+    ScalarKeys scalars = {};       ///< of training
+    ScalarKeys test_scalars = {};  ///< of tests
     /// Called before lines are written; throws RunError when they must not be.
     std::function<void()> before_writing = [] {};
   };
@@ -52,8 +53,6 @@ class Metrics {
     double samples_per_second(int64_t batch) const;
   };
   void write_line();
-  void add_told(const SampleSums& mean, const std::string& group, Json& line,
-                std::vector<Scalar>& scalars) const;
   void append(const Json& line, std::span<const Scalar> scalars);
   std::string progress_line(const StepReport& report) const;
   std::string accuracy_text(const SampleSums& mean) const;

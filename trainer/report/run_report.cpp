@@ -33,7 +33,7 @@ void check_same(const std::string& what, const SampleSums& again, const SampleSu
 
 RunReport::RunReport(const RunDirectory& directory, Metrics::Options options, Console& console)
     : directory_(directory),
-      scalars_(options.scalars),
+      test_scalars_(options.test_scalars),
       metrics_(directory.path(), checked(std::move(options), directory), console) {}
 
 void RunReport::trained(const StepReport& report, bool last) {
@@ -71,7 +71,7 @@ void RunReport::forget_after(int64_t step) {
 /// Of the last test; null where there was none, or no layer reports it.
 Json RunReport::tested(const std::string& key) const {
   if (!last_test_) return {};
-  const std::optional<double> value = scalars_.find(key, last_test_->mean);
+  const std::optional<double> value = test_scalars_.find(key, last_test_->mean);
   return value ? Json(*value) : Json();
 }
 

@@ -59,7 +59,7 @@ class RunReport {
   Json tested(const std::string& key) const;
 
   const RunDirectory& directory_;
-  const ScalarKeys scalars_;
+  const ScalarKeys test_scalars_;
   Metrics metrics_;
   StepReport last_report_;
   std::optional<TestResult> last_test_;

@@ -165,7 +165,8 @@ void Run::report_from_here() {
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = plan_.global_batch,
                                    .epoch_samples = train_data_.dataset->size(),
-                                   .scalars = ScalarKeys(job_.network->scalars())},
+                                   .scalars = ScalarKeys(job_.network->scalars()),
+                                   .test_scalars = ScalarKeys(job_.network->in_test().scalars())},
                   console_);
 }
 

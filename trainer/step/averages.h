@@ -42,6 +42,10 @@ class Averages {
   /// Its name in checkpoints, "conv1.weight.average".
   static std::string name_of(const std::string& followed) { return followed + kEnding; }
   static bool is_name(std::string_view name) { return name.ends_with(kEnding); }
+  /// The tensor whose average has the name; "" for one of no average.
+  static std::string followed(const std::string& name) {
+    return is_name(name) ? name.substr(0, name.size() - std::string_view(kEnding).size()) : "";
+  }
   /// Of a parameter, packed; empty where it is not learned.
   std::span<float> of_parameter(size_t index) const { return parameters_[index].current(); }
   std::span<float> of_statistic(size_t index) const { return statistics_[index].current(); }

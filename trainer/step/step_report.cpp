@@ -26,12 +26,10 @@ SampleSums SampleSums::mean(int64_t samples) const {
 }
 
 SampleSums sums_of_batch(const net::Net& net, int64_t samples) {
-  const std::vector<std::vector<float>> values = net.read_scalars();
   SampleSums sums;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const net::ReportedScalar& scalar = net.scalars[i];
+  for (const auto& [scalar, values] : net.read_scalars()) {
     double sum = 0;
-    for (const float value : std::span(values[i]).first(static_cast<size_t>(samples))) {
+    for (const float value : std::span(values).first(static_cast<size_t>(samples))) {
       sum += static_cast<double>(value);
       if (scalar.is_loss) sums.loss += scalar.weight * static_cast<double>(value);
     }

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 /// What samples gave, summed over them.
 struct SampleSums {
   double loss = 0;                   ///< weighted over all losses
-  std::vector<double> scalars = {};  ///< each of Net::scalars(); none where nothing was added
+  std::vector<double> scalars = {};  ///< each of Net::read_scalars(); none where nothing was added
 
   SampleSums& operator+=(const SampleSums& other);
   /// Of so many samples.
