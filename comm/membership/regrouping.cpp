@@ -19,18 +19,40 @@ bool is_of_one_node(Loss::Kind kind) {
 bool Regrouping::can_go_on_after(const Loss& loss) const {
   if (!job_.options.recovers || !job_.has_begun() || job_.state() >= CoordinatorState::kFailing)
     return false;
-  if (!is_of_one_node(loss.kind) || loss.who.role == Role::kCoordinator) return false;
+  if (!others_are_free_of(loss)) return false;
   Survivors left = survivors();
   std::erase(loss.who.role == Role::kWorker ? left.workers : left.servers, loss.who.rank);
-  return left.workers.size() >= std::max<size_t>(job_.options.min_workers, 1) &&
+  return left.workers.size() >= std::max<size_t>(job_.options.min_workers, 1) && has_values(left) &&
          job_.host.planner.can_go_on(left);
+}
+
+/// What a node that has joined cannot do before its first step, others have done.
+bool Regrouping::others_are_free_of(const Loss& loss) const {
+  if (loss.who.role == Role::kCoordinator) return false;
+  if (is_of_one_node(loss.kind)) return true;
+  const MemberRecord* member = job_.members.find(loss.who);
+  return loss.kind == Loss::Kind::kError && member != nullptr && !member->has_values;
+}
+
+/// Whether any of them has what those who have joined wait for.
+bool Regrouping::has_values(const Survivors& left) const {
+  return std::ranges::any_of(left.workers, [this](uint16_t rank) {
+    return job_.members.find(NodeId{Role::kWorker, rank})->has_values;
+  });
 }
 
 void Regrouping::begin(const Loss& loss) {
   evict(loss);
+  leave_all(loss);
+}
+
+/// What is on its way to who has joined is of no use any more.
+void Regrouping::leave_all(const Loss& loss) {
   job_.host.observer.regrouping(loss);
   if (job_.state() != CoordinatorState::kRegrouping) {
     job_.enter(CoordinatorState::kRegrouping);
+    for (const auto& [node, member] : job_.members)
+      if (!member.has_values) job_.transport.drop_bulk(member.connection);
     job_.members.tell_all(Regroup{loss});
   }
   go_on_when_all_left();
@@ -47,6 +69,7 @@ void Regrouping::evict(const Loss& loss) {
 
 void Regrouping::forget(const MemberRecord& lost) {
   if (lost.is_worker() && job_.has_begun()) reported_ = std::min(reported_, lost.step);
+  if (!lost.has_values && job_.has_begun()) job_.note_failed_join();
   job_.members.remove(lost.node);
 }
 
@@ -63,8 +86,8 @@ void Regrouping::go_on_when_all_left() {
   const Survivors left = survivors();
   const int64_t step = step_for_all();
   reported_ = std::numeric_limits<int64_t>::max();
-  job_.begin_next_view(step);
-  publish_(left, step);
+  const std::vector<Newcomer> joined = job_.begin_next_view(step);
+  publish_(left, joined, step);
 }
 
 /// The least complete step. Where a lost worker has not reported that one, the one before, if all
@@ -73,7 +96,7 @@ void Regrouping::go_on_when_all_left() {
 int64_t Regrouping::step_for_all() const {
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {
-    if (!member.is_worker() || !member.left) continue;
+    if (!member.is_worker() || !member.has_values || !member.left) continue;
     step = std::min(step, member.left->step);
     most = std::max(most, member.left->step);
     least = std::max(least, member.left->least);

@@ -32,7 +32,7 @@ inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
     {"suspecting", "a peer says what it awaited from the lost node",
      "`timeout_s` / 10 behind a broken connection, 2 `timeout_s` / 5 behind a silence",
      "the lost node is named without it"},
-    {"regrouping", "all survivors have ceased to compute", "as of failing",
+    {"regrouping", "all members have ceased to compute", "as of failing",
      "who has not is lost too, and the others go on"},
     {"failing", "all survivors have ceased to compute",
      "`timeout_s`, 5 s at most; four times a step where that is more",

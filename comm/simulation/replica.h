@@ -21,6 +21,8 @@ class SimulatedReplica final : public ExchangeMemory {
   /// Takes memory for a worker that contributes these parts, the first time with first values.
   void take_memory(const std::vector<Part>& parts);
   void take_first_values() { values_ = world_.model.first_values(); }
+  /// Of each tensor, for values that come from another worker.
+  std::vector<std::span<std::byte>> memory();
 
   /// Makes the gradient of a part, by its index among the worker's own, of this global batch.
   std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,

@@ -21,24 +21,22 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
       replica_(replica),
       surroundings_(std::move(surroundings)),
       random_(seed),
-      machine_({.layers = world.options.plan.layers.size(),
-                .staleness = world.options.plan.staleness,
-                .together = world.options.plan.overlap != Overlap::kPriority}),
-      limit_(0, world.options.steps) {}
+      limit_(0, world.options.steps) {
+  go_to(0);
+}
 
 /// What is due after the step that a later view begins behind may have been lost with the view.
 void SimulatedTraining::begin(WorkerExchange& exchange, const Plan& plan) {
-  const bool is_later = exchange_ != nullptr;
   exchange_ = &exchange;
   plan_ = &plan;
-  if (is_later && machine_.done() > 0 && is_sync_due())
+  if (member_.view() > 1 && machine_->done() > 0 && is_sync_due())
     sync();
   else
     begin_step();
 }
 
 bool SimulatedTraining::is_sync_due() const {
-  return machine_.done() == limit_.last() || machine_.done() % world_.options.agree_every == 0;
+  return machine_->done() == limit_.last() || machine_->done() % world_.options.agree_every == 0;
 }
 
 Time SimulatedTraining::compute_time(uint32_t layer, bool forward) {
@@ -55,10 +53,11 @@ Time SimulatedTraining::compute_time(uint32_t layer, bool forward) {
 // ---- a step
 
 void SimulatedTraining::begin_step() {
-  const StepLimit::Next next = limit_.next(machine_.done());
+  const StepLimit::Next next = limit_.next(machine_->done());
   undecided_ = next == StepLimit::Next::kWait;
   if (undecided_) return;
-  if (next == StepLimit::Next::kEnd) return sync();
+  pausing_ = next == StepLimit::Next::kPause;
+  if (pausing_ || next == StepLimit::Next::kEnd) return sync();
   if (world_.options.stalls == std::pair(member_.rank(), step())) return;
   batch_ = drawn_++;
   forward(0);
@@ -79,7 +78,7 @@ void SimulatedTraining::forward(uint32_t layer) {
 void SimulatedTraining::backward(uint32_t layer) {
   if (layer == 0) return end_of_step();
   surroundings_.after(compute_time(layer - 1, false), [this, layer] {
-    machine_.contributed(layer - 1);  // first: what comes in at once is the sum
+    machine_->contributed(layer - 1);  // first: what comes in at once is the sum
     contribute(layer - 1, false);
     make_updates();
     backward(layer - 1);
@@ -134,8 +133,8 @@ void SimulatedTraining::hand_over(uint32_t layer, const Contribution& contributi
 void SimulatedTraining::end_of_step() {
   for (const auto& [layer, contribution] : std::exchange(held_back_, {}))
     exchange_->contribute(layer, contribution);
-  machine_.end_step();
-  const int64_t done = machine_.done();
+  machine_->end_step();
+  const int64_t done = machine_->done();
   if (member_.rank() == 0) world_.result.step_ends.push_back(world_.network.now());
   member_.coordinator().note({.about = "step", .step = done, .content = Json::object()});
   if (is_sync_due())
@@ -147,15 +146,17 @@ void SimulatedTraining::end_of_step() {
 // ---- between steps
 
 /// Compares what the next step is computed with, and the sums that come after it; at the end, what
-/// all sums make.
+/// all sums make. Newcomers begin with what all have then.
 void SimulatedTraining::sync() {
-  syncing_ = !machine_.has_all_sums();
+  syncing_ = !machine_->has_all_sums();
   if (syncing_) return;
-  if (machine_.done() == limit_.last()) machine_.finish();
+  if (machine_->done() == limit_.last()) machine_->finish();
   for (uint32_t layer = 0; layer < layers(); ++layer)
     check(open_gate(layer), "a sum that has come can be used");
+  if (pausing_) return member_.coordinator().paused(machine_->done());
   member_.coordinator().digest(
-      {.step = machine_.done(), .values = replica_.digests(machine_.complete(), machine_.done())});
+      {.step = machine_->done(),
+       .values = replica_.digests(machine_->complete(), machine_->done())});
   if (member_.rank() == 0 && world_.options.carries_payload) surroundings_.send_checkpoint();
   test(0);
 }
@@ -170,14 +171,17 @@ void SimulatedTraining::test(int64_t batch) {
 }
 
 void SimulatedTraining::go_on() {
-  if (machine_.done() == limit_.last())
-    member_.finished(machine_.done());
+  if (machine_->done() == limit_.last())
+    member_.finished(machine_->done());
   else
     begin_step();
 }
 
-void SimulatedTraining::halt(int64_t step) {
-  limit_.halt(step);
+void SimulatedTraining::end_behind(int64_t step, StepLimit::Next then) {
+  if (then == StepLimit::Next::kPause)
+    limit_.pause(step);
+  else
+    limit_.halt(step);
   if (undecided_) surroundings_.after(Time{0}, [this] { begin_step(); });
 }
 
@@ -185,8 +189,8 @@ void SimulatedTraining::halt(int64_t step) {
 
 /// As TrainingLoop::open_gate, but that it does not block: false where a sum has not come.
 bool SimulatedTraining::open_gate(uint32_t layer) {
-  while (!machine_.open(layer)) {
-    const std::optional<size_t> due = machine_.due(layer);
+  while (!machine_->open(layer)) {
+    const std::optional<size_t> due = machine_->due(layer);
     if (!due) return false;
     update(*due);
   }
@@ -194,33 +198,40 @@ bool SimulatedTraining::open_gate(uint32_t layer) {
 }
 
 void SimulatedTraining::make_updates() {
-  while (const std::optional<size_t> due = machine_.due()) update(*due);
+  while (const std::optional<size_t> due = machine_->due()) update(*due);
 }
 
 void SimulatedTraining::update(size_t layer) {
-  const auto step = static_cast<uint64_t>(machine_.next_update(layer));
+  const auto step = static_cast<uint64_t>(machine_->next_update(layer));
   replica_.update(step, layer);
   if (world_.options.drifts == std::pair(member_.rank(), step)) replica_.spoil(layer);
-  machine_.updated(layer);
+  machine_->updated(layer);
 }
 
 void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (world_.options.plan.layers[layer].scheme == Scheme::kSfb) replica_.rebuild(step, layer);
-  machine_.arrived(layer);
+  machine_->arrived(layer);
   if (gate_ && open_gate(*gate_)) {
     surroundings_.after(Time{0}, [this, waiting = *gate_] { forward(waiting); });
     gate_.reset();
   }
-  if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
+  if (syncing_ && machine_->has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
 }
 
-void SimulatedTraining::revert_to(int64_t step) {
-  for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
+void SimulatedTraining::go_to(int64_t step) {
+  const Plan& plan = world_.options.plan;
+  if (machine_ && step <= machine_->complete())
+    for (const size_t layer : machine_->revert_to(step)) replica_.revert(layer);
+  else
+    machine_.emplace(StepMachine::Options{.layers = plan.layers.size(),
+                                          .done = step,
+                                          .staleness = plan.staleness,
+                                          .together = plan.overlap != Overlap::kPriority});
   limit_ = StepLimit(step, world_.options.steps);
   if (!mutated(Mutation::kNextData)) drawn_ = static_cast<uint64_t>(step);
   held_back_.clear();
   gate_.reset();
-  undecided_ = syncing_ = false;
+  undecided_ = syncing_ = pausing_ = false;
 }
 
 }  // namespace poseidon::comm

@@ -35,13 +35,15 @@ class SimulatedTraining {
   /// The sums of a layer have come.
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
-  void halt(int64_t step);
-  /// Goes back to this step, where what was under way is given up.
-  void revert_to(int64_t step);
-  const StepMachine& machine() const { return machine_; }
+  /// The steps end behind this one: for good, kEnd, or until others have joined, kPause.
+  void end_behind(int64_t step, StepLimit::Next then);
+  /// Goes back to this step, where what was under way is given up; or on to one that others have
+  /// made.
+  void go_to(int64_t step);
+  const StepMachine& machine() const { return *machine_; }
 
  private:
-  uint64_t step() const { return static_cast<uint64_t>(machine_.done()); }
+  uint64_t step() const { return static_cast<uint64_t>(machine_->done()); }
   size_t layers() const { return world_.options.plan.layers.size(); }
   bool is_sync_due() const;
   Time compute_time(uint32_t layer, bool forward);
@@ -67,7 +69,7 @@ class SimulatedTraining {
   uint64_t random_;
   WorkerExchange* exchange_ = nullptr;  ///< null until begin()
   const Plan* plan_ = nullptr;          ///< of the view; the same
-  StepMachine machine_;
+  std::optional<StepMachine> machine_;  ///< always
   StepLimit limit_;
   uint64_t drawn_ = 0;  ///< global batches that the loader has given
   uint64_t batch_ = 0;  ///< the one of the step under way
@@ -75,6 +77,7 @@ class SimulatedTraining {
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool undecided_ = false;        ///< waits for how far the job goes
   bool syncing_ = false;          ///< waits for all updates, to compare
+  bool pausing_ = false;          ///< waits for newcomers, when all updates are made
 };
 
 }  // namespace poseidon::comm
