@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/membership/newcomers.h"
 #include "comm/wire/texts.h"
 #include "core/counted.h"
 
@@ -30,6 +31,10 @@ void Admission::join(ConnectionId connection, const Join& join) {
   if (stranger == strangers_.end()) return;
   std::string why = objection(stranger->second, join);
   if (!why.empty()) return refuse(connection, join.address, why);
+  if (job_.state() != CoordinatorState::kGathering) {
+    strangers_.erase(stranger);
+    return newcomers_.welcome(connection, join);
+  }
   const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
   if (rank) return welcome(connection, join, {join.role, *rank});
   refuse(
@@ -40,9 +45,10 @@ void Admission::join(ConnectionId connection, const Join& join) {
 
 /// Why the node cannot take part, whatever ranks are free; "" when it can.
 std::string Admission::objection(const Stranger& stranger, const Join& join) const {
-  if (job_.state() != CoordinatorState::kGathering) return "a job is running already";
   if (join.role == Role::kCoordinator) return "there is one coordinator";
   if (join.role != stranger.role) return "it asks for another role than it has proved";
+  if (job_.state() != CoordinatorState::kGathering)
+    if (std::string why = newcomers_.objection(join.role); !why.empty()) return why;
   return difference(job_.options.facts, join.facts);
 }
 
@@ -59,10 +65,7 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
                     .sign_at = job_.now(),
                     .left = {},
                     .stopped = {}});
-  job_.control.tell(
-      connection, Welcome{.rank = node.rank,
-                          .timeout_s = std::chrono::duration<double>(job_.options.timeout).count(),
-                          .job = job_.host.planner.job()});
+  job_.welcome(connection, node);
   if (missing().empty()) job_.enter(CoordinatorState::kPreparing);
   job_.host.observer.joined(node, join.address);
 }

@@ -9,13 +9,16 @@
 
 namespace poseidon::comm {
 
+class Newcomers;
+
 /// Describes the first fact that differs: "threads is 4, expected 2"; "" when nothing differs.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
 
 /// The way from an open connection to a member with a rank.
 class Admission {
  public:
-  explicit Admission(CoordinatedJob& job) : job_(job) {}
+  /// Both must outlive it; `newcomers` takes those who come when the job has begun.
+  Admission(CoordinatedJob& job, Newcomers& newcomers) : job_(job), newcomers_(newcomers) {}
 
   void opened(ConnectionId connection, const PeerIdentity& peer);
   /// Gives a rank to the node behind this connection, or says why not. Ignores a connection that is
@@ -49,6 +52,7 @@ class Admission {
   std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
 
   CoordinatedJob& job_;
+  Newcomers& newcomers_;
   std::map<ConnectionId, Stranger> strangers_;
 };
 

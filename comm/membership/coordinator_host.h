@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/newcomer.h"
 #include "comm/wire/messages.h"
 #include "comm/wire/outlet.h"
 
@@ -42,9 +43,13 @@ class JobPlanner {
   virtual std::optional<Json> plan(const std::vector<Fact>& facts) = 0;
   /// Whether a plan can be made for these.
   virtual bool can_go_on(const Survivors&) { return false; }
+  /// Why this node, whose facts are those of all, cannot join the job; "" where it can.
+  virtual std::string objection(const Newcomer&) { return ""; }
   /// Returns the plan of the next view, by which the survivors, who have the ranks from 0 on there,
-  /// go on after `step` steps; or nothing, as plan() does.
-  virtual std::optional<Json> plan_again(const Survivors&, int64_t /*step*/) {
+  /// and behind them those who have joined, go on after `step` steps; or nothing, as plan() does.
+  /// Who has joined lacks the values of that step, and survivors have them.
+  virtual std::optional<Json> plan_again(const Survivors&, const std::vector<Newcomer>& /*joined*/,
+                                         int64_t /*step*/) {
     return std::nullopt;
   }
   /// The step of the last checkpoint that is written, and in which all workers agree; none: there
@@ -91,7 +96,7 @@ class JobObserver {
   /// A node makes no progress. Called now and then before it counts as stalled, and when the end of
   /// the job no longer waits for it.
   virtual void slow(NodeId node, const std::string& what) = 0;
-  /// A member is lost, and the job goes on without it.
+  /// A member is lost, and the job goes on without it; or others join.
   virtual void regrouping(const Loss& /*loss*/) {}
   /// The job has failed; the members are being informed.
   virtual void failed(const Loss& loss) = 0;

@@ -100,11 +100,12 @@ void Preparation::publish() {
   publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts));
 }
 
-void Preparation::publish_again(const Survivors& survivors, int64_t step) {
+void Preparation::publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined,
+                                int64_t step) {
   replicas_.begin_next_view(step);
   halt_.begin_next_view();
   job_.enter(CoordinatorState::kConnecting);
-  publish(job_.host.planner.plan_again(survivors, step));
+  publish(job_.host.planner.plan_again(survivors, joined, step));
 }
 
 void Preparation::publish(std::optional<Json> plan) {
@@ -128,7 +129,10 @@ void Preparation::start_when_ready() {
   job_.begin_steps();
   job_.restored_step.reset();
   job_.pace.begin(first_step, job_.now());
-  for (auto& [node, member] : job_.members) member.step = first_step;
+  for (auto& [node, member] : job_.members) {
+    member.step = first_step;
+    member.has_values = true;
+  }
   job_.host.observer.started();
   job_.members.tell_all(Start{first_step});
   halt_.ask();

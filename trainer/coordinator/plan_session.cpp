@@ -65,8 +65,9 @@ DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
           .devices = plan.devices()};
 }
 
-/// What has come in of checkpoints is of workers by the ranks that they had.
-std::optional<Json> PlanSession::plan_again(const comm::Survivors& left, int64_t step) {
+/// What has come in of checkpoints is of workers by the ranks that they had. Nobody joins.
+std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
+                                            const std::vector<comm::Newcomer>&, int64_t step) {
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));

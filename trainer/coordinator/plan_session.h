@@ -22,7 +22,8 @@ class PlanSession final : public comm::JobPlanner {
   int64_t first_step() override { return side_.plan.published().first_step; }
   std::optional<Json> plan(const std::vector<comm::Fact>& facts) override;
   bool can_go_on(const comm::Survivors& left) override { return side_.plan.can_go_on(left); }
-  std::optional<Json> plan_again(const comm::Survivors& left, int64_t step) override;
+  std::optional<Json> plan_again(const comm::Survivors& left, const std::vector<comm::Newcomer>&,
+                                 int64_t step) override;
   std::optional<int64_t> agreed_checkpoint() override;
   void restore() override { restores_ = true; }
 

@@ -43,7 +43,8 @@ bool RunPlan::can_go_on(const comm::Survivors& left) const {
 }
 
 void RunPlan::go_on(const comm::Survivors& left, int64_t step, bool restored) {
-  take(comm::plan_of_survivors(plan_, left.workers, left.servers, job_.config.comm.chunk_bytes));
+  const comm::NextMembers members{left.workers, left.servers, {}, {}};
+  take(comm::next_plan(plan_, members, job_.config.comm.chunk_bytes));
   DeviceNotes devices;
   for (size_t rank = 0; rank < left.workers.size(); ++rank)
     devices[static_cast<uint16_t>(rank)] = devices_.at(left.workers[rank]);

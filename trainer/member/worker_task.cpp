@@ -134,7 +134,7 @@ void WorkerTask::train() {
 }
 
 void WorkerTask::leave_view(const comm::Loss& loss) {
-  log_.warning(loss.message() + "; the job goes on without it");
+  log_.warning(loss.message_of_regrouping());
   sender_.begin_anew();
   progress_.waits("the others to leave the view");
   session_.post([step = training_->last_complete_step(), least = training_->least_complete_step()](
