@@ -21,6 +21,12 @@ std::string difference(const std::vector<Fact>& expected, const std::vector<Fact
   return "";
 }
 
+void Admission::begin() {
+  job_.enter(CoordinatorState::kGathering);
+  begun_at_ = job_.now();
+  if (job_.options.gather.count() > 0) job_.transport.wake_at(begun_at_ + job_.options.gather);
+}
+
 void Admission::opened(ConnectionId connection, const PeerIdentity& peer) {
   job_.liveness.add(connection, job_.now());
   strangers_[connection] = {.role = peer.role, .address = peer.address, .since = job_.now()};
@@ -102,6 +108,21 @@ void Admission::watch() {
   for (ConnectionId connection : late)
     refuse(connection,
            text("it did not ask to take part within ", seconds_text(job_.options.timeout)));
+}
+
+/// Who has left meanwhile may have had any rank. Who comes later joins the job that runs.
+bool Admission::begins_without_missing() {
+  const CoordinatorOptions& options = job_.options;
+  if (job_.state() != CoordinatorState::kGathering || options.gather.count() == 0 ||
+      job_.now() - begun_at_ < options.gather)
+    return false;
+  const Survivors there = job_.survivors();
+  if (there.workers.size() < std::max<size_t>(options.min_workers, 1) || there.servers.empty())
+    return false;
+  job_.members.renumber();
+  job_.host.planner.renumbered(there);
+  job_.enter(CoordinatorState::kPreparing);
+  return true;
 }
 
 void Admission::close() {

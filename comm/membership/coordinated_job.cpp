@@ -50,6 +50,13 @@ std::vector<Newcomer> CoordinatedJob::begin_next_view(int64_t step) {
   return joined;
 }
 
+Survivors CoordinatedJob::survivors() const {
+  Survivors left;
+  for (const auto& [node, member] : members)
+    (member.is_worker() ? left.workers : left.servers).push_back(node.rank);
+  return left;
+}
+
 void CoordinatedJob::welcome(ConnectionId connection, NodeId node) const {
   control.tell(connection,
                Welcome{.rank = node.rank,

@@ -20,6 +20,9 @@ struct CoordinatorOptions {
   Time timeout = std::chrono::seconds(10);
   Time stall_timeout = std::chrono::seconds(600);
   Time gather_timeout{0};  ///< 0: waits for members without a limit
+  /// After which the job begins without those who have not joined, if `min_workers` and a server
+  /// have; 0: it waits for all. Needs staleness 0.
+  Time gather{0};
   /// Whether another node may replace a member that is lost before the job begins.
   bool replaces_members = true;
   /// Whether the job goes on without a member that is lost once it has begun, as long as there are
@@ -76,6 +79,8 @@ class CoordinatedJob {
   /// behind them the newcomers who are prepared, which are returned in order. Nothing that members
   /// have reported in this view counts there.
   std::vector<Newcomer> begin_next_view(int64_t step);
+  /// Who takes part, by rank.
+  Survivors survivors() const;
   /// Whether the first step of the run has begun.
   bool has_begun() const { return has_begun_; }
   void begin_steps() { has_begun_ = true; }

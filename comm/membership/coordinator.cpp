@@ -22,7 +22,7 @@ Coordinator::Coordinator(const Options& options, Transport& transport, const Coo
 // ---- for the host
 
 void Coordinator::begin() {
-  job_.enter(State::kGathering);
+  admission_.begin();
   wake();
 }
 
@@ -97,6 +97,7 @@ void Coordinator::wake() {
     if (state() == State::kEnded) return;
   }
   admission_.watch();
+  if (admission_.begins_without_missing()) preparation_.begin();
   deadlines_.watch();
   newcomers_.watch();
 }

@@ -22,7 +22,7 @@ void Preparation::publish_when_prepared() {
   if (!same_facts()) return;
   if (const auto keeper = job_.host.planner.fetch_kept_step())
     return job_.ask(CoordinatorState::kFetching, *keeper);
-  if (job_.options.workers > 1 && job_.host.planner.wants_link())
+  if (job_.members.count(Role::kWorker) > 1 && job_.host.planner.wants_link())
     measure_link();
   else
     publish();
@@ -88,7 +88,7 @@ void Preparation::publish_when_measured() {
   }
   slowest.mbps = rounded_mbps(slowest.mbps);
   const std::vector<std::string> hosts = job_.members.worker_hosts();
-  const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == job_.options.workers;
+  const bool one_host = std::ranges::count(hosts, hosts[0]) == std::ssize(hosts);
   job_.host.planner.measured_link(slowest, one_host);
   publish();
 }
@@ -97,7 +97,7 @@ void Preparation::publish_when_measured() {
 
 void Preparation::publish() {
   job_.enter(CoordinatorState::kConnecting);
-  publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts));
+  publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts, job_.survivors()));
 }
 
 void Preparation::publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined,

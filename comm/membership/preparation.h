@@ -18,6 +18,8 @@ class Preparation {
   Preparation(CoordinatedJob& job, Verdict& verdict, ReplicaCheck& replicas, HaltVote& halt)
       : job_(job), verdict_(verdict), replicas_(replicas), halt_(halt) {}
 
+  /// All members are there; some may be prepared already.
+  void begin() { publish_when_prepared(); }
   /// A member has opened job and data.
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
   /// The host has the step that a worker keeps.

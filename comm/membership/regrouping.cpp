@@ -20,7 +20,7 @@ bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
 bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
   if (!job_.options.recovers || !job_.has_begun() || job_.state() >= CoordinatorState::kFailing)
     return false;
-  Survivors left = survivors();
+  Survivors left = job_.survivors();
   for (const NodeId node : nodes) {
     if (node.role == Role::kCoordinator) return false;
     std::erase(node.role == Role::kWorker ? left.workers : left.servers, node.rank);
@@ -105,7 +105,7 @@ void Regrouping::go_on_when_all_left() {
   if (!std::ranges::all_of(job_.members, has_left) &&
       !(mutated(Mutation::kNotAllLeft) && std::ranges::any_of(job_.members, has_left)))
     return;
-  const Survivors left = survivors();
+  const Survivors left = job_.survivors();
   const int64_t step = step_for_all();
   reported_ = std::numeric_limits<int64_t>::max();
   const std::vector<Newcomer> joined = job_.begin_next_view(step);
@@ -128,13 +128,6 @@ int64_t Regrouping::step_for_all() const {
   }
   if (mutated(Mutation::kFurthestStep)) return most;
   return std::min(step, std::max(reported_, least));
-}
-
-Survivors Regrouping::survivors() const {
-  Survivors left;
-  for (const auto& [node, member] : job_.members)
-    (member.is_worker() ? left.workers : left.servers).push_back(node.rank);
-  return left;
 }
 
 }  // namespace poseidon::comm

@@ -41,7 +41,6 @@ class Regrouping {
   void leave_view(const Loss& why);
   void go_on_when_all_left();
   int64_t step_for_all() const;
-  Survivors survivors() const;
   bool has_values(const Survivors& left) const;
   bool lacks_values(NodeId node) const;
   bool others_are_free_of(const Loss& loss) const;

@@ -15,7 +15,9 @@ struct StateRow {
 };
 
 inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
-    {"gathering", "the last member joins", "3 x `timeout_s`, 15 s at least; with `--external` none",
+    {"gathering",
+     "the last member joins; behind `gather_s`, if it is set, `min_workers` and a server are there",
+     "3 x `timeout_s`, 15 s at least; with `--external` none",
      "the first who has not joined is lost"},
     {"preparing", "all have opened job and data", "`stall_timeout_s` without a sign of progress",
      "the quietest is lost"},

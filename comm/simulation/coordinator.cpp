@@ -27,6 +27,14 @@ std::optional<uint16_t> SimulatedPlanner::fetch_kept_step() {
   return world_.options.keeper;
 }
 
+std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survivors& members) {
+  const Plan& all = world_.options.plan;
+  if (std::ssize(members.workers) < all.workers() || std::ssize(members.servers) < all.servers())
+    world_.later_plans[1] =
+        next_plan(all, {members.workers, members.servers, {}, {}}, int64_t{2} << 20);
+  return Json::object();
+}
+
 std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
                                                  const std::vector<Newcomer>& joined,
                                                  int64_t step) {
@@ -59,6 +67,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
                     .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout),
+                    .gather = world.options.gather,
                     .recovers = world.options.recovers,
                     .min_workers = world.options.min_workers,
                     .max_workers = world.options.max_workers,

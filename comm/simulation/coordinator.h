@@ -33,7 +33,7 @@ class SimulatedPlanner final : public JobPlanner {
   bool wants_link() override { return world_.options.measures_link; }
   void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
   std::optional<uint16_t> fetch_kept_step() override;
-  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  std::optional<Json> plan(const std::vector<Fact>&, const Survivors& members) override;
   bool can_go_on(const Survivors& survivors) override {
     return can_survive(plan_now(), survivors.workers.size(), survivors.servers.size());
   }

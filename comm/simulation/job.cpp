@@ -1,5 +1,6 @@
 #include "comm/simulation/job.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,8 +36,8 @@ class Job {
 
   void run() {
     network_.after(0, Time{0}, [this] { coordinator_->coordinator().begin(); });
-    for (uint16_t rank = 0; rank < options_.plan.workers(); ++rank) arrive({Role::kWorker, rank});
-    for (uint16_t rank = 0; rank < options_.plan.servers(); ++rank) arrive({Role::kServer, rank});
+    for (uint16_t rank = 0; rank < options_.plan.workers(); ++rank) begin({Role::kWorker, rank});
+    for (uint16_t rank = 0; rank < options_.plan.servers(); ++rank) begin({Role::kServer, rank});
     network_.before_event([this](uint64_t event) {
       for (auto [next, end] = arriving_.equal_range(event); next != end; ++next)
         arrive(next->second);
@@ -64,6 +65,10 @@ class Job {
       servers_.push_back(std::make_unique<SimulatedServer>(world_, id, node));
     network_.attach(node, member(id));
     return id;
+  }
+
+  void begin(NodeId id) {
+    if (std::ranges::find(options_.absent, id) == options_.absent.end()) arrive(id);
   }
 
   void arrive(NodeId id) {

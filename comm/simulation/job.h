@@ -77,6 +77,8 @@ struct SimulatedJobOptions {
   Time stall_timeout = std::chrono::seconds(600);
   bool recovers = false;     ///< the job goes on without members that are lost,
   uint16_t min_workers = 1;  ///< as long as so many workers are left
+  Time gather{0};            ///< after which it begins without those who have not come; 0: never
+  std::vector<NodeId> absent = {};  ///< those who do not come
   std::vector<Arrival> arrivals = {};
   uint16_t max_workers = 0, max_servers = 0;  ///< of a job that has begun; 0: nobody joins it
   bool measures_link = false;

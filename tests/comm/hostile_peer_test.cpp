@@ -93,7 +93,9 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string& why) override { refusals.push_back(why); }
   void joined(NodeId, const std::string&) override { ++members; }
-  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  std::optional<Json> plan(const std::vector<Fact>&, const Survivors&) override {
+    return Json::object();
+  }
   bool can_go_on(const Survivors&) override { return true; }
   std::optional<Json> plan_again(const Survivors&, const std::vector<Newcomer>&,
                                  int64_t step) override {

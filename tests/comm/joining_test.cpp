@@ -224,6 +224,42 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
   CHECK(back_together);
 }
 
+TEST_CASE("a job begins without those who have not come in time, and they join it later") {
+  SimulatedJobOptions options = growing_job(4, 2, 8, SchemeRule::kAuto);
+  options.gather = std::chrono::seconds(5);
+  options.min_workers = 2;
+  options.max_workers = 4;
+  options.max_servers = 2;
+  options.absent = {worker(1), server(1)};
+  const SimulatedJobResult fewer = run_job(options);
+  CHECK(fault_in_regrouping(options, fewer) == "");
+  CHECK(fewer.outcome->finished);
+  CHECK(fewer.view == 1);
+  CHECK(fewer.steps.size() == 3);
+  options.arrivals = {{.role = Role::kServer, .at_event = fewer.events / 2},
+                      {.role = Role::kWorker, .at_event = fewer.events / 2}};
+  const SimulatedJobResult all = run_job(options);
+  CHECK(fault_in_regrouping(options, all) == "");
+  CHECK(all.outcome->finished);
+  CHECK(all.joined == 2);
+  CHECK(all.steps.size() == 4);
+}
+
+TEST_CASE("a job does not begin with fewer workers than it needs, or without a server") {
+  SimulatedJobOptions options = growing_job(3, 1, 6, SchemeRule::kAuto);
+  options.gather = std::chrono::seconds(5);
+  options.min_workers = 2;
+  const auto loss_without = [&](const std::vector<NodeId>& absent) {
+    options.absent = absent;
+    const SimulatedJobResult result = run_job(options);
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.step_ends.empty());
+    return result.outcome->loss.message();
+  };
+  CHECK(loss_without({worker(0), worker(2)}).find("missing: 2 workers") != std::string::npos);
+  CHECK(loss_without({server(0)}).find("missing: 1 server") != std::string::npos);
+}
+
 TEST_CASE("by many seeds: nodes come, and others are lost, at any moment") {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const SimulatedJobOptions options = joining_scenario(seed);

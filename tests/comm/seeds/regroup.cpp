@@ -230,7 +230,8 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
-  const std::optional<NodeId> node = cut_off(options);
+  // It is not cut off from those who have joined, and may go on with them.
+  const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
   const auto first = std::ranges::find_if(
       result.regrouped, [](const Loss& why) { return why.kind != Loss::Kind::kJoined; });
   if (node && first != result.regrouped.end() && first->who != *node)
