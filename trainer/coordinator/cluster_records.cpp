@@ -99,6 +99,7 @@ void ClusterRecords::go_on(const NextView& next) {
   // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
   report_->forget_after(first_step);
   values_ = {};
+  handover_ = {};
   // Since the step was decided on a later one may have been written.
   const std::filesystem::path own = directory_.checkpoints() / text("step-", first_step, ".state");
   const bool is_own = std::filesystem::exists(own);
@@ -114,7 +115,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
       [&](const TensorsNote& content) {
-        if (hands_over()) return handover_.ask(node.rank, io_);
+        if (handover_.is_due()) return handover_.ask(node.rank, io_);
         take(node, content);
         tensors = content;
       },
@@ -139,11 +140,6 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   if (!tensors) return;
   if (!values_.are_made()) make_first_values(tensors->list);
   values_.send(node.rank, view_, decided_.published.first_step, io_);
-}
-
-/// Whoever joins lacks what the others have; first values and those of a checkpoint are here.
-bool ClusterRecords::hands_over() const {
-  return !views_.is_first() && !decided_.published.restored;
 }
 
 /// The first worker's note says what tensors all have.

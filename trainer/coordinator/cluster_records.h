@@ -67,7 +67,6 @@ class ClusterRecords {
   void take(comm::NodeId worker, const TensorsNote& note);
   void take(comm::NodeId worker, const ClassesNote& note);
   void take(comm::NodeId worker, int64_t step, const StepNote& note);
-  bool hands_over() const;
   void make_first_values(const Json& list);
   void write_checkpoints(const std::function<void()>& action);
   void report_written(uint16_t worker, int64_t step);

@@ -13,8 +13,10 @@ namespace poseidon::trainer {
 /// by the main thread.
 class Handover {
  public:
-  /// Another view begins after `step` steps.
+  /// Another view begins after `step` steps, with values that some of its workers have.
   void begin_view(uint32_t view, int64_t step);
+  /// Whether there is such a view: first values, and those of a checkpoint, come otherwise.
+  bool is_due() const { return view_ != 0; }
   /// A worker has built its net, and waits for its values.
   void ask(uint16_t worker, CoordinatorIo& io);
   /// Whether they have been asked for and have not come.
@@ -25,7 +27,7 @@ class Handover {
   void clear() { values_ = {}; }
 
  private:
-  uint32_t view_ = 1;
+  uint32_t view_ = 0;  ///< 0: none
   int64_t step_ = 0;
   std::vector<uint16_t> waiting_;
   FirstValues values_;
