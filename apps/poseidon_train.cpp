@@ -99,7 +99,20 @@ void check_slots(const Job& job, const TrainOptions& options) {
                            "workers with --workers"));
 }
 
+/// Only daemons come when they like.
+void check_later_members(const Job& job, const TrainOptions& options) {
+  const trainer::ClusterConfig& cluster = job.config.cluster;
+  const auto refuse = [&](const char* key, auto got) {
+    throw ConfigError(text(job.file, ": /cluster/", key,
+                           ": expected --external beside it, since daemons join, got ", got));
+  };
+  if (options.external) return;
+  if (cluster.max_workers > 0) refuse("max_workers", cluster.max_workers);
+  if (cluster.gather_s > 0) refuse("gather_s", cluster.gather_s);
+}
+
 Json train(const Job& job, const TrainOptions& options, Console& console) {
+  check_later_members(job, options);
   const StopSignals signals([&console](const std::string& signal) {
     console.info(signal + ": stopping after this step; once more ends at once");
   });

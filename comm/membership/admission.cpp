@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/membership/newcomers.h"
 #include "comm/wire/texts.h"
 #include "core/counted.h"
 
@@ -20,6 +21,12 @@ std::string difference(const std::vector<Fact>& expected, const std::vector<Fact
   return "";
 }
 
+void Admission::begin() {
+  job_.enter(CoordinatorState::kGathering);
+  begun_at_ = job_.now();
+  if (job_.options.gather.count() > 0) job_.transport.wake_at(begun_at_ + job_.options.gather);
+}
+
 void Admission::opened(ConnectionId connection, const PeerIdentity& peer) {
   job_.liveness.add(connection, job_.now());
   strangers_[connection] = {.role = peer.role, .address = peer.address, .since = job_.now()};
@@ -30,6 +37,10 @@ void Admission::join(ConnectionId connection, const Join& join) {
   if (stranger == strangers_.end()) return;
   std::string why = objection(stranger->second, join);
   if (!why.empty()) return refuse(connection, join.address, why);
+  if (job_.state() != CoordinatorState::kGathering) {
+    strangers_.erase(stranger);
+    return newcomers_.welcome(connection, join);
+  }
   const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
   if (rank) return welcome(connection, join, {join.role, *rank});
   refuse(
@@ -40,9 +51,10 @@ void Admission::join(ConnectionId connection, const Join& join) {
 
 /// Why the node cannot take part, whatever ranks are free; "" when it can.
 std::string Admission::objection(const Stranger& stranger, const Join& join) const {
-  if (job_.state() != CoordinatorState::kGathering) return "a job is running already";
   if (join.role == Role::kCoordinator) return "there is one coordinator";
   if (join.role != stranger.role) return "it asks for another role than it has proved";
+  if (job_.state() != CoordinatorState::kGathering)
+    if (std::string why = newcomers_.objection(join.role); !why.empty()) return why;
   return difference(job_.options.facts, join.facts);
 }
 
@@ -59,10 +71,7 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
                     .sign_at = job_.now(),
                     .left = {},
                     .stopped = {}});
-  job_.control.tell(
-      connection, Welcome{.rank = node.rank,
-                          .timeout_s = std::chrono::duration<double>(job_.options.timeout).count(),
-                          .job = job_.host.planner.job()});
+  job_.welcome(connection, node);
   if (missing().empty()) job_.enter(CoordinatorState::kPreparing);
   job_.host.observer.joined(node, join.address);
 }
@@ -99,6 +108,21 @@ void Admission::watch() {
   for (ConnectionId connection : late)
     refuse(connection,
            text("it did not ask to take part within ", seconds_text(job_.options.timeout)));
+}
+
+/// Who has left meanwhile may have had any rank. Who comes later joins the job that runs.
+bool Admission::begins_without_missing() {
+  const CoordinatorOptions& options = job_.options;
+  if (job_.state() != CoordinatorState::kGathering || options.gather.count() == 0 ||
+      job_.now() - begun_at_ < options.gather)
+    return false;
+  const Survivors there = job_.survivors();
+  if (there.workers.size() < std::max<size_t>(options.min_workers, 1) || there.servers.empty())
+    return false;
+  job_.members.renumber();
+  job_.host.planner.renumbered(there);
+  job_.enter(CoordinatorState::kPreparing);
+  return true;
 }
 
 void Admission::close() {

@@ -9,14 +9,19 @@
 
 namespace poseidon::comm {
 
+class Newcomers;
+
 /// Describes the first fact that differs: "threads is 4, expected 2"; "" when nothing differs.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
 
 /// The way from an open connection to a member with a rank.
 class Admission {
  public:
-  explicit Admission(CoordinatedJob& job) : job_(job) {}
+  /// Both must outlive it; `newcomers` takes those who come when the job has begun.
+  Admission(CoordinatedJob& job, Newcomers& newcomers) : job_(job), newcomers_(newcomers) {}
 
+  /// Members may join from now on.
+  void begin();
   void opened(ConnectionId connection, const PeerIdentity& peer);
   /// Gives a rank to the node behind this connection, or says why not. Ignores a connection that is
   /// not open, or a member's.
@@ -27,6 +32,9 @@ class Admission {
   void forget(ConnectionId connection) { strangers_.erase(connection); }
   /// Sends everybody away who has not become a member in time.
   void watch();
+  /// Whether the job does not wait any longer for those who are missing, and goes on to its
+  /// preparation.
+  bool begins_without_missing();
   /// Sends everybody away who has not become a member.
   void close();
 
@@ -49,7 +57,9 @@ class Admission {
   std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
 
   CoordinatedJob& job_;
+  Newcomers& newcomers_;
   std::map<ConnectionId, Stranger> strangers_;
+  Time begun_at_{0};
 };
 
 }  // namespace poseidon::comm

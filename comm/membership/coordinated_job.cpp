@@ -23,10 +23,57 @@ void CoordinatedJob::ask(State state, uint16_t worker) {
   enter(state);
 }
 
-void CoordinatedJob::begin_next_view(int64_t step) {
+std::vector<Newcomer> CoordinatedJob::begin_next_view(int64_t step) {
   control.begin_next_view();
   members.renumber();
+  std::vector<Newcomer> joined;
+  std::erase_if(newcomers, [&](const auto& entry) {
+    const auto& [connection, newcomer] = entry;
+    if (!newcomer.prepared) return false;
+    members.add(
+        {.node = {newcomer.node.role, static_cast<uint16_t>(members.count(newcomer.node.role))},
+         .id = newcomer.node.rank,
+         .connection = connection,
+         .address = newcomer.address,
+         .prepared = true,
+         .facts = newcomer.facts,
+         .link = {},
+         .digest = {},
+         .doing = {},
+         .sign_at = now(),
+         .left = {},
+         .stopped = {}});
+    joined.push_back(newcomer);
+    return true;
+  });
   for (auto& [node, member] : members) member.begin_view(step);
+  return joined;
+}
+
+Survivors CoordinatedJob::survivors() const {
+  Survivors left;
+  for (const auto& [node, member] : members)
+    (member.is_worker() ? left.workers : left.servers).push_back(node.rank);
+  return left;
+}
+
+void CoordinatedJob::welcome(ConnectionId connection, NodeId node) const {
+  control.tell(connection,
+               Welcome{.rank = node.rank,
+                       .timeout_s = std::chrono::duration<double>(options.timeout).count(),
+                       .job = host.planner.job()});
+}
+
+void CoordinatedJob::refuse_newcomers() {
+  for (const auto& [connection, newcomer] : newcomers) {
+    control.tell(connection, Refused{"the job has ended"});
+    transport.close(connection);
+  }
+  newcomers.clear();
+}
+
+uint16_t CoordinatedJob::give_id(Role role) {
+  return static_cast<uint16_t>(options.count(role) + later_ids_[role]++);
 }
 
 void CoordinatedJob::disconnect(ConnectionId connection) {

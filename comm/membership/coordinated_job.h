@@ -1,11 +1,13 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/membership/coordinator_host.h"
 #include "comm/membership/member_table.h"
+#include "comm/membership/newcomer.h"
 #include "comm/membership/pace.h"
 #include "comm/wire/liveness.h"
 #include "comm/wire/transport.h"
@@ -18,14 +20,20 @@ struct CoordinatorOptions {
   Time timeout = std::chrono::seconds(10);
   Time stall_timeout = std::chrono::seconds(600);
   Time gather_timeout{0};  ///< 0: waits for members without a limit
+  /// After which the job begins without those who have not joined, if `min_workers` and a server
+  /// have; 0: it waits for all. Needs staleness 0.
+  Time gather{0};
   /// Whether another node may replace a member that is lost before the job begins.
   bool replaces_members = true;
   /// Whether the job goes on without a member that is lost once it has begun, as long as there are
   /// so many workers. Needs staleness 0: then all can go back to the least complete step.
   bool recovers = false;
   uint16_t min_workers = 1;
+  /// How many there may be once the job has begun; 0: nobody joins it then. Needs staleness 0.
+  uint16_t max_workers = 0, max_servers = 0;
 
   uint16_t count(Role role) const { return role == Role::kWorker ? workers : servers; }
+  uint16_t most(Role role) const { return role == Role::kWorker ? max_workers : max_servers; }
 };
 
 /// comm/membership/states.h says what ends each of them, and when.
@@ -38,7 +46,7 @@ enum class CoordinatorState : uint8_t {
   kRunning,
   kConcluding,  ///< all workers are done; the servers report
   kSuspecting,  ///< a member is lost; others may report what they awaited from it
-  kRegrouping,  ///< a member is lost; the others leave the view, to go on in the next one
+  kRegrouping,  ///< a member is lost, or others join: all leave the view, to go on in the next
   kFailing,
   kSaving,
   kEnded,
@@ -67,9 +75,12 @@ class CoordinatedJob {
 
   /// The membership's number, which all frames carry.
   uint32_t view() const { return control.view(); }
-  /// The members that are left become those of the next view, numbered anew without a gap. Nothing
-  /// that they have reported in this one counts there.
-  void begin_next_view(int64_t step);
+  /// The members that are left become those of the next view, numbered anew without a gap, and
+  /// behind them the newcomers who are prepared, which are returned in order. Nothing that members
+  /// have reported in this view counts there.
+  std::vector<Newcomer> begin_next_view(int64_t step);
+  /// Who takes part, by rank.
+  Survivors survivors() const;
   /// Whether the first step of the run has begun.
   bool has_begun() const { return has_begun_; }
   void begin_steps() { has_begun_ = true; }
@@ -78,6 +89,16 @@ class CoordinatedJob {
   void sign(MemberRecord& member) const { member.sign_at = now(); }
   /// Ends the connection, and counts on no sign of life from it.
   void disconnect(ConnectionId connection);
+  /// Tells a node that it takes part.
+  void welcome(ConnectionId connection, NodeId node) const;
+  /// Ids that members of a role have had so far, and another one.
+  uint32_t ids_given(Role role) const { return options.count(role) + later_ids_.at(role); }
+  uint16_t give_id(Role role);
+  /// The job has ended without them.
+  void refuse_newcomers();
+  /// Those who were let in and lost before their first step.
+  int failed_joins() const { return failed_joins_; }
+  void note_failed_join() { ++failed_joins_; }
 
   /// Counted from 1, the step that not all workers have done; 0 before the first.
   int64_t step_under_way() const;
@@ -90,6 +111,7 @@ class CoordinatedJob {
   const CoordinatorHost host;
   ControlSender control;
   MemberTable members;
+  NewcomerTable newcomers;
   Liveness liveness;
   Pace pace;
   /// The values that members have are wrong, so they go back to the checkpoint of this step; until
@@ -101,6 +123,8 @@ class CoordinatedJob {
   bool has_begun_ = false;
   Time entered_at_{0};
   std::optional<uint16_t> asked_;
+  int failed_joins_ = 0;
+  std::map<Role, uint16_t> later_ids_{{Role::kWorker, 0}, {Role::kServer, 0}};
 };
 
 }  // namespace poseidon::comm

@@ -7,20 +7,22 @@ namespace poseidon::comm {
 
 Coordinator::Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host)
     : job_(options, transport, host),
-      admission_(job_),
+      admission_(job_, newcomers_),
       ending_(job_, admission_),
-      regrouping_(job_, [this](const Survivors& survivors,
-                               int64_t step) { preparation_.publish_again(survivors, step); }),
+      regrouping_(job_,
+                  [this](const Survivors& survivors, const std::vector<Newcomer>& joined,
+                         int64_t step) { preparation_.publish_again(survivors, joined, step); }),
       verdict_(job_, regrouping_, ending_),
       replicas_(job_, verdict_),
       halt_(job_),
+      newcomers_(job_, halt_, regrouping_),
       preparation_(job_, verdict_, replicas_, halt_),
       deadlines_(job_, admission_, verdict_, ending_) {}
 
 // ---- for the host
 
 void Coordinator::begin() {
-  job_.enter(State::kGathering);
+  admission_.begin();
   wake();
 }
 
@@ -83,6 +85,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
 void Coordinator::closed(ConnectionId connection, const std::string& why) {
   job_.liveness.remove(connection);
   admission_.forget(connection);
+  newcomers_.forget(connection);
   if (const MemberRecord* member = job_.members.find(connection))
     verdict_.lose(*member, why, grace());
 }
@@ -94,11 +97,14 @@ void Coordinator::wake() {
     if (state() == State::kEnded) return;
   }
   admission_.watch();
+  if (admission_.begins_without_missing()) preparation_.begin();
   deadlines_.watch();
+  newcomers_.watch();
 }
 
 void Coordinator::hear_nothing_of(ConnectionId connection) {
   admission_.forget(connection);
+  newcomers_.forget(connection);
   const MemberRecord* member = job_.members.find(connection);
   const std::string why = text("no sign of life for ", seconds_text(job_.liveness.timeout()));
   // If it wakes up again it shall hear why it was left alone.
@@ -119,8 +125,11 @@ void Coordinator::control(ConnectionId from, std::span<const std::byte> body) {
       control(*member, message);
     else if (message.is<Join>())
       admission_.join(from, message.as<Join>());
+    else
+      newcomers_.take(from, message);
   } catch (const ConfigError& error) {
     const std::string why = text("it sent a message that cannot be read: ", error.what());
+    if (job_.newcomers.contains(from)) return newcomers_.refuse(from, why);
     if (member == nullptr) return admission_.refuse(from, why);
     job_.transport.close(from);
     verdict_.lose(*member, why, grace());
@@ -148,6 +157,8 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
     halt_.take(member, message.as<HaltOffer>().step);
   } else if (message.is<Finished>()) {
     ending_.finished(member, message.as<Finished>().step);
+  } else if (message.is<Paused>()) {
+    newcomers_.paused(member, message.as<Paused>().step);
   } else if (message.is<Lost>()) {
     take_loss(member, message.as<Lost>().loss);
   } else if (message.is<LeftView>()) {

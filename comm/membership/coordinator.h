@@ -7,6 +7,7 @@
 #include "comm/membership/deadlines.h"
 #include "comm/membership/ending.h"
 #include "comm/membership/halt_vote.h"
+#include "comm/membership/newcomers.h"
 #include "comm/membership/preparation.h"
 #include "comm/membership/regrouping.h"
 #include "comm/membership/replica_check.h"
@@ -17,10 +18,10 @@
 namespace poseidon::comm {
 
 /// The head of a job: it gathers members, gives ranks, publishes the plan, starts the job, compares
-/// digests, decides who is lost, regroups the others or has the last complete step saved, and
-/// dismisses everybody. It is a
-/// state machine; all calls are made in one thread. Each part of it does one of these things; the
-/// coordinator itself gives each message to the part that it is for.
+/// digests, decides who is lost, regroups the others or has the last complete step saved, lets in
+/// who comes later, and dismisses everybody. It is a state machine; all calls are made in one
+/// thread. Each part of it does one of these things; the coordinator itself gives each message to
+/// the part that it is for.
 class Coordinator final : public Machine {
  public:
   using State = CoordinatorState;
@@ -76,6 +77,7 @@ class Coordinator final : public Machine {
   Verdict verdict_;
   ReplicaCheck replicas_;
   HaltVote halt_;
+  Newcomers newcomers_;
   Preparation preparation_;
   Deadlines deadlines_;
 };

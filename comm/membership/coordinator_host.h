@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/newcomer.h"
 #include "comm/wire/messages.h"
 #include "comm/wire/outlet.h"
 
@@ -16,7 +17,8 @@ struct Outcome {
   std::optional<int64_t> saved_step;  ///< after a loss, the step of the checkpoint that came in
 };
 
-/// The members that go on when some are lost, by their ranks until then, in order.
+/// The members that go on when some are lost, or begin when others have not joined, by their ranks
+/// until then, in order.
 struct Survivors {
   std::vector<uint16_t> workers, servers;
 };
@@ -37,14 +39,21 @@ class JobPlanner {
   /// All members are prepared. If a worker keeps a later step of this run than the coordinator has,
   /// asks it for that step and returns its rank; Coordinator::fetched() is called when it has come.
   virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }
+  /// The job is about to begin with these, which have the ranks from 0 on now in their order.
+  virtual void renumbered(const Survivors&) {}
   /// Returns the plan to be published, or nothing where none can be made: an error is then
-  /// reported, which ends the job. All members are prepared, with these facts on all workers.
-  virtual std::optional<Json> plan(const std::vector<Fact>& facts) = 0;
+  /// reported, which ends the job. All members are prepared, with these facts on all workers. Where
+  /// not all have come, `members` are those who have, with the ranks from 0 on.
+  virtual std::optional<Json> plan(const std::vector<Fact>& facts, const Survivors& members) = 0;
   /// Whether a plan can be made for these.
   virtual bool can_go_on(const Survivors&) { return false; }
+  /// Why this node, whose facts are those of all, cannot join the job; "" where it can.
+  virtual std::string objection(const Newcomer&) { return ""; }
   /// Returns the plan of the next view, by which the survivors, who have the ranks from 0 on there,
-  /// go on after `step` steps; or nothing, as plan() does.
-  virtual std::optional<Json> plan_again(const Survivors&, int64_t /*step*/) {
+  /// and behind them those who have joined, go on after `step` steps; or nothing, as plan() does.
+  /// Who has joined lacks the values of that step, and survivors have them.
+  virtual std::optional<Json> plan_again(const Survivors&, const std::vector<Newcomer>& /*joined*/,
+                                         int64_t /*step*/) {
     return std::nullopt;
   }
   /// The step of the last checkpoint that is written, and in which all workers agree; none: there
@@ -91,7 +100,7 @@ class JobObserver {
   /// A node makes no progress. Called now and then before it counts as stalled, and when the end of
   /// the job no longer waits for it.
   virtual void slow(NodeId node, const std::string& what) = 0;
-  /// A member is lost, and the job goes on without it.
+  /// A member is lost, and the job goes on without it; or others join.
   virtual void regrouping(const Loss& /*loss*/) {}
   /// The job has failed; the members are being informed.
   virtual void failed(const Loss& loss) = 0;

@@ -34,6 +34,8 @@ class CoordinatorLink {
   void digest(const Digest& digest) { tell(digest); }
   /// Reports what the computing thread does.
   void progress(const Progress& progress) { tell(progress); }
+  /// It waits behind `step` steps, whose updates are all made.
+  void paused(int64_t step) { tell(Paused{step}); }
   /// When the job regroups, `step` is the last complete one, `least` the earliest to go back to.
   void left_view(int64_t step, int64_t least) { tell(LeftView{step, least}); }
   /// When the job has failed, the same.

@@ -49,4 +49,19 @@ std::optional<Drift> find_drift(const Digests& digests, int64_t step,
                            " after ", step, " steps")};
 }
 
+std::optional<Drift> find_false_copies(const Digests& copies, const std::vector<int64_t>& all,
+                                       int64_t step,
+                                       const std::function<std::string(size_t)>& tensor_name) {
+  Drift drift;
+  for (const auto& [rank, values] : copies) {
+    if (values == all) continue;
+    if (drift.who.empty())
+      drift.why =
+          text(what_differs(values, all, tensor_name),
+               " differs from that of those whose values it was given after ", step, " steps");
+    drift.who.push_back(rank);
+  }
+  return drift.who.empty() ? std::nullopt : std::optional(drift);
+}
+
 }  // namespace poseidon::comm

@@ -63,7 +63,7 @@ void Ending::save_when_all_stopped() {
   const MemberRecord* best = nullptr;
   for (const auto& [node, member] : job_.members) {
     if (!member.stopped) return;
-    if (!member.is_worker() || member.cannot_save) continue;
+    if (!member.is_worker() || !member.has_values || member.cannot_save) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
   if (best == nullptr || job_.restored_step ||
@@ -120,6 +120,7 @@ void Ending::dismiss(const Outcome& outcome) {
   job_.members.tell_all(Dismissed{});
   for (const auto& [node, member] : job_.members) job_.transport.close(member.connection);
   job_.members.clear();
+  job_.refuse_newcomers();
   admission_.close();
   job_.host.observer.ended(outcome);
 }

@@ -17,7 +17,15 @@ void HaltVote::begin_next_view() {
 }
 
 void HaltVote::ask() {
-  if (!begun_ || asked_ || job_.state() != CoordinatorState::kRunning) return;
+  if (begun_) query();
+}
+
+void HaltVote::pause() {
+  if (!begun_) query();
+}
+
+void HaltVote::query() {
+  if (asked_ || job_.state() != CoordinatorState::kRunning) return;
   asked_ = true;
   job_.members.tell_all(Role::kWorker, HaltQuery{});
 }
@@ -28,7 +36,10 @@ void HaltVote::take(const MemberRecord& member, int64_t offer) {
   if (offers_.size() < job_.members.count(Role::kWorker)) return;
   const auto furthest = std::ranges::max_element(
       offers_, {}, [](const auto& rank_and_offer) { return rank_and_offer.second; });
-  job_.members.tell_all(Role::kWorker, Halt{furthest->second});
+  if (begun_)
+    job_.members.tell_all(Role::kWorker, Halt{furthest->second});
+  else
+    job_.members.tell_all(Role::kWorker, Pause{furthest->second});
 }
 
 }  // namespace poseidon::comm

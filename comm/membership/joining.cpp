@@ -66,7 +66,11 @@ void Joining::welcomed(const Welcome& welcome) {
 }
 
 void Joining::refused(const std::string& why) {
-  if (me_.state() != MemberState::kJoining) return;
+  // Who is let in while the job runs may be refused until it has a plan, also for its own error.
+  const MemberState state = me_.state();
+  if (state != MemberState::kJoining && state != MemberState::kPreparing &&
+      state != MemberState::kSuspecting)
+    return;
   me_.end();
   me_.host.refused(why);
 }

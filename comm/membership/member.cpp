@@ -103,11 +103,12 @@ void Member::hear_nothing_of(ConnectionId connection) {
 std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header) {
   const std::optional<NodeId> node = me_.node_of(from);
   if (!node || me_.state() >= MemberState::kSuspecting) return {};
-  // First values that were on their way to a view which is over.
-  if (node->role == Role::kCoordinator && header.view < me_.view()) return {};
   const bool is_probe = meeting_.is_probe(header);
-  const bool is_early = node->role != Role::kCoordinator && me_.state() < MemberState::kConnecting;
-  if (is_early && !is_probe) return {};
+  // First values that were on their way when the view ended are of no use in the next one.
+  const bool is_untimely = node->role == Role::kCoordinator
+                               ? header.view < me_.view() || me_.state() == MemberState::kRegrouping
+                               : me_.state() < MemberState::kConnecting;
+  if (is_untimely && !is_probe) return {};
   const Placement placement =
       is_probe ? meeting_.place_probe(*node, header) : me_.payload.place(*node, header);
   if (!placement.fault.empty()) departure_.suspect(*node, text("it ", placement.fault));
@@ -160,6 +161,8 @@ void Member::control(const ControlMessage& message) {
     me_.coordinator.tell(HaltOffer{me_.host.offer_halt()});
   } else if (message.is<Halt>()) {
     me_.host.halt(message.as<Halt>().step);
+  } else if (message.is<Pause>()) {
+    me_.host.pause(message.as<Pause>().step);
   } else if (message.is<Conclude>()) {
     me_.host.concluded();
   } else if (message.is<Regroup>()) {

@@ -18,6 +18,8 @@ struct MemberRecord {
   ConnectionId connection = 0;
   std::string address;
   bool prepared = false, met = false, ready = false, finished = false;
+  bool paused = false;      ///< it waits, since others join
+  bool has_values = false;  ///< of the job, so it can go on in another view, or save
   std::vector<Fact> facts;
   LinkRate link;  ///< as it has measured it; a rate of 0 until then
   std::vector<int64_t> digest;
@@ -31,7 +33,7 @@ struct MemberRecord {
   bool is_worker() const { return node.role == Role::kWorker; }
   /// It goes on after `step` steps in another view, where it is not ready yet.
   void begin_view(int64_t first_step) {
-    ready = finished = false;
+    ready = finished = paused = false;
     digest.clear();
     step = first_step;
     left.reset();

@@ -22,7 +22,7 @@ void Preparation::publish_when_prepared() {
   if (!same_facts()) return;
   if (const auto keeper = job_.host.planner.fetch_kept_step())
     return job_.ask(CoordinatorState::kFetching, *keeper);
-  if (job_.options.workers > 1 && job_.host.planner.wants_link())
+  if (job_.members.count(Role::kWorker) > 1 && job_.host.planner.wants_link())
     measure_link();
   else
     publish();
@@ -88,7 +88,7 @@ void Preparation::publish_when_measured() {
   }
   slowest.mbps = rounded_mbps(slowest.mbps);
   const std::vector<std::string> hosts = job_.members.worker_hosts();
-  const bool one_host = std::count(hosts.begin(), hosts.end(), hosts[0]) == job_.options.workers;
+  const bool one_host = std::ranges::count(hosts, hosts[0]) == std::ssize(hosts);
   job_.host.planner.measured_link(slowest, one_host);
   publish();
 }
@@ -97,14 +97,15 @@ void Preparation::publish_when_measured() {
 
 void Preparation::publish() {
   job_.enter(CoordinatorState::kConnecting);
-  publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts));
+  publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts, job_.survivors()));
 }
 
-void Preparation::publish_again(const Survivors& survivors, int64_t step) {
+void Preparation::publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined,
+                                int64_t step) {
   replicas_.begin_next_view(step);
   halt_.begin_next_view();
   job_.enter(CoordinatorState::kConnecting);
-  publish(job_.host.planner.plan_again(survivors, step));
+  publish(job_.host.planner.plan_again(survivors, joined, step));
 }
 
 void Preparation::publish(std::optional<Json> plan) {
@@ -128,7 +129,10 @@ void Preparation::start_when_ready() {
   job_.begin_steps();
   job_.restored_step.reset();
   job_.pace.begin(first_step, job_.now());
-  for (auto& [node, member] : job_.members) member.step = first_step;
+  for (auto& [node, member] : job_.members) {
+    member.step = first_step;
+    member.has_values = true;
+  }
   job_.host.observer.started();
   job_.members.tell_all(Start{first_step});
   halt_.ask();

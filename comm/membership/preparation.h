@@ -18,6 +18,8 @@ class Preparation {
   Preparation(CoordinatedJob& job, Verdict& verdict, ReplicaCheck& replicas, HaltVote& halt)
       : job_(job), verdict_(verdict), replicas_(replicas), halt_(halt) {}
 
+  /// All members are there; some may be prepared already.
+  void begin() { publish_when_prepared(); }
   /// A member has opened job and data.
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
   /// The host has the step that a worker keeps.
@@ -26,8 +28,9 @@ class Preparation {
   void met(MemberRecord& member);
   /// A worker has measured its link.
   void measured(MemberRecord& member, const LinkRate& rate);
-  /// Publishes the plan of a view that has begun, by which `survivors` go on after `step` steps.
-  void publish_again(const Survivors& survivors, int64_t step);
+  /// Publishes the plan of a view that has begun, by which `survivors` and `joined` go on after
+  /// `step` steps.
+  void publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined, int64_t step);
   /// A member has its first values, with this digest, and its peers.
   void ready(MemberRecord& member, const std::vector<int64_t>& digest);
 

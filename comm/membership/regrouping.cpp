@@ -7,21 +7,11 @@
 
 namespace poseidon::comm {
 
-namespace {
-
-/// Whether others are free of what has happened to the node: an error would recur with them.
-bool is_of_one_node(Loss::Kind kind) { return kind != Loss::Kind::kError; }
-
-/// What a replica that differs has given to sums is in everybody's values.
-bool spoils_others(Loss::Kind kind) { return kind == Loss::Kind::kDrift; }
-
-}  // namespace
-
 bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
   std::vector<NodeId> nodes;
   for (const Loss& loss : losses) {
-    if (!is_of_one_node(loss.kind)) return false;
-    if (spoils_others(loss.kind) && !job_.host.planner.agreed_checkpoint()) return false;
+    if (!others_are_free_of(loss)) return false;
+    if (spoils_others(loss) && !job_.host.planner.agreed_checkpoint()) return false;
     nodes.push_back(loss.who);
   }
   return can_go_on_without(nodes);
@@ -30,25 +20,62 @@ bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
 bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
   if (!job_.options.recovers || !job_.has_begun() || job_.state() >= CoordinatorState::kFailing)
     return false;
-  Survivors left = survivors();
+  Survivors left = job_.survivors();
   for (const NodeId node : nodes) {
     if (node.role == Role::kCoordinator) return false;
     std::erase(node.role == Role::kWorker ? left.workers : left.servers, node.rank);
   }
-  return left.workers.size() >= std::max<size_t>(job_.options.min_workers, 1) &&
+  return left.workers.size() >= std::max<size_t>(job_.options.min_workers, 1) && has_values(left) &&
          job_.host.planner.can_go_on(left);
+}
+
+/// An error would recur with them. But what a node that has joined cannot do before its first step,
+/// others have done.
+bool Regrouping::others_are_free_of(const Loss& loss) const {
+  if (loss.kind == Loss::Kind::kError) return lacks_values(loss.who);
+  return loss.kind != Loss::Kind::kJoined;
+}
+
+/// What a replica that differs has given to sums is in everybody's values. Who has joined has given
+/// nothing yet.
+bool Regrouping::spoils_others(const Loss& loss) const {
+  return loss.kind == Loss::Kind::kDrift && !lacks_values(loss.who);
+}
+
+bool Regrouping::lacks_values(NodeId node) const {
+  const MemberRecord* member = job_.members.find(node);
+  return member != nullptr && !member->has_values;
+}
+
+/// Whether any of them has what those who have joined wait for, or a checkpoint has it.
+bool Regrouping::has_values(const Survivors& left) const {
+  return job_.restored_step || std::ranges::any_of(left.workers, [this](uint16_t rank) {
+           return !lacks_values({Role::kWorker, rank});
+         });
 }
 
 void Regrouping::begin(const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
-    if (spoils_others(loss.kind) && !mutated(Mutation::kSpoiltValues))
+    if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues))
       job_.restored_step = job_.host.planner.agreed_checkpoint();
     evict(loss);
     job_.host.observer.regrouping(loss);
   }
+  leave_view(losses[0]);
+}
+
+void Regrouping::let_in(const Loss& joined) {
+  job_.host.observer.regrouping(joined);
+  leave_view(joined);
+}
+
+/// What is on its way to who has joined is of no use any more.
+void Regrouping::leave_view(const Loss& why) {
   if (job_.state() != CoordinatorState::kRegrouping) {
     job_.enter(CoordinatorState::kRegrouping);
-    job_.members.tell_all(Regroup{losses[0]});
+    for (const auto& [node, member] : job_.members)
+      if (!member.has_values) job_.transport.drop_bulk(member.connection);
+    job_.members.tell_all(Regroup{why});
   }
   go_on_when_all_left();
 }
@@ -64,6 +91,7 @@ void Regrouping::evict(const Loss& loss) {
 
 void Regrouping::forget(const MemberRecord& lost) {
   if (lost.is_worker() && job_.has_begun()) reported_ = std::min(reported_, lost.step);
+  if (!lost.has_values && job_.has_begun()) job_.note_failed_join();
   job_.members.remove(lost.node);
 }
 
@@ -77,12 +105,12 @@ void Regrouping::go_on_when_all_left() {
   if (!std::ranges::all_of(job_.members, has_left) &&
       !(mutated(Mutation::kNotAllLeft) && std::ranges::any_of(job_.members, has_left)))
     return;
-  const Survivors left = survivors();
+  const Survivors left = job_.survivors();
   const int64_t step = step_for_all();
   reported_ = std::numeric_limits<int64_t>::max();
-  job_.begin_next_view(step);
+  const std::vector<Newcomer> joined = job_.begin_next_view(step);
   if (job_.restored_step) job_.host.planner.restore();
-  publish_(left, step);
+  publish_(left, joined, step);
 }
 
 /// The least complete step, unless all begin with a checkpoint. Where a lost worker has not
@@ -93,20 +121,13 @@ int64_t Regrouping::step_for_all() const {
   if (job_.restored_step) return *job_.restored_step;
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {
-    if (!member.is_worker() || !member.left) continue;
+    if (!member.is_worker() || !member.has_values || !member.left) continue;
     step = std::min(step, member.left->step);
     most = std::max(most, member.left->step);
     least = std::max(least, member.left->least);
   }
   if (mutated(Mutation::kFurthestStep)) return most;
   return std::min(step, std::max(reported_, least));
-}
-
-Survivors Regrouping::survivors() const {
-  Survivors left;
-  for (const auto& [node, member] : job_.members)
-    (member.is_worker() ? left.workers : left.servers).push_back(node.rank);
-  return left;
 }
 
 }  // namespace poseidon::comm

@@ -8,14 +8,16 @@
 
 namespace poseidon::comm {
 
-/// How a job goes on without a member that it has lost: the others cease to compute and leave their
-/// peers, and when all have, they go back to the least complete step among them, in the next view.
-/// All still hold that step: to begin the update of a step anywhere needs what all have contributed
-/// to it, each when the step before was complete.
+/// How a job goes on without a member that it has lost, or with newcomers: all members cease to
+/// compute and leave their peers, and when all have, they go back to the least complete step among
+/// them, in the next view, and newcomers take part. All still hold that step: to begin the update
+/// of a step anywhere needs what all have contributed to it, each when the step before was
+/// complete.
 class Regrouping {
  public:
-  /// Publishes the plan of a view in which `survivors` go on after `step` steps.
-  using Publish = std::function<void(const Survivors& survivors, int64_t step)>;
+  /// Publishes the plan of a view in which `survivors` and `joined` go on after `step` steps.
+  using Publish = std::function<void(const Survivors& survivors,
+                                     const std::vector<Newcomer>& joined, int64_t step)>;
 
   /// `job` must outlive it.
   Regrouping(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
@@ -27,6 +29,8 @@ class Regrouping {
   /// It does, or it does so already, when more are lost. The first loss is the one that members
   /// hear of.
   void begin(const std::vector<Loss>& losses);
+  /// The job goes on with newcomers. All workers wait behind the same step.
+  void let_in(const Loss& joined);
   /// A survivor has left the view after `step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
   /// A member is no longer one. What it has reported of its steps counts.
@@ -34,9 +38,13 @@ class Regrouping {
 
  private:
   void evict(const Loss& loss);
+  void leave_view(const Loss& why);
   void go_on_when_all_left();
   int64_t step_for_all() const;
-  Survivors survivors() const;
+  bool has_values(const Survivors& left) const;
+  bool lacks_values(NodeId node) const;
+  bool others_are_free_of(const Loss& loss) const;
+  bool spoils_others(const Loss& loss) const;
 
   CoordinatedJob& job_;
   const Publish publish_;

@@ -10,11 +10,18 @@ namespace {
 constexpr size_t kMostDigests = 2 * kMostStaleness;
 }  // namespace
 
+/// Those who have joined have the values of one of the others, if those are not all new.
 bool ReplicaCheck::have_equal_first_values(int64_t first_step) {
-  Digests digests;
+  Digests digests, copies;
   for (const auto& [node, member] : job_.members)
-    if (member.is_worker()) digests[node.rank] = member.digest;
-  return are_equal(first_step, Digest::kAll, digests);
+    if (member.is_worker()) (member.has_values ? digests : copies)[node.rank] = member.digest;
+  if (digests.empty()) digests.swap(copies);
+  if (!are_equal(first_step, Digest::kAll, digests)) return false;
+  const std::optional<Drift> drift =
+      find_false_copies(copies, digests.begin()->second, first_step,
+                        [this](size_t index) { return tensor_name(Digest::kAll, index); });
+  if (drift) accuse(*drift, first_step);
+  return !drift;
 }
 
 void ReplicaCheck::take(const MemberRecord& member, const Digest& digest) {
@@ -46,26 +53,31 @@ void ReplicaCheck::refuse_too_many(const MemberRecord& member, const Digest& dig
 
 /// What most workers have is right. Where there is no most, nobody knows who is wrong.
 bool ReplicaCheck::are_equal(int64_t step, int64_t turn, const Digests& digests) {
-  const auto tensor_name = [&](size_t index) {
-    const bool all = turn == Digest::kAll;
-    return job_.host.checkpoints.tensor_name(
-        all ? index : index * kDigestTurns + static_cast<size_t>(turn));
-  };
-  const std::optional<Drift> drift = find_drift(digests, step, tensor_name);
-  if (!drift) return true;
+  const std::optional<Drift> drift =
+      find_drift(digests, step, [&](size_t index) { return tensor_name(turn, index); });
+  if (drift) accuse(*drift, step);
+  return !drift;
+}
+
+std::string ReplicaCheck::tensor_name(int64_t turn, size_t index) const {
+  const bool all = turn == Digest::kAll;
+  return job_.host.checkpoints.tensor_name(all ? index
+                                               : index * kDigestTurns + static_cast<size_t>(turn));
+}
+
+void ReplicaCheck::accuse(const Drift& drift, int64_t step) {
   const Loss loss{.kind = Loss::Kind::kDrift,
                   .who = {},
                   .address = "",
-                  .why = drift->why,
+                  .why = drift.why,
                   .step = step,
                   .awaited = ""};
-  std::vector<Loss> losses(std::max<size_t>(drift->who.size(), 1), loss);
-  for (size_t i = 0; i < drift->who.size(); ++i) {
-    losses[i].who = {Role::kWorker, drift->who[i]};
+  std::vector<Loss> losses(std::max<size_t>(drift.who.size(), 1), loss);
+  for (size_t i = 0; i < drift.who.size(); ++i) {
+    losses[i].who = {Role::kWorker, drift.who[i]};
     losses[i].address = job_.members.find(losses[i].who)->address;
   }
   verdict_.accuse(std::move(losses));
-  return false;
 }
 
 }  // namespace poseidon::comm

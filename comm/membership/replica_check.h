@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "comm/membership/coordinated_job.h"
@@ -31,6 +32,8 @@ class ReplicaCheck {
  private:
   void refuse_too_many(const MemberRecord& member, const Digest& digest) const;
   bool are_equal(int64_t step, int64_t turn, const Digests& digests);
+  std::string tensor_name(int64_t turn, size_t index) const;
+  void accuse(const Drift& drift, int64_t step);
 
   CoordinatedJob& job_;
   Verdict& verdict_;

@@ -15,7 +15,9 @@ struct StateRow {
 };
 
 inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
-    {"gathering", "the last member joins", "3 x `timeout_s`, 15 s at least; with `--external` none",
+    {"gathering",
+     "the last member joins; behind `gather_s`, if it is set, `min_workers` and a server are there",
+     "3 x `timeout_s`, 15 s at least; with `--external` none",
      "the first who has not joined is lost"},
     {"preparing", "all have opened job and data", "`stall_timeout_s` without a sign of progress",
      "the quietest is lost"},
@@ -33,7 +35,7 @@ inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
      "`timeout_s` / 10 behind a broken connection, 2 `timeout_s` / 5 behind a silence or a report "
      "of one member about another",
      "the lost node is named without it; without a lost node, the fewest that explain the reports"},
-    {"regrouping", "all survivors have ceased to compute", "as of failing",
+    {"regrouping", "all members have ceased to compute", "as of failing",
      "who has not is lost too, and the others go on"},
     {"failing", "all survivors have ceased to compute",
      "`timeout_s`, 5 s at most; four times a step where that is more",

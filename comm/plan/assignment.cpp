@@ -99,27 +99,49 @@ Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart,
   return assignment_by_counts(counts, servers, servers_apart);
 }
 
-Assignment assignment_of_survivors(const Assignment& earlier, std::span<const uint16_t> workers,
-                                   std::span<const uint16_t> servers) {
-  std::map<uint32_t, uint32_t> hosts;  // their numbers, which have no gap
-  const auto host_of = [&](uint32_t host) {
-    return hosts.try_emplace(host, static_cast<uint32_t>(hosts.size())).first->second;
-  };
-  std::vector<AssignedWorker> all_workers;
-  for (const uint16_t rank : workers) {
-    AssignedWorker worker = earlier.workers()[rank];
-    const auto own = even_part(earlier.logical_shards(), static_cast<int64_t>(workers.size()),
-                               std::ssize(all_workers));
-    worker.shards = {static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)};
-    worker.host = host_of(worker.host);
-    all_workers.push_back(worker);
+namespace {
+
+/// Numbers of hosts without a gap.
+class HostNumbers {
+ public:
+  /// Of one that had this number before.
+  uint32_t of(uint32_t before) {
+    return numbers_.try_emplace(before, count_).second ? count_++ : numbers_.at(before);
   }
-  std::vector<AssignedServer> all_servers;
-  for (const uint16_t rank : servers) {
-    all_servers.push_back(earlier.servers()[rank]);
-    all_servers.back().host = host_of(all_servers.back().host);
+  uint32_t another() { return count_++; }
+
+ private:
+  std::map<uint32_t, uint32_t> numbers_;
+  uint32_t count_ = 0;
+};
+
+}  // namespace
+
+Assignment next_assignment(const Assignment& earlier, const NextMembers& members) {
+  HostNumbers hosts;
+  std::vector<AssignedWorker> workers;
+  for (const uint16_t rank : members.workers) {
+    workers.push_back(earlier.workers()[rank]);
+    workers.back().host = hosts.of(workers.back().host);
   }
-  return {std::move(all_workers), std::move(all_servers)};
+  std::vector<AssignedServer> servers;
+  for (const uint16_t rank : members.servers) {
+    servers.push_back(earlier.servers()[rank]);
+    servers.back().host = hosts.of(servers.back().host);
+  }
+  for (const uint16_t id : members.joined_workers)
+    workers.push_back({.shards = {}, .host = hosts.another(), .member = id});
+  for (size_t i = 0; i < members.joined_servers.size(); ++i) {
+    const bool has_worker = i < members.joined_workers.size() && !earlier.servers_apart();
+    const uint32_t host = has_worker ? workers[members.workers.size() + i].host : hosts.another();
+    servers.push_back({.host = host, .member = members.joined_servers[i]});
+  }
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const auto own =
+        even_part(earlier.logical_shards(), std::ssize(workers), static_cast<int64_t>(i));
+    workers[i].shards = {static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)};
+  }
+  return {std::move(workers), std::move(servers)};
 }
 
 }  // namespace poseidon::comm

@@ -83,9 +83,16 @@ Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64
 /// they do not divide.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
-/// The members of `earlier` with these ranks, in order, with the ranks from 0 on and the shards of
-/// all dealt evenly. Who is who, and on which host, stays as it is.
-Assignment assignment_of_survivors(const Assignment& earlier, std::span<const uint16_t> workers,
-                                   std::span<const uint16_t> servers);
+/// Who takes part in another view: members of an earlier one, by their ranks there in order, and
+/// behind them, by ids, those who join.
+struct NextMembers {
+  std::vector<uint16_t> workers, servers;
+  std::vector<uint16_t> joined_workers, joined_servers;
+};
+
+/// The `members` of a view that follows the one of `earlier`, with the ranks from 0 on and the
+/// shards of all dealt evenly. Who is who, and on which host, stays as it is. Who joins has a host
+/// of its own, a server that of the worker that joins with it unless servers are apart.
+Assignment next_assignment(const Assignment& earlier, const NextMembers& members);
 
 }  // namespace poseidon::comm

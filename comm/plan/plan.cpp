@@ -172,13 +172,13 @@ bool can_survive(const Plan& plan, size_t workers, size_t servers) {
   return workers >= 1 && servers >= 1 && plan.logical_shards() >= static_cast<int64_t>(workers);
 }
 
-Plan plan_of_survivors(const Plan& plan, std::span<const uint16_t> workers,
-                       std::span<const uint16_t> servers, int64_t chunk_bytes) {
+Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes) {
   Plan next = plan;
-  next.assignment = assignment_of_survivors(plan.assignment, workers, servers);
+  next.assignment = next_assignment(plan.assignment, members);
   next.predicted_step_ms = 0;
   for (LayerPlan& layer : next.layers) layer.scheme = followed(layer.scheme, next.workers());
-  if (next.workers() == 1 || next.servers() != plan.servers()) {
+  // One worker alone has no chunks.
+  if (next.workers() == 1 || plan.workers() == 1 || next.servers() != plan.servers()) {
     next.chunks.clear();
     add_chunks(next, chunk_bytes);
   }

@@ -138,12 +138,11 @@ Plan make_plan(const PlanRequest& request);
 /// factors in the earlier plan and cannot here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
-/// Whether `plan` can be followed by so many workers and servers of its own.
+/// Whether `plan` can be followed by so many workers and servers.
 bool can_survive(const Plan& plan, size_t workers, size_t servers);
-/// Makes the plan by which these members of `plan`, by rank, go on: schemes stay, shards and chunks
-/// are dealt anew. How long a step will take is not predicted.
-Plan plan_of_survivors(const Plan& plan, std::span<const uint16_t> workers,
-                       std::span<const uint16_t> servers, int64_t chunk_bytes);
+/// Makes the plan of a view that follows the one of `plan`: schemes stay, shards and chunks are
+/// dealt anew. How long a step will take is not predicted.
+Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes);
 
 /// Convert a plan to plan.json and back. Reading checks everything, also that the plan is for these
 /// layers; values that follow from others are computed anew. Throws ConfigError.

@@ -27,12 +27,25 @@ std::optional<uint16_t> SimulatedPlanner::fetch_kept_step() {
   return world_.options.keeper;
 }
 
-std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors, int64_t step) {
+std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survivors& members) {
+  const Plan& all = world_.options.plan;
+  if (std::ssize(members.workers) < all.workers() || std::ssize(members.servers) < all.servers())
+    world_.later_plans[1] =
+        next_plan(all, {members.workers, members.servers, {}, {}}, int64_t{2} << 20);
+  return Json::object();
+}
+
+std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
+                                                 const std::vector<Newcomer>& joined,
+                                                 int64_t step) {
   forget_(step);
+  NextMembers members{survivors.workers, survivors.servers, {}, {}};
+  for (const Newcomer& newcomer : joined)
+    (newcomer.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
+        .push_back(newcomer.node.rank);
+  world_.result.joined += joined.size();
   const Plan& plan = plan_now();
-  world_.later_plans.emplace(
-      ++world_.result.view,
-      plan_of_survivors(plan, survivors.workers, survivors.servers, int64_t{2} << 20));
+  world_.later_plans.emplace(++world_.result.view, next_plan(plan, members, int64_t{2} << 20));
   first_step_ = step;
   return Json{{"first_step", step}, {"restored", std::exchange(restores_, false)}};
 }
@@ -54,8 +67,11 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
                     .timeout = world.options.timeout,
                     .stall_timeout = world.options.stall_timeout,
                     .gather_timeout = 3 * std::max<Time>(10s, world.options.timeout),
+                    .gather = world.options.gather,
                     .recovers = world.options.recovers,
-                    .min_workers = world.options.min_workers},
+                    .min_workers = world.options.min_workers,
+                    .max_workers = world.options.max_workers,
+                    .max_servers = world.options.max_servers},
                    world.network.transport(node), {planner_, *this, *this}),
       intake_([this] { return make_store(); }),
       queue_([this](uint16_t, int64_t step) { world_.result.written.push_back(step); }) {
@@ -71,6 +87,28 @@ std::shared_ptr<ReplicaStore> SimulatedCoordinator::make_store() const {
 
 void SimulatedCoordinator::noted(NodeId node, const Note& note) {
   if (note.about == "checkpoint") take_checkpoint(node.rank, note);
+  if (note.about == "tensors") hand_over_to(node.rank);
+}
+
+/// The first worker has the values: of those who lack them, none has a lower rank than one who does
+/// not.
+void SimulatedCoordinator::hand_over_to(uint16_t worker) {
+  if (values_) return send_values(worker);
+  without_values_.push_back(worker);
+  if (without_values_.size() == 1)
+    coordinator_.note(0,
+                      {.about = "fetch", .step = planner_.first_step(), .content = Json::object()});
+}
+
+void SimulatedCoordinator::send_values(uint16_t worker) {
+  coordinator_.note(worker,
+                    {.about = "values", .step = planner_.first_step(), .content = Json::object()});
+  uint32_t index = 0;
+  for (const std::span<std::byte> tensor : values_->memory())
+    send_tensor({.view = coordinator_.view(), .key = index++}, {tensor, values_},
+                [&](const FrameHeader& header, const Payload& payload) {
+                  coordinator_.send(worker, header, payload);
+                });
 }
 
 /// A step that a worker has kept is asked for before the first step, and counts by itself.
@@ -85,6 +123,11 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
     planner_.fetched();
     write(note.step, *store, digest);
     return coordinator_.fetched();
+  }
+  if (!without_values_.empty()) {
+    values_ = store;
+    for (const uint16_t waiting : std::exchange(without_values_, {})) send_values(waiting);
+    return;
   }
   attempt([&] {
     queue_.take(
@@ -135,6 +178,8 @@ void SimulatedCoordinator::forget_what_is_under_way(int64_t step) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);
   queue_.go_back_to(step);
+  without_values_.clear();
+  values_.reset();
 }
 
 }  // namespace poseidon::comm

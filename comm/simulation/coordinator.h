@@ -33,11 +33,12 @@ class SimulatedPlanner final : public JobPlanner {
   bool wants_link() override { return world_.options.measures_link; }
   void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
   std::optional<uint16_t> fetch_kept_step() override;
-  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  std::optional<Json> plan(const std::vector<Fact>&, const Survivors& members) override;
   bool can_go_on(const Survivors& survivors) override {
     return can_survive(plan_now(), survivors.workers.size(), survivors.servers.size());
   }
-  std::optional<Json> plan_again(const Survivors& survivors, int64_t step) override;
+  std::optional<Json> plan_again(const Survivors& survivors, const std::vector<Newcomer>& joined,
+                                 int64_t step) override;
   int64_t first_step() override { return first_step_; }
   std::optional<int64_t> agreed_checkpoint() override {
     return world_.saved ? std::optional(world_.saved->first) : std::nullopt;
@@ -92,6 +93,8 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   void forget_what_is_under_way(int64_t step);
   std::shared_ptr<ReplicaStore> make_store() const;
   void take_checkpoint(uint16_t worker, const Note& note);
+  void hand_over_to(uint16_t worker);
+  void send_values(uint16_t worker);
   void write(int64_t step, const ReplicaStore& store, const std::vector<int64_t>& digest);
   void attempt(const std::function<void()>& action);
 
@@ -102,6 +105,9 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   CheckpointIntake<ReplicaStore> intake_;
   CheckpointQueue queue_;
   bool failed_ = false, drifted_ = false;
+  // Of a view that others have joined.
+  std::vector<uint16_t> without_values_;  ///< who waits for them
+  std::shared_ptr<ReplicaStore> values_;  ///< of its first step, once they are here
 };
 
 }  // namespace poseidon::comm

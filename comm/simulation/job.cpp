@@ -1,7 +1,9 @@
 #include "comm/simulation/job.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "comm/simulation/coordinator.h"
@@ -24,29 +26,23 @@ class Job {
     add(NodeId{}, hosts());
     coordinator_ = std::make_unique<SimulatedCoordinator>(world_, 0);
     network_.attach(0, coordinator_->coordinator());
-    for (uint16_t rank = 0; rank < options.plan.workers(); ++rank) {
-      const int node = add({Role::kWorker, rank}, options.plan.assignment.workers()[rank].host);
-      workers_.push_back(
-          std::make_unique<SimulatedWorker>(world_, NodeId{Role::kWorker, rank}, node));
-      network_.attach(node, workers_.back()->member());
-    }
-    for (uint16_t rank = 0; rank < options.plan.servers(); ++rank) {
-      const int node = add({Role::kServer, rank}, options.plan.assignment.servers()[rank].host);
-      servers_.push_back(
-          std::make_unique<SimulatedServer>(world_, NodeId{Role::kServer, rank}, node));
-      network_.attach(node, servers_.back()->member());
-    }
+    for (const AssignedWorker& worker : options.plan.assignment.workers())
+      add_member(Role::kWorker, worker.host);
+    for (const AssignedServer& server : options.plan.assignment.servers())
+      add_member(Role::kServer, server.host);
+    for (const Arrival& arrival : options.arrivals)
+      arriving_.emplace(arrival.at_event, add_member(arrival.role, ++hosts_of_arrivals_ + hosts()));
   }
 
   void run() {
     network_.after(0, Time{0}, [this] { coordinator_->coordinator().begin(); });
-    for (auto& worker : workers_)
-      network_.after(node_of_.at({Role::kWorker, static_cast<uint16_t>(&worker - workers_.data())}),
-                     Time{0}, [&worker] { worker->member().join(); });
-    for (auto& server : servers_)
-      network_.after(node_of_.at({Role::kServer, static_cast<uint16_t>(&server - servers_.data())}),
-                     Time{0}, [&server] { server->member().join(); });
-    network_.before_event([this](uint64_t event) { inject(event); });
+    for (uint16_t rank = 0; rank < options_.plan.workers(); ++rank) begin({Role::kWorker, rank});
+    for (uint16_t rank = 0; rank < options_.plan.servers(); ++rank) begin({Role::kServer, rank});
+    network_.before_event([this](uint64_t event) {
+      for (auto [next, end] = arriving_.equal_range(event); next != end; ++next)
+        arrive(next->second);
+      inject(event);
+    });
     network_.run(std::chrono::hours(24));
     report();
   }
@@ -57,6 +53,27 @@ class Job {
 
   int add(NodeId id, uint32_t host) {
     return node_of_[id] = network_.add_node(SimulatedWorld::address_of(id), host);
+  }
+
+  NodeId add_member(Role role, uint32_t host) {
+    const bool worker = role == Role::kWorker;
+    const NodeId id{role, static_cast<uint16_t>(worker ? workers_.size() : servers_.size())};
+    const int node = add(id, host);
+    if (worker)
+      workers_.push_back(std::make_unique<SimulatedWorker>(world_, id, node));
+    else
+      servers_.push_back(std::make_unique<SimulatedServer>(world_, id, node));
+    network_.attach(node, member(id));
+    return id;
+  }
+
+  void begin(NodeId id) {
+    if (std::ranges::find(options_.absent, id) == options_.absent.end()) arrive(id);
+  }
+
+  void arrive(NodeId id) {
+    has_arrived_.insert(id);
+    network_.after(node_of_.at(id), Time{0}, [this, id] { member(id).join(); });
   }
 
   /// Whether a fault is due at this event.
@@ -103,7 +120,8 @@ class Job {
   int bystander(NodeId node) { return node == NodeId{} ? node_of_.at({Role::kWorker, 0}) : 0; }
 
   bool survives(NodeId id) const {
-    return network_.is_up(node_of_.at(id)) && !stands_still_.contains(id);
+    const bool is_there = id == NodeId{} || has_arrived_.contains(id);
+    return is_there && network_.is_up(node_of_.at(id)) && !stands_still_.contains(id);
   }
 
   void note_idle(NodeId id) { result_.idle += (result_.idle.empty() ? "" : ", ") + name_of(id); }
@@ -132,7 +150,7 @@ class Job {
     if (!survives({Role::kWorker, rank})) return;
     if (!worker.over()) note_idle({Role::kWorker, rank});
     if (worker.loss()) result_.losses[rank] = *worker.loss();
-    if (worker.exchange() == nullptr) return;
+    if (worker.exchange() == nullptr || !worker.has_values()) return;
     result_.steps[rank] = worker.training().machine().complete();
     result_.digests[rank] = worker.digest();
   }
@@ -152,6 +170,9 @@ class Job {
   SimulatedJobResult& result_;
   std::map<NodeId, int> node_of_;
   std::map<NodeId, bool> stands_still_;
+  std::multimap<uint64_t, NodeId> arriving_;  ///< by event
+  std::set<NodeId> has_arrived_;
+  uint32_t hosts_of_arrivals_ = 0;
   std::map<Coordinator::State, uint64_t> entered_;  ///< at which event
   std::unique_ptr<SimulatedCoordinator> coordinator_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;

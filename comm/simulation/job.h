@@ -27,6 +27,13 @@ struct Fault {
   Time pause_for{0};      ///< of a pause; 0: for ever
 };
 
+/// A node that comes while the job runs. Its rank is the next one of its role behind those of the
+/// plan, and of the arrivals before it.
+struct Arrival {
+  Role role = Role::kWorker;
+  uint64_t at_event = 0;
+};
+
 /// What a node computes, or does for the protocol's sake.
 enum class Work : uint8_t {
   kPreparing,
@@ -70,6 +77,10 @@ struct SimulatedJobOptions {
   Time stall_timeout = std::chrono::seconds(600);
   bool recovers = false;     ///< the job goes on without members that are lost,
   uint16_t min_workers = 1;  ///< as long as so many workers are left
+  Time gather{0};            ///< after which it begins without those who have not come; 0: never
+  std::vector<NodeId> absent = {};  ///< those who do not come
+  std::vector<Arrival> arrivals = {};
+  uint16_t max_workers = 0, max_servers = 0;  ///< of a job that has begun; 0: nobody joins it
   bool measures_link = false;
   std::optional<uint16_t> keeper = {};  ///< a worker that keeps a step which the coordinator lacks
 };
@@ -98,6 +109,7 @@ struct SimulatedJobResult {
   std::optional<double> link_mbps;          ///< that was measured
   std::vector<Loss> regrouped;              ///< the losses that the job went on after
   uint32_t view = 1;                        ///< the last that was begun
+  size_t joined = 0;                        ///< nodes that the job has got since it began
   /// How often the last view that did so summed a logical shard of a layer in a step, by these.
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;
   /// The coordinator's states in the order in which events found it in them, and since when.

@@ -26,6 +26,14 @@ void SimulatedReplica::take_memory(const std::vector<Part>& parts) {
             std::vector<float>(static_cast<size_t>(plan().global_batch) * width(layer, which)));
 }
 
+std::vector<std::span<std::byte>> SimulatedReplica::memory() {
+  std::vector<std::span<std::byte>> tensors;
+  for (auto& layer : values_)
+    for (std::vector<float>& tensor : layer)
+      tensors.push_back(std::as_writable_bytes(std::span(tensor)));
+  return tensors;
+}
+
 size_t SimulatedReplica::width(uint32_t layer, uint32_t which) const {
   const LayerTraffic& traffic = plan().layers[layer].traffic;
   return static_cast<size_t>(which == kDeltas ? traffic.rows : traffic.columns);

@@ -23,6 +23,8 @@ class SimulatedReplica final : public ExchangeMemory {
   void take_first_values() { values_ = world_.model.first_values(); }
   /// Takes the values of a checkpoint.
   void restore(const Replica& values);
+  /// Of each tensor, for values that come from another worker.
+  std::vector<std::span<std::byte>> memory();
 
   /// Makes the gradient of a part, by its index among the worker's own, of this global batch.
   std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,

@@ -44,10 +44,9 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
 
 /// What is due after the step that a later view begins behind may have been lost with the view.
 void SimulatedTraining::begin(WorkerExchange& exchange, const Plan& plan) {
-  const bool is_later = exchange_ != nullptr;
   exchange_ = &exchange;
   plan_ = &plan;
-  if (is_later && machine_.done() > 0 && is_sync_due())
+  if (member_.view() > 1 && machine_.done() > 0 && is_sync_due())
     sync();
   else
     begin_step();
@@ -74,7 +73,8 @@ void SimulatedTraining::begin_step() {
   const StepLimit::Next next = limit_.next(machine_.done());
   undecided_ = next == StepLimit::Next::kWait;
   if (undecided_) return;
-  if (next == StepLimit::Next::kEnd) return sync();
+  pausing_ = next == StepLimit::Next::kPause;
+  if (pausing_ || next == StepLimit::Next::kEnd) return sync();
   if (world_.options.stalls == std::pair(member_.rank(), step())) return;
   batch_ = drawn_++;
   forward(0);
@@ -165,13 +165,14 @@ void SimulatedTraining::end_of_step() {
 // ---- between steps
 
 /// Compares what the next step is computed with, and the sums that come after it; at the end, what
-/// all sums make.
+/// all sums make. Newcomers begin with what all have then.
 void SimulatedTraining::sync() {
   syncing_ = !machine_.has_all_sums();
   if (syncing_) return;
   if (machine_.done() == limit_.last()) machine_.finish();
   for (uint32_t layer = 0; layer < layers(); ++layer)
     check(open_gate(layer), "a sum that has come can be used");
+  if (pausing_) return member_.coordinator().paused(machine_.done());
   member_.coordinator().digest({.step = machine_.done(),
                                 .turn = Digest::kAll,
                                 .values = replica_.digests(machine_.complete(), machine_.done())});
@@ -195,8 +196,11 @@ void SimulatedTraining::go_on() {
     begin_step();
 }
 
-void SimulatedTraining::halt(int64_t step) {
-  limit_.halt(step);
+void SimulatedTraining::end_behind(int64_t step, StepLimit::Next then) {
+  if (then == StepLimit::Next::kPause)
+    limit_.pause(step);
+  else
+    limit_.halt(step);
   if (undecided_) surroundings_.after(Time{0}, [this] { begin_step(); });
 }
 
@@ -235,8 +239,8 @@ void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
 }
 
-void SimulatedTraining::go_back_to(int64_t step, bool restored) {
-  if (restored)
+void SimulatedTraining::go_to(int64_t step, bool anew) {
+  if (anew)
     machine_ = machine_at(step, world_.options.plan);
   else
     for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
@@ -244,7 +248,7 @@ void SimulatedTraining::go_back_to(int64_t step, bool restored) {
   if (!mutated(Mutation::kNextData)) drawn_ = static_cast<uint64_t>(step);
   held_back_.clear();
   gate_.reset();
-  undecided_ = syncing_ = false;
+  undecided_ = syncing_ = pausing_ = false;
 }
 
 }  // namespace poseidon::comm

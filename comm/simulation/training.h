@@ -35,10 +35,11 @@ class SimulatedTraining {
   /// The sums of a layer have come.
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
-  void halt(int64_t step);
-  /// Goes back to this step, where what was under way is given up. `restored`: it is that of a
-  /// checkpoint, whose values the replica has.
-  void go_back_to(int64_t step, bool restored);
+  /// The steps end behind this one: for good, kEnd, or until others have joined, kPause.
+  void end_behind(int64_t step, StepLimit::Next then);
+  /// Goes back to this step, where what was under way is given up. `anew`: to one whose values come
+  /// from elsewhere, a checkpoint or another worker.
+  void go_to(int64_t step, bool anew);
   const StepMachine& machine() const { return machine_; }
 
  private:
@@ -76,6 +77,7 @@ class SimulatedTraining {
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool undecided_ = false;        ///< waits for how far the job goes
   bool syncing_ = false;          ///< waits for all updates, to compare
+  bool pausing_ = false;          ///< waits for newcomers, when all updates are made
 };
 
 }  // namespace poseidon::comm

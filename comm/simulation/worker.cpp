@@ -50,7 +50,7 @@ bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
 SimulatedWorker::SimulatedWorker(SimulatedWorld& world, NodeId id, int node)
     : world_(world),
       node_(node),
-      member_(world.member_options(id), world.network.transport(node), *this, *this),
+      member_(world.member_options(id), world.network.transport(node), *this, payload_),
       replica_(world),
       training_(world, member_, replica_,
                 {.after = [this](Time wait,
@@ -72,22 +72,27 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
 
-/// The coordinator asks for the step that this one keeps; what is in it does not matter here.
+/// The coordinator asks for the step that this one keeps; what is in it does not matter here. Or
+/// for the values of this view's first step, for who has joined.
 void SimulatedWorker::noted(const Note& note) {
+  if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
   if (note.about != "fetch" || worker_hangs(world_, member_, Work::kGiving)) return;
+  if (began_) return send_checkpoint(note.step);
   sign(member_, "giving the step that it keeps");
   replica_.take_first_values();
   send_checkpoint(0);
 }
 
+/// Who has joined a job that had begun gets its values from another, unless all begin with those of
+/// a checkpoint.
 void SimulatedWorker::planned(const Planned& planned) {
   const auto first_step = planned.plan.value("first_step", int64_t{0});
   const bool restored = planned.plan.value("restored", false);
-  if (restored) replica_.restore(world_.saved->second);
-  if (stopped_) training_.go_back_to(first_step, restored);
+  const bool lacks_values = !restored && !has_values();
+  if (stopped_ || restored || lacks_values) training_.go_to(first_step, restored || lacks_values);
   stopped_ = false;
   plan_ = &world_.plan(member_.view());
-  exchange_ = std::make_unique<WorkerExchange>(
+  payload_.open(std::make_unique<WorkerExchange>(
       *plan_, member_.rank(),
       WorkerExchange::Options{.view = member_.view(),
                               .carries_payload = world_.options.carries_payload,
@@ -95,19 +100,26 @@ void SimulatedWorker::planned(const Planned& planned) {
       replica_, member_.peers(), [this](uint64_t step, uint32_t layer) {
         // Once it has ceased the replica has gone back, or is about to.
         if (!stopped_) training_.arrived(step, layer);
-      });
-  replica_.take_memory(exchange_->parts());
+      }));
+  replica_.take_memory(payload_.exchange()->parts());
+  if (restored) replica_.restore(world_.saved->second);
   sign(member_, "building the net");
   if (worker_hangs(world_, member_, Work::kBuilding)) return;
-  after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this] {
-    member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
-    member_.ready({digest()}, has_factors(*plan_));
+  after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this, lacks_values, first_step] {
+    if (!lacks_values) return ready();
+    member_.coordinator().note({.about = "tensors", .step = first_step, .content = Json::object()});
   });
 }
 
+void SimulatedWorker::ready() {
+  member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
+  member_.ready({digest()}, has_factors(*plan_));
+}
+
 void SimulatedWorker::started(uint64_t) {
+  began_ = true;
   sign(member_, "training");
-  training_.begin(*exchange_, *plan_);
+  training_.begin(*payload_.exchange(), *plan_);
 }
 
 // ---- after a loss
@@ -138,7 +150,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 }
 
 void SimulatedWorker::stop(bool alone) {
-  training_.go_back_to(training_.machine().complete(), false);
+  training_.go_to(training_.machine().complete(), false);
   if (over_) return;
   if (!alone) return member_.coordinator().stopped(training_.machine().complete());
   over_ = true;  // a local child writes its checkpoint here

@@ -6,43 +6,37 @@
 #include <optional>
 #include <string>
 
-#include "comm/exchange/worker_exchange.h"
 #include "comm/membership/member.h"
 #include "comm/simulation/replica.h"
 #include "comm/simulation/training.h"
+#include "comm/simulation/worker_payload.h"
 #include "comm/simulation/world.h"
 
 namespace poseidon::comm {
 
 /// A worker whose computation takes time and makes up numbers.
-class SimulatedWorker final : public MemberHost, public PayloadReceiver {
+class SimulatedWorker final : public MemberHost {
  public:
   SimulatedWorker(SimulatedWorld& world, NodeId id, int node);
 
   Member& member() { return member_; }
   bool over() const { return over_; }
+  /// Whether its values are those of the job: who joins one that has begun gets them from another.
+  bool has_values() const { return began_ || member_.view() <= 1; }
   const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
   const std::optional<Loss>& loss() const { return loss_; }
   /// That of its last view.
-  const WorkerExchange* exchange() const { return exchange_.get(); }
+  const WorkerExchange* exchange() const { return payload_.exchange(); }
 
   void welcomed(uint16_t rank, const Json&) override;
   void refused(const std::string&) override { over_ = true; }
   void planned(const Planned& planned) override;
   void started(uint64_t first_step) override;
-  Placement place(NodeId from, const FrameHeader& header) override {
-    return exchange_->place(from, header);
-  }
-  void received(NodeId from, const FrameHeader& header) override {
-    exchange_->received(from, header);
-  }
-  std::string awaiting(NodeId node) const override {
-    return exchange_ ? exchange_->awaiting(node) : "";
-  }
   void noted(const Note& note) override;
   int64_t offer_halt() override { return training_.offer_halt(); }
-  void halt(int64_t step) override { training_.halt(step); }
+  void halt(int64_t step) override { training_.end_behind(step, StepLimit::Next::kEnd); }
+  void pause(int64_t step) override { training_.end_behind(step, StepLimit::Next::kPause); }
   int64_t step_under_way() override { return training_.machine().done() + 1; }
   void regroup(const Loss& loss) override;
   void failed(const Loss& loss, bool alone) override;
@@ -50,18 +44,20 @@ class SimulatedWorker final : public MemberHost, public PayloadReceiver {
   void dismissed() override { over_ = true; }
 
  private:
+  void ready();
   void stop(bool alone);
   void send_checkpoint(int64_t step);
   void after(Time wait, std::function<void()> action);
 
   SimulatedWorld& world_;
   const int node_;
+  SimulatedWorkerPayload payload_;
   Member member_;
   SimulatedReplica replica_;
   SimulatedTraining training_;
   // Of a view.
   const Plan* plan_ = nullptr;
-  std::unique_ptr<WorkerExchange> exchange_;
+  bool began_ = false;  ///< a step of its own
   uint32_t stops_ = 0;  ///< how often it has ceased to compute
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;

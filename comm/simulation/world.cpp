@@ -21,9 +21,14 @@ bool SimulatedWorld::hangs(NodeId who, Work in) const {
   return std::ranges::find(options.hangs, Hang{who, in}) != options.hangs.end();
 }
 
+bool SimulatedWorld::is_arrival(NodeId node) const {
+  const Plan& plan = options.plan;
+  return node.rank >= (node.role == Role::kWorker ? plan.workers() : plan.servers());
+}
+
 Member::Options SimulatedWorld::member_options(NodeId node) const {
   return {.role = node.role,
-          .wanted_rank = node.rank,
+          .wanted_rank = is_arrival(node) ? -1 : int64_t{node.rank},
           .coordinator = address_of({}),
           .address = address_of(node),
           .facts = {{"build", "simulated"}},

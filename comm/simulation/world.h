@@ -27,6 +27,8 @@ struct SimulatedWorld {
   /// Where the other nodes reach `node`.
   static std::string address_of(NodeId node);
   bool hangs(NodeId who, Work in) const;
+  /// Whether it comes while the job runs.
+  bool is_arrival(NodeId node) const;
   /// How a worker or a server takes part.
   Member::Options member_options(NodeId node) const;
 };

@@ -8,7 +8,7 @@ namespace poseidon::comm {
 namespace {
 
 const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
-const std::vector<std::string> kKinds{"peer", "stall", "drift", "error", "left"};
+const std::vector<std::string> kKinds{"peer", "stall", "drift", "error", "left", "joined"};
 constexpr Range kRanks{.minimum = -1, .maximum = 65535};
 constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
 
@@ -58,8 +58,9 @@ bool is_one_of(const std::string& type) {
 
 bool is_known(const std::string& type) {
   return is_one_of<Join, Welcome, Refused, Prepared, Measure, Met, Probe, Measured, Planned, Ready,
-                   Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Lost, Failed, Regroup,
-                   LeftView, Stopped, Save, Saved, CannotSave, Finished, Conclude, Dismissed>(type);
+                   Start, Note, Progress, Digest, HaltQuery, HaltOffer, Halt, Pause, Paused, Lost,
+                   Failed, Regroup, LeftView, Stopped, Save, Saved, CannotSave, Finished, Conclude,
+                   Dismissed>(type);
 }
 
 }  // namespace
@@ -130,6 +131,8 @@ void Digest::describe(Fields& fields) {
 
 void HaltOffer::describe(Fields& fields) { describe_step(fields, step); }
 void Halt::describe(Fields& fields) { describe_step(fields, step); }
+void Pause::describe(Fields& fields) { describe_step(fields, step); }
+void Paused::describe(Fields& fields) { describe_step(fields, step); }
 void Lost::describe(Fields& fields) { describe_loss(fields, loss); }
 void Failed::describe(Fields& fields) { describe_loss(fields, loss); }
 void Regroup::describe(Fields& fields) { describe_loss(fields, loss); }
@@ -168,8 +171,15 @@ std::string Loss::message() const {
              when + ": " + why;
     case Kind::kError: return node + " failed" + when + ": " + without_step(why, step);
     case Kind::kLeft: return node + " left" + when + ": " + why;
+    case Kind::kJoined:
+      return (who.role == Role::kCoordinator ? "who was to join is gone" : node + " joins") +
+             text(" behind step ", step);
   }
   return why;
+}
+
+std::string Loss::message_of_regrouping() const {
+  return message() + (kind == Kind::kJoined ? "" : "; the job goes on without it");
 }
 
 ControlMessage::ControlMessage(std::span<const std::byte> body) {

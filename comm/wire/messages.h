@@ -152,12 +152,12 @@ struct Digest {
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: how many steps must you do?
+/// Coordinator to worker: how many steps must you do? The job is to halt, or others are to join.
 struct HaltQuery {
   static constexpr const char* kType = "halt_query";
   void describe(Fields&) {}
 };
-/// Worker to coordinator: the worker will not go beyond `step` until it gets a Halt.
+/// Worker to coordinator: the worker will not go beyond `step` until it gets a Halt or a Pause.
 struct HaltOffer {
   static constexpr const char* kType = "halt_offer";
   int64_t step = 0;
@@ -170,14 +170,28 @@ struct Halt {
   void describe(Fields& fields);
 };
 
-/// Why a job ends before its time.
+/// Coordinator to worker: wait behind `step` steps, since others join. The view ends there.
+struct Pause {
+  static constexpr const char* kType = "pause";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+/// Worker to coordinator: it waits, and has made all updates of `step` steps.
+struct Paused {
+  static constexpr const char* kType = "paused";
+  int64_t step = 0;
+  void describe(Fields& fields);
+};
+
+/// Why a job, or a view of it, ends before its time.
 struct Loss {
   enum class Kind : uint8_t {
-    kPeer,   ///< a node is gone: broken connection, silence, a frame against the protocol
-    kStall,  ///< a node answers but makes no progress
-    kDrift,  ///< replicas differ; `who` is the coordinator where nobody knows which is right
-    kError,  ///< a node met an error of its own: a loss that is not finite, a disk that is full
-    kLeft,   ///< a node was asked to end
+    kPeer,    ///< a node is gone: broken connection, silence, a frame against the protocol
+    kStall,   ///< a node answers but makes no progress
+    kDrift,   ///< replicas differ; `who` is the coordinator where nobody knows which is right
+    kError,   ///< a node met an error of its own: a loss that is not finite, a disk that is full
+    kLeft,    ///< a node was asked to end
+    kJoined,  ///< no loss: a node joins, and a view ends for it
   };
   Kind kind = Kind::kPeer;
   NodeId who;
@@ -188,6 +202,8 @@ struct Loss {
 
   /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
   std::string message() const;
+  /// The same where the job goes on in another view.
+  std::string message_of_regrouping() const;
   bool operator==(const Loss&) const = default;
 };
 
@@ -205,8 +221,9 @@ struct Failed {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the view has ended by this loss, and the job goes on in another one. The
-/// member leaves its peers and ceases to compute; when all have, the next view's plan comes.
+/// Coordinator to member: the view has ended by this loss, or for somebody who joins, and the job
+/// goes on in another one. The member leaves its peers and ceases to compute; when all have, the
+/// next view's plan comes.
 struct Regroup {
   static constexpr const char* kType = "regroup";
   Loss loss;

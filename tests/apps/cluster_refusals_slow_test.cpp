@@ -153,6 +153,26 @@ TEST_CASE("a worker without the data names their path, and the job ends before i
   for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 1);
 }
 
+TEST_CASE("a daemon that has other data, or none, does not join a job that runs, which goes on") {
+  DataCluster cluster;
+  for (const char* rank : {"0", "1"}) cluster.start_worker(rank, 1, rank);
+  cluster.start("poseidon-server", "server", {"--once"});
+  Program train =
+      cluster.train("run", {"--set", "train.steps=3000", "--set", "cluster.max_workers=4", "--set",
+                            "cluster.logical_shards=4"});
+  REQUIRE(says(train, "begin with step"));
+  const Finished other = cluster.start_worker("c", 2, "2").wait();
+  CHECK(other.code == 2);
+  CHECK(has(other.err, "not let in: its the training set is "));
+  CHECK(has(other.err, " as on worker 0"));
+  const Finished without = cluster.start_worker("d", -1, "2").wait();
+  CHECK(has(without.err, "\"digits\" is not found under this node's data root"));
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+  CHECK(Json::parse(finished.out)["views"].size() == 1);
+}
+
 TEST_CASE("what a job names outside of a worker's data root is not read, nor told of") {
   for (const std::string path : {"/beside", "/nothing", "../beside", "link", "${HOME}/beside"}) {
     CAPTURE(path);

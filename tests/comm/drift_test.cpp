@@ -47,6 +47,15 @@ TEST_CASE("without a majority nobody is named alone") {
   CHECK(four->who.empty());
 }
 
+TEST_CASE("copies are compared with what they are of, and are no votes") {
+  CHECK_FALSE(find_false_copies({}, {1, 2}, 4, name).has_value());
+  CHECK_FALSE(find_false_copies({{1, {1, 2}}}, {1, 2}, 4, name).has_value());
+  const auto two = find_false_copies({{1, {1, 3}}, {2, {1, 2}}, {3, {1, 3}}}, {1, 2}, 4, name);
+  REQUIRE(two.has_value());
+  CHECK(two->who == std::vector<uint16_t>{1, 3});
+  CHECK(two->why == "\"t1\" differs from that of those whose values it was given after 4 steps");
+}
+
 TEST_CASE("a job whose worker 0 drifts names worker 0") {
   const SimulatedJobResult result = run_job(job_that_drifts(3, 0));
   REQUIRE(result.outcome.has_value());

@@ -93,9 +93,12 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   Json job() override { return Json::object(); }
   void refused(const std::string&, const std::string& why) override { refusals.push_back(why); }
   void joined(NodeId, const std::string&) override { ++members; }
-  std::optional<Json> plan(const std::vector<Fact>&) override { return Json::object(); }
+  std::optional<Json> plan(const std::vector<Fact>&, const Survivors&) override {
+    return Json::object();
+  }
   bool can_go_on(const Survivors&) override { return true; }
-  std::optional<Json> plan_again(const Survivors&, int64_t step) override {
+  std::optional<Json> plan_again(const Survivors&, const std::vector<Newcomer>&,
+                                 int64_t step) override {
     goes_on_after = step;
     return Json::object();
   }
@@ -212,11 +215,18 @@ TEST_CASE("a plan for a node that is not prepared is refused") {
         "welcomed failed: it published a plan before this node was prepared ");
 }
 
-TEST_CASE("a member that was let in is not refused any more") {
+TEST_CASE("who was let in may be refused until it has a plan, and not any more then") {
+  LonelyMember newcomer;
+  newcomer.hears(Welcome{.rank = 0});
+  newcomer.hears(Refused{"go away"});
+  CHECK(newcomer.host.happened == "welcomed refused ");
   LonelyMember lonely;
   lonely.hears(Welcome{.rank = 0});
+  lonely.member.prepared({});
+  lonely.hears(Planned{.view = 1, .roster = {}});
+  const std::string before = lonely.host.happened;
   lonely.hears(Refused{"go away"});
-  CHECK(lonely.host.happened == "welcomed ");
+  CHECK(lonely.host.happened == before);
 }
 
 TEST_CASE("what comes before its time changes nothing") {

@@ -17,8 +17,9 @@ TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenl
   request.global_batch = 8;
   request.layers = small_network();
   const Plan plan = make_plan(request);
-  const std::vector<uint16_t> workers{0, 2, 3}, servers{1, 3};
-  const Plan next = plan_of_survivors(plan, workers, servers, 2 << 20);
+  const Plan next = next_plan(
+      plan, {.workers = {0, 2, 3}, .servers = {1, 3}, .joined_workers = {}, .joined_servers = {}},
+      2 << 20);
   CHECK(next.assignment.ranges() == std::vector<Part>{{0, 3}, {3, 3}, {6, 2}});
   CHECK(next.assignment.workers()[1].member == 2);
   CHECK(next.assignment.servers()[1].member == 3);
@@ -27,7 +28,32 @@ TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenl
   CHECK_FALSE(next.assignment.shares_host(0, 0));  // worker 0 and server 1
   CHECK(schemes_of(next) == schemes_of(plan));
   for (const Chunk& chunk : next.chunks) CHECK(chunk.server < 2);
-  const Plan alone =
-      plan_of_survivors(next, std::vector<uint16_t>{1}, std::vector<uint16_t>{0}, 2 << 20);
+  const Plan alone = next_plan(
+      next, {.workers = {1}, .servers = {0}, .joined_workers = {}, .joined_servers = {}}, 2 << 20);
   CHECK(alone.chunks.empty());  // there is nobody to add up with
+
+  SUBCASE("who joins has the ranks behind them, and a host that a server shares with a worker") {
+    const Plan more = next_plan(next,
+                                {.workers = {0, 1, 2},
+                                 .servers = {0, 1},
+                                 .joined_workers = {4, 6},
+                                 .joined_servers = {4, 5, 6}},
+                                2 << 20);
+    CHECK(more.assignment.ranges() == std::vector<Part>{{0, 2}, {2, 2}, {4, 2}, {6, 1}, {7, 1}});
+    CHECK(more.assignment.workers()[1].member == 2);
+    CHECK(more.assignment.workers()[4].member == 6);
+    CHECK(more.assignment.servers()[4].member == 6);
+    CHECK(more.assignment.hosts() == 7);  // four as before, two of workers, one of a server alone
+    CHECK(more.assignment.shares_host(3, 2));
+    CHECK(more.assignment.shares_host(4, 3));
+    CHECK(schemes_of(more) == schemes_of(plan));
+  }
+
+  SUBCASE("one alone has chunks again when another one joins") {
+    const Plan two = next_plan(
+        alone, {.workers = {0}, .servers = {0}, .joined_workers = {4}, .joined_servers = {}},
+        2 << 20);
+    CHECK_FALSE(two.chunks.empty());
+    CHECK(schemes_of(two) == schemes_of(plan));
+  }
 }

@@ -32,6 +32,17 @@ TEST_CASE("the worker with the latest step is asked, the lowest rank of equals")
   CHECK_FALSE(offers.keeper().has_value());
 }
 
+TEST_CASE("offers go with workers that get other ranks") {
+  KeptOffers offers;
+  offers.add(0, kept(3));
+  offers.add(1, kept(9));
+  offers.add(2, kept(7));
+  offers.renumber({0, 2});
+  CHECK(offers.choose(0) != nullptr);
+  CHECK(offers.keeper() == 1);
+  CHECK(offers.asked_of(1, 7) != nullptr);
+}
+
 TEST_CASE("a keeper that is replaced while its step is written leaves others' offers alone") {
   KeptOffers offers;
   offers.add(0, kept(9));

@@ -32,6 +32,7 @@ TEST_CASE("a run that has lost nobody has one view, no losses, and nothing made 
   views.write_to(summary);
   CHECK(summary["views"] == Json::array({Json{{"first_step", 1}, {"workers", 2}, {"servers", 1}}}));
   CHECK(summary["losses"] == Json::array());
+  CHECK(summary["joins"] == Json::array());
   CHECK(summary["replayed_steps"] == 0);
   CHECK(summary["lost_s"] == 0);
 }
@@ -68,4 +69,50 @@ TEST_CASE("a run's losses are listed with who, when and why, and what they cost 
                        {"view", 2},
                        {"step", 7},
                        {"why", "server 0 was lost"}});
+}
+
+TEST_CASE("who joins is listed with the view and the step that it begins with") {
+  ViewRecords views;
+  const auto begun = ViewRecords::Clock::now();
+  views.add(plan_of(2, 1), 0, 0);
+  views.started(begun);
+  views.let_in(begun + 10s);
+  views.join({comm::Role::kWorker, 2}, "host:7001");
+  views.join({comm::Role::kServer, 1}, "host:7002");
+  views.add(plan_of(3, 2), 12, 12);
+  views.started(begun + 10250ms);
+  Json summary;
+  views.write_to(summary);
+  REQUIRE(summary["views"].size() == 2);
+  CHECK(summary["views"][1]["lost"] == Json::array());
+  CHECK(summary["views"][1]["joined"] ==
+        Json::array({"worker 2 (host:7001)", "server 1 (host:7002)"}));
+  CHECK(summary["views"][1]["lost_s"] == 0.25);
+  CHECK(summary["losses"] == Json::array());
+  CHECK(summary["replayed_steps"] == 0);
+  REQUIRE(summary["joins"].size() == 2);
+  Json first = summary["joins"][0];
+  CHECK(first["at_s"].get<double>() == doctest::Approx(10).epsilon(0.01));
+  first.erase("at_s");
+  CHECK(first == Json{{"who", "worker 2"}, {"address", "host:7001"}, {"view", 2}, {"step", 13}});
+}
+
+TEST_CASE("who was to join and is lost before the first step has joined a view that had none") {
+  ViewRecords views;
+  const auto begun = ViewRecords::Clock::now();
+  views.add(plan_of(2, 1), 0, 0);
+  views.started(begun);
+  views.let_in(begun + 1s);
+  views.join({comm::Role::kWorker, 2}, "host:7001");
+  views.add(plan_of(3, 1), 12, 12);
+  views.lose(loss_of({comm::Role::kWorker, 2}, 13), "worker 2 was lost", begun + 2s);
+  views.add(plan_of(2, 1), 12, 12);
+  views.started(begun + 3s);
+  Json summary;
+  views.write_to(summary);
+  REQUIRE(summary["views"].size() == 3);
+  CHECK_FALSE(summary["views"][1].contains("lost_s"));
+  CHECK(summary["views"][2]["joined"] == Json::array());
+  CHECK(summary["views"][2]["lost_s"] == 2.0);
+  CHECK(summary["joins"].size() == 1);
 }

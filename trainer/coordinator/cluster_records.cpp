@@ -74,18 +74,13 @@ void ClusterRecords::begin(DecidedPlan decided) {
 void ClusterRecords::started(ViewRecords::Clock::time_point when) {
   started_ = true;
   values_.clear();
+  handover_.clear();
   views_.started(when);
   console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
                      counted(decided_.plan.servers(), "server"),
                      views_.is_first() ? " begin" : " go on", " with step ",
                      decided_.published.first_step + 1, " of ", decided_.published.steps));
   trace_.ask_for_time();
-}
-
-void ClusterRecords::regrouping(const comm::Loss& loss, const std::string& why,
-                                ViewRecords::Clock::time_point when) {
-  views_.lose(loss, why, when);
-  console_.warning(why + "; the job goes on without it");
 }
 
 /// Who has sent a checkpoint that was not agreed on yet sends it again.
@@ -99,11 +94,13 @@ void ClusterRecords::go_on(const NextView& next) {
   decided_.devices = next.devices;
   views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
   report_->begin_view(first_step);
+  handover_.begin_view(view_, first_step);
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
   // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
   report_->forget_after(first_step);
   values_ = {};
+  handover_ = {};
   // Since the step was decided on a later one may have been written.
   const std::filesystem::path own = directory_.checkpoints() / text("step-", first_step, ".state");
   const bool is_own = std::filesystem::exists(own);
@@ -118,7 +115,11 @@ void ClusterRecords::go_on(const NextView& next) {
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
-      [&](const TensorsNote& content) { take(node, content), tensors = content; },
+      [&](const TensorsNote& content) {
+        if (handover_.is_due()) return handover_.ask(node.rank, io_);
+        take(node, content);
+        tensors = content;
+      },
       [&](const ClassesNote& content) { take(node, content); },
       [&](const StepNote& content) { take(node, note.step, content); },
       [&](const TestNote& content) { report_->take_test(node.rank, note.step, content); },
@@ -186,6 +187,10 @@ void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& not
 void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
                                      const std::shared_ptr<TensorStore>& tensors,
                                      const SentCheckpoint& sent) {
+  if (handover_.is_under_way()) {
+    handover_.pass_on(*tensors, io_);
+    return report_written(worker, step);
+  }
   write_checkpoints([&] { checkpoints_.take(worker, step, tensors, sent); });
 }
 
@@ -210,6 +215,7 @@ void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
 
 void ClusterRecords::lost(const comm::Loss& loss) {
   lost_ = true;
+  handover_ = {};
   if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 

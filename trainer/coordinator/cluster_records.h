@@ -10,6 +10,7 @@
 #include "trainer/coordinator/cluster_report.h"
 #include "trainer/coordinator/cluster_trace.h"
 #include "trainer/coordinator/first_values.h"
+#include "trainer/coordinator/handover.h"
 #include "trainer/coordinator/run_plan.h"
 #include "trainer/coordinator/view_records.h"
 #include "trainer/messages/notes.h"
@@ -30,9 +31,6 @@ class ClusterRecords {
   void begin(DecidedPlan decided);
   /// The first step of a view is under way.
   void started(ViewRecords::Clock::time_point when);
-  /// A member is lost, for this reason, and the run goes on without it.
-  void regrouping(const comm::Loss& loss, const std::string& why,
-                  ViewRecords::Clock::time_point when);
   /// The others go on by this plan.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
@@ -60,6 +58,7 @@ class ClusterRecords {
   const Checkpoint* resumed() const { return resumed_.get(); }
   /// Valid once the plan is decided; that of the last view.
   const PublishedPlan& published() const { return decided_.published; }
+  ViewRecords& views() { return views_; }
   Console& console() { return console_; }
   ClusterTrace& trace() { return trace_; }
   const ClusterCheckpoints& checkpoints() const { return checkpoints_; }
@@ -85,6 +84,7 @@ class ClusterRecords {
   uint32_t view_ = 1;       ///< the membership's, as its frames say
   int64_t first_step_ = 0;  ///< of the run
   FirstValues values_;
+  Handover handover_;
   net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
   int64_t threads_ = 0;   ///< of a worker
   ClusterCheckpoints checkpoints_;

@@ -1,6 +1,7 @@
 #include "trainer/coordinator/cluster_run.h"
 
 #include <cmath>
+#include <map>
 
 #include "core/counted.h"
 #include "core/failure.h"
@@ -81,7 +82,7 @@ class ClusterRun final : public JobWatcher {
  private:
   void lost(const comm::Loss& loss) override;
   void regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) override;
-  void regrouped(const comm::Survivors& left) override;
+  void regrouped(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined) override;
   void given_up(comm::NodeId node) override { launcher_->kill(ids_.of(node)); }
   void ended(const comm::Outcome& outcome) override { ending_.end(outcome); }
 
@@ -185,17 +186,22 @@ Json ClusterRun::job_message() const {
 comm::Coordinator::Options ClusterRun::coordinator_options() const {
   const bool by_themselves = launcher_->gathering().by_themselves;
   const comm::Plan& plan = io_.plan().plan();
+  const ClusterConfig& cluster = job_.config.cluster;
+  const bool grows = by_themselves && (cluster.max_workers > 0 || cluster.gather_s > 0);
+  const auto most = [&](int64_t count) { return static_cast<uint16_t>(grows ? count : 0); };
   return {.workers = static_cast<uint16_t>(plan.workers()),
           .servers = static_cast<uint16_t>(plan.servers()),
           .facts = {{"build", build_identity()}},
-          .timeout = duration_of(job_.config.cluster.timeout_s),
-          .stall_timeout = duration_of(job_.config.cluster.stall_timeout_s),
+          .timeout = duration_of(cluster.timeout_s),
+          .stall_timeout = duration_of(cluster.stall_timeout_s),
           .gather_timeout =
               by_themselves ? comm::Time{0} : comm::Time{kJoinDeadlines * join_timeout(job_)},
+          .gather = by_themselves ? duration_of(cluster.gather_s) : comm::Time{0},
           .replaces_members = by_themselves,
-          .recovers =
-              job_.config.cluster.recover == Recovery::kContinue && job_.config.comm.staleness == 0,
-          .min_workers = static_cast<uint16_t>(job_.config.cluster.min_workers)};
+          .recovers = cluster.recover == Recovery::kContinue && job_.config.comm.staleness == 0,
+          .min_workers = static_cast<uint16_t>(cluster.min_workers),
+          .max_workers = most(cluster.most_workers()),
+          .max_servers = most(cluster.most_servers())};
 }
 
 void ClusterRun::loop() {
@@ -241,13 +247,16 @@ void ClusterRun::lost(const comm::Loss& loss) {
 }
 
 void ClusterRun::regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) {
+  if (loss.kind == comm::Loss::Kind::kJoined) return records_.views().let_in(when);
   if (loss.kind != comm::Loss::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
-  records_.regrouping(loss, how_it_was_lost(loss), when);
+  const std::string why = how_it_was_lost(loss);
+  records_.views().lose(loss, why, when);
+  console_.warning(why + "; the job goes on without it");
 }
 
 /// Users know a member by its log file, and by what was said of it before.
-void ClusterRun::regrouped(const comm::Survivors& left) {
-  ids_.keep(left);
+void ClusterRun::regrouped(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined) {
+  ids_.keep(left, joined);
   const auto tell = [this](comm::Role role, const std::vector<uint16_t>& before) {
     for (uint16_t rank = 0; rank < before.size(); ++rank) {
       const comm::NodeId now{role, rank};
@@ -258,6 +267,13 @@ void ClusterRun::regrouped(const comm::Survivors& left) {
   };
   tell(comm::Role::kWorker, left.workers);
   tell(comm::Role::kServer, left.servers);
+  std::map<comm::Role, size_t> next{{comm::Role::kWorker, left.workers.size()},
+                                    {comm::Role::kServer, left.servers.size()}};
+  for (const comm::Newcomer& newcomer : joined) {
+    const comm::NodeId node{newcomer.node.role, static_cast<uint16_t>(next[newcomer.node.role]++)};
+    records_.views().join(node, newcomer.address);
+    console_.info(text(comm::name_of(node), " (", newcomer.address, ") has joined"));
+  }
 }
 
 Json ClusterRun::finish() {

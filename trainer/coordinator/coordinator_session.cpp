@@ -1,13 +1,26 @@
 #include "trainer/coordinator/coordinator_session.h"
 
+#include "comm/wire/address.h"
 #include "core/error.h"
 
 namespace poseidon::trainer {
 
+namespace {
+/// Refusals that are not told of again.
+constexpr size_t kMostSaid = 256;
+}  // namespace
+
 void CoordinatorSession::refused(const std::string& address, const std::string& why) {
-  setting_.warn(text("a node at ", address, " is not let in: ", why));
+  if (is_new_refusal(address, why))
+    setting_.warn(text("a node at ", address, " is not let in: ", why));
   if (!setting_.gathering.by_themselves)
     side_.coordinator->report_error(text("the node at ", address, ": ", why));
+}
+
+/// A daemon that is not let in looks again each second, perhaps from another port.
+bool CoordinatorSession::is_new_refusal(const std::string& address, const std::string& why) {
+  if (said_.size() >= kMostSaid) said_.clear();
+  return said_.insert(comm::host_of(address) + ": " + why).second;
 }
 
 /// What is known of a worker that had the rank before does not hold for this one.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "trainer/coordinator/checkpoint_session.h"
@@ -29,10 +30,13 @@ class CoordinatorSession final : public comm::JobObserver {
   void ended(const comm::Outcome& outcome) override;
 
  private:
+  bool is_new_refusal(const std::string& address, const std::string& why);
+
   const CoordinatorSetting setting_;
   CoordinatorSide& side_;
   PlanSession planner_{setting_, side_};
   CheckpointSession checkpoints_{setting_, side_};
+  std::set<std::string> said_;  ///< why nodes were not let in
 };
 
 }  // namespace poseidon::trainer

@@ -18,10 +18,11 @@ class JobWatcher {
   virtual ~JobWatcher() = default;
   /// By which the job fails.
   virtual void lost(const comm::Loss& loss) = 0;
-  /// A member is lost, and the job goes on without it.
+  /// A member is lost, and the job goes on without it; or others join.
   virtual void regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) = 0;
-  /// These go on, with the ranks from 0 on in their order.
-  virtual void regrouped(const comm::Survivors& left) = 0;
+  /// These go on, with the ranks from 0 on in their order, and behind them those who have joined.
+  virtual void regrouped(const comm::Survivors& left,
+                         const std::vector<comm::Newcomer>& joined) = 0;
   /// The end of the job does not wait for this node.
   virtual void given_up(comm::NodeId node) = 0;
   virtual void ended(const comm::Outcome& outcome) = 0;

@@ -1,6 +1,16 @@
 #include "trainer/coordinator/kept_offers.h"
 
+#include <utility>
+
 namespace poseidon::trainer {
+
+void KeptOffers::renumber(const std::vector<uint16_t>& workers) {
+  std::map<uint16_t, KeptNote> offers;
+  for (size_t rank = 0; rank < workers.size(); ++rank)
+    if (const auto offer = offers_.find(workers[rank]); offer != offers_.end())
+      offers.emplace(static_cast<uint16_t>(rank), std::move(offer->second));
+  offers_ = std::move(offers);
+}
 
 void KeptOffers::forget(uint16_t worker) {
   offers_.erase(worker);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "trainer/messages/notes.h"
 
@@ -13,6 +14,8 @@ namespace poseidon::trainer {
 class KeptOffers {
  public:
   void add(uint16_t worker, KeptNote kept) { offers_[worker] = std::move(kept); }
+  /// These workers have the ranks from 0 on now in their order.
+  void renumber(const std::vector<uint16_t>& workers);
   /// Another may have this rank now.
   void forget(uint16_t worker);
   /// The worker with the latest step of those that are later than `step`, the lowest rank of

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "comm/membership/coordinator_host.h"
 #include "comm/wire/node.h"
 
@@ -14,8 +16,8 @@ class MemberIds {
     const std::vector<uint16_t>& ids = ids_of(now.role);
     return {now.role, now.rank < ids.size() ? ids[now.rank] : now.rank};
   }
-  /// These are left, in order of the ranks that they will have.
-  void keep(const comm::Survivors& left);
+  /// These are left, in order of the ranks that they will have, and others have joined.
+  void keep(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined);
 
  private:
   const std::vector<uint16_t>& ids_of(comm::Role role) const {

@@ -42,11 +42,18 @@ void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   }
 }
 
+void PlanSession::renumbered(const comm::Survivors& there) {
+  setting_.inform("the job begins without " + side_.coordinator->missing());
+  side_.plan.renumber(there);
+  side_.kept.renumber(there.workers);
+}
+
 /// A plan that cannot be made ends the job, which the main thread says.
-std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts) {
+std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts,
+                                      const comm::Survivors& members) {
   RunPlan& plan = side_.plan;
   try {
-    plan.decide(facts);
+    plan.decide(facts, members);
   } catch (const ConfigError&) {
     setting_.inbox.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
     return std::nullopt;
@@ -65,17 +72,28 @@ DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
           .devices = plan.devices()};
 }
 
+/// What it reports and cannot be read is its own error.
+std::string PlanSession::objection(const comm::Newcomer& newcomer) {
+  try {
+    return side_.plan.objection(newcomer);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
 /// What has come in of checkpoints is of workers by the ranks that they had.
-std::optional<Json> PlanSession::plan_again(const comm::Survivors& left, int64_t step) {
+std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
+                                            const std::vector<comm::Newcomer>& joined,
+                                            int64_t step) {
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
-  plan.go_on(left, step, std::exchange(restores_, false));
+  plan.go_on(left, joined, step, std::exchange(restores_, false));
   setting_.inbox.post(
-      [this, left,
+      [this, left, joined,
        next = NextView{
            .plan = plan.plan(), .published = plan.published(), .devices = plan.devices()}] {
-        setting_.watcher.regrouped(left);
+        setting_.watcher.regrouped(left, joined);
         setting_.records.go_on(next);
       });
   return write_published_plan(plan.published());

@@ -20,11 +20,15 @@ class PlanSession final : public comm::JobPlanner {
   void measured_link(const comm::LinkRate& rate, bool one_host) override;
   std::optional<uint16_t> fetch_kept_step() override;
   int64_t first_step() override { return side_.plan.published().first_step; }
-  std::optional<Json> plan(const std::vector<comm::Fact>& facts) override;
+  void renumbered(const comm::Survivors& there) override;
+  std::optional<Json> plan(const std::vector<comm::Fact>& facts,
+                           const comm::Survivors& members) override;
   bool can_go_on(const comm::Survivors& left) override { return side_.plan.can_go_on(left); }
-  std::optional<Json> plan_again(const comm::Survivors& left, int64_t step) override;
   std::optional<int64_t> agreed_checkpoint() override;
   void restore() override { restores_ = true; }
+  std::string objection(const comm::Newcomer& newcomer) override;
+  std::optional<Json> plan_again(const comm::Survivors& left,
+                                 const std::vector<comm::Newcomer>& joined, int64_t step) override;
 
   /// A worker keeps a step of this run. Throws ConfigError for what is none.
   void take_offer(comm::NodeId worker, const comm::Note& note);

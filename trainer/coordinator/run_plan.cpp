@@ -1,11 +1,25 @@
 #include "trainer/coordinator/run_plan.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "trainer/messages/facts.h"
+#include "trainer/messages/notes.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/plan/without_factors.h"
 
 namespace poseidon::trainer {
+
+namespace {
+
+/// Throws ConfigError where it has not told.
+DeviceNote device_of(const comm::Newcomer& newcomer) {
+  const auto note = std::ranges::find(newcomer.notes, DeviceNote::kAbout, &comm::Note::about);
+  if (note == newcomer.notes.end()) throw ConfigError("it does not tell what it computes with");
+  return read_note<DeviceNote>(*note);
+}
+
+}  // namespace
 
 void RunPlan::begin_from(const Checkpoint* resumed) {
   if (!MeasuredPlan::wanted(job_, resumed, options_.replan))
@@ -28,12 +42,31 @@ void RunPlan::forget(uint16_t worker) {
   if (measured_) measured_->forget(worker);
 }
 
-void RunPlan::decide(const std::vector<comm::Fact>& facts) {
+/// What is measured is measured by all, so nothing is where a job begins with fewer.
+void RunPlan::renumber(const comm::Survivors& there) {
+  DeviceNotes devices;
+  for (size_t rank = 0; rank < there.workers.size(); ++rank)
+    if (const auto device = devices_.find(there.workers[rank]); device != devices_.end())
+      devices.emplace(static_cast<uint16_t>(rank), device->second);
+  devices_ = std::move(devices);
+}
+
+void RunPlan::begin_with(const comm::Survivors& members) {
+  if (std::ssize(members.workers) == plan_.workers() &&
+      std::ssize(members.servers) == plan_.servers())
+    return;
+  take(comm::next_plan(plan_, {members.workers, members.servers, {}, {}},
+                       job_.config.comm.chunk_bytes));
+}
+
+void RunPlan::decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members) {
   if (measured_) take(measured_->make());
+  begin_with(members);
   avoid_factors();
   set_devices(published_, devices_);
   set_end(published_, job_, training_samples(facts), options_);
   decided_ = true;
+  begun_step_ = published_.first_step;
 }
 
 /// Sums in flight are with those who wait for them: with the lost one they are incomplete.
@@ -42,15 +75,33 @@ bool RunPlan::can_go_on(const comm::Survivors& left) const {
          comm::can_survive(plan_, left.workers.size(), left.servers.size());
 }
 
-void RunPlan::go_on(const comm::Survivors& left, int64_t step, bool restored) {
-  take(comm::plan_of_survivors(plan_, left.workers, left.servers, job_.config.comm.chunk_bytes));
+std::string RunPlan::objection(const comm::Newcomer& newcomer) const {
+  if (published_.in_flight > 0) return "the first steps of this run carry sums in flight";
+  const DeviceNote device = device_of(newcomer);
+  const std::string difference = difference_of({{0, devices_.at(0)}, {newcomer.node.rank, device}});
+  if (difference.empty() || factored_layers(plan_).empty()) return "";
+  return "layers go by factors, for which all must compute alike: " + difference;
+}
+
+void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
+                    int64_t step, bool restored) {
+  comm::NextMembers members{left.workers, left.servers, {}, {}};
   DeviceNotes devices;
-  for (size_t rank = 0; rank < left.workers.size(); ++rank)
-    devices[static_cast<uint16_t>(rank)] = devices_.at(left.workers[rank]);
+  const auto add = [&devices](const DeviceNote& device) {
+    devices.emplace(static_cast<uint16_t>(devices.size()), device);
+  };
+  for (const uint16_t rank : left.workers) add(devices_.at(rank));
+  for (const comm::Newcomer& newcomer : joined) {
+    const bool worker = newcomer.node.role == comm::Role::kWorker;
+    (worker ? members.joined_workers : members.joined_servers).push_back(newcomer.node.rank);
+    if (worker) add(device_of(newcomer));
+  }
+  take(comm::next_plan(plan_, members, job_.config.comm.chunk_bytes));
   devices_ = std::move(devices);
   set_devices(published_, devices_);
   published_.first_step = step;
   published_.restored = restored;
+  published_.again = step > begun_step_;
 }
 
 void RunPlan::take(comm::Plan plan) {

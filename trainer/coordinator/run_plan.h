@@ -57,16 +57,23 @@ class RunPlan {
   /// Another worker has this rank now.
   void forget(uint16_t worker);
 
-  /// All workers are prepared, with these facts. Throws ConfigError.
-  void decide(const std::vector<comm::Fact>& facts);
+  /// These have the ranks from 0 on now in their order.
+  void renumber(const comm::Survivors& there);
+
+  /// All workers are prepared, with these facts. The plan for all who are expected is followed with
+  /// `members`, who may be fewer. Throws ConfigError.
+  void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
   /// Whether a plan for these can be made of the one that is decided.
   bool can_go_on(const comm::Survivors& left) const;
-  /// They go on after `step` steps, with the ranks from 0 on in their order. `restored`: from a
-  /// checkpoint, and not from the values that they have.
-  void go_on(const comm::Survivors& left, int64_t step, bool restored);
+  /// Why this node cannot join the run: replicas must stay equal; "" where it can.
+  std::string objection(const comm::Newcomer& newcomer) const;
+  /// They go on after `step` steps, with the ranks from 0 on in their order, and behind them those
+  /// who have joined. `restored`: from a checkpoint, and not from the values that they have.
+  void go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined, int64_t step,
+             bool restored);
 
-  /// Provisional until it is decided. Numbers of workers and servers stay.
+  /// Provisional until it is decided. Its workers and servers are those that are expected.
   const comm::Plan& plan() const { return plan_; }
   const PublishedPlan& published() const { return published_; }
   const std::string& no_factors() const { return no_factors_; }
@@ -76,6 +83,7 @@ class RunPlan {
  private:
   void measure_for(const Checkpoint* resumed);
   void take(comm::Plan plan);
+  void begin_with(const comm::Survivors& members);
   void avoid_factors();
 
   const Job& job_;
@@ -86,6 +94,7 @@ class RunPlan {
   PublishedPlan published_;
   std::string no_factors_;
   bool decided_ = false;
+  int64_t begun_step_ = 0;  ///< steps done when the run began
 };
 
 }  // namespace poseidon::trainer

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/error.h"
+
 namespace poseidon::trainer {
 
 namespace {
@@ -17,13 +19,21 @@ void ViewRecords::add(const comm::Plan& plan, int64_t first_step, int64_t made) 
       {"first_step", first_step + 1}, {"workers", plan.workers()}, {"servers", plan.servers()}};
   if (!views_.empty()) {
     view["lost"] = std::exchange(lost_, {});
+    view["joined"] = Json::array();
     view["replayed_steps"] = made - first_step;
+  }
+  for (Json& join : std::exchange(joining_, {})) {
+    view["joined"].push_back(
+        text(join["who"].get<std::string>(), " (", join["address"].get<std::string>(), ")"));
+    join["view"] = views_.size() + 1;
+    join["step"] = first_step + 1;
+    joins_.push_back(std::move(join));
   }
   views_.push_back(std::move(view));
 }
 
 void ViewRecords::lose(const comm::Loss& loss, const std::string& why, Clock::time_point when) {
-  if (!lost_since_) lost_since_ = when;
+  let_in(when);
   lost_.push_back(why);
   losses_.push_back({{"who", comm::name_of(loss.who)},
                      {"address", loss.address},
@@ -33,11 +43,21 @@ void ViewRecords::lose(const comm::Loss& loss, const std::string& why, Clock::ti
                      {"why", why}});
 }
 
+void ViewRecords::let_in(Clock::time_point when) {
+  if (!ended_since_) ended_since_ = when;
+}
+
+void ViewRecords::join(comm::NodeId who, const std::string& address) {
+  joining_.push_back({{"who", comm::name_of(who)},
+                      {"address", address},
+                      {"at_s", ended_since_ ? seconds(*ended_since_ - begun_) : 0.0}});
+}
+
 /// The view may have been given up meanwhile, by another loss.
 void ViewRecords::started(Clock::time_point when) {
-  if (!lost_since_ || !lost_.empty()) return;
-  views_.back()["lost_s"] = seconds(when - *lost_since_);
-  lost_since_.reset();
+  if (!ended_since_ || !lost_.empty()) return;
+  views_.back()["lost_s"] = seconds(when - *ended_since_);
+  ended_since_.reset();
 }
 
 void ViewRecords::write_to(Json& summary) const {
@@ -49,6 +69,7 @@ void ViewRecords::write_to(Json& summary) const {
   }
   summary["views"] = views_;
   summary["losses"] = losses_;
+  summary["joins"] = joins_;
   summary["replayed_steps"] = replayed_steps;
   summary["lost_s"] = lost_s;
 }

@@ -21,21 +21,27 @@ class ViewRecords {
   void add(const comm::Plan& plan, int64_t first_step, int64_t made);
   /// A member of the present view is lost, for this reason.
   void lose(const comm::Loss& loss, const std::string& why, Clock::time_point when);
+  /// The present view ends, since others join.
+  void let_in(Clock::time_point when);
+  /// A node takes part in the next view, where it is `who`.
+  void join(comm::NodeId who, const std::string& address);
   /// All members of the present view have begun with their steps.
   void started(Clock::time_point when);
 
   /// For summary.json: "views", each {"first_step", "workers", "servers"}, and of each but the
-  /// first
-  /// {"lost", "replayed_steps", "lost_s"} beside; "losses", each {"who", "address", "view", "step",
-  /// "at_s", "why"}; and "replayed_steps" and "lost_s" of all views together.
+  /// first {"lost", "joined", "replayed_steps", "lost_s"} beside; "losses", each {"who", "address",
+  /// "view", "step", "at_s", "why"}, of the view that it ended; "joins", each {"who", "address",
+  /// "view", "step", "at_s"}, of the view that it began with; and "replayed_steps" and "lost_s" of
+  /// all views together.
   void write_to(Json& summary) const;
   bool is_first() const { return views_.size() <= 1; }
 
  private:
   const Clock::time_point begun_ = Clock::now();
-  Json views_ = Json::array(), losses_ = Json::array();
-  std::vector<std::string> lost_;                ///< since the last view began
-  std::optional<Clock::time_point> lost_since_;  ///< the first of them
+  Json views_ = Json::array(), losses_ = Json::array(), joins_ = Json::array();
+  std::vector<std::string> lost_;                 ///< since the last view began
+  std::vector<Json> joining_;                     ///< those of `joins_` in the next one
+  std::optional<Clock::time_point> ended_since_;  ///< the view before
 };
 
 }  // namespace poseidon::trainer

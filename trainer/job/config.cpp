@@ -51,11 +51,40 @@ void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
                        ") divides, got ", batch, " samples"));
 }
 
-void check_members(const ClusterConfig& cluster, const std::string& file) {
+/// Of those who join a job that runs.
+void check_later_members(const JobConfig& config, const std::string& file) {
+  const ClusterConfig& cluster = config.cluster;
+  const JsonPlace place{file, "/cluster"};
+  const auto refuse = [&](const char* key, const std::string& expected, auto got) {
+    fail_at(place.at(key), text("expected ", expected, ", got ", got));
+  };
+  const int64_t most = config.logical_shards() / config.device.count();
+  if (cluster.max_workers > 0 && cluster.max_workers < cluster.workers)
+    refuse("max_workers", text("at least \"workers\" (", cluster.workers, ")"),
+           cluster.max_workers);
+  if (cluster.max_workers > most)
+    refuse("max_workers", text("at most one for each of \"logical_shards\" (", most, ")"),
+           cluster.max_workers);
+  if (config.comm.staleness > 0) {
+    const std::string none = text("0 with \"comm.staleness\" ", config.comm.staleness);
+    if (cluster.max_workers > 0) refuse("max_workers", none, cluster.max_workers);
+    if (cluster.gather_s > 0) refuse("gather_s", none, cluster.gather_s);
+  }
+  const char* measured = config.comm.policy == comm::Policy::kTime ? "\"comm.policy\" \"time\""
+                         : cluster.balance == Balance::kSpeed      ? "\"balance\" \"speed\""
+                                                                   : nullptr;
+  if (cluster.gather_s > 0 && measured != nullptr)
+    refuse("gather_s", text("0 with ", measured, ", for which all workers measure"),
+           cluster.gather_s);
+}
+
+void check_members(const JobConfig& config, const std::string& file) {
+  const ClusterConfig& cluster = config.cluster;
   if (cluster.min_workers > cluster.workers)
     fail_at(
         JsonPlace{file, "/cluster"}.at("min_workers"),
         text("expected at most \"workers\" (", cluster.workers, "), got ", cluster.min_workers));
+  check_later_members(config, file);
 }
 
 }  // namespace
@@ -168,6 +197,15 @@ void ClusterConfig::describe(Fields& fields) {
   fields.integer("digest_every", digest_every, at_least(0),
                  "steps after which a tenth of the workers' tensors is compared by checksums, each "
                  "tenth in turn; 0: only where a checkpoint or a test is due");
+  fields.integer(
+      "max_workers", max_workers, between(0, 4096),
+      "with --external: workers that the job may have once it has begun, at most one for "
+      "each logical shard, and as many servers where it begins with as many as workers; "
+      "daemons that come meanwhile join it. 0: none do");
+  fields.number("gather_s", gather_s, between(0, 1e6),
+                "with --external: time after which a job begins without workers and servers that "
+                "have not come, once \"min_workers\" and a server have; they join it later. 0: it "
+                "waits for all");
 }
 
 void JobConfig::describe(Fields& fields) {
@@ -201,7 +239,7 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
   check_devices(config.device, top.at("device").at("indices"));
-  check_members(config.cluster, file);
+  check_members(config, file);
   check_batch(config, file, use);
   if (config.comm.staleness > 0 && config.comm.overlap != comm::Overlap::kPriority)
     fail_at(top.at("comm").at("overlap"),

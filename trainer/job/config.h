@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -98,6 +99,14 @@ struct ClusterConfig {
   Recovery recover = Recovery::kContinue;
   int64_t min_workers = 1;
   int64_t digest_every = 10;  ///< steps; 0: only where a checkpoint or test is due
+  int64_t max_workers = 0;    ///< 0: nobody joins a job that has begun
+  double gather_s = 0;        ///< 0: it begins when all are there
+
+  int64_t most_workers() const { return std::max(workers, max_workers); }
+  /// 0: as many as workers.
+  int64_t most_servers() const {
+    return servers == 0 || servers == workers ? most_workers() : servers;
+  }
 
   void describe(Fields& fields);
 };

@@ -23,6 +23,8 @@ class CheckpointSender {
   void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
   /// The step that was sent last; -1: none.
   int64_t sent_step() const { return sent_step_; }
+  /// What was sent last was no checkpoint of the run: one of that step may follow.
+  void forget_sent() { sent_step_ = -1; }
   /// Throws JobLost after end().
   void wait_until_written();
   /// The job has failed, and what comes now is of a survivor.

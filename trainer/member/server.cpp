@@ -124,7 +124,10 @@ void ServerRun::concluded() {
 
 /// A server has nothing to go back to: a step that is made again begins with new sums.
 void ServerRun::regroup(const comm::Loss& loss) {
-  log_.warning(loss.message() + "; the job goes on without it");
+  if (loss.kind == comm::Loss::Kind::kJoined)
+    log_.info(loss.message_of_regrouping());
+  else
+    log_.warning(loss.message_of_regrouping());
   payload_.close();
   member_->coordinator().left_view(0, 0);
 }

@@ -40,6 +40,8 @@ void WorkerPayload::open(const comm::Plan& plan, ClusterExchange& exchange, bool
 }
 
 void WorkerPayload::close() {
+  intake_.reset();
+  values_.reset();
   trace_.reset();
   exchange_ = nullptr;
   plan_ = nullptr;

@@ -69,12 +69,16 @@ void WorkerSession::noted(const comm::Note& note) {
                        },
                        [&](const WrittenNote&) { task_.sender().written(note.step); },
                        [&](const FetchNote&) {
-                         inbox_.post([this, step = note.step] { task_.give_kept_step(step); });
+                         inbox_.post([this, step = note.step] { task_.give_step(step); });
                        }});
 }
 
 void WorkerSession::halt(int64_t step) {
   if (limit_ != nullptr) limit_->halt(step);
+}
+
+void WorkerSession::pause(int64_t step) {
+  if (limit_ != nullptr) limit_->pause(step);
 }
 
 void WorkerSession::end_computing(const std::string& why) {

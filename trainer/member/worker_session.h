@@ -57,6 +57,7 @@ class WorkerSession final : public comm::MemberHost {
   void noted(const comm::Note& note) override;
   int64_t offer_halt() override { return limit_ == nullptr ? 0 : limit_->offer(); }
   void halt(int64_t step) override;
+  void pause(int64_t step) override;
   int64_t step_under_way() override { return limit_ == nullptr ? step_left_ : limit_->begun(); }
   void regroup(const comm::Loss& loss) override;
   void failed(const comm::Loss& loss, bool alone) override;

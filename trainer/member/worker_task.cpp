@@ -94,15 +94,24 @@ void WorkerTask::report_prepared() {
                     WorkerSession& session) { session.member().prepared(facts); });
 }
 
-void WorkerTask::give_kept_step(int64_t step) {
+void WorkerTask::give_step(int64_t step) {
   guarded([&] {
-    const KeptStep* kept = last_step_.kept(job_.message.run);
-    if (kept == nullptr || kept->state.step != step)
-      throw ConfigError(text("it asks for step ", step, ", which this worker does not keep"));
-    // Where the job is lost meanwhile, it is kept on.
-    sender_.send(step, kept->tensors->tensors(), kept->state.in_flight);
+    if (training_ != nullptr) {
+      training_->send_checkpoint(step);
+      sender_.forget_sent();
+    } else {
+      give_kept_step(step);
+    }
     progress_.waits("the others to be prepared");
   });
+}
+
+/// Where the job is lost meanwhile, it is kept on.
+void WorkerTask::give_kept_step(int64_t step) {
+  const KeptStep* kept = last_step_.kept(job_.message.run);
+  if (kept == nullptr || kept->state.step != step)
+    throw ConfigError(text("it asks for step ", step, ", which this worker does not keep"));
+  sender_.send(step, kept->tensors->tensors(), kept->state.in_flight);
 }
 
 void WorkerTask::build(const comm::Planned& planned, uint16_t rank) {
@@ -134,11 +143,16 @@ void WorkerTask::train() {
 }
 
 void WorkerTask::leave_view(const comm::Loss& loss) {
-  log_.warning(loss.message() + "; the job goes on without it");
+  if (loss.kind == comm::Loss::Kind::kJoined)
+    log_.info(loss.message_of_regrouping());
+  else
+    log_.warning(loss.message_of_regrouping());
   sender_.begin_anew();
   progress_.waits("the others to leave the view");
-  session_.post([step = training_->last_complete_step(), least = training_->least_complete_step()](
-                    WorkerSession& session) { session.left_view(step, least); });
+  // Who could not build its net has reported that.
+  const int64_t step = training_ == nullptr ? 0 : training_->last_complete_step();
+  const int64_t least = training_ == nullptr ? 0 : training_->least_complete_step();
+  session_.post([step, least](WorkerSession& session) { session.left_view(step, least); });
 }
 
 void WorkerTask::end_after(const comm::Loss& loss, bool alone) {

@@ -28,13 +28,14 @@ class WorkerTask {
   const std::optional<MemberEnd>& end() const { return end_; }
 
   void prepare(uint16_t rank, const Json& job);
-  /// The coordinator asks for the step that this worker keeps.
-  void give_kept_step(int64_t step);
+  /// The coordinator asks for the step that this worker keeps; or, while the job runs, for the one
+  /// that a view begins behind, for those who join.
+  void give_step(int64_t step);
   /// The plan of a view, in which this worker has that rank.
   void build(const comm::Planned& planned, uint16_t rank);
   void take_values(const std::vector<int64_t>& indices);
   void train();
-  /// A member is lost, and the job goes on in another view.
+  /// A member is lost, or others join, and the job goes on in another view.
   void leave_view(const comm::Loss& loss);
   /// The job has failed; `alone`: and the coordinator is gone.
   void end_after(const comm::Loss& loss, bool alone);
@@ -54,6 +55,7 @@ class WorkerTask {
   void guarded(Action action);
   void open_data_sets();
   void offer_kept_step();
+  void give_kept_step(int64_t step);
   void keep_last_step();
   void report_prepared();
 

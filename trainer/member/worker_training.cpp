@@ -75,6 +75,7 @@ void WorkerTraining::take_values(const std::vector<int64_t>& indices) {
     tensors[static_cast<size_t>(index)]->set(
         values_->entries()[static_cast<size_t>(index)].values());
   values_.reset();
+  has_values_ = true;
   meet_peers();
 }
 
@@ -85,6 +86,7 @@ void WorkerTraining::meet_peers() {
   const bool meets_workers = !factored_layers(view_->plan).empty();
   reports_.progress.waits("its peers");
   reports_.session.post([view = view_, digests, meets_workers](WorkerSession& session) {
+    session.built(view->exchange, view->limit);
     session.payload().open(view->plan, view->exchange, view->published.trace,
                            session.member().view(), session.member().peers());
     session.member().ready(digests, meets_workers);
@@ -96,15 +98,12 @@ void WorkerTraining::go_on(const PublishedPlan& published) {
   computation_->end_plan(published.restored ? last_complete_step() : published.first_step);
   reports_.session.post([before = std::exchange(view_, make_view(published))](WorkerSession&) {});
   computation_->plan(part());
-  if (view_->published.restored) return announce();
-  reports_.session.post(
-      [view = view_](WorkerSession& session) { session.built(view->exchange, view->limit); });
+  if (view_->published.restored || !has_values_) return announce();
   meet_peers();
 }
 
 void WorkerTraining::train() {
-  const bool again = view_->published.first_step > first_step_;
-  RunLoop(*computation_, job_.test_data, *this, reports_.log).go(again);
+  RunLoop(*computation_, job_.test_data, *this, reports_.log).go(view_->published.again);
   if (job_.rank == 0) reports_.sender.wait_until_written();
   report_traffic_and_trace();
   reports_.session.post([step = computation_->steps_done()](WorkerSession& session) {
@@ -112,8 +111,17 @@ void WorkerTraining::train() {
   });
 }
 
+/// Those who join begin with what all have when all updates are made.
 bool WorkerTraining::begin(int64_t done) {
-  const bool begins = view_->limit.begin(done);
+  const StepLimit::Next next = view_->limit.begin(done);
+  if (next == StepLimit::Next::kPause) {
+    computation_->settle_for_checkpoint();
+    reports_.progress.waits("others to join");
+    reports_.session.post(
+        [done](WorkerSession& session) { session.member().coordinator().paused(done); });
+    view_->limit.await_end();
+  }
+  const bool begins = next == StepLimit::Next::kBegin;
   if (!begins && view_->limit.ended()) throw JobLost("the job has failed");
   if (begins) reports_.progress.sign("training");
   return begins;

@@ -47,8 +47,8 @@ class WorkerTraining final : public RunSink {
   // After a loss by which the job fails.
   /// Ceases to compute: goes back to the last complete step, and returns it.
   int64_t cease();
-  /// As worker 0 does regularly, and after a loss whoever is asked. Throws JobLost when nobody
-  /// waits for it any more, RunError for values that are not finite.
+  /// As worker 0 does regularly, also for those who join, and after a loss whoever is asked. Throws
+  /// JobLost when nobody waits for it any more, RunError for values that are not finite.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
   /// Of the run.
@@ -79,6 +79,7 @@ class WorkerTraining final : public RunSink {
   std::shared_ptr<WorkerView> view_;
   std::unique_ptr<WorkerComputation> computation_;
   std::shared_ptr<TensorStore> values_;  ///< first values that the coordinator sends
+  bool has_values_ = false;              ///< they have come
 };
 
 }  // namespace poseidon::trainer

@@ -14,6 +14,7 @@ void PublishedPlan::describe(Fields& fields) {
   fields.raw("choices", choices, "layout and algorithm by layer", Presence::kRequired);
   fields.integer("steps", steps, at_least(0), "of the whole job", Presence::kRequired);
   fields.integer("first_step", first_step, at_least(0), "steps done", Presence::kRequired);
+  fields.boolean("again", again, "do what is due after first_step, which may have been lost");
   fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
   fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
@@ -89,7 +90,7 @@ void warn_of_other_devices(const RunState& before, const PublishedPlan& now, con
 }
 
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job) {
-  return moved_shard(plan_before, plan_now, job, job.config.device.type, "the loss");
+  return moved_shard(plan_before, plan_now, job, job.config.device.type, "the view before");
 }
 
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
@@ -123,13 +124,13 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
     if (got != expected)
       fail_at(place.at(key), text("expected ", expected, " as in the job, got ", got));
   };
-  // When some are lost the others go on by a plan of their own.
+  // When some are lost, or others join, the job goes on by another plan.
   const auto at_most = [&](const char* key, int64_t got, int64_t most) {
     if (got > most)
       fail_at(place.at(key), text("expected at most ", most, " as in the job, got ", got));
   };
-  at_most("workers", plan.workers(), asked.workers);
-  at_most("servers", plan.servers(), asked.servers);
+  at_most("workers", plan.workers(), job.config.cluster.most_workers());
+  at_most("servers", plan.servers(), job.config.cluster.most_servers());
   same("logical_shards", plan.logical_shards(), asked.logical_shards);
   same("global_batch", plan.global_batch, asked.global_batch);
   same("staleness", plan.staleness, asked.staleness);

@@ -20,6 +20,7 @@ struct PublishedPlan {
   Json choices = Json::object();
   int64_t steps = 0;       ///< of the whole job
   int64_t first_step = 0;  ///< steps done already
+  bool again = false;      ///< in another view: what is due after them may have been lost with it
   int64_t last_step = 0;   ///< where this run ends
   int64_t in_flight = 0;   ///< of the steps done, those whose sums the first values carry
   bool trace = false;      ///< all members record what they do

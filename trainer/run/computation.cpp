@@ -52,7 +52,9 @@ Computation::Computation(layers::Backend backend, const net::Net::Options& optio
       sums(engine.net(), std::max(part.plan.staleness, part.published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),
       schedule(schedule_of(part.job, part.published.steps, part.data.dataset->size())) {
-  engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
+  // Whoever joins a run gets all values: making others first would keep those who run waiting.
+  if (!part.published.again)
+    engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
 }
 
 void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange,

@@ -11,16 +11,23 @@ class StepLimit {
  public:
   StepLimit(int64_t done, int64_t last) : limit_(done, last) {}
 
+  using Next = comm::StepLimit::Next;
+
   /// The compute thread asks for the step after `done` ones; waits while it is not decided yet how
-  /// far the job goes. False: there is none.
-  bool begin(int64_t done) {
+  /// far the job goes.
+  Next begin(int64_t done) {
     MutexLock lock(mutex_);
-    comm::StepLimit::Next next = limit_.next(done);
-    while (next == comm::StepLimit::Next::kWait) {
+    Next next = limit_.next(done);
+    while (next == Next::kWait) {
       changed_.wait(mutex_);
       next = limit_.next(done);
     }
-    return next == comm::StepLimit::Next::kBegin;
+    return next;
+  }
+  /// Waits until end() is called.
+  void await_end() {
+    MutexLock lock(mutex_);
+    while (!limit_.ended()) changed_.wait(mutex_);
   }
   int64_t offer() {
     MutexLock lock(mutex_);
@@ -30,6 +37,13 @@ class StepLimit {
     {
       MutexLock lock(mutex_);
       limit_.halt(last);
+    }
+    changed_.notify_all();
+  }
+  void pause(int64_t step) {
+    {
+      MutexLock lock(mutex_);
+      limit_.pause(step);
     }
     changed_.notify_all();
   }

@@ -190,6 +190,32 @@ SimulatedJobOptions regrouping_scenario(uint64_t seed) {
   return options;
 }
 
+SimulatedJobOptions joining_scenario(uint64_t seed) {
+  std::mt19937_64 random(~seed);
+  const auto pick = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  SimulatedJobOptions options = regrouping_scenario(seed);
+  options.max_workers = static_cast<uint16_t>(options.plan.logical_shards());
+  options.max_servers = static_cast<uint16_t>(options.plan.servers() + pick(0, 1));
+  if (pick(0, 2) == 0) options.faults.clear();
+  SimulatedJobOptions undisturbed = options;
+  undisturbed.faults.clear();
+  const auto events = static_cast<int64_t>(run_job(undisturbed).events);
+  for (int64_t arrivals = pick(1, 3), at = pick(0, events); arrivals > 0; --arrivals) {
+    const Role role = pick(0, 2) == 0 ? Role::kServer : Role::kWorker;
+    options.arrivals.push_back({.role = role, .at_event = static_cast<uint64_t>(at)});
+    at += pick(0, 300);
+  }
+  // Who has come is lost in its turn, unless another fault must be the only one.
+  const bool may_be_lost = !options.drifts && std::ssize(options.faults) < kMostFaults;
+  if (pick(0, 3) == 0 && may_be_lost && options.arrivals[0].role == Role::kWorker)
+    options.faults.push_back(
+        {.at_event = options.arrivals[0].at_event + static_cast<uint64_t>(pick(0, 400)),
+         .a = {Role::kWorker, static_cast<uint16_t>(options.plan.workers())}});
+  return options;
+}
+
 std::vector<NodeId> nodes_of(const SimulatedJobOptions& options) {
   std::vector<NodeId> nodes;
   for (uint16_t rank = 0; rank < options.plan.workers(); ++rank)
@@ -204,9 +230,12 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
-  const std::optional<NodeId> node = cut_off(options);
-  if (node && !result.regrouped.empty() && result.regrouped[0].who != *node)
-    return text(name_of(result.regrouped[0].who), " was lost, not who was cut off");
+  // It is not cut off from those who have joined, and may go on with them.
+  const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
+  const auto first = std::ranges::find_if(
+      result.regrouped, [](const Loss& why) { return why.kind != Loss::Kind::kJoined; });
+  if (node && first != result.regrouped.end() && first->who != *node)
+    return text(name_of(first->who), " was lost, not who was cut off");
   if (result.outcome->finished) return fault_in_finished(options, result);
   if (options.drifts && result.outcome->loss.kind == Loss::Kind::kDrift)
     return result.checkpoints.empty() ? "" : "did not go back to a checkpoint";

@@ -16,6 +16,8 @@ SimulatedJobOptions regrouping_job(int64_t workers, int64_t servers, int64_t sha
 /// or a worker that drifts, all of it a function of the seed: 2 to 4 workers, 1 to 3 servers, any
 /// logical shards.
 SimulatedJobOptions regrouping_scenario(uint64_t seed);
+/// The same, and others come meanwhile.
+SimulatedJobOptions joining_scenario(uint64_t seed);
 
 /// All workers and servers of a job.
 std::vector<NodeId> nodes_of(const SimulatedJobOptions& options);

@@ -224,6 +224,9 @@ std::string description(const SimulatedJobOptions& options) {
                          " logical shards, staleness ", options.plan.staleness);
   if (options.measures_link) out += ", the link is measured";
   if (options.keeper) out += text(", worker ", *options.keeper, " keeps a step");
+  for (const Arrival& arrival : options.arrivals)
+    out += text("; at event ", arrival.at_event, " a ",
+                arrival.role == Role::kWorker ? "worker" : "server", " comes");
   for (const Fault& fault : options.faults) {
     out += text("; at event ", fault.at_event);
     if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);

@@ -1,6 +1,7 @@
 // Runs simulated jobs, one for each seed, and says which go wrong.
 //   simulate_seeds [--first N] [--count N]     exit 1 when a seed fails; it says how to repeat it
 //   simulate_seeds --regroup ...               jobs that go on after losses
+//   simulate_seeds --join ...                  the same, and nodes come while they run
 //   simulate_seeds --expect-failure ...        exit 1 when none fails: for wrong code on purpose
 //   simulate_seeds --first N --count 1 --verbose  tells of one
 
@@ -17,7 +18,7 @@ namespace {
 
 struct Arguments {
   uint64_t first = 1, count = 100;
-  bool expect_failure = false, verbose = false, regroups = false;
+  bool expect_failure = false, verbose = false, regroups = false, joins = false;
 };
 
 Arguments parse(int count, char** words) {
@@ -30,6 +31,8 @@ Arguments parse(int count, char** words) {
       out.verbose = true;
     else if (word == "--regroup")
       out.regroups = true;
+    else if (word == "--join")
+      out.regroups = out.joins = true;
     else if (i + 1 < count && word == "--first")
       out.first = std::strtoull(words[++i], nullptr, 10);
     else if (i + 1 < count && word == "--count")
@@ -41,11 +44,14 @@ Arguments parse(int count, char** words) {
 }
 
 /// What went wrong with a seed; "" when nothing did.
-std::string run(uint64_t seed, bool regroups, bool verbose) {
+std::string run(uint64_t seed, const Arguments& arguments) {
+  const bool regroups = arguments.regroups, verbose = arguments.verbose;
   std::string about = "seed " + std::to_string(seed), fault;
   try {
     // It runs the job once without faults, to know where they may strike.
-    const SimulatedJobOptions options = regroups ? regrouping_scenario(seed) : scenario(seed);
+    const SimulatedJobOptions options = arguments.joins ? joining_scenario(seed)
+                                        : regroups      ? regrouping_scenario(seed)
+                                                        : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
     const SimulatedJobResult result = run_job(options);
@@ -69,7 +75,7 @@ int main(int count, char** words) try {
   const Arguments arguments = parse(count, words);
   uint64_t failures = 0;
   for (uint64_t seed = arguments.first; seed < arguments.first + arguments.count; ++seed) {
-    const std::string fault = run(seed, arguments.regroups, arguments.verbose);
+    const std::string fault = run(seed, arguments);
     if (fault.empty()) continue;
     ++failures;
     if (arguments.expect_failure) {
@@ -77,7 +83,10 @@ int main(int count, char** words) try {
       return 0;
     }
     std::cout << fault << "\n  again: " << words[0] << " --first " << seed << " --count 1 --verbose"
-              << (arguments.regroups ? " --regroup" : "") << "\n";
+              << (arguments.joins      ? " --join"
+                  : arguments.regroups ? " --regroup"
+                                       : "")
+              << "\n";
   }
   std::cout << arguments.count << " seeds, " << failures << " failures\n";
   return (failures > 0) != arguments.expect_failure ? 1 : 0;

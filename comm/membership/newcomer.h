@@ -1,0 +1,25 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// A node that is let into a job that has begun, and is no member yet: it opens job and data while
+/// the members go on.
+struct Newcomer {
+  NodeId node;  ///< by the id that it was welcomed with, which nobody else ever has
+  std::string address;
+  bool prepared = false;
+  std::vector<Fact> facts = {};  ///< once it is prepared
+  std::vector<Note> notes = {};  ///< of the trainer's own
+  Time sign_at{0};               ///< when it was last heard of its progress
+};
+
+using NewcomerTable = std::map<ConnectionId, Newcomer>;
+
+}  // namespace poseidon::comm

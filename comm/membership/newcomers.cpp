@@ -1,0 +1,141 @@
+#include "comm/membership/newcomers.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "comm/membership/admission.h"
+#include "comm/wire/liveness.h"
+#include "comm/wire/texts.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+/// What one reports before it is a member; a job's own newcomers have a few notes to send.
+constexpr size_t kMostNotes = 16;
+/// A node that fails again and again, each time at the others' cost.
+constexpr int kMostFailedJoins = 8;
+
+}  // namespace
+
+// ---- up to the newcomer's being prepared
+
+std::string Newcomers::objection(Role role) const {
+  const uint16_t most = job_.options.most(role);
+  if (most == 0) return "a job is running already";
+  if (!job_.has_begun()) return "the job is about to begin";
+  if (job_.state() == CoordinatorState::kConcluding || job_.state() >= CoordinatorState::kFailing)
+    return "the job is about to end";
+  const auto coming = static_cast<size_t>(std::ranges::count_if(
+      job_.newcomers, [&](const auto& entry) { return entry.second.node.role == role; }));
+  if (job_.members.count(role) + coming >= most)
+    return text("all ", most, role == Role::kWorker ? " workers" : " servers",
+                " that the job may have are there already");
+  if (job_.failed_joins() >= kMostFailedJoins)
+    return text("of those that were let in before, ", kMostFailedJoins,
+                " were lost before their first step");
+  if (job_.ids_given(role) > std::numeric_limits<uint16_t>::max())
+    return "too many nodes have joined the job already";
+  return "";
+}
+
+void Newcomers::welcome(ConnectionId connection, const Join& join) {
+  const NodeId node{join.role, job_.give_id(join.role)};
+  job_.newcomers[connection] = {.node = node, .address = join.address, .sign_at = job_.now()};
+  job_.welcome(connection, node);
+}
+
+void Newcomers::take(ConnectionId from, const ControlMessage& message) {
+  const auto found = job_.newcomers.find(from);
+  if (found == job_.newcomers.end()) return;
+  Newcomer& newcomer = found->second;
+  if (message.is<Progress>()) {
+    if (!message.as<Progress>().waits) newcomer.sign_at = job_.now();
+  } else if (message.is<Note>()) {
+    if (newcomer.notes.size() == kMostNotes) return refuse(from, "it sends too many notes");
+    newcomer.notes.push_back(message.as<Note>());
+  } else if (message.is<Prepared>()) {
+    prepared(from, newcomer, message.as<Prepared>().facts);
+  } else if (message.is<Lost>()) {
+    refuse(from, message.as<Lost>().loss.why);
+  }
+}
+
+void Newcomers::prepared(ConnectionId connection, Newcomer& newcomer,
+                         const std::vector<Fact>& facts) {
+  const std::string why = objection(newcomer, facts);
+  if (!why.empty()) return refuse(connection, why);
+  newcomer.prepared = true;
+  newcomer.facts = facts;
+  newcomer.sign_at = job_.now();
+  pause_when_due();
+}
+
+/// Whoever is not like the members would be an error of the whole job.
+std::string Newcomers::objection(const Newcomer& newcomer, const std::vector<Fact>& facts) const {
+  const MemberRecord* first = job_.members.find(NodeId{Role::kWorker, 0});
+  if (newcomer.node.role != Role::kWorker || first == nullptr) return "";
+  const std::string different = difference(first->facts, facts);
+  if (!different.empty()) return text("its ", different, " as on worker 0");
+  return job_.host.planner.objection(newcomer);
+}
+
+void Newcomers::forget(ConnectionId connection) { job_.newcomers.erase(connection); }
+
+void Newcomers::refuse(ConnectionId connection, const std::string& why) {
+  const auto found = job_.newcomers.find(connection);
+  if (found == job_.newcomers.end()) return;
+  const std::string address = found->second.address;
+  job_.newcomers.erase(found);
+  job_.control.tell(connection, Refused{why});
+  job_.disconnect(connection);
+  job_.host.observer.refused(address, why);
+}
+
+void Newcomers::watch() {
+  std::vector<ConnectionId> quiet;
+  for (const auto& [connection, newcomer] : job_.newcomers)
+    if (!newcomer.prepared && job_.now() - newcomer.sign_at >= job_.options.stall_timeout)
+      quiet.push_back(connection);
+  for (const ConnectionId connection : quiet)
+    refuse(connection, text("no sign of progress for ", seconds_text(job_.options.stall_timeout)));
+  pause_when_due();
+}
+
+// ---- into the next view
+
+/// Each pause costs the others time, so those who come at about the same time join together.
+void Newcomers::pause_when_due() {
+  if (job_.state() != CoordinatorState::kRunning || job_.newcomers.empty()) return;
+  bool all = true;
+  Time since = Time::max();
+  for (const auto& [connection, newcomer] : job_.newcomers) {
+    all &= newcomer.prepared;
+    if (newcomer.prepared) since = std::min(since, newcomer.sign_at);
+  }
+  if (all || (since != Time::max() && job_.now() - since >= job_.options.timeout)) vote_.pause();
+}
+
+/// Where all who were to join have gone meanwhile, the others go on in a view of their own.
+void Newcomers::paused(MemberRecord& member, int64_t step) {
+  member.step = step;
+  member.paused = true;
+  if (job_.state() != CoordinatorState::kRunning ||
+      !job_.members.all(Role::kWorker, &MemberRecord::paused))
+    return;
+  Loss joined{.kind = Loss::Kind::kJoined,
+              .who = {},
+              .address = "",
+              .why = "",
+              .step = step,
+              .awaited = ""};
+  for (const auto& [connection, newcomer] : job_.newcomers) {
+    if (!newcomer.prepared) continue;
+    joined.who = newcomer.node;
+    joined.address = newcomer.address;
+    break;
+  }
+  regrouping_.let_in(joined);
+}
+
+}  // namespace poseidon::comm

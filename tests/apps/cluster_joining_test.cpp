@@ -1,0 +1,220 @@
+// Daemons that come while a job runs take part in it, to the bits of one that nobody joined.
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sstream>
+
+#include "core/json.h"
+#include "tests/apps/cluster.h"
+#include "tests/support/sanitizers.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+
+namespace {
+
+/// So that there is time to come while the job runs, and its end is not long in coming.
+constexpr int kSteps = test::kIsSanitized ? 1200 : 4000;
+
+std::vector<std::string> settings() {
+  std::vector<std::string> words;
+  for (const std::string& each :
+       {std::string("cluster.logical_shards=6"), std::string("cluster.recover=continue"),
+        std::string("cluster.timeout_s=3"), std::string("data.global_batch=12"),
+        std::string("comm.scheme=ps"), std::string("train.log_every=1"),
+        "train.steps=" + std::to_string(kSteps),
+        "train.checkpoint_every=" + std::to_string(kSteps / 5),
+        "train.test_every=" + std::to_string(kSteps / 8)})
+    words.insert(words.end(), {"--set", each});
+  return words;
+}
+
+/// A server and some daemons that may take part in a job that others may join, and the same job of
+/// one process alone.
+class GrowingCluster : public Cluster {
+ public:
+  explicit GrowingCluster(const std::vector<std::string>& workers) {
+    for (const std::string& name : workers) worker(name);
+    start("poseidon-server", "s", {"--once"});
+  }
+  Program& worker(const std::string& name, const std::vector<std::string>& more = {"--once"}) {
+    return start("poseidon-worker", name, more);
+  }
+
+  Program train(const std::string& workers, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = settings();
+    words.insert(words.end(), {"--set", "cluster.max_workers=3"});
+    for (const std::string& each : more) words.insert(words.end(), {"--set", each});
+    return Cluster::train("run", words, "1", workers);
+  }
+
+  Json undisturbed() const {
+    const std::filesystem::path folder = job.folder / "undisturbed-words";
+    std::filesystem::create_directories(folder);
+    std::vector<std::string> words{(job.folder / "job.json").string(), "--json", "--output",
+                                   (job.folder / "undisturbed").string()};
+    const std::vector<std::string> more = settings();
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = Program("poseidon-train", words, folder).wait();
+    REQUIRE_MESSAGE(finished.code == 0, finished.err);
+    return Json::parse(finished.out);
+  }
+
+  /// Each step is told of once, with the same loss as that of one process, and each test.
+  void check_lines() const {
+    const auto lines_of = [this](const char* run) {
+      std::vector<std::pair<int64_t, Json>> lines;
+      std::istringstream text(trainer::read_text(job.folder / run / "metrics.jsonl"));
+      for (std::string line; std::getline(text, line);) {
+        const Json json = Json::parse(line);
+        lines.emplace_back(json["step"].get<int64_t>(), json["loss"]);
+      }
+      return lines;
+    };
+    CHECK(lines_of("run") == lines_of("undisturbed"));
+  }
+
+  /// Compares what a run has come to. Returns its summary.
+  Json check_result(Program& train, const Json& undisturbed) const {
+    const Finished finished = train.wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    const Json summary = Json::parse(finished.out);
+    for (const char* key : {"weights_sha256", "state_sha256", "train_loss", "test_loss"})
+      CHECK(summary[key] == undisturbed[key]);
+    check_lines();
+    return summary;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a daemon joins a job that runs, behind a step that nobody makes again") {
+  GrowingCluster cluster({"a", "b"});
+  const Json undisturbed = cluster.undisturbed();
+  Program train = cluster.train("2");
+  REQUIRE(says(train, "begin with step"));
+  Program& third = cluster.worker("c");
+  CHECK(says(train, "worker 2 (127.0.0.1:"));
+  CHECK(says(train, "3 workers and 1 server go on with step"));
+  const Json summary = cluster.check_result(train, undisturbed);
+  CAPTURE(summary.dump());
+  const Json& views = summary["views"];
+  REQUIRE(views.size() == 2);
+  CHECK(views[1]["workers"] == 3);
+  CHECK(views[1]["lost"].empty());
+  REQUIRE(views[1]["joined"].size() == 1);
+  CHECK(views[1]["joined"][0].get<std::string>().starts_with("worker 2 (127.0.0.1:"));
+  CHECK(views[1]["replayed_steps"] == 0);
+  CHECK(views[1]["first_step"].get<int>() > 1);
+  CHECK(summary["losses"].empty());
+  REQUIRE(summary["joins"].size() == 1);
+  CHECK(summary["joins"][0]["who"] == "worker 2");
+  CHECK(summary["joins"][0]["view"] == 2);
+  CHECK(summary["joins"][0]["step"] == views[1]["first_step"]);
+  const Finished finished = third.wait();
+  CAPTURE(finished.err);
+  CHECK(finished.code == 0);
+}
+
+TEST_CASE("a daemon takes the place of one that was killed") {
+  GrowingCluster cluster({"a", "b"});
+  const Json undisturbed = cluster.undisturbed();
+  Program& victim = cluster.worker("c");
+  Program train = cluster.train("3");
+  REQUIRE(says(train, "begin with step"));
+  victim.send(SIGKILL);
+  CHECK(says(train, "2 workers and 1 server go on with step"));
+  cluster.worker("d");
+  CHECK(says(train, "3 workers and 1 server go on with step"));
+  const Json summary = cluster.check_result(train, undisturbed);
+  CAPTURE(summary.dump());
+  const Json& views = summary["views"];
+  REQUIRE(views.size() == 3);
+  CHECK(views[1]["workers"] == 2);
+  CHECK(views[1]["lost"].size() == 1);
+  CHECK(views[2]["workers"] == 3);
+  CHECK(views[2]["joined"].size() == 1);
+  CHECK(summary["losses"].size() == 1);
+  CHECK(summary["joins"].size() == 1);
+}
+
+TEST_CASE("a worker that stood still and is back finds that it was lost, and joins anew") {
+  GrowingCluster cluster({"a", "b"});
+  const Json undisturbed = cluster.undisturbed();
+  Program& stopped = cluster.worker("c", {});
+  Program train = cluster.train("3", {"cluster.timeout_s=1"});
+  REQUIRE(says(train, "begin with step"));
+  stopped.send(SIGSTOP);
+  CHECK(says(train, "2 workers and 1 server go on with step"));
+  stopped.send(SIGCONT);
+  CHECK(says(train, "3 workers and 1 server go on with step"));
+  const Json summary = cluster.check_result(train, undisturbed);
+  CAPTURE(summary.dump());
+  CHECK(summary["views"].size() == 3);
+  CHECK(summary["losses"].size() == 1);
+  CHECK(summary["joins"].size() == 1);
+}
+
+TEST_CASE("a daemon that finds the job full is told so once, and waits for a place") {
+  GrowingCluster cluster({"a", "b"});
+  const Json undisturbed = cluster.undisturbed();
+  Program& victim = cluster.worker("c");
+  Program train = cluster.train("3");
+  REQUIRE(says(train, "begin with step"));
+  Program& spare = cluster.worker("d", {});
+  const std::string full = "all 3 workers that the job may have are there already";
+  CHECK(says(train, full));
+  CHECK(says(spare, "not let in: " + full));
+  victim.send(SIGKILL);
+  CHECK(says(train, "has joined"));
+  const Json summary = cluster.check_result(train, undisturbed);
+  CHECK(summary["joins"].size() == 1);
+  const std::string said = trainer::read_text(cluster.job.folder / "run-words" / "stderr");
+  CAPTURE(said);
+  CHECK(said.find(full) == said.rfind(full));
+}
+
+TEST_CASE("a job begins with those who have come in time, and who comes later joins it") {
+  GrowingCluster cluster({"a"});
+  const Json undisturbed = cluster.undisturbed();
+  Program train = cluster.train("3", {"cluster.gather_s=1"});
+  CHECK(says(train, "the job begins without 2 workers"));
+  REQUIRE(says(train, "1 worker and 1 server begin with step 1 "));
+  cluster.worker("b");
+  CHECK(says(train, "2 workers and 1 server go on with step"));
+  cluster.worker("c");
+  CHECK(says(train, "3 workers and 1 server go on with step"));
+  const Json summary = cluster.check_result(train, undisturbed);
+  CHECK(summary["views"].size() == 3);
+  CHECK(summary["views"][0]["workers"] == 1);
+  CHECK(summary["joins"].size() == 2);
+}
+
+TEST_CASE("a job cannot have more workers than logical shards, or fewer than it begins with") {
+  const trainer::TinyJob job;
+  const auto refusal = [&](const std::vector<std::string>& settings, bool runs = false) {
+    std::vector<std::string> words{(job.folder / "job.json").string(), "--workers", "2"};
+    for (const std::string& each : settings) words.insert(words.end(), {"--set", each});
+    if (!runs) words.emplace_back("--check");
+    const Finished finished = Program("poseidon-train", words, job.folder).wait();
+    CHECK(finished.code == 2);
+    return finished.err.substr(finished.err.find("/cluster/"));
+  };
+  CHECK(refusal({"cluster.max_workers=3", "cluster.logical_shards=2"}) ==
+        "/cluster/max_workers: expected at most one for each of \"logical_shards\" (2), got 3\n");
+  CHECK(refusal({"cluster.max_workers=1", "cluster.logical_shards=4"}) ==
+        "/cluster/max_workers: expected at least \"workers\" (2), got 1\n");
+  CHECK(refusal({"cluster.max_workers=2", "comm.staleness=1"}) ==
+        "/cluster/max_workers: expected 0 with \"comm.staleness\" 1, got 2\n");
+  CHECK(refusal({"cluster.gather_s=2", "comm.staleness=1"}) ==
+        "/cluster/gather_s: expected 0 with \"comm.staleness\" 1, got 2\n");
+  CHECK(refusal({"cluster.gather_s=2", "comm.policy=time"}) ==
+        "/cluster/gather_s: expected 0 with \"comm.policy\" \"time\", for which all workers "
+        "measure, got 2\n");
+  CHECK(refusal({"cluster.max_workers=2"}, true) ==
+        "/cluster/max_workers: expected --external beside it, since daemons join, got 2\n");
+  CHECK(refusal({"cluster.gather_s=2"}, true) ==
+        "/cluster/gather_s: expected --external beside it, since daemons join, got 2\n");
+}

@@ -1,0 +1,269 @@
+// Jobs that get more members while they run, on the simulated network: whoever comes, and whenever,
+// the values are those of one process alone, and nobody goes back a step for it.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "comm/simulation/model.h"
+#include "tests/comm/seeds/regroup.h"
+#include "tests/comm/seeds/scenario.h"
+
+using namespace poseidon::comm;
+
+namespace {
+
+constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
+constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
+
+SimulatedJobOptions growing_job(int64_t workers, int64_t servers, int64_t shards,
+                                SchemeRule scheme) {
+  SimulatedJobOptions options = regrouping_job(workers, servers, shards, scheme);
+  options.max_workers = static_cast<uint16_t>(shards);
+  options.max_servers = static_cast<uint16_t>(servers + 1);
+  options.steps = 12;
+  return options;
+}
+
+uint64_t events_of(SimulatedJobOptions options) {
+  options.faults.clear();
+  options.arrivals.clear();
+  return run_job(options).events;
+}
+
+/// When an undisturbed run has made some of its steps.
+uint64_t third_of(const SimulatedJobOptions& options) { return events_of(options) / 3; }
+
+bool has_warned(const SimulatedJobResult& result, const std::string& of) {
+  return std::ranges::any_of(result.warnings, [&](const std::string& warning) {
+    return warning.find(of) != std::string::npos;
+  });
+}
+
+/// A node of this role comes at every `stride`-th event. Returns how often it was let in.
+size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) {
+  size_t joined = 0;
+  const auto steps = static_cast<size_t>(options.steps);
+  for (uint64_t event = 0, last = events_of(options); event < last; event += stride) {
+    options.arrivals = {{.role = role, .at_event = event}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, result) == "");
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.outcome->finished);
+    CHECK(result.step_ends.size() == steps);  // none is made again
+    CHECK(result.regrouped.size() == result.joined);
+    for (const Loss& why : result.regrouped) CHECK(why.kind == Loss::Kind::kJoined);
+    joined += result.joined;
+  }
+  return joined;
+}
+
+}  // namespace
+
+TEST_CASE("whenever a worker or a server comes, all go on together to the values of one alone") {
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
+    for (const Role role : {Role::kWorker, Role::kServer})
+      CHECK(join_everywhere(growing_job(2, 2, 4, scheme), role, 31) >= 4);
+  CHECK(join_everywhere(growing_job(1, 1, 3, SchemeRule::kAuto), Role::kWorker, 5) >= 2);
+}
+
+TEST_CASE("several who come at once join together") {
+  SimulatedJobOptions options = growing_job(2, 2, 5, SchemeRule::kAuto);
+  const uint64_t third = third_of(options);
+  options.arrivals = {{.role = Role::kWorker, .at_event = third},
+                      {.role = Role::kServer, .at_event = third + 1},
+                      {.role = Role::kWorker, .at_event = third + 2}};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(fault_in_regrouping(options, result) == "");
+  CHECK(result.joined == 3);
+  CHECK(result.view == 2);
+  CHECK(result.steps.size() == 4);
+}
+
+TEST_CASE("who comes after a loss brings the job back to full strength") {
+  SimulatedJobOptions options = growing_job(3, 2, 6, SchemeRule::kAuto);
+  options.max_workers = 3;
+  options.max_servers = 2;
+  const uint64_t third = third_of(options);
+  options.faults = {{.at_event = third, .a = worker(1)}, {.at_event = third + 5, .a = server(0)}};
+  for (uint64_t later = 90; later < 250; later += 40) {
+    options.arrivals = {{.role = Role::kWorker, .at_event = third + later},
+                        {.role = Role::kServer, .at_event = third + later}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(result.outcome->finished);
+    CHECK(result.joined == 2);
+    REQUIRE(result.steps.contains(3));
+    CHECK(result.steps.at(3) == options.steps);
+  }
+}
+
+TEST_CASE("who comes while the others regroup joins them") {
+  SimulatedJobOptions options = growing_job(3, 2, 6, SchemeRule::kAuto);
+  const uint64_t third = third_of(options);
+  options.faults = {{.at_event = third, .a = worker(0)}};
+  for (uint64_t later = 0; later < 60; later += 6) {
+    options.arrivals = {{.role = Role::kWorker, .at_event = third - 20 + later}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(result.outcome->finished);
+    CHECK(result.joined == 1);
+  }
+}
+
+TEST_CASE("who is lost while it joins, or gives its values, is left behind") {
+  SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kAuto);
+  const uint64_t third = third_of(options);
+  options.arrivals = {{.role = Role::kWorker, .at_event = third}};
+  size_t again = 0;
+  for (const NodeId lost : {worker(2), worker(0), worker(1), server(1)})
+    for (uint64_t later = 5; later < 200; later += 5) {
+      options.faults = {{.at_event = third + later, .a = lost}};
+      const SimulatedJobResult result = run_job(options);
+      CAPTURE(description(options));
+      CHECK(fault_in_regrouping(options, result) == "");
+      CHECK(result.outcome->finished);
+      again += result.view > 2 ? 1 : 0;
+    }
+  CHECK(again > 20);
+}
+
+TEST_CASE("without anybody who has the values, newcomers cannot go on") {
+  SimulatedJobOptions options = growing_job(1, 1, 2, SchemeRule::kPs);
+  const uint64_t third = third_of(options);
+  options.arrivals = {{.role = Role::kWorker, .at_event = third}};
+  bool ended_early = false;
+  for (uint64_t later = 2; later < 80; ++later) {
+    options.faults = {{.at_event = third + later, .a = worker(0)}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, result) == "");
+    ended_early |= !result.outcome->finished && result.joined == 1;
+  }
+  CHECK(ended_early);
+}
+
+TEST_CASE("nobody joins a job that has no room, that nobody may join, or that is about to begin") {
+  SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kPs);
+  options.arrivals = {{.role = Role::kWorker, .at_event = third_of(options)}};
+  options.max_workers = 2;
+  CHECK(has_warned(run_job(options), "all 2 workers that the job may have are there already"));
+  options.max_workers = 0;
+  CHECK(has_warned(run_job(options), "a job is running already"));
+  options.max_workers = 4;
+  options.preparation = std::chrono::seconds(1);
+  bool too_early = false;
+  for (options.arrivals[0].at_event = 30; options.arrivals[0].at_event < 120;
+       options.arrivals[0].at_event += 5)
+    too_early |= has_warned(run_job(options), "the job is about to begin");
+  CHECK(too_early);
+}
+
+TEST_CASE("who makes no progress before it can take part is sent away, and nobody waits for it") {
+  SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kPs);
+  options.steps = 200;
+  options.forward = options.backward = std::chrono::milliseconds(5);
+  options.stall_timeout = std::chrono::seconds(3);
+  options.arrivals = {{.role = Role::kWorker, .at_event = 250}};
+  options.hangs = {{worker(2), Work::kPreparing}};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.outcome->finished);
+  CHECK(result.joined == 0);
+  CHECK(result.view == 1);
+  CHECK(has_warned(result, "no sign of progress for 3 s"));
+}
+
+TEST_CASE("a job that is told to halt while others come halts") {
+  SimulatedJobOptions options = growing_job(3, 2, 4, SchemeRule::kAuto);
+  options.steps = 100;
+  options.agree_every = 100;
+  options.arrivals = {{.role = Role::kWorker, .at_event = 300}};
+  for (uint64_t later = 0; later < 120; later += 12) {
+    options.faults = {{.kind = Fault::Kind::kHalt, .at_event = 300 + later}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(result.idle == "");
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.outcome->finished);
+    CHECK(result.steps.at(0) < 100);
+    for (const auto& [rank, step] : result.steps) {
+      CHECK(step == result.steps.at(0));
+      CHECK(result.digests.at(rank) == reference_digest(options.plan, options.seed, step));
+    }
+  }
+}
+
+TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a checkpoint too") {
+  SimulatedJobOptions options = growing_job(3, 2, 8, SchemeRule::kAuto);
+  options.steps = 30;
+  options.agree_every = 10;
+  const uint64_t events = events_of(options);
+  options.drifts = {0, 14};
+  bool found_when_others_join = false, back_together = false;
+  for (uint64_t event = events / 4; event < 3 * events / 4; event += events / 60) {
+    // As many as those whose values are right, and one more that was given the wrong ones.
+    options.arrivals = {{.at_event = event}, {.at_event = event + 1}, {.at_event = event + 2}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(result.outcome->finished);
+    for (const Loss& why : result.regrouped) {
+      if (why.kind == Loss::Kind::kJoined) continue;
+      CAPTURE(why.message());
+      CHECK(why.kind == Loss::Kind::kDrift);
+      CHECK(why.who == worker(0));
+      // Between checkpoints only the beginning of a view compares.
+      found_when_others_join |= result.joined == 3 && why.step < 20;
+      back_together |= result.joined == 3 && result.regrouped.size() == 1;
+    }
+  }
+  CHECK(found_when_others_join);
+  CHECK(back_together);
+}
+
+TEST_CASE("a job begins without those who have not come in time, and they join it later") {
+  SimulatedJobOptions options = growing_job(4, 2, 8, SchemeRule::kAuto);
+  options.gather = std::chrono::seconds(5);
+  options.min_workers = 2;
+  options.max_workers = 4;
+  options.max_servers = 2;
+  options.absent = {worker(1), server(1)};
+  const SimulatedJobResult fewer = run_job(options);
+  CHECK(fault_in_regrouping(options, fewer) == "");
+  CHECK(fewer.outcome->finished);
+  CHECK(fewer.view == 1);
+  CHECK(fewer.steps.size() == 3);
+  options.arrivals = {{.role = Role::kServer, .at_event = fewer.events / 2},
+                      {.role = Role::kWorker, .at_event = fewer.events / 2}};
+  const SimulatedJobResult all = run_job(options);
+  CHECK(fault_in_regrouping(options, all) == "");
+  CHECK(all.outcome->finished);
+  CHECK(all.joined == 2);
+  CHECK(all.steps.size() == 4);
+}
+
+TEST_CASE("a job does not begin with fewer workers than it needs, or without a server") {
+  SimulatedJobOptions options = growing_job(3, 1, 6, SchemeRule::kAuto);
+  options.gather = std::chrono::seconds(5);
+  options.min_workers = 2;
+  const auto loss_without = [&](const std::vector<NodeId>& absent) {
+    options.absent = absent;
+    const SimulatedJobResult result = run_job(options);
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.step_ends.empty());
+    return result.outcome->loss.message();
+  };
+  CHECK(loss_without({worker(0), worker(2)}).find("missing: 2 workers") != std::string::npos);
+  CHECK(loss_without({server(0)}).find("missing: 1 server") != std::string::npos);
+}
+
+TEST_CASE("by many seeds: nodes come, and others are lost, at any moment") {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const SimulatedJobOptions options = joining_scenario(seed);
+    CAPTURE(description(options));
+    CHECK(fault_in_regrouping(options, run_job(options)) == "");
+  }
+}
