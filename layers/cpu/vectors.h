@@ -9,7 +9,7 @@
 
 namespace poseidon::layers::cpu {
 
-/// Channels that lie side by side in the blocked layout of the processors that this is compiled for.
+/// Channels side by side in the blocked layout of the processors that this is compiled for.
 #ifdef __AVX512F__
 inline constexpr int kLanesOfBlock = 16;
 #else
