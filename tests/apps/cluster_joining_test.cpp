@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <set>
 #include <sstream>
 
 #include "core/json.h"
@@ -16,16 +15,18 @@ namespace {
 
 /// So that there is time to come while the job runs, and its end is not long in coming.
 constexpr int kSteps = test::kIsSanitized ? 1200 : 4000;
+/// A daemon looks for its next job after a second.
+constexpr int kMoreSteps = test::kIsSanitized ? 1600 : 8000;
 
-std::vector<std::string> settings() {
+std::vector<std::string> settings(int steps) {
   std::vector<std::string> words;
   for (const std::string& each :
        {std::string("cluster.logical_shards=6"), std::string("cluster.recover=continue"),
         std::string("cluster.timeout_s=3"), std::string("data.global_batch=12"),
         std::string("comm.scheme=ps"), std::string("train.log_every=1"),
-        "train.steps=" + std::to_string(kSteps),
-        "train.checkpoint_every=" + std::to_string(kSteps / 5),
-        "train.test_every=" + std::to_string(kSteps / 8)})
+        "train.steps=" + std::to_string(steps),
+        "train.checkpoint_every=" + std::to_string(steps / 5),
+        "train.test_every=" + std::to_string(steps / 8)})
     words.insert(words.end(), {"--set", each});
   return words;
 }
@@ -34,7 +35,8 @@ std::vector<std::string> settings() {
 /// one process alone.
 class GrowingCluster : public Cluster {
  public:
-  explicit GrowingCluster(const std::vector<std::string>& workers) {
+  explicit GrowingCluster(const std::vector<std::string>& workers, int steps = kSteps)
+      : steps_(steps) {
     for (const std::string& name : workers) worker(name);
     start("poseidon-server", "s", {"--once"});
   }
@@ -43,7 +45,7 @@ class GrowingCluster : public Cluster {
   }
 
   Program train(const std::string& workers, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = settings();
+    std::vector<std::string> words = settings(steps_);
     words.insert(words.end(), {"--set", "cluster.max_workers=3"});
     for (const std::string& each : more) words.insert(words.end(), {"--set", each});
     return Cluster::train("run", words, "1", workers);
@@ -54,7 +56,7 @@ class GrowingCluster : public Cluster {
     std::filesystem::create_directories(folder);
     std::vector<std::string> words{(job.folder / "job.json").string(), "--json", "--output",
                                    (job.folder / "undisturbed").string()};
-    const std::vector<std::string> more = settings();
+    const std::vector<std::string> more = settings(steps_);
     words.insert(words.end(), more.begin(), more.end());
     const Finished finished = Program("poseidon-train", words, folder).wait();
     REQUIRE_MESSAGE(finished.code == 0, finished.err);
@@ -86,6 +88,9 @@ class GrowingCluster : public Cluster {
     check_lines();
     return summary;
   }
+
+ private:
+  const int steps_;
 };
 
 }  // namespace
@@ -141,7 +146,7 @@ TEST_CASE("a daemon takes the place of one that was killed") {
 }
 
 TEST_CASE("a worker that stood still and is back finds that it was lost, and joins anew") {
-  GrowingCluster cluster({"a", "b"});
+  GrowingCluster cluster({"a", "b"}, kMoreSteps);
   const Json undisturbed = cluster.undisturbed();
   Program& stopped = cluster.worker("c", {});
   Program train = cluster.train("3", {"cluster.timeout_s=1"});
@@ -158,7 +163,7 @@ TEST_CASE("a worker that stood still and is back finds that it was lost, and joi
 }
 
 TEST_CASE("a daemon that finds the job full is told so once, and waits for a place") {
-  GrowingCluster cluster({"a", "b"});
+  GrowingCluster cluster({"a", "b"}, kMoreSteps);
   const Json undisturbed = cluster.undisturbed();
   Program& victim = cluster.worker("c");
   Program train = cluster.train("3");
