@@ -94,34 +94,8 @@ TEST_CASE("convolution: gradients where each channel is a group") {
 
 TEST_CASE("convolution: gradients where each channel is a group, with a fused relu") {
   const Json fields = {{"outputs", 20}, {"groups", 20}, {"kernel", 3}};
-  check(fields, {1, 20, 3, 4}, 0.0F);
-  check(fields, {1, 20, 3, 4}, 0.1F);
-}
-
-TEST_CASE("convolution: planes of many rows where each channel is a group, by any threads") {
-  // Geometries that oneDNN has only reference code for, in one pass or in all, of more samples and
-  // cells than own code works on at a time.
-  for (Json fields : {Json{{"kernel", 5}, {"padding", 2}},
-                      Json{{"kernel", 3}, {"padding", 3}, {"stride", 2}, {"dilation", 2}}}) {
-    CAPTURE(fields.dump());
-    fields.update({{"outputs", 24}, {"groups", 24}});
-    LayerCase layer{
-        .json = convolution(fields), .inputs = {{19, 24, 50, 70}}, .layout = Layout::kBlocked16};
-    const LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
-    const LayerResults one = LayerRunner(layer).run(values);
-    layer.threads = 3;
-    const LayerResults three = LayerRunner(layer).run(values);
-    CHECK(three.output == one.output);
-    CHECK(three.input_gradients[0] == one.input_gradients[0]);
-    for (size_t i = 0; i < 2; ++i)
-      CHECK(three.parameter_gradients[i] == one.parameter_gradients[i]);
-    layer.choice.layout = "channels_last";
-    const LayerResults library = LayerRunner(layer).run(values);
-    check_close(one.output, library.output, 1e-5, "output");
-    check_close(one.input_gradients[0], library.input_gradients[0], 1e-5, "input gradient");
-    for (size_t i = 0; i < 2; ++i)
-      check_close(one.parameter_gradients[i], library.parameter_gradients[i], 1e-4, "gradient");
-  }
+  check(fields, {1, 20, 4, 3}, 0.0F);
+  check(fields, {1, 20, 4, 3}, 0.1F);
 }
 
 TEST_CASE("convolution: each channel a group, with bf16") {
