@@ -149,6 +149,7 @@ EXCLUDED = [
     (r"^podman\b", "it needs a container engine"),
     (r"^sbatch\b", "it needs Slurm; the test \"jobs by slurm\" runs it"),
     (r"\bopenmpi\.sh\b", "it needs Open MPI; the test \"jobs by mpirun\" runs it"),
+    (r"\bspot\.sh\b", "it needs machines that ssh reaches; the test \"jobs by spot\" runs it"),
 ]
 
 # What is run with programs of shims/, which stand in for others, first in PATH: which one, and why.

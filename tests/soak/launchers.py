@@ -3,6 +3,7 @@
 
   launchers.py --binaries build/release/bin slurm     munged, slurmctld and slurmd of its own, and sbatch
   launchers.py --binaries build/release/bin mpirun    Open MPI's mpirun
+  launchers.py --binaries build/release/bin spot      workers that are killed, and come again by what stands for ssh
 
 Each job runs to its end, with exit code 0 and its last checkpoint; another one is asked to end, and leaves a
 checkpoint as well. What the launchers need is in a temporary folder, and nothing is left running. Exit code 77 where
@@ -13,6 +14,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -271,8 +273,31 @@ def play_mpirun(folder, environment):
     say(f"Ctrl-C: exit code 0, {check_run(folder / 'stopped', log)}")
 
 
+def play_spot(folder, environment):
+    """Two machines, which are this one, by two names. A worker is killed, as one whose machine vanishes."""
+    (folder / "ssh").write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n', encoding="ascii")
+    (folder / "ssh").chmod(0o755)
+    (folder / "hosts").write_text("# machines\nlocalhost\n127.0.0.1\n", encoding="ascii")
+    log = folder / "run.log"
+    environment = {**environment, "HOSTS": "hosts", "HEAD": "127.0.0.1", "PORT": str(free_port()),
+                   "SSH": str(folder / "ssh")}
+    script = subprocess.Popen([ROOT / "configs" / "cluster" / "spot.sh", "job.json", "--output", "run", *LONG],
+                              cwd=folder, env=environment, start_new_session=True, stdin=subprocess.DEVNULL,
+                              stdout=log.open("wb"), stderr=subprocess.STDOUT)
+    wait_for("the first steps", lambda: "step 50/" in log.read_text())
+    worker = [entry.split(":")[0] for entry in left_behind(environment["PORT"])
+              if re.match(r"\d+: \S*poseidon-worker .*--advertise localhost:0", entry)]
+    os.kill(int(worker[0]), signal.SIGKILL)
+    wait_for("another worker in its place", lambda: " has joined" in log.read_text())
+    wait_for("2 workers again", lambda: "2 workers and 2 servers go on with step" in log.read_text())
+    script.terminate()
+    code = script.wait(PATIENCE_S)
+    require(code == 0, f"exit code {code}\n{log.read_text()}")
+    say(f"a worker lost, and one in its place: exit code 0, {check_run(folder / 'run', log)}")
+
+
 def why_not(launcher):
-    programs = SLURM_PROGRAMS if launcher == "slurm" else ["mpirun"]
+    programs = {"slurm": SLURM_PROGRAMS, "mpirun": ["mpirun"], "spot": []}[launcher]
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
         return f"there is no {', '.join(missing)} here"
@@ -284,7 +309,7 @@ def why_not(launcher):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, required=True)
-    parser.add_argument("launcher", choices=["slurm", "mpirun"])
+    parser.add_argument("launcher", choices=["slurm", "mpirun", "spot"])
     given = parser.parse_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"  # where daemons are, also for a user who has them not in PATH
     if reason := why_not(given.launcher):
@@ -294,7 +319,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="poseidon-launch-") as name:
         folder = pathlib.Path(name)
         write_job(folder)
-        (play_slurm if given.launcher == "slurm" else play_mpirun)(folder, environment)
+        {"slurm": play_slurm, "mpirun": play_mpirun, "spot": play_spot}[given.launcher](folder, environment)
         check_nothing_left(folder)
     say("passed")
 
