@@ -14,8 +14,8 @@ using Digests = std::map<uint16_t, std::vector<int64_t>>;
 
 /// Replicas that differ.
 struct Drift {
-  std::vector<uint16_t>
-      who;          ///< the workers that contradict more than half of all, or all, who agree
+  /// The workers that contradict others: more than half of all, or those whose copy they have.
+  std::vector<uint16_t> who;
   std::string why;  ///< "\"conv1\" differs from that of 2 other workers after 8 steps"
 };
 

@@ -6,7 +6,8 @@
 #   HOSTS    the machines, one a line, as ssh knows them; lines may be added while the job runs
 #   HEAD     this machine's name or address, as the others know it; default: what hostname says
 #   PORT     where the coordinator listens; default 7000
-#   LEAST    the fewest workers that train; with fewer the job waits, or ends with a checkpoint; default 1
+#   LEAST    the fewest workers that train; default 1. The job does not begin with fewer; when fewer are left
+#            it ends with a checkpoint, and --resume in place of the job goes on
 #   MOST     the most; default: the lines of HOSTS
 #   GATHER   seconds that the job waits for all MOST before it begins with LEAST; default 60
 #   SSH      what runs a command on a machine; default: ssh without questions
