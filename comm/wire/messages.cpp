@@ -178,10 +178,6 @@ std::string Loss::message() const {
   return why;
 }
 
-std::string Loss::message_of_regrouping() const {
-  return message() + (kind == Kind::kJoined ? "" : "; the job goes on without it");
-}
-
 ControlMessage::ControlMessage(std::span<const std::byte> body) {
   json_ =
       parse_json({reinterpret_cast<const char*>(body.data()), body.size()}, "a control message");

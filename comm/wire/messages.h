@@ -202,8 +202,6 @@ struct Loss {
 
   /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
   std::string message() const;
-  /// The same where the job goes on in another view.
-  std::string message_of_regrouping() const;
   bool operator==(const Loss&) const = default;
 };
 

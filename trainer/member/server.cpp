@@ -124,10 +124,7 @@ void ServerRun::concluded() {
 
 /// A server has nothing to go back to: a step that is made again begins with new sums.
 void ServerRun::regroup(const comm::Loss& loss) {
-  if (loss.kind == comm::Loss::Kind::kJoined)
-    log_.info(loss.message_of_regrouping());
-  else
-    log_.warning(loss.message_of_regrouping());
+  tell_of_next_view(loss, log_);
   payload_.close();
   member_->coordinator().left_view(0, 0);
 }

@@ -143,10 +143,7 @@ void WorkerTask::train() {
 }
 
 void WorkerTask::leave_view(const comm::Loss& loss) {
-  if (loss.kind == comm::Loss::Kind::kJoined)
-    log_.info(loss.message_of_regrouping());
-  else
-    log_.warning(loss.message_of_regrouping());
+  tell_of_next_view(loss, log_);
   sender_.begin_anew();
   progress_.waits("the others to leave the view");
   // Who could not build its net has reported that.

@@ -15,4 +15,9 @@ std::string end_text(const comm::Loss& loss, comm::NodeId self) {
   return "the others do without this node, which is outdated from here on: " + loss.message();
 }
 
+void tell_of_next_view(const comm::Loss& why, Log& log) {
+  if (why.kind == comm::Loss::Kind::kJoined) return log.info(why.message());
+  log.warning(why.message() + "; the job goes on without it");
+}
+
 }  // namespace poseidon::trainer
