@@ -2,25 +2,40 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
 
 #include <deque>
 
+#include "core/error.h"
 #include "tests/apps/processes.h"
 
 /// A job whose workers and servers are daemons.
 namespace poseidon::apps {
 
-/// "127.0.0.1:PORT" with a port that was free a moment ago.
-inline std::string free_address() {
+/// Whether nobody listens at a port, and nobody did just now.
+inline bool is_free(uint16_t port) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in place{};
   place.sin_family = AF_INET;
   place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof place;
-  bind(listener, reinterpret_cast<sockaddr*>(&place), length);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&place), &length);
+  place.sin_port = htons(port);
+  const bool bound = bind(listener, reinterpret_cast<sockaddr*>(&place), sizeof place) == 0;
   close(listener);
-  return "127.0.0.1:" + std::to_string(ntohs(place.sin_port));
+  return bound;
+}
+
+/// "127.0.0.1:PORT" with a port that was free a moment ago. It is none of those that the system
+/// gives to connections (from 32768 on), or another one would have it before somebody listens.
+inline std::string free_address() {
+  constexpr unsigned kFirst = 10000, kCount = 20000;
+  static unsigned next = static_cast<unsigned>(getpid()) * 31;
+  for (unsigned tries = 0; tries < kCount; ++tries) {
+    const auto port = static_cast<uint16_t>(kFirst + next++ % kCount);
+    if (is_free(port)) return "127.0.0.1:" + std::to_string(port);
+  }
+  throw RunError("no port of 127.0.0.1 is free");
 }
 
 /// A job of two workers and a server, and the daemons for it, which end with this.
@@ -92,8 +107,11 @@ class Cluster {
   std::deque<Program> daemons_;
 };
 
+/// Where it does not, the test's output has what it says instead.
 inline bool says(const Program& program, const std::string& words) {
-  return eventually([&] { return program.err().find(words) != std::string::npos; });
+  const bool said = eventually([&] { return program.err().find(words) != std::string::npos; });
+  if (!said) MESSAGE("not said: \"" << words << "\", but:\n" << program.err());
+  return said;
 }
 
 }  // namespace poseidon::apps
