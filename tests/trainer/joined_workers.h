@@ -44,6 +44,13 @@ class Hub {
     exchange.open(1, *outlets_.back());
     workers_.push_back(&exchange);
   }
+  /// From any thread, before the worker ends: what goes to it from now on is dropped. A device of
+  /// another worker may still be about the last sum that this one has waited for.
+  void leave(uint32_t rank) {
+    MutexLock lock(mutex_);
+    workers_[rank]->close();
+    workers_[rank] = nullptr;
+  }
   /// From any thread: nobody need wait for anything any more.
   void lose(const std::string& why) {
     for (ClusterExchange* worker : workers_) worker->lose(why);
@@ -88,7 +95,7 @@ class Hub {
     };
     if (frame.to.role == comm::Role::kServer)
       take(*servers_[frame.to.rank], static_cast<uint32_t>(frame.from.rank));
-    else
+    else if (workers_[frame.to.rank] != nullptr)
       take(workers_[frame.to.rank]->exchange(), frame.from);
   }
 
@@ -96,7 +103,7 @@ class Hub {
   std::deque<Frame> frames_;  ///< under the lock
   std::vector<std::unique_ptr<Wire>> outlets_;
   std::vector<std::unique_ptr<comm::ServerShard>> servers_;
-  std::vector<ClusterExchange*> workers_;
+  std::vector<ClusterExchange*> workers_;  ///< by rank; null: it has left
 };
 
 /// A run of `steps` steps, or what lies between two of its stops.
@@ -259,6 +266,7 @@ inline std::vector<std::vector<int64_t>> train_together(JoinedJob& all,
           errors.holds([&] { digests[rank] = train_worker(all, joined[rank]->computation()); },
                        [&](const char* why) { all.hub.lose(why); });
         together.arrive_and_wait();
+        if (all_made) all.hub.leave(static_cast<uint32_t>(rank));
         joined[rank].reset();
       });
   }
