@@ -30,11 +30,12 @@ Placement TensorIntake::place(const FrameHeader& header) {
   return Placement::into(memory.subspan(header.offset, header.length));
 }
 
-void TensorIntake::received() {
-  if (!open_) return;
+bool TensorIntake::received() {
+  if (!open_) return false;
   came_[open_->tensor][open_->number] = true;
   --missing_;
   open_.reset();
+  return true;
 }
 
 uint64_t TensorIntake::missing(size_t tensors) const {

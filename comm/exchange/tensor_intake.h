@@ -27,8 +27,8 @@ class TensorIntake {
 
   /// A slice that has come is dropped; what fits nowhere is refused.
   Placement place(const FrameHeader& header);
-  /// The body that was placed last has come.
-  void received();
+  /// The body that was placed last has come; whether it was one that had not come before.
+  bool received();
 
   bool complete() const { return missing_ == 0; }
   /// Slices of the first `tensors` of the list that have not come.
@@ -79,9 +79,11 @@ class CheckpointIntake {
   /// Another worker has this rank now, and numbers its checkpoints anew.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
-  void received(uint16_t worker) {
-    if (const auto found = by_worker_.find(worker); found != by_worker_.end())
-      found->second.intake.received();
+  /// The store that the body which was placed last is in now; null where it was dropped.
+  std::shared_ptr<Store> received(uint16_t worker) {
+    const auto found = by_worker_.find(worker);
+    if (found == by_worker_.end() || !found->second.intake.received()) return nullptr;
+    return found->second.store;
   }
 
   /// The checkpoint that `worker` says it has sent, of all tensors. Throws ConfigError unless it is

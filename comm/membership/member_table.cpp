@@ -22,6 +22,12 @@ size_t MemberTable::count(Role role) const {
       std::ranges::count(records_, role, [](const auto& entry) { return entry.first.role; }));
 }
 
+size_t MemberTable::count_without_values() const {
+  return static_cast<size_t>(std::ranges::count_if(records_, [](const auto& entry) {
+    return entry.second.is_worker() && !entry.second.has_values;
+  }));
+}
+
 void MemberTable::renumber() {
   std::map<NodeId, MemberRecord> renumbered;
   std::map<Role, uint16_t> next;

@@ -51,6 +51,8 @@ class MemberTable {
   MemberRecord* find(NodeId node);
   bool contains(NodeId node) const { return records_.contains(node); }
   size_t count(Role role) const;
+  /// Workers that have not got the values of the job.
+  size_t count_without_values() const;
   void add(const MemberRecord& record) { records_[record.node] = record; }
   void remove(NodeId node) { records_.erase(node); }
   void clear() { records_.clear(); }

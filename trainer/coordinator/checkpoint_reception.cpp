@@ -16,6 +16,17 @@ comm::Placement CheckpointReception::place(uint16_t worker, const comm::FrameHea
   return intake_.place(worker, header);
 }
 
+size_t CheckpointReception::tensors_without_sums() const {
+  return list_.is_null() ? 0 : list_.at("weights").size() + list_.at("optimizer").size();
+}
+
+comm::Payload CheckpointReception::received(uint16_t worker, const comm::FrameHeader& header) {
+  const std::shared_ptr<TensorStore> store = intake_.received(worker);
+  if (store == nullptr) return {};
+  const comm::Payload tensor = store->entries()[header.key].payload();
+  return {tensor.bytes.subspan(header.offset, header.length), tensor.owner};
+}
+
 std::shared_ptr<TensorStore> CheckpointReception::take(uint16_t worker, int64_t step,
                                                        const SentCheckpoint& sent) {
   const auto count = [&](TensorStore& store) {

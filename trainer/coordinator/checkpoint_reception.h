@@ -17,12 +17,15 @@ class CheckpointReception {
   void expect(Json list) { list_ = std::move(list); }
   /// The name of the tensor at an index of that list.
   std::string tensor_name(size_t index) const;
+  /// The tensors of that list that are not sums in flight.
+  size_t tensors_without_sums() const;
 
   /// Another worker has this rank now.
   void forget(uint16_t worker) { intake_.forget(worker); }
 
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header);
-  void received(uint16_t worker) { intake_.received(worker); }
+  /// The slice that has come with this header, as it is passed on; empty where it was dropped.
+  comm::Payload received(uint16_t worker, const comm::FrameHeader& header);
   /// The checkpoint of `step` that the worker says it has sent. Throws ConfigError for one that is
   /// not whole.
   std::shared_ptr<TensorStore> take(uint16_t worker, int64_t step, const SentCheckpoint& sent);

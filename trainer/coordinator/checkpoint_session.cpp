@@ -16,9 +16,18 @@ void CheckpointSession::not_saved(uint16_t worker, const std::string& why) {
   setting_.warn(text("worker ", worker, " has no checkpoint to give: ", why));
 }
 
+void CheckpointSession::received(uint16_t worker, const comm::FrameHeader& header) {
+  const comm::Payload slice = side_.reception.received(worker, header);
+  side_.relay.take(worker, header, slice,
+                   [this](uint16_t to, const comm::FrameHeader& onward, const comm::Payload& same) {
+                     side_.coordinator->send(to, onward, same);
+                   });
+}
+
 void CheckpointSession::take(uint16_t worker, const comm::Note& note) {
   const auto sent = read_note<SentCheckpoint>(note);
   auto tensors = side_.reception.take(worker, note.step, sent);
+  side_.relay.end();
   if (const KeptNote* kept = side_.kept.asked_of(worker, note.step))
     return setting_.inbox.post(
         [this, worker, state = kept->state, tensors = std::move(tensors), sent] {

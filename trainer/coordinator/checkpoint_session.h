@@ -18,9 +18,7 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override {
     return side_.reception.place(worker, header);
   }
-  void received(uint16_t worker, const comm::FrameHeader&) override {
-    side_.reception.received(worker);
-  }
+  void received(uint16_t worker, const comm::FrameHeader& header) override;
   std::string tensor_name(size_t index) override { return side_.reception.tensor_name(index); }
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   bool wants_checkpoint(int64_t step) override;

@@ -74,7 +74,6 @@ void ClusterRecords::begin(DecidedPlan decided) {
 void ClusterRecords::started(ViewRecords::Clock::time_point when) {
   started_ = true;
   values_.clear();
-  handover_.clear();
   views_.started(when);
   console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
                      counted(decided_.plan.servers(), "server"),
@@ -94,7 +93,7 @@ void ClusterRecords::go_on(const NextView& next) {
   decided_.devices = next.devices;
   views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
   report_->begin_view(first_step);
-  handover_.begin_view(view_, first_step);
+  handover_.begin_view(view_, first_step, next.lacking);
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
   // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
@@ -188,7 +187,7 @@ void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
                                      const std::shared_ptr<TensorStore>& tensors,
                                      const SentCheckpoint& sent) {
   if (handover_.is_under_way()) {
-    handover_.pass_on(*tensors, io_);
+    handover_.end();
     return report_written(worker, step);
   }
   write_checkpoints([&] { checkpoints_.take(worker, step, tensors, sent); });

@@ -9,6 +9,7 @@
 #include "trainer/coordinator/kept_offers.h"
 #include "trainer/coordinator/launcher.h"
 #include "trainer/coordinator/run_plan.h"
+#include "trainer/coordinator/value_relay.h"
 
 namespace poseidon::trainer {
 
@@ -33,6 +34,7 @@ struct CoordinatorSide {
   RunPlan plan;
   KeptOffers kept;
   CheckpointReception reception;
+  ValueRelay relay;
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 };
 

@@ -50,13 +50,6 @@ void FirstValues::make(const Json& list, const Checkpoint* resumed,
   values_ = first_values(list, resumed, weights, log);
 }
 
-void FirstValues::make(TensorStore& store) {
-  made_ = true;
-  const size_t count = in_order(store.tensors(), 0).size();
-  for (uint32_t index = 0; index < count; ++index)
-    values_.push_back({index, store.entries()[index].payload()});
-}
-
 void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,
                        CoordinatorIo& io) const {
   Json indices = Json::array();

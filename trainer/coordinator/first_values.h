@@ -13,7 +13,6 @@
 namespace poseidon::trainer {
 
 class CoordinatorIo;
-class TensorStore;
 
 /// A tensor's values, by its index in a tensor_list().
 struct IndexedTensor {
@@ -22,16 +21,13 @@ struct IndexedTensor {
 };
 
 /// The values that workers do not make themselves from the seed: those of a checkpoint, or of a
-/// weights file for the tensors that it has; for those who join, the ones of another worker. Used
-/// by the main thread.
+/// weights file for the tensors that it has. Used by the main thread.
 class FirstValues {
  public:
   /// `list` as tensor_list() made it; `resumed` may be null, `weights` empty. Throws ConfigError,
   /// RunError.
   void make(const Json& list, const Checkpoint* resumed, const std::filesystem::path& weights,
             Log& log);
-  /// The same of all tensors in `store`, without sums in flight.
-  void make(TensorStore& store);
   bool are_made() const { return made_; }
   /// Sends them to a worker of this view, with a note of which they are.
   void send(uint16_t worker, uint32_t view, int64_t first_step, CoordinatorIo& io) const;

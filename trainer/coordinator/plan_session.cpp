@@ -89,13 +89,14 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
   plan.go_on(left, joined, step, std::exchange(restores_, false));
-  setting_.inbox.post(
-      [this, left, joined,
-       next = NextView{
-           .plan = plan.plan(), .published = plan.published(), .devices = plan.devices()}] {
-        setting_.watcher.regrouped(left, joined);
-        setting_.records.go_on(next);
-      });
+  setting_.inbox.post([this, left, joined,
+                       next = NextView{.plan = plan.plan(),
+                                       .published = plan.published(),
+                                       .devices = plan.devices(),
+                                       .lacking = side_.coordinator->workers_without_values()}] {
+    setting_.watcher.regrouped(left, joined);
+    setting_.records.go_on(next);
+  });
   return write_published_plan(plan.published());
 }
 
