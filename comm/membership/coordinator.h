@@ -36,8 +36,7 @@ class Coordinator final : public Machine {
   void halt();
   /// The host has the step that fetch_kept_step() asked for.
   void fetched() { preparation_.fetched(); }
-  /// Sends a note to all workers, or to one.
-  void note(const Note& note) { job_.members.tell_all(Role::kWorker, note); }
+  /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
   /// Sends a note to all members, servers included.
   void note_members(const Note& note) { job_.members.tell_all(note); }
