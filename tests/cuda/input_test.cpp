@@ -108,7 +108,8 @@ TEST_CASE("batches as pixels come to the bits of the CPU's transform, for every 
                                               "cifar10_quick-cifar10", "cifar10_quick-cifar10 test",
                                               "lenet-digits", "lenet-digits test", "lenet-mnist",
                                               "lenet-mnist test", "resnet20-cifar10",
-                                              "resnet20-cifar10 test"});
+                                              "resnet20-cifar10 test", "resnet20-cifar10-short",
+                                              "resnet20-cifar10-short test"});
 }
 
 namespace {
