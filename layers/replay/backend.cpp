@@ -1,8 +1,10 @@
 #include "layers/replay/backend.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/replay/replay_device.h"
 #include "layers/replay/replay_layer.h"
 
@@ -17,6 +19,24 @@ template <class Values>
 Values first_of(Values values) {
   return values.first(std::min(kLookedAt, values.size()));
 }
+
+/// The elements behind those that are looked at never change; a version of a tensor has them from
+/// its first update on.
+class Tails {
+ public:
+  void bring(std::span<const float> from, std::span<float> to) {
+    if (from.data() == to.data()) return;  // there is one version
+    {
+      MutexLock lock(mutex_);
+      if (!brought_.insert(to.data()).second) return;
+    }
+    std::ranges::copy(from, to.begin());
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<const float*> brought_ GUARDED_BY(mutex_);
+};
 
 class ReplayFactory final : public LayerFactory {
  public:
@@ -50,6 +70,7 @@ class ReplayUpdater final : public Updater {
   void update(const UpdateForm&, const UpdateNumbers* numbers,
               const UpdateMemory& memory) override {
     device_.work(ms_per_element_ * static_cast<double>(memory.value.size()), [&] {
+      tails_.bring(memory.value, memory.new_value);
       for (size_t i = 0; i < std::min(kLookedAt, memory.value.size()); ++i)
         memory.new_value[i] = memory.value[i] - numbers->learning_rate * memory.gradient[i];
     });
@@ -61,6 +82,7 @@ class ReplayUpdater final : public Updater {
   }
   void average(const float* rate, std::span<const float> average, std::span<const float> value,
                std::span<float> next) override {
+    tails_.bring(average, next);
     for (size_t i = 0; i < std::min(kLookedAt, next.size()); ++i)
       next[i] = average[i] + *rate * (value[i] - average[i]);
   }
@@ -77,6 +99,7 @@ class ReplayUpdater final : public Updater {
  private:
   const double ms_per_element_;
   ReplayDevice& device_;
+  Tails tails_;
 };
 
 }  // namespace

@@ -83,6 +83,24 @@ TEST_CASE("what a replayed step leaves is the same wherever it is computed, and 
   }
 }
 
+TEST_CASE("values that no update looks at stay, in whichever of the two versions they are") {
+  const TinyJob tiny;
+  const Job job = replayed(tiny, times(0, 0, 0));
+  Training training(job, {.choices = {}, .versions = 2});
+  const std::vector<float> first = training.state();
+  for (int step = 0; step < 3; ++step) {
+    training.loop.step();
+    training.loop.settle();
+    const std::vector<float> now = training.state();
+    REQUIRE(now.size() == first.size());
+    size_t changed = 0;
+    for (size_t i = 0; i < now.size(); ++i) changed += now[i] != first[i] ? 1 : 0;
+    CAPTURE(step);
+    CHECK(changed > 0);
+    CHECK(changed < first.size() / 2);
+  }
+}
+
 TEST_CASE("times that are missing, not asked for, or another network's are refused") {
   const TinyJob tiny;
   CHECK(error_of<ConfigError>([&] {
