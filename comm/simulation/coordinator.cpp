@@ -38,7 +38,8 @@ std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survi
 std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
                                                  const std::vector<Newcomer>& joined,
                                                  int64_t step) {
-  forget_(step);
+  const bool restores = std::exchange(restores_, false);
+  begin_view_(step, restores);
   NextMembers members{survivors.workers, survivors.servers, {}, {}};
   for (const Newcomer& newcomer : joined)
     (newcomer.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
@@ -47,7 +48,7 @@ std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
   const Plan& plan = plan_now();
   world_.later_plans.emplace(++world_.result.view, next_plan(plan, members, int64_t{2} << 20));
   first_step_ = step;
-  return Json{{"first_step", step}, {"restored", std::exchange(restores_, false)}};
+  return Json{{"first_step", step}, {"restored", restores}};
 }
 
 // ---- the rest of a coordinator
@@ -60,7 +61,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
           [this](uint16_t keeper) {
             coordinator_.note(keeper, {.about = "fetch", .content = Json::object()});
           },
-          [this](int64_t step) { forget_what_is_under_way(step); }),
+          [this](int64_t step, bool restores) { begin_view(step, restores); }),
       coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers()),
                     .servers = static_cast<uint16_t>(world.options.plan.servers()),
                     .facts = {{"build", "simulated"}},
@@ -90,25 +91,23 @@ void SimulatedCoordinator::noted(NodeId node, const Note& note) {
   if (note.about == "tensors") hand_over_to(node.rank);
 }
 
-/// The first worker has the values: of those who lack them, none has a lower rank than one who does
-/// not.
 void SimulatedCoordinator::hand_over_to(uint16_t worker) {
-  if (values_) return send_values(worker);
-  without_values_.push_back(worker);
-  if (without_values_.size() == 1)
-    coordinator_.note(0,
-                      {.about = "fetch", .step = planner_.first_step(), .content = Json::object()});
+  if (!handover_.is_due() || !handover_.add(worker)) return;
+  for (const uint16_t receiver : handover_.receivers())
+    coordinator_.note(
+        receiver, {.about = "values", .step = planner_.first_step(), .content = Json::object()});
+  coordinator_.note(0,
+                    {.about = "fetch", .step = planner_.first_step(), .content = Json::object()});
 }
 
-void SimulatedCoordinator::send_values(uint16_t worker) {
-  coordinator_.note(worker,
-                    {.about = "values", .step = planner_.first_step(), .content = Json::object()});
-  uint32_t index = 0;
-  for (const std::span<std::byte> tensor : values_->memory())
-    send_tensor({.view = coordinator_.view(), .key = index++}, {tensor, values_},
-                [&](const FrameHeader& header, const Payload& payload) {
-                  coordinator_.send(worker, header, payload);
-                });
+void SimulatedCoordinator::received(uint16_t worker, const FrameHeader& header) {
+  const std::shared_ptr<ReplicaStore> store = intake_.received(worker);
+  if (store == nullptr) return;
+  const std::span<std::byte> tensor = store->memory()[header.key];
+  handover_.pass_on(worker, header, {tensor.subspan(header.offset, header.length), store},
+                    [this](uint16_t to, const FrameHeader& onward, const Payload& slice) {
+                      coordinator_.send(to, onward, slice);
+                    });
 }
 
 /// A step that a worker has kept is asked for before the first step, and counts by itself.
@@ -124,11 +123,7 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
     write(note.step, *store, digest);
     return coordinator_.fetched();
   }
-  if (!without_values_.empty()) {
-    values_ = store;
-    for (const uint16_t waiting : std::exchange(without_values_, {})) send_values(waiting);
-    return;
-  }
+  if (handover_.is_under_way()) return handover_.end();
   attempt([&] {
     queue_.take(
         note.step,
@@ -170,16 +165,17 @@ void SimulatedCoordinator::agreed(int64_t step, const std::vector<int64_t>& dige
 
 void SimulatedCoordinator::failed(const Loss& loss) {
   failed_ = true;
+  handover_.end();
   drifted_ = !survivors_count(loss);
   if (!drifted_) attempt([&] { queue_.trust_survivors(); });
 }
 
-void SimulatedCoordinator::forget_what_is_under_way(int64_t step) {
+/// What is under way from workers is dropped: their ranks are others' in this view.
+void SimulatedCoordinator::begin_view(int64_t step, bool restores) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);
   queue_.go_back_to(step);
-  without_values_.clear();
-  values_.reset();
+  handover_.begin_view(coordinator_.view(), restores ? 0 : coordinator_.workers_without_values());
 }
 
 }  // namespace poseidon::comm

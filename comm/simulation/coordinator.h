@@ -9,6 +9,7 @@
 #include "comm/exchange/tensor_intake.h"
 #include "comm/membership/checkpoint_queue.h"
 #include "comm/membership/coordinator.h"
+#include "comm/membership/handover.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
 
@@ -23,11 +24,11 @@ struct ReplicaStore {
 /// Makes the plans of a simulated job: its options have the first.
 class SimulatedPlanner final : public JobPlanner {
  public:
-  /// `ask` asks a worker for the step that it keeps, `forget` drops what is under way from workers:
-  /// ranks are others' in the next view.
+  /// `ask` asks a worker for the step that it keeps; `begin_view` is told of each view behind the
+  /// first, the steps done before it and whether all begin with a checkpoint.
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
-                   std::function<void(int64_t)> forget)
-      : world_(world), ask_(std::move(ask)), forget_(std::move(forget)) {}
+                   std::function<void(int64_t, bool)> begin_view)
+      : world_(world), ask_(std::move(ask)), begin_view_(std::move(begin_view)) {}
 
   Json job() override { return Json::object(); }
   bool wants_link() override { return world_.options.measures_link; }
@@ -53,7 +54,7 @@ class SimulatedPlanner final : public JobPlanner {
  private:
   SimulatedWorld& world_;
   const std::function<void(uint16_t)> ask_;
-  const std::function<void(int64_t)> forget_;
+  const std::function<void(int64_t, bool)> begin_view_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
   bool restores_ = false;  ///< the next view begins with the last checkpoint
@@ -79,7 +80,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   Placement place(uint16_t worker, const FrameHeader& header) override {
     return intake_.place(worker, header);
   }
-  void received(uint16_t worker, const FrameHeader&) override { intake_.received(worker); }
+  void received(uint16_t worker, const FrameHeader& header) override;
   void failed(const Loss& loss) override;
   bool wants_checkpoint(int64_t step) override { return !drifted_ && queue_.wants(step); }
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
@@ -90,11 +91,10 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   }
 
  private:
-  void forget_what_is_under_way(int64_t step);
+  void begin_view(int64_t step, bool restores);
   std::shared_ptr<ReplicaStore> make_store() const;
   void take_checkpoint(uint16_t worker, const Note& note);
   void hand_over_to(uint16_t worker);
-  void send_values(uint16_t worker);
   void write(int64_t step, const ReplicaStore& store, const std::vector<int64_t>& digest);
   void attempt(const std::function<void()>& action);
 
@@ -105,9 +105,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   CheckpointIntake<ReplicaStore> intake_;
   CheckpointQueue queue_;
   bool failed_ = false, drifted_ = false;
-  // Of a view that others have joined.
-  std::vector<uint16_t> without_values_;  ///< who waits for them
-  std::shared_ptr<ReplicaStore> values_;  ///< of its first step, once they are here
+  Handover handover_;
 };
 
 }  // namespace poseidon::comm

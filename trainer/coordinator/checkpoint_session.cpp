@@ -1,5 +1,7 @@
 #include "trainer/coordinator/checkpoint_session.h"
 
+#include <numeric>
+
 #include "core/error.h"
 
 namespace poseidon::trainer {
@@ -18,16 +20,31 @@ void CheckpointSession::not_saved(uint16_t worker, const std::string& why) {
 
 void CheckpointSession::received(uint16_t worker, const comm::FrameHeader& header) {
   const comm::Payload slice = side_.reception.received(worker, header);
-  side_.relay.take(worker, header, slice,
-                   [this](uint16_t to, const comm::FrameHeader& onward, const comm::Payload& same) {
-                     side_.coordinator->send(to, onward, same);
-                   });
+  side_.handover.pass_on(
+      worker, header, slice,
+      [this](uint16_t to, const comm::FrameHeader& onward, const comm::Payload& same) {
+        side_.coordinator->send(to, onward, same);
+      });
+}
+
+void CheckpointSession::hand_over_to(uint16_t worker) {
+  if (!side_.handover.add(worker)) return;
+  const int64_t step = side_.plan.published().first_step;
+  ValuesNote all;
+  all.tensors.resize(side_.reception.tensors_without_sums());
+  std::iota(all.tensors.begin(), all.tensors.end(), int64_t{0});
+  for (const uint16_t receiver : side_.handover.receivers())
+    side_.coordinator->note(receiver, write_note(all, step));
+  side_.coordinator->note(0, write_note(FetchNote{}, step));
 }
 
 void CheckpointSession::take(uint16_t worker, const comm::Note& note) {
   const auto sent = read_note<SentCheckpoint>(note);
   auto tensors = side_.reception.take(worker, note.step, sent);
-  side_.relay.end();
+  if (side_.handover.is_under_way()) {
+    side_.handover.end();
+    return side_.coordinator->note(worker, write_note(WrittenNote{}, note.step));
+  }
   if (const KeptNote* kept = side_.kept.asked_of(worker, note.step))
     return setting_.inbox.post(
         [this, worker, state = kept->state, tensors = std::move(tensors), sent] {

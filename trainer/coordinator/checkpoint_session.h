@@ -24,11 +24,16 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   bool wants_checkpoint(int64_t step) override;
   void not_saved(uint16_t worker, const std::string& why) override;
 
+  /// A worker that has joined the job has built its net, and waits for its values.
+  void hand_over_to(uint16_t worker);
   /// The worker has sent a checkpoint. Throws ConfigError, by which it is lost, for one that is not
   /// whole.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed.
-  void failed(const comm::Loss& loss) { drifted_ = !comm::survivors_count(loss); }
+  void failed(const comm::Loss& loss) {
+    side_.handover.end();
+    drifted_ = !comm::survivors_count(loss);
+  }
 
  private:
   const CoordinatorSetting& setting_;

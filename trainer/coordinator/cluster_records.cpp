@@ -93,13 +93,11 @@ void ClusterRecords::go_on(const NextView& next) {
   decided_.devices = next.devices;
   views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
   report_->begin_view(first_step);
-  handover_.begin_view(view_, first_step, next.lacking);
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
   // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
   report_->forget_after(first_step);
   values_ = {};
-  handover_ = {};
   // Since the step was decided on a later one may have been written.
   const std::filesystem::path own = directory_.checkpoints() / text("step-", first_step, ".state");
   const bool is_own = std::filesystem::exists(own);
@@ -115,7 +113,6 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
       [&](const TensorsNote& content) {
-        if (handover_.is_due()) return handover_.ask(node.rank, io_);
         take(node, content);
         tensors = content;
       },
@@ -186,10 +183,6 @@ void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& not
 void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
                                      const std::shared_ptr<TensorStore>& tensors,
                                      const SentCheckpoint& sent) {
-  if (handover_.is_under_way()) {
-    handover_.end();
-    return report_written(worker, step);
-  }
   write_checkpoints([&] { checkpoints_.take(worker, step, tensors, sent); });
 }
 
@@ -214,7 +207,6 @@ void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
 
 void ClusterRecords::lost(const comm::Loss& loss) {
   lost_ = true;
-  handover_ = {};
   if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 

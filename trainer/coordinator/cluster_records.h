@@ -10,7 +10,6 @@
 #include "trainer/coordinator/cluster_report.h"
 #include "trainer/coordinator/cluster_trace.h"
 #include "trainer/coordinator/first_values.h"
-#include "trainer/coordinator/handover.h"
 #include "trainer/coordinator/run_plan.h"
 #include "trainer/coordinator/view_records.h"
 #include "trainer/messages/notes.h"
@@ -84,7 +83,6 @@ class ClusterRecords {
   uint32_t view_ = 1;       ///< the membership's, as its frames say
   int64_t first_step_ = 0;  ///< of the run
   FirstValues values_;
-  Handover handover_;
   net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
   int64_t threads_ = 0;   ///< of a worker
   ClusterCheckpoints checkpoints_;

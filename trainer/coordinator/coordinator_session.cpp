@@ -54,6 +54,8 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
     planner_.take_offer(node, note);
   } else if (note.about == TimesNote::kAbout && worker && side_.plan.measures()) {
     side_.plan.add_times(node.rank, read_note<TimesNote>(note));
+  } else if (note.about == TensorsNote::kAbout && worker && side_.handover.is_due()) {
+    checkpoints_.hand_over_to(node.rank);
   } else if (note.about == SentCheckpoint::kAbout && worker) {
     checkpoints_.take(node.rank, note);
   } else {

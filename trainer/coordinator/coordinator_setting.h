@@ -3,13 +3,13 @@
 #include <string>
 
 #include "comm/membership/coordinator.h"
+#include "comm/membership/handover.h"
 #include "core/inbox.h"
 #include "trainer/coordinator/checkpoint_reception.h"
 #include "trainer/coordinator/cluster_records.h"
 #include "trainer/coordinator/kept_offers.h"
 #include "trainer/coordinator/launcher.h"
 #include "trainer/coordinator/run_plan.h"
-#include "trainer/coordinator/value_relay.h"
 
 namespace poseidon::trainer {
 
@@ -34,7 +34,7 @@ struct CoordinatorSide {
   RunPlan plan;
   KeptOffers kept;
   CheckpointReception reception;
-  ValueRelay relay;
+  comm::Handover handover;
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 };
 

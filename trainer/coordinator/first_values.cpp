@@ -1,6 +1,7 @@
 #include "trainer/coordinator/first_values.h"
 
 #include "trainer/coordinator/coordinator_io.h"
+#include "trainer/messages/notes.h"
 #include "trainer/state/run_tensors.h"
 #include "trainer/state/tensor_store.h"
 
@@ -52,12 +53,12 @@ void FirstValues::make(const Json& list, const Checkpoint* resumed,
 
 void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,
                        CoordinatorIo& io) const {
-  Json indices = Json::array();
-  for (const IndexedTensor& tensor : values_) indices.push_back(tensor.index);
-  io.post([worker, view, first_step, indices, values = values_](CoordinatorSide& side) {
+  ValuesNote which;
+  for (const IndexedTensor& tensor : values_) which.tensors.push_back(tensor.index);
+  io.post([worker, view, note = write_note(which, first_step),
+           values = values_](CoordinatorSide& side) {
     if (side.coordinator->view() != view) return;  // the rank is another's, and it has other values
-    side.coordinator->note(
-        worker, {.about = "values", .step = first_step, .content = {{"tensors", indices}}});
+    side.coordinator->note(worker, note);
     for (const auto& [index, tensor] : values)
       comm::send_tensor({.view = view, .key = index}, tensor,
                         [&](const comm::FrameHeader& header, const comm::Payload& payload) {

@@ -88,15 +88,17 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
-  plan.go_on(left, joined, step, std::exchange(restores_, false));
-  setting_.inbox.post([this, left, joined,
-                       next = NextView{.plan = plan.plan(),
-                                       .published = plan.published(),
-                                       .devices = plan.devices(),
-                                       .lacking = side_.coordinator->workers_without_values()}] {
-    setting_.watcher.regrouped(left, joined);
-    setting_.records.go_on(next);
-  });
+  const bool restores = std::exchange(restores_, false);
+  plan.go_on(left, joined, step, restores);
+  side_.handover.begin_view(side_.coordinator->view(),
+                            restores ? 0 : side_.coordinator->workers_without_values());
+  setting_.inbox.post(
+      [this, left, joined,
+       next = NextView{
+           .plan = plan.plan(), .published = plan.published(), .devices = plan.devices()}] {
+        setting_.watcher.regrouped(left, joined);
+        setting_.records.go_on(next);
+      });
   return write_published_plan(plan.published());
 }
 

@@ -31,7 +31,6 @@ struct NextView {
   comm::Plan plan;
   PublishedPlan published;
   DeviceNotes devices;  ///< of workers
-  size_t lacking = 0;   ///< workers that have no values yet, since they have joined
 };
 
 /// The plan of a run while it comes about: provisional at first; decided when all workers are

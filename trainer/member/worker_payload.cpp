@@ -8,10 +8,7 @@ namespace poseidon::trainer {
 void WorkerPayload::announce(const comm::Note& note) {
   if (values_ == nullptr || intake_)
     throw ConfigError("first values are sent once, after the plan");
-  std::vector<int64_t> indices;
-  read_fields(note.content, {"first values", ""}, [&](Fields& fields) {
-    fields.integers("tensors", indices, at_least(0), "", Presence::kRequired);
-  });
+  std::vector<int64_t> indices = read_note<ValuesNote>(note).tensors;
   const std::vector<std::span<std::byte>> memory = values_->memory();
   std::vector<std::span<std::byte>> wanted(memory.size());
   for (const int64_t index : indices) {

@@ -62,7 +62,7 @@ void WorkerSession::started(uint64_t first_step) {
 }
 
 void WorkerSession::noted(const comm::Note& note) {
-  if (note.about == "values") return payload_.announce(note);
+  if (note.about == ValuesNote::kAbout) return payload_.announce(note);
   dispatch<ClockNote, WrittenNote, FetchNote>(
       note, Overloaded{[&](const ClockNote& clock) {
                          member_->coordinator().note(write_note(clock_answer(clock)));

@@ -33,6 +33,10 @@ void KeptNote::describe(Fields& fields) {
   fields.raw("list", list, "of a checkpoint's tensors", kRequired);
 }
 
+void ValuesNote::describe(Fields& fields) {
+  fields.integers("tensors", tensors, at_least(0), "by their indices", kRequired);
+}
+
 void ClassesNote::describe(Fields& fields) {
   fields.texts("classes", classes, "names, in order of their labels", kRequired);
 }

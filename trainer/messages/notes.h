@@ -47,6 +47,14 @@ struct FetchNote {
   void describe(Fields&) {}
 };
 
+/// Coordinator to worker, after the plan: these tensors of its list come, and it makes the others
+/// from the seed.
+struct ValuesNote {
+  static constexpr const char* kAbout = "values";
+  std::vector<int64_t> tensors;
+  void describe(Fields& fields);
+};
+
 /// Worker 0 to coordinator, when its net is made: names of the classes, in order of their labels.
 struct ClassesNote {
   static constexpr const char* kAbout = "classes";

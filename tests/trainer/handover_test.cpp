@@ -1,6 +1,6 @@
 // The values of who has joined cross the coordinator slice by slice.
 
-#include "trainer/coordinator/value_relay.h"
+#include "comm/membership/handover.h"
 
 #include <doctest/doctest.h>
 
@@ -31,16 +31,27 @@ const Json kList = {
 struct Coordinator {
   Coordinator() { reception.expect(kList); }
 
+  /// A view begins in which these wait for values. Whether the first worker is asked for them.
+  bool begin(const std::vector<uint16_t>& receivers) {
+    handover.begin_view(kView, receivers.size());
+    bool asked = false;
+    for (const uint16_t each : receivers) {
+      CHECK_FALSE(asked);
+      asked = handover.add(each);
+    }
+    return asked;
+  }
   /// A slice of a checkpoint comes from a worker. Whether it is taken.
   bool take(uint16_t from, const comm::FrameHeader& header, const comm::Payload& slice) {
     const comm::Placement placement = reception.place(from, header);
     REQUIRE_MESSAGE(placement.fault.empty(), placement.fault);
     if (placement.accepted) std::ranges::copy(slice.bytes, placement.memory.begin());
     const comm::Payload same = reception.received(from, header);
-    relay.take(from, header, same,
-               [this](uint16_t to, const comm::FrameHeader& onward, const comm::Payload& payload) {
-                 sent.push_back({to, onward, payload});
-               });
+    handover.pass_on(
+        from, header, same,
+        [this](uint16_t to, const comm::FrameHeader& onward, const comm::Payload& payload) {
+          sent.push_back({to, onward, payload});
+        });
     return placement.accepted;
   }
   /// All of one.
@@ -61,7 +72,7 @@ struct Coordinator {
   std::vector<std::vector<float>> values{
       std::vector<float>(5, 1.5F), std::vector<float>(100'000, 2.5F), std::vector<float>(5, 3.5F)};
   CheckpointReception reception;
-  ValueRelay relay;
+  comm::Handover handover;
   std::vector<Sent> sent;
 };
 
@@ -70,7 +81,7 @@ struct Coordinator {
 TEST_CASE("each slice of the first worker's values goes to all who wait, whole and at once") {
   Coordinator coordinator;
   CHECK(coordinator.reception.tensors_without_sums() == 3);
-  coordinator.relay.begin(kView, {1, 2});
+  REQUIRE(coordinator.begin({1, 2}));
   coordinator.take_all(0, 1);
   REQUIRE(coordinator.sent.size() == 2 * 4);
   for (uint16_t to = 1; to <= 2; ++to) {
@@ -95,7 +106,7 @@ TEST_CASE("each slice of the first worker's values goes to all who wait, whole a
 
 TEST_CASE("what is passed on stays when the checkpoint is taken") {
   Coordinator coordinator;
-  coordinator.relay.begin(kView, {1});
+  REQUIRE(coordinator.begin({1}));
   coordinator.take_all(0, 1);
   coordinator.reception.take(0, kStep, {.number = 1, .in_flight = 0, .digest = {}});
   float first = 0;
@@ -106,17 +117,22 @@ TEST_CASE("what is passed on stays when the checkpoint is taken") {
 TEST_CASE("nothing else is passed on") {
   Coordinator coordinator;
   SUBCASE("before anybody waits") { coordinator.take_all(0, 1); }
+  SUBCASE("before all can take it") {
+    coordinator.handover.begin_view(kView, 2);
+    CHECK_FALSE(coordinator.handover.add(2));
+    coordinator.take_all(0, 1);
+  }
   SUBCASE("of another worker") {
-    coordinator.relay.begin(kView, {2});
+    REQUIRE(coordinator.begin({2}));
     coordinator.take_all(1, 1);
   }
   SUBCASE("of another view") {
-    coordinator.relay.begin(kView, {2});
+    REQUIRE(coordinator.begin({2}));
     coordinator.take_all(0, 1, kView + 1);
   }
   SUBCASE("a checkpoint behind the values") {
-    coordinator.relay.begin(kView, {2});
-    coordinator.relay.end();
+    REQUIRE(coordinator.begin({2}));
+    coordinator.handover.end();
     coordinator.take_all(0, 2);
   }
   CHECK(coordinator.sent.empty());
@@ -124,7 +140,7 @@ TEST_CASE("nothing else is passed on") {
 
 TEST_CASE("a slice that comes twice is passed on once") {
   Coordinator coordinator;
-  coordinator.relay.begin(kView, {1});
+  REQUIRE(coordinator.begin({1}));
   const comm::FrameHeader header{.kind = comm::FrameKind::kTensor,
                                  .view = kView,
                                  .step = kStep,
