@@ -244,6 +244,18 @@ void same_when_resumed(Size first, Size second, int stop, std::vector<std::strin
   CHECK(resumed["test_loss"] == unbroken["test_loss"]);
 }
 
+/// A run that is gone on with behind its last step has nothing to do, and says what it has come to.
+void same_when_over(Size size, std::vector<std::string> words) {
+  const TinyJob job;
+  const Json over = run(job, {2, 1}, words);
+  words.insert(words.end(), {"--resume", (job.folder / "run-2").string()});
+  const Json again = run(job, size, words);
+  CHECK(again["steps"] == over["steps"]);
+  CHECK(again["finished"] == true);
+  CHECK(again["weights_sha256"] == over["weights_sha256"]);
+  CHECK(again["state_sha256"] == over["state_sha256"]);
+}
+
 std::vector<std::string> late(const char* staleness, const char* scheme) {
   return {"--set", std::string("comm.staleness=") + staleness, "--set",
           std::string("comm.scheme=") + scheme};
@@ -299,6 +311,12 @@ TEST_CASE("sums in flight, by ps, are carried from 2 workers to one, when there 
   same_when_resumed({2, 2}, {1, 0}, 1, late("2", "ps"));
 }
 
+TEST_CASE("a run that is over says what it has come to when it is gone on with") {
+  for (const char* staleness : {"0", "2"}) {
+    same_when_over({1, 0}, late(staleness, "ps"));
+    same_when_over({3, 1}, late(staleness, "ps"));
+  }
+}
 TEST_CASE("a worker asks for the rank that its launcher gave it") {
   for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
     CAPTURE(variable);

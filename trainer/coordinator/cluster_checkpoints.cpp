@@ -7,6 +7,18 @@ void ClusterCheckpoints::begin_from(int64_t step, const std::filesystem::path& f
   queue_.begin_from(step);
 }
 
+void ClusterCheckpoints::end_with(const Checkpoint& checkpoint, const Json& list) {
+  TensorStore store(list);
+  const RunTensors tensors = store.tensors();
+  checkpoint.restore(tensors);
+  note_digests(tensors, checkpoint.state().in_flight);
+}
+
+void ClusterCheckpoints::note_digests(const RunTensors& tensors, int64_t in_flight) {
+  weights_digest_ = weights_sha256(tensors);
+  state_digest_ = state_sha256(tensors, in_flight);
+}
+
 void ClusterCheckpoints::take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
                               SentCheckpoint sent) {
   queue_.take(step, {.worker = worker,
@@ -26,8 +38,7 @@ void ClusterCheckpoints::write(RunState state, TensorStore& store, const SentChe
   state.in_flight = sent.in_flight;
   const RunTensors tensors = store.tensors();
   files_.write(state, tensors, &sent.digest);
-  weights_digest_ = weights_sha256(tensors);
-  state_digest_ = state_sha256(tensors, state.in_flight);
+  note_digests(tensors, state.in_flight);
 }
 
 }  // namespace poseidon::trainer

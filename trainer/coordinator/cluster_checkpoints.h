@@ -27,6 +27,9 @@ class ClusterCheckpoints {
 
   /// The run goes on from this one.
   void begin_from(int64_t step, const std::filesystem::path& file);
+  /// The run ends with the one that it goes on from, as nothing is left to do: `checkpoint`, whose
+  /// tensors `list` names as tensor_list() made it.
+  void end_with(const Checkpoint& checkpoint, const Json& list);
   // As those of the queue.
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
@@ -43,11 +46,13 @@ class ClusterCheckpoints {
 
   const std::filesystem::path& last() const { return files_.last(); }
   std::string last_text() const { return files_.last_text(); }
-  /// Digests of the last one that was written here; "" before the first.
+  /// Digests of the last one that was written here, or of the one that the run ends with; "" before
+  /// the first.
   const std::string& weights_digest() const { return weights_digest_; }
   const std::string& state_digest() const { return state_digest_; }
 
  private:
+  void note_digests(const RunTensors& tensors, int64_t in_flight);
   void write(RunState state, TensorStore& store, const SentCheckpoint& sent);
 
   CheckpointFiles files_;

@@ -156,9 +156,12 @@ void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
 void ClusterRecords::make_first_values(const Json& list) {
   io_.post([list](CoordinatorSide& io) { io.reception.expect(list); });
   values_.make(list, resumed_.get(), options_.weights, console_);
-  if (resumed_ != nullptr)
-    console_.info(text("going on after step ", decided_.published.first_step, " of ",
-                       decided_.published.steps, " from ", resumed_->weights_file().string()));
+  const PublishedPlan& published = decided_.published;
+  if (resumed_ != nullptr) {
+    console_.info(text("going on after step ", published.first_step, " of ", published.steps,
+                       " from ", resumed_->weights_file().string()));
+    if (published.first_step >= published.last_step) checkpoints_.end_with(*resumed_, list);
+  }
   resumed_.reset();
 }
 
