@@ -141,6 +141,7 @@ Json ClusterRun::go() {
   loop();
   io_.stop();
   launcher_->wait(records_.has_started() ? kGracePeriod : kGracePeriodBefore);
+  directory_.tidy();
   return finish();
 }
 

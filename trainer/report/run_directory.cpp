@@ -82,12 +82,17 @@ void RunDirectory::make() {
   if (failure) throw RunError(checkpoints().string() + ": cannot be made: " + failure.message());
   lock_.emplace(path_);
   made_ = missing;
-  remove_half_done(path_);
-  remove_half_done(checkpoints());
+  tidy();
   id_ = read_id(path_ / kRunFile);
   if (!id_.empty()) return;
   id_ = make_id();
   write(kRunFile, {{"id", id_}});
+}
+
+void RunDirectory::tidy() const {
+  if (!lock_ || !lock_->is_held()) return;
+  remove_half_done(path_);
+  remove_half_done(checkpoints());
 }
 
 void RunDirectory::check_lock() const {

@@ -29,6 +29,9 @@ class RunDirectory {
   /// Makes the folder, locks it, and removes what a killed writer has left half done. Throws
   /// ConfigError when another process writes there, RunError when it cannot be made.
   void make();
+  /// Removes what a writer that was killed has left half done; nothing where another process has
+  /// gone on with this run.
+  void tidy() const;
   /// The run has begun: the folder stays, however it ends.
   void keep() { kept_ = true; }
   /// Throws RunError when another process has gone on with this run.

@@ -17,6 +17,8 @@ class RunLock {
   /// be taken.
   explicit RunLock(const std::filesystem::path& run);
 
+  /// Whether this process is the writer still.
+  bool is_held() const { return text_in(run_) == words_; }
   /// Throws RunError that names the other process when this one is not the writer any more.
   void check() const;
 

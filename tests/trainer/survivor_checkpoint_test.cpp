@@ -1,0 +1,88 @@
+#include "trainer/state/survivor_checkpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "tests/trainer/tiny_job.h"
+#include "trainer/report/checkpoint_files.h"
+#include "trainer/state/writing_turn.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+constexpr auto kSoon = std::chrono::milliseconds(60);
+constexpr auto kLong = std::chrono::seconds(30);
+
+RunState step_6() {
+  RunState state;
+  state.step = 6;
+  state.config_hash = "hash";
+  state.config = {{"seed", 1}};
+  state.dataset = "fingerprint";
+  return state;
+}
+
+RunTensors one_tensor() {
+  const auto get = [](std::span<float> values) { std::ranges::fill(values, 1.5F); };
+  RunTensors tensors;
+  tensors.weights = {{.name = "w", .shape = Shape{2, 3}, .get = get, .set = {}}};
+  tensors.parameters = 1;
+  return tensors;
+}
+
+}  // namespace
+
+TEST_CASE("a survivor leaves alone what another process is writing, and says so") {
+  const TinyJob job;
+  const auto half_done = job.folder / "step-6.state.tmp";
+  std::optional<WritingTurn> turn(std::in_place, job.folder, kSoon);
+  write_text(half_done, "half of it");
+  const std::string why = error_of<RunError>(
+      [&] { write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon); });
+  CHECK(why == job.folder.string() + ": another process has been writing for too long");
+  CHECK(read_text(half_done) == "half of it");
+  turn.reset();
+  CHECK(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon));
+  CHECK_FALSE(std::filesystem::exists(half_done));
+  CHECK_FALSE(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon));
+}
+
+TEST_CASE("a coordinator that lives waits for a survivor that takes it for dead") {
+  const TinyJob job;
+  RunDirectory directory(job.folder / "run", false);
+  directory.make();
+  CheckpointFiles files(directory, 0);
+  std::optional<WritingTurn> turn(std::in_place, directory.checkpoints(), kSoon);
+  std::atomic<bool> written = false;
+  std::thread coordinator([&] {
+    files.write(step_6(), one_tensor());
+    written = true;
+  });
+  std::this_thread::sleep_for(kSoon);
+  CHECK_FALSE(written);
+  turn.reset();
+  coordinator.join();
+  CHECK(written);
+  CHECK_FALSE(write_survivor_checkpoint(directory.checkpoints(), step_6(), one_tensor(), kLong));
+}
+
+TEST_CASE("what a killed writer has left is removed, unless another process has the run") {
+  const TinyJob job;
+  RunDirectory directory(job.folder / "run", false);
+  directory.make();
+  directory.keep();
+  const auto half_done = directory.checkpoints() / "step-6.state.tmp";
+  write_text(half_done, "half of it");
+  directory.tidy();
+  CHECK_FALSE(std::filesystem::exists(half_done));
+  write_text(half_done, "another's");
+  write_text(directory.path() / "run.lock", "another's\n");
+  directory.tidy();
+  CHECK(std::filesystem::exists(half_done));
+}
+
+}  // namespace poseidon::trainer

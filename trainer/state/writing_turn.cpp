@@ -1,0 +1,32 @@
+#include "trainer/state/writing_turn.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "core/error.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+
+}  // namespace
+
+WritingTurn::WritingTurn(const std::filesystem::path& folder, std::chrono::milliseconds period)
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (folder_.number() < 0)
+    throw RunError(text(folder.string(), ": cannot be opened: ", std::strerror(errno)));
+  const auto deadline = std::chrono::steady_clock::now() + period;
+  while (::flock(folder_.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() >= deadline)
+      throw RunError(folder.string() + ": another process has been writing for too long");
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+}  // namespace poseidon::trainer
