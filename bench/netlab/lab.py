@@ -30,8 +30,10 @@ def command(*words):
 
 
 class Lab:
-    def __init__(self, hosts, rate_mbit, congestion=""):
+    def __init__(self, hosts, rate_mbit, congestion="", prefix=""):
+        """With a rate of 0 links have no limit. Labs with prefixes of their own are apart, addresses included."""
         need_root()
+        self.prefix = prefix or PREFIX  # of namespaces and links
         self.congestion = congestion  # control of TCP on all hosts; "": the system's
         self.hosts = hosts
         self.rate_mbit = rate_mbit
@@ -44,13 +46,13 @@ class Lab:
     def __enter__(self):
         self.remove()
         # In a namespace of its own no rule of the machine's firewall is for what goes over it.
-        switch, bridge = ["-n", f"{PREFIX}{SWITCH}"], f"{PREFIX}br"
-        command("ip", "netns", "add", f"{PREFIX}{SWITCH}")
+        switch, bridge = ["-n", f"{self.prefix}{SWITCH}"], f"{self.prefix}br"
+        command("ip", "netns", "add", f"{self.prefix}{SWITCH}")
         command("ip", *switch, "link", "add", bridge, "type", "bridge")
         command("ip", *switch, "link", "set", bridge, "up")
-        self.without_firewall(f"{PREFIX}{SWITCH}")
+        self.without_firewall(f"{self.prefix}{SWITCH}")
         for host in range(self.hosts + 1):
-            space, inside, outside = f"{PREFIX}{host}", f"{PREFIX}e{host}", f"{PREFIX}b{host}"
+            space, inside, outside = f"{self.prefix}{host}", f"{self.prefix}e{host}", f"{self.prefix}b{host}"
             command("ip", "netns", "add", space)
             command("ip", *switch, "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", space)
             command("ip", *switch, "link", "set", outside, "master", bridge, "up")
@@ -59,7 +61,7 @@ class Lab:
                 command("ip", "-n", space, *words)
             if self.congestion:
                 self.control_congestion(space)
-            if host != self.head:
+            if host != self.head and self.rate_mbit:
                 self.shape(["-n", space], inside)
                 self.shape(switch, outside)
         return self
@@ -98,13 +100,18 @@ class Lab:
 
     def remove(self):
         for name in [SWITCH, *range(64)]:
-            if os.path.exists(f"/run/netns/{PREFIX}{name}"):
-                subprocess.run(["ip", "netns", "del", f"{PREFIX}{name}"], stderr=subprocess.DEVNULL)
+            if os.path.exists(f"/run/netns/{self.prefix}{name}"):
+                subprocess.run(["ip", "netns", "del", f"{self.prefix}{name}"], stderr=subprocess.DEVNULL)
+
+    def cut(self, host, is_cut):
+        """Takes the link of a host down where it meets the switch, or up again: what is sent is lost without a word."""
+        state = "down" if is_cut else "up"
+        command("ip", "-n", f"{self.prefix}{SWITCH}", "link", "set", f"{self.prefix}b{host}", state)
 
     def inside(self, host, words):
         """The command that runs `words` on a host."""
         pinned = [] if host == self.head else ["taskset", "-c", str(host % os.cpu_count())]
-        return ["ip", "netns", "exec", f"{PREFIX}{host}", *pinned, *map(str, words)]
+        return ["ip", "netns", "exec", f"{self.prefix}{host}", *pinned, *map(str, words)]
 
     def start(self, host, words, **more):
         process = subprocess.Popen(self.inside(host, words), **more)

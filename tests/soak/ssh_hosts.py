@@ -94,7 +94,7 @@ class SshLab(lab.Lab):
         return self
 
     def __exit__(self, *_):
-        self.cut(False)
+        self.cut(1, False)
         for host in range(self.hosts + 1):  # an sshd leaves its sessions to themselves
             for pid in self.processes_on(host):
                 with contextlib.suppress(ProcessLookupError):
@@ -123,11 +123,6 @@ class SshLab(lab.Lab):
 
     def all_members(self):
         return {**self.members(0), **self.members(1)}
-
-    def cut(self, is_cut):
-        """Takes the link of the second host down, or up again."""
-        subprocess.run(["ip", "-n", f"{lab.PREFIX}1", "link", "set", f"{lab.PREFIX}e1", "down" if is_cut else "up"],
-                       check=False)
 
 
 class Runs:
@@ -251,20 +246,20 @@ class Runs:
 
     def a_cut_link_ends_both_sides(self):
         train = self.begin()
-        self.lab.cut(True)
+        self.lab.cut(1, True)
         self.ends(train, TIMEOUT_S * 4 + 10, 3)
         self.expect(f" 1 ({self.lab.address(1)}:" in self.words(), f"nobody of the host is named: {self.words()}")
         self.nobody_is_left(TIMEOUT_S + LEAVING_S)
-        self.lab.cut(False)
+        self.lab.cut(1, False)
 
     def a_host_that_cannot_be_reached_is_named(self):
-        self.lab.cut(True)
+        self.lab.cut(1, True)
         train = self.start()
         self.ends(train, 30, 3)
         self.expect("it ended with exit code 255 (see " in self.words(), f"expected 255: {self.words()}")
         self.expect(f"connect to host {self.lab.address(1)} port {PORT}" in self.words(), "ssh's reason is not told")
         self.nobody_is_left(TIMEOUT_S + LEAVING_S)
-        self.lab.cut(False)
+        self.lab.cut(1, False)
 
     def go(self):
         for case in (self.a_run_has_the_bits_of_a_local_one, self.a_signal_to_the_group_ends_a_run_with_a_checkpoint,
