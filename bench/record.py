@@ -24,8 +24,8 @@ PLACES = {"--record": None, "--claim": None, "--build": None, "--program": None,
 GENERATIONS = [("AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"), ("AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"),
                ("AuthenticAMD", 25, 0, 0xff, "Zen 3"), ("AuthenticAMD", 26, 0, 0xff, "Zen 5"),
                ("GenuineIntel", 6, 85, 85, "Skylake or Cascade Lake"), ("GenuineIntel", 6, 106, 106, "Ice Lake"),
-               ("GenuineIntel", 6, 143, 143, "Sapphire Rapids"), ("GenuineIntel", 6, 207, 207, "Emerald Rapids"),
-               ("GenuineIntel", 6, 173, 173, "Granite Rapids")]
+               ("GenuineIntel", 6, 167, 167, "Rocket Lake"), ("GenuineIntel", 6, 143, 143, "Sapphire Rapids"),
+               ("GenuineIntel", 6, 207, 207, "Emerald Rapids"), ("GenuineIntel", 6, 173, 173, "Granite Rapids")]
 
 
 def add_options(parser, claim):

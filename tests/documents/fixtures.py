@@ -138,6 +138,7 @@ SHORTER = [
     (r"^(python3 bench/simulation\.py)", "--workers 4 --steps 2"),
     (r"^(python3 bench/accuracy\.py \S+)", "--max-steps 20"),
     (r"^(python3 bench/recovery\.py \S+)", "--max-steps 60 --every 10 --threads 1"),
+    (r"^(python3 bench/churn\.py)", "--workers 3 --servers 2 --minutes 0.2 --every 5"),
 ]
 
 # Commands that are not run, and why.

@@ -19,6 +19,7 @@ for missing in ("numpy", "PIL"):  # the loader's peer, which no test needs
 
 import accuracy  # noqa: E402
 import busy  # noqa: E402
+import churn  # noqa: E402
 import convolution  # noqa: E402
 import loader  # noqa: E402
 import netlab  # noqa: E402
@@ -268,6 +269,24 @@ class Benchmarks(unittest.TestCase):
         content = self.recorded(simulation, "--workers", "2", claim="simulation")
         self.assertEqual(content["rows"][0]["rate"],
                          {"median": 150000, "least": 130000, "greatest": 190000, "rounds": 3})
+
+    def test_churn(self):
+        self.given(churn.replay, "layer_times", "times")
+        counts = {"steps": 9, "killed": 0, "losses": 0, "joins": 0, "replayed": 0, "pause": 0, "pauses": 0}
+        struck = {**counts, "killed": 3, "losses": 3, "joins": 3, "pause": 0.5, "pauses": 2.5}
+        runs = iter([{**counts, "minutes": 1.01234567, "images": 2000.0}, {**struck, "minutes": 1.0, "images": 1800.0},
+                     {**counts, "minutes": 1.0, "images": 3000.0}, {**struck, "minutes": 1.0, "images": 2400.0}])
+        self.given(churn, "measure", lambda *_: next(runs))
+        content = self.recorded(churn, "--workers", "4", "--rounds", "2", claim="churn")
+        self.assertEqual(content["command"], "python3 bench/churn.py --workers 4 --rounds 2")
+        self.assertEqual(content["rows"][1]["part"], {"median": 0.85, "least": 0.8, "greatest": 0.9, "rounds": 2})
+        self.assertEqual([content["rows"][1][key] for key in ("killed", "pause", "pauses")], [6, 0.5, 5])
+        self.assertEqual(content["rows"][0]["minutes"], 2.0123)
+
+    def test_churn_in_which_not_all_are_replaced(self):
+        self.given(churn, "measure", {"images": 1.0, "killed": 3, "losses": 3, "joins": 2, "pause": 0})
+        with self.assertRaisesRegex(SystemExit, "not who was lost and replaced"):
+            self.recorded(churn, "--device", "cpu", claim="churn")
 
     def test_accuracy(self):
         def run(words, **_):
