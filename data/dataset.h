@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "core/shape.h"
 #include "data/sample.h"
 
@@ -20,6 +21,8 @@ struct DatasetDescription {
   /// SHA-256 over the number of samples, the classes, and the index (names, sizes, labels) or a
   /// record set's checksums; equal wherever the same data lie. 64 hexadecimal digits.
   std::string fingerprint;
+  /// Tensors of floats that every sample has beside its image and label.
+  std::vector<Extra> extras;
   std::vector<std::string> remarks;  ///< what a person should know of it, a sentence each
 };
 

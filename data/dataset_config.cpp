@@ -33,6 +33,9 @@ void describe_random(Fields& fields, DatasetConfig& config) {
   fields.integer("height", config.height, between(1, 16384), "rows of a sample");
   fields.integer("width", config.width, between(1, 16384), "columns of a sample");
   fields.integer("classes", config.class_count, between(1, 1e6), "number of classes");
+  describe_extras(fields, "extras", config.extras,
+                  "tensors of floats that a sample has beside its image, for the further inputs of "
+                  "a network");
   describe_generated(fields, config);
 }
 
@@ -96,7 +99,7 @@ std::unique_ptr<Dataset> open_single(const DatasetConfig& config) {
   if (config.type == "digits") return make_digits(config.samples, config.split, seed);
   if (config.type == "random")
     return make_random({config.channels, config.height, config.width}, config.class_count,
-                       config.samples, seed);
+                       config.samples, seed, config.extras);
   throw ConfigError(text("dataset type \"", config.type, "\" is not known"));
 }
 

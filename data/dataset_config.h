@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/extras.h"
 #include "core/fields.h"
 #include "data/dataset.h"
 #include "data/transform_config.h"
@@ -27,6 +29,7 @@ struct DatasetConfig {
   int64_t seed = 1;                               ///< digits, random
   int64_t channels = 3, height = 32, width = 32;  ///< random
   int64_t class_count = 10;                       ///< random, key "classes"
+  std::vector<Extra> extras;                      ///< random
   TransformConfig transform;
   bool has_transform = false;  ///< a test set without one is prepared like the training set
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/digest.h"
+#include "core/extras.h"
 
 namespace poseidon::data {
 
@@ -26,6 +27,14 @@ class Fingerprint {
   void add(const std::vector<std::string>& parts) {
     add(parts.size());
     for (const std::string& part : parts) add(part);
+  }
+  /// Nothing where there are none.
+  void add(const std::vector<Extra>& extras) {
+    for (const Extra& extra : extras) {
+      add(extra.name);
+      for (const int64_t extent : extra.extents) add(static_cast<uint64_t>(extent));
+      add(extra.extents.size());
+    }
   }
   std::string hex() { return digest_.hex(); }
 

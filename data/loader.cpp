@@ -19,6 +19,7 @@
 #include "core/mutex.h"
 #include "data/mix.h"
 #include "data/order.h"
+#include "data/sample_extras.h"
 
 namespace poseidon::data {
 
@@ -119,7 +120,7 @@ class SamplePreparer {
 
 /// A place for one batch. While it is prepared, the threads write to parts of their own.
 struct Slot {
-  Buffer values, labels, mixtures;
+  Buffer values, extras, labels, mixtures;
   std::vector<int64_t> indices;
   Batch batch;
   int64_t chunks_left = 0;
@@ -169,6 +170,9 @@ class Loader::Ring {
   void start_batch(Slot& slot, int64_t sequence) REQUIRES(mutex_);
   int64_t fill_chunk(const Chunk& chunk, SamplePreparer::Memory& memory);
   SampleOutput place_of(const Slot& slot, size_t sample) const;
+  SampleExtras::Place extras_place_of(const Slot& slot, size_t sample) const {
+    return {slot.extras.as<float>(), sample, slot.batch.labels.size()};
+  }
   int64_t fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory);
   void mix_sample(Slot& slot, size_t at, OrderedSample sample, SamplePreparer::Memory& memory);
   void finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error);
@@ -182,7 +186,8 @@ class Loader::Ring {
   }
 
   const LoaderOptions options_;
-  const size_t sample_count_;              ///< values of a sample
+  const size_t sample_count_;  ///< values of a sample
+  const SampleExtras extras_;
   const Normalization* const left_to_do_;  ///< of pixels; null: batches are floats
   const Plan plan_;
   const std::optional<Mixer> mixer_;
@@ -205,6 +210,7 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
                    Log& log)
     : options_(options),
       sample_count_(static_cast<size_t>(transform.output().count())),
+      extras_(dataset.description(), options.extras),
       left_to_do_(gives_pixels(dataset, transform, options) ? &transform.normalization() : nullptr),
       plan_(dataset.size(), options),
       mixer_(make_mixer(dataset, transform, options)),
@@ -216,6 +222,8 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
   const size_t bytes_of_value = left_to_do_ != nullptr ? sizeof(uint8_t) : sizeof(float);
   for (Slot& slot : slots_) {
     slot.values = take_memory(options_.memory, largest * sample_count_ * bytes_of_value);
+    if (extras_.count() > 0)
+      slot.extras = take_memory(options_.memory, largest * extras_.count() * sizeof(float));
     slot.labels = take_memory(options_.memory, largest * sizeof(int32_t));
     if (mixer_) slot.mixtures = take_memory(options_.memory, 2 * largest * sizeof(float));
     slot.indices.resize(largest);
@@ -282,6 +290,7 @@ void Loader::Ring::start_batch(Slot& slot, int64_t sequence) {
     batch.values.pixels = slot.values.as<uint8_t>().first(count * sample_count_);
   else
     batch.values.floats = slot.values.as<float>().first(count * sample_count_);
+  batch.extras = slot.extras.as<float>().first(count * extras_.count());
   batch.labels = slot.labels.as<int32_t>().first(count);
   if (mixer_) batch.mixtures = slot.mixtures.as<float>().first(2 * count);
   batch.indices = std::span(slot.indices).first(count);
@@ -312,11 +321,13 @@ int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory&
   if (wanted.index < 0) {
     std::ranges::fill(out.values, 0.0F);
     std::ranges::fill(out.pixels, uint8_t{0});
+    extras_.clear(extras_place_of(slot, at));
     labels[at] = 0;
     slot.indices[at] = -1;
     return 0;
   }
   slot.indices[at] = preparer_.prepare(wanted, out, memory);
+  extras_.put(memory.sample, extras_place_of(slot, at));
   labels[at] = memory.sample.label;
   if (mixer_) mix_sample(slot, at, wanted, memory);
   return slot.indices[at] != wanted.index ? 1 : 0;
@@ -335,6 +346,7 @@ void Loader::Ring::mix_sample(Slot& slot, size_t at, OrderedSample sample,
     preparer_.prepare({sample.epoch, mixture->partner}, {.values = memory.partner, .pixels = {}},
                       memory);
     mixer_->mix(*mixture, memory.partner, place_of(slot, at).values);
+    extras_.mix(memory.sample, mixture->share, extras_place_of(slot, at));
     second = memory.sample.label;
     share = second == label ? 0 : mixture->share;
     if (share > 0.5) {

@@ -39,6 +39,7 @@ struct LoaderOptions {
   bool shuffle = true;
   OnError on_error = OnError::kStop;
   int64_t global_batch = 1;
+  std::vector<Extra> extras = {};  ///< of the dataset's, those that batches hold, in this order
   /// This worker's parts of the global batch: next() gives them in this order, step after step.
   std::vector<ShardRange> shards;
   int64_t start_step = 0;     ///< steps already done, counted from 0
@@ -57,6 +58,8 @@ struct Batch {
   int64_t valid = 0;
   int64_t replaced = 0;  ///< samples that stand in for corrupt ones
   BatchValues values;
+  /// All samples' values of the first of LoaderOptions::extras, then those of the next.
+  std::span<const float> extras;
   std::span<const int32_t> labels;
   /// Of a training set that is mixed (MixConfig): the labels of all samples' second ones, whole
   /// numbers, and then the shares of these. `labels` are those that have the larger share; where
@@ -83,7 +86,7 @@ class Loader {
   ~Loader();
 
   /// The bytes that prepared batches take, of at most `samples` samples each, each of `values`
-  /// values.
+  /// values, those of its extras among them.
   static size_t bytes(int64_t samples, int64_t values, bool mixed,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 

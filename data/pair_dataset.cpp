@@ -23,6 +23,11 @@ class PairDataset final : public Dataset {
       throw ConfigError(description_.source +
                         ": pairs are made of images of one size: expected a dataset that is "
                         "packed so, got one whose images may differ in size");
+    if (!description_.extras.empty())
+      throw ConfigError(text(description_.source,
+                             ": pairs are made of images alone: expected a dataset without extras, "
+                             "got one with ",
+                             text_of(description_.extras)));
     Fingerprint fingerprint;
     fingerprint.add("pairs");
     fingerprint.add(description_.fingerprint);

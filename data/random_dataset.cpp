@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "core/philox.h"
 #include "data/fingerprint.h"
@@ -10,6 +11,9 @@
 namespace poseidon::data {
 
 namespace {
+
+/// What else a dataset draws from the random numbers of generation has other numbers here.
+constexpr uint64_t kExtrasOfSamples = 2;
 
 /// Writes two values for each random word.
 void fill_uniform(const RandomStream& random, std::span<float> out) {
@@ -34,7 +38,7 @@ void fill_pixels(const RandomStream& random, std::span<std::byte> out) {
 class RandomDataset final : public Dataset {
  public:
   RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
-                SampleForm form)
+                SampleForm form, std::vector<Extra> extras)
       : seed_(seed), form_(form) {
     description_.source = "random (generated)";
     description_.samples = samples;
@@ -46,7 +50,9 @@ class RandomDataset final : public Dataset {
     for (int64_t number : {shape[0], shape[1], shape[2], classes, samples})
       fingerprint.add(static_cast<uint64_t>(number));
     fingerprint.add(seed);
+    fingerprint.add(extras);
     description_.fingerprint = fingerprint.hex();
+    description_.extras = std::move(extras);
   }
 
   const DatasetDescription& description() const override { return description_; }
@@ -67,33 +73,46 @@ class RandomDataset final : public Dataset {
     else
       fill_pixels(random, sample.storage);
     sample.bytes = sample.storage;
+    read_extras(static_cast<uint64_t>(index), sample);
   }
 
   std::string name(int64_t index) const override { return text("random #", index); }
 
  private:
+  /// By random numbers of their own, so that with them a sample is what it is without.
+  void read_extras(uint64_t index, Sample& sample) const {
+    if (description_.extras.empty()) return;
+    const RandomStream random(seed_, RandomPurpose::kGeneration, kExtrasOfSamples, index);
+    const auto count = static_cast<size_t>(count_of(description_.extras));
+    sample.extras_storage.resize(count * sizeof(float));
+    fill_uniform(random, {reinterpret_cast<float*>(sample.extras_storage.data()), count});
+    sample.extras = sample.extras_storage;
+  }
+
   DatasetDescription description_;
   uint64_t seed_;
   SampleForm form_;
 };
 
 std::unique_ptr<Dataset> make(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
-                              SampleForm form) {
+                              SampleForm form, std::vector<Extra> extras) {
+  if (const ExtraFault fault = fault_in(extras))
+    throw ConfigError(text("random: extras", fault.pointer, ": ", fault.message));
   if (shape.count() > (int64_t{1} << 28))
     throw ConfigError(text("random: a sample of ", shape.text(), " values is too large"));
-  return std::make_unique<RandomDataset>(shape, classes, samples, seed, form);
+  return std::make_unique<RandomDataset>(shape, classes, samples, seed, form, std::move(extras));
 }
 
 }  // namespace
 
 std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
-                                     uint64_t seed) {
-  return make(shape, classes, samples, seed, SampleForm::kFloats);
+                                     uint64_t seed, std::vector<Extra> extras) {
+  return make(shape, classes, samples, seed, SampleForm::kFloats, std::move(extras));
 }
 
 std::unique_ptr<Dataset> make_random_pixels(const Shape& shape, int64_t classes, int64_t samples,
-                                            uint64_t seed) {
-  return make(shape, classes, samples, seed, SampleForm::kPixels);
+                                            uint64_t seed, std::vector<Extra> extras) {
+  return make(shape, classes, samples, seed, SampleForm::kPixels, std::move(extras));
 }
 
 }  // namespace poseidon::data

@@ -35,6 +35,10 @@ struct Sample {
   int64_t height = 0, width = 0, channels = 0;  ///< of kPixels and kFloats
   std::span<const std::byte> bytes;             ///< in `storage`, or in the dataset
   std::vector<std::byte> storage;
+  /// Floats, those of each of DatasetDescription::extras one after another; in `extras_storage`, or
+  /// in the dataset, where they may lie at any address.
+  std::span<const std::byte> extras = {};
+  std::vector<std::byte> extras_storage = {};
 };
 
 }  // namespace poseidon::data

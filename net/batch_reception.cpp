@@ -1,5 +1,6 @@
 #include "net/batch_reception.h"
 
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -11,82 +12,123 @@ namespace {
 /// Values begin where a GPU may load sixteen bytes at once.
 constexpr size_t kRoomAlignment = 64;
 
-size_t bytes_of_labels(const Shape& labels) {
-  const size_t bytes = static_cast<size_t>(labels.count()) * sizeof(float);
+/// Of a part of what is received, whose end is where the next one begins.
+size_t room_of(int64_t values) {
+  const size_t bytes = static_cast<size_t>(values) * sizeof(float);
   return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment;
+}
+
+int64_t count_of(const std::vector<Tensor>& tensors) {
+  int64_t count = 0;
+  for (const Tensor& tensor : tensors) count += tensor.shape.count();
+  return count;
 }
 
 }  // namespace
 
-size_t BatchReception::bytes(const Shape& input, const Shape& labels) const {
-  return device_.shares_memory() ? 0 : bytes_of_labels(labels) + stored_bytes(input, kPlainFp32);
+size_t BatchReception::bytes(const Places& places) const {
+  return device_.shares_memory()
+             ? 0
+             : room_of(places.labels.shape.count()) + room_of(count_of(places.extras)) +
+                   stored_bytes(places.samples.shape, kPlainFp32);
 }
 
-void BatchReception::take_memory(const Tensor& samples, const Tensor& labels) {
-  input_ = samples;
-  labels_ = labels;
-  received_ =
-      device_.allocate(bytes(samples.shape, labels.shape), Place::kDevice, "the next batch");
+void BatchReception::take_memory(Places places) {
+  places_ = std::move(places);
+  received_ = device_.allocate(bytes(places_), Place::kDevice, "the next batch");
 }
 
-void BatchReception::set(std::span<const float> values) {
-  check(static_cast<int64_t>(values.size()) == input_.shape.count(), "a batch is set whole");
+void BatchReception::set(std::span<const float> values, std::span<const float> extras) {
+  check_whole(values.size(), extras.size());
   have_labels_ = false;
   const BatchValues batch{.floats = values, .pixels = {}};
-  if (device_.shares_memory())
-    return device_.write(batch.bytes(), {input_.as<std::byte>(), batch.bytes().size()});
+  if (device_.shares_memory()) {
+    device_.write(batch.bytes(), {places_.samples.as<std::byte>(), batch.bytes().size()});
+    return write_extras(extras);
+  }
   const std::span<std::byte> room = values_received().first(batch.bytes().size());
-  device_.await(
-      device_.beside(Lane::kReceive, taken_, [&] { device_.write(batch.bytes(), room); }));
-  write_input(batch.at(room));
+  device_.await(device_.beside(Lane::kReceive, taken_, [&] {
+    device_.write(batch.bytes(), room);
+    if (!extras.empty())
+      device_.write(std::as_bytes(extras), std::as_writable_bytes(extras_received()));
+  }));
+  write_input(batch.at(room), extras_received());
 }
 
-Event BatchReception::set(const BatchValues& values, std::span<const int32_t> labels,
-                          std::span<const float> mixtures) {
+Event BatchReception::set(const BatchValues& values, std::span<const float> extras,
+                          std::span<const int32_t> labels, std::span<const float> mixtures) {
   if (device_.shares_memory()) {
-    set(values.floats);
+    set(values.floats, extras);
     return {};
   }
-  check(static_cast<int64_t>(values.count()) == input_.shape.count(), "a batch is set whole");
-  have_labels_ = labels_ && writer_ != nullptr;
+  check_whole(values.count(), extras.size());
+  const Tensor& kept = places_.labels;
+  have_labels_ = kept && writer_ != nullptr;
   if (!have_labels_) labels = {};
-  if (!have_labels_ || labels_.shape.count() == std::ssize(labels)) mixtures = {};
+  if (!have_labels_ || kept.shape.count() == std::ssize(labels)) mixtures = {};
   const std::span<std::byte> room = values_received().first(values.bytes().size());
   const std::span<int32_t> label_room = received_.as<int32_t>().first(labels.size());
   const std::span<float> mixture_room =
       received_.as<float>().subspan(labels.size(), mixtures.size());
   const Event came = device_.beside(Lane::kReceive, taken_, [&] {
     device_.copy(values.bytes(), room);
+    if (!extras.empty()) device_.copy(extras, extras_received());
     if (!labels.empty()) device_.copy(std::as_bytes(labels), std::as_writable_bytes(label_room));
     if (!mixtures.empty()) device_.copy(mixtures, mixture_room);
   });
   device_.await(came);
-  if (!labels.empty()) writer_->write_labels(label_room, labels_);
+  if (!labels.empty()) writer_->write_labels(label_room, kept);
   if (!mixtures.empty())
-    device_.copy(mixture_room, {labels_.as<float>() + labels.size(), mixtures.size()});
-  write_input(values.at(room));
+    device_.copy(mixture_room, {kept.as<float>() + labels.size(), mixtures.size()});
+  write_input(values.at(room), extras_received());
   return came;
 }
 
 void BatchReception::set_labels(std::span<const int32_t> labels, std::span<const float> mixtures) {
-  if (!labels_ || have_labels_) return;
+  const Tensor& kept = places_.labels;
+  if (!kept || have_labels_) return;
   std::vector<float> values(labels.begin(), labels.end());
   values.insert(values.end(), mixtures.begin(), mixtures.end());
-  values.resize(static_cast<size_t>(labels_.shape.count()));
+  values.resize(static_cast<size_t>(kept.shape.count()));
   const auto bytes = std::as_bytes(std::span(values));
-  device_.write(bytes, {labels_.as<std::byte>(), bytes.size()});
+  device_.write(bytes, {kept.as<std::byte>(), bytes.size()});
 }
 
+void BatchReception::check_whole(size_t values, size_t extras) const {
+  check(static_cast<int64_t>(values) == places_.samples.shape.count() &&
+            static_cast<int64_t>(extras) == count_of(places_.extras),
+        "a batch is set whole");
+}
+
+/// Behind the labels.
+std::span<float> BatchReception::extras_received() const {
+  return received_.as<float>().subspan(room_of(places_.labels.shape.count()) / sizeof(float),
+                                       static_cast<size_t>(count_of(places_.extras)));
+}
+
+/// Behind the further inputs.
 std::span<std::byte> BatchReception::values_received() const {
-  return received_.as<std::byte>().subspan(bytes_of_labels(labels_.shape));
+  return received_.as<std::byte>().subspan(room_of(places_.labels.shape.count()) +
+                                           room_of(count_of(places_.extras)));
 }
 
-void BatchReception::write_input(const BatchValues& received) {
+/// From memory of the device.
+void BatchReception::write_input(const BatchValues& received, std::span<const float> extras) {
   if (writer_ != nullptr)
-    writer_->write(received, input_);
+    writer_->write(received, places_.samples);
   else
-    device_.copy(received.floats, {input_.as<float>(), received.floats.size()});
+    device_.copy(received.floats, {places_.samples.as<float>(), received.floats.size()});
+  write_extras(extras);
   taken_ = device_.record();
+}
+
+/// From memory that the device reads.
+void BatchReception::write_extras(std::span<const float> received) {
+  for (const Tensor& extra : places_.extras) {
+    const auto count = static_cast<size_t>(extra.shape.count());
+    device_.copy(received.first(count), {extra.as<float>(), count});
+    received = received.subspan(count);
+  }
 }
 
 }  // namespace poseidon::net

@@ -95,8 +95,10 @@ std::optional<layers::Phase> phase_of(const Json& layer, const JsonPlace& place)
 
 class Expander {
  public:
-  Expander(const Json& network, const std::string& file, layers::Phase phase)
-      : file_(file), phase_(phase) {
+  Expander(const Json& network, const std::string& file, layers::Phase phase,
+           std::span<const Extra> extras)
+      : file_(file), phase_(phase), outside_{kInputName, kLabelName} {
+    for (const Extra& extra : extras) outside_.push_back(extra.name);
     const JsonPlace top{file, ""};
     if (network.contains("blocks")) read_blocks(network["blocks"], top.at("blocks"));
     if (network.contains("defaults")) read_defaults(network["defaults"], top.at("defaults"));
@@ -180,6 +182,8 @@ class Expander {
     Listing listing;
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string name = name_of(layers[i], place.at(i));
+      if (comes_from_outside(name))
+        fail_at(place.at(i).at("name"), "\"" + name + "\" means an input of the network");
       Json layer = substituted(layers[i], scope.values, place.at(i));
       if (!takes_part(layer, place.at(i), scope)) {
         listing.elsewhere.insert(name);
@@ -279,16 +283,20 @@ class Expander {
     if (names.empty()) fail_at(at, "expected at least one name");
     std::vector<std::string> full;
     for (const std::string& name : names) {
-      if (name != kInputName && name != kLabelName && !known.names.contains(name))
-        fail_to_find(name, at, known, {kInputName, kLabelName});
+      if (!comes_from_outside(name) && !known.names.contains(name))
+        fail_to_find(name, at, known, outside_);
       full.push_back(full_name(name, scope));
     }
     return full;
   }
 
-  static std::string full_name(const std::string& name, const Scope& scope) {
+  bool comes_from_outside(const std::string& name) const {
+    return std::ranges::find(outside_, name) != outside_.end();
+  }
+
+  std::string full_name(const std::string& name, const Scope& scope) const {
     if (name == kInputName) return scope.input;
-    return name == kLabelName ? name : scope.prefix + name;
+    return comes_from_outside(name) ? name : scope.prefix + name;
   }
 
   /// Full names that a layer has to do with.
@@ -356,6 +364,7 @@ class Expander {
 
   std::string file_;
   layers::Phase phase_;
+  std::vector<std::string> outside_;  ///< names of what is no layer's, in every scope
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
@@ -374,8 +383,8 @@ const std::string& name_of(layers::Phase phase) {
 }
 
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
-                                      layers::Phase phase) {
-  return Expander(network, file, phase).take();
+                                      layers::Phase phase, std::span<const Extra> extras) {
+  return Expander(network, file, phase, extras).take();
 }
 
 }  // namespace poseidon::net

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "core/json.h"
 #include "layers/layer.h"
 
@@ -11,11 +13,12 @@ namespace poseidon::net {
 /// One layer of a network file after blocks were expanded: plain JSON, with the name it has in the
 /// whole network and the names of its inputs resolved.
 struct LayerEntry {
-  Json json;                        ///< without name and inputs
-  JsonPlace place;                  ///< where it stands in the file
-  std::string name;                 ///< "stage1.0.conv1"
-  std::vector<std::string> inputs;  ///< full names; kInputName for the network's input, kLabelName
-                                    ///< for the samples' labels
+  Json json;         ///< without name and inputs
+  JsonPlace place;   ///< where it stands in the file
+  std::string name;  ///< "stage1.0.conv1"
+  /// Full names; kInputName for the network's input, kLabelName for the samples' labels, and the
+  /// names of further inputs.
+  std::vector<std::string> inputs;
   /// Full name of the layer whose parameters it uses; "" for its own. Of a layer in a block that
   /// shares with another use of the block, also where it has none.
   std::string shares;
@@ -37,9 +40,9 @@ const std::string& name_of(layers::Phase phase);
 const std::vector<std::string>& phase_names();
 
 /// Expands the "layers" of a network that are in a phase: puts in the layers of blocks with their
-/// parameters, fills in type defaults, and gives every layer its full name and inputs. Throws
-/// ConfigError.
+/// parameters, fills in type defaults, and gives every layer its full name and inputs. `extras` are
+/// the network's further inputs, which layers of blocks read by the same names. Throws ConfigError.
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
-                                      layers::Phase phase);
+                                      layers::Phase phase, std::span<const Extra> extras);
 
 }  // namespace poseidon::net

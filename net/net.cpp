@@ -62,18 +62,22 @@ struct Net::State {
         parameters(device, network, programs, options.versions),
         values(device, parameters),
         diagnosis(net, programs.main()),
-        reception(device, programs.input().writer),
+        reception(device, programs.input().writer, network.extras()),
         main(device, network, programs.main()),
         last(&main) {
     if (programs.tests() != nullptr) tests.emplace(device, network.in_test(), *programs.tests());
     if (!options.takes_memory) return;
     programs.take_memory();
     parameters.take_memory();
-    const Program::Input input = programs.input();
-    reception.take_memory(input.samples, input.labels);
+    reception.take_memory(places());
     numbers = device.allocate(sizeof(layers::StepNumbers), Place::kDevice, "a step's numbers");
     main.take_reports(device);
     if (tests) tests->take_reports(device);
+  }
+
+  BatchReception::Places places() const {
+    Program::Input input = programs.input();
+    return {input.samples, input.labels, std::move(input.extras)};
   }
 
   PhaseRun& run_of(layers::Phase phase) {
@@ -123,7 +127,9 @@ const Parameters& Net::parameters() const { return state_->parameters; }
 Values& Net::values() { return state_->values; }
 Diagnosis& Net::diagnosis() { return state_->diagnosis; }
 
-void Net::set_input(std::span<const float> values) { state_->reception.set(values); }
+void Net::set_input(std::span<const float> values, std::span<const float> extras) {
+  state_->reception.set(values, extras);
+}
 BatchReception& Net::reception() { return state_->reception; }
 
 layers::StepContext Net::on_device(const layers::StepContext& step) {
@@ -239,9 +245,7 @@ Choices Net::choices() const {
 
 NetMemory Net::memory() const {
   const Programs& programs = state_->programs;
-  const Program::Input input = programs.input();
-  const size_t batches = state_->reception.bytes(input.samples.shape, input.labels.shape) +
-                         sizeof(layers::StepNumbers);
+  const size_t batches = state_->reception.bytes(state_->places()) + sizeof(layers::StepNumbers);
   return {state_->parameters.memory(), programs.arena_bytes() - programs.scratch_bytes() + batches,
           programs.scratch_bytes()};
 }

@@ -66,7 +66,8 @@ class Net {
   /// Of the batch, (n, c, h, w).
   const Shape& input_shape() const;
   /// The batch to compute, before forward: plain (n, c, h, w), of the host, which may reuse it.
-  void set_input(std::span<const float> values);
+  /// `extras` are all of the batch's values of the first further input, then those of the next.
+  void set_input(std::span<const float> values, std::span<const float> extras = {});
   /// The same for batches of a loader.
   BatchReception& reception();
 

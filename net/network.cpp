@@ -75,8 +75,9 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
   std::vector<size_t> ready;  // a heap, smallest first
   for (size_t i = 0; i < entries.size(); ++i) {
     for (const std::string& input : entries[i].inputs) {
-      if (input == kInputName || input == kLabelName) continue;
-      consumers[index.at(input)].push_back(i);
+      const auto layer = index.find(input);
+      if (layer == index.end()) continue;  // it comes from outside
+      consumers[layer->second].push_back(i);
       ++waiting[i];
     }
     // Who shares comes after who has the parameters.
@@ -191,6 +192,17 @@ void check_takes_mixtures(const Node& node, const JsonPlace& place) {
                       "two: expected softmax_loss or accuracy"));
 }
 
+void mark_what_reaches_a_loss(std::vector<Node>& nodes) {
+  for (size_t i = nodes.size(); i-- > 0;) {
+    Node& node = nodes[i];
+    node.reaches_loss = node.reaches_loss || node.definition->is_loss();
+    if (!node.reaches_loss) continue;
+    if (node.shares >= 0) nodes[static_cast<size_t>(node.shares)].reaches_loss = true;
+    for (const int input : node.inputs)
+      if (input >= 0) nodes[static_cast<size_t>(input)].reaches_loss = true;
+  }
+}
+
 bool same(const LayerEntry& one, const LayerEntry& other) {
   return one.name == other.name && one.inputs == other.inputs && one.shares == other.shares &&
          one.json == other.json;
@@ -247,6 +259,10 @@ void describe_network(Fields& fields) {
         f.integer("width", extent, between(1, 1 << 16), "columns of a sample");
       },
       "what one sample is", Presence::kRequired);
+  std::vector<Extra> extras;
+  describe_extras(fields, "inputs", extras,
+                  "further inputs: tensors of floats that each sample has beside its image; layers "
+                  "read them by their names");
   fields.raw("defaults", raw, "by layer type: values for keys that a layer does not give");
   fields.raw("blocks", raw,
              "by name: {\"parameters\": {name: default or null}, \"layers\": [...]}");
@@ -258,7 +274,8 @@ void describe_network(Fields& fields) {
                Presence::kRequired);
         f.texts("input", inputs,
                 "the layer it reads; default: the one before that is in the same phase; "
-                "\"input\": the network's input; \"label\": the samples' labels");
+                "\"input\": the network's input; \"label\": the samples' labels; or a name in the "
+                "network's \"inputs\"");
         f.texts("inputs", inputs, "the same for layers that read several");
         f.text("shares", name, "the layer, or use of the block, whose parameters it uses");
         f.choice("phase", phase, phase_names(),
@@ -284,9 +301,9 @@ Network::Network(const Json& json, const std::string& file, int64_t batch, Label
     : file_(file), json_(json), label_form_(form) {
   read_head(batch);
   check_defaults(json, {file, ""});
-  const std::vector<LayerEntry> entries = expand_layers(json, file, layers::Phase::kTrain);
+  const std::vector<LayerEntry> entries = expand_layers(json, file, layers::Phase::kTrain, extras_);
   read_layers(entries, nullptr);
-  const std::vector<LayerEntry> in_test = expand_layers(json, file, layers::Phase::kTest);
+  const std::vector<LayerEntry> in_test = expand_layers(json, file, layers::Phase::kTest, extras_);
   if (!std::ranges::equal(entries, in_test, same)) test_.reset(new Network(*this, in_test));
 }
 
@@ -296,6 +313,7 @@ Network::Network(const Network& trained, const std::vector<LayerEntry>& entries)
       json_(trained.json_),
       name_(trained.name_),
       input_(trained.input_),
+      extras_(trained.extras_),
       label_form_(LabelForm::kPlain) {
   read_layers(entries, &trained);
 }
@@ -314,17 +332,27 @@ void Network::read_head(int64_t batch) {
           f.integer("width", width, between(1, 1 << 16), "");
         },
         "", Presence::kRequired);
+    describe_extras(fields, "inputs", extras_, "");
     for (const char* key : {"defaults", "blocks", "layers"}) fields.raw(key, unused, "");
   });
   input_ = {batch, channels, height, width};
   if (input_.count() >= kMostElements)
     fail_at(top.at("input"), text("the input ", input_.text(), " has 2^31 elements or more"));
+  if (const ExtraFault fault = fault_in(extras_))
+    fail_at({file_, "/inputs" + fault.pointer}, fault.message);
+  for (const Extra& extra : extras_)
+    if (extra.batch_shape(batch).count() >= kMostElements)
+      fail_at(top.at("inputs"),
+              text("the input \"", extra.name, "\", ", extra.batch_shape(batch).text(),
+                   ", has 2^31 elements or more"));
 }
 
 void Network::read_layers(const std::vector<LayerEntry>& entries, const Network* trained) {
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < entries.size(); ++i) index[entries[i].name] = i;
   node_of_ = {{kInputName, kNetworkInput}, {kLabelName, kNetworkLabel}};
+  for (size_t i = 0; i < extras_.size(); ++i)
+    node_of_[extras_[i].name] = network_extra(static_cast<int>(i));
   for (size_t i : execution_order(entries, index)) {
     const LayerEntry& entry = entries[i];
     Node node = read_layer(entry);
@@ -334,7 +362,7 @@ void Network::read_layers(const std::vector<LayerEntry>& entries, const Network*
     node_of_[entry.name] = static_cast<int>(nodes_.size());
     nodes_.push_back(std::move(node));
   }
-  mark_what_reaches_a_loss();
+  mark_what_reaches_a_loss(nodes_);
 }
 
 /// The nodes of its inputs are there.
@@ -386,17 +414,6 @@ void Network::share(Node& node, int owner, const JsonPlace& place) {
   other.is_shared = true;
 }
 
-void Network::mark_what_reaches_a_loss() {
-  for (size_t i = nodes_.size(); i-- > 0;) {
-    Node& node = nodes_[i];
-    node.reaches_loss = node.reaches_loss || node.definition->is_loss();
-    if (!node.reaches_loss) continue;
-    if (node.shares >= 0) nodes_[static_cast<size_t>(node.shares)].reaches_loss = true;
-    for (const int input : node.inputs)
-      if (input >= 0) nodes_[static_cast<size_t>(input)].reaches_loss = true;
-  }
-}
-
 int64_t Network::classes() const {
   for (const Node& node : nodes_)
     if (node.definition->is_loss_of_classes()) return shape_of(node.inputs[0]).channels();
@@ -432,7 +449,17 @@ std::vector<ReportedScalar> Network::scalars() const {
 
 Shape Network::shape_of(int input) const {
   if (input == kNetworkInput) return input_;
-  return input == kNetworkLabel ? label() : nodes_[static_cast<size_t>(input)].output;
+  if (input == kNetworkLabel) return label();
+  return input >= 0 ? nodes_[static_cast<size_t>(input)].output
+                    : extras_[static_cast<size_t>(extra_index(input))].batch_shape(batch());
+}
+
+const std::string& source_name(const Network& network, int input) {
+  static const std::string kInput = kInputName, kLabel = kLabelName;
+  if (input == kNetworkInput) return kInput;
+  if (input == kNetworkLabel) return kLabel;
+  return input >= 0 ? network.nodes()[static_cast<size_t>(input)].definition->name
+                    : network.extras()[static_cast<size_t>(extra_index(input))].name;
 }
 
 bool Network::reads_labels() const {
@@ -466,7 +493,7 @@ Json Network::summary() const {
                       {"parameters", net::parameter_count(node)}});
     if (!others.index_of(node.definition->name)) layers.back()["phase"] = name_of(phase);
   };
-  int64_t activations = input_.count();
+  int64_t activations = input_.count() + batch() * count_of(extras_);
   for (const Node& node : nodes_) {
     add(node, in_test(), layers::Phase::kTrain);
     activations += node.output.count();

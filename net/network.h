@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "core/json.h"
 #include "layers/layer.h"
 
@@ -20,7 +21,8 @@ struct Node {
   /// How its gradient is to be summed: "ps", "sfb", or "auto". For whoever runs the network on
   /// several machines; only linear layers have the key.
   std::string scheme = "auto";
-  /// Indices of nodes; below 0 what comes from outside: kNetworkInput, kNetworkLabel.
+  /// Indices of nodes; below 0 what comes from outside: kNetworkInput, kNetworkLabel, or what
+  /// network_extra() says.
   std::vector<int> inputs;
   int shares = -1;         ///< the node before it whose parameters it uses; -1: its own
   bool is_shared = false;  ///< others use its parameters
@@ -44,6 +46,9 @@ struct ReportedScalar {
 
 inline constexpr int kNetworkInput = -1;  ///< a batch's samples
 inline constexpr int kNetworkLabel = -2;  ///< their labels
+/// The further input at `index` of Network::extras(), and back; negative for what is none.
+constexpr int network_extra(int index) { return kNetworkLabel - 1 - index; }
+constexpr int extra_index(int input) { return kNetworkLabel - 1 - input; }
 
 /// What labels there are of a batch's samples.
 enum class LabelForm : uint8_t {
@@ -52,6 +57,10 @@ enum class LabelForm : uint8_t {
   /// the shares of these.
   kMixed
 };
+
+class Network;
+/// How the file names what a node reads.
+const std::string& source_name(const Network& network, int input);
 
 /// The keys of a network file, for its JSON Schema.
 void describe_network(Fields& fields);
@@ -77,6 +86,8 @@ class Network {
   const Network& in_test() const { return test_ == nullptr ? *this : *test_; }
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
+  /// Inputs beside the samples and their labels, in the order in which batches hold them.
+  const std::vector<Extra>& extras() const { return extras_; }
   int64_t batch() const { return input_.samples(); }
   LabelForm label_form() const { return label_form_; }
   /// For layers that read labels.
@@ -109,12 +120,12 @@ class Network {
   void read_layers(const std::vector<LayerEntry>& entries, const Network* trained);
   Node read_layer(const LayerEntry& entry) const;
   void share(Node& node, int owner, const JsonPlace& place);
-  void mark_what_reaches_a_loss();
 
   std::string file_;
   Json json_;
   std::string name_;
   Shape input_;
+  std::vector<Extra> extras_;
   LabelForm label_form_;
   std::vector<Node> nodes_;
   std::map<std::string, int> node_of_;   ///< by name, with the names of what comes from outside

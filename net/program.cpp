@@ -24,6 +24,26 @@ void check_same_order(const Call& call, const Call& owner) {
   }
 }
 
+/// The batch's samples are value 0, then come its further inputs, and then, where they are read,
+/// the labels.
+std::vector<Value> values_of_batch(const Network& network, Format format_of_samples) {
+  const auto value = [](const Shape& shape, Format format, bool kept) {
+    return Value{.shape = shape, .format = format, .producer = -1, .consumers = {}, .kept = kept};
+  };
+  std::vector<Value> values{value(network.input(), format_of_samples, false)};
+  for (const Extra& extra : network.extras())
+    values.push_back(value(extra.batch_shape(network.batch()), kPlainFp32, false));
+  if (network.reads_labels()) values.push_back(value(network.label(), kPlainFp32, true));
+  return values;
+}
+
+/// The index of what a node reads that comes with the batch.
+int value_of_batch(const Network& network, int input) {
+  if (input == kNetworkInput) return 0;
+  if (input == kNetworkLabel) return 1 + static_cast<int>(network.extras().size());
+  return 1 + extra_index(input);
+}
+
 }  // namespace
 
 Program::Program(const Network& network, layers::LayerFactory& factory, const Options& options,
@@ -37,17 +57,8 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
       arena_(arena),
       first_piece_(arena.pieces()) {
   if (options.trained == nullptr) check_factored();
-  // The batch's samples are value 0, and their labels value 1.
-  add_value({.shape = network.input(),
-             .format = options.trained == nullptr ? kPlainFp32 : options.trained->values_[0].format,
-             .producer = -1,
-             .consumers = {}});
-  if (network.reads_labels())
-    add_value({.shape = network.label(),
-               .format = kPlainFp32,
-               .producer = -1,
-               .consumers = {},
-               .kept = true});
+  values_ = values_of_batch(
+      network, options.trained == nullptr ? kPlainFp32 : options.trained->values_[0].format);
   for (const Operation& operation : fuse(network, factory, options.keep)) add_operation(operation);
   moments_ = {.first = options.trained == nullptr ? 0 : options.trained->moments_.end() + 1,
               .calls = static_cast<int>(calls_.size())};
@@ -80,6 +91,14 @@ void Program::check_factored() const {
   }
 }
 
+Program::Input Program::input() const {
+  Input input{tensor(0), {}, {}, batch_input_.get()};
+  for (size_t i = 0; i < network_.extras().size(); ++i)
+    input.extras.push_back(tensor(value_of_batch(network_, network_extra(static_cast<int>(i)))));
+  if (network_.reads_labels()) input.labels = tensor(value_of_batch(network_, kNetworkLabel));
+  return input;
+}
+
 int Program::add_value(Value value) {
   values_.push_back(std::move(value));
   return static_cast<int>(values_.size()) - 1;
@@ -106,7 +125,7 @@ void Program::add_operation(const Operation& operation) {
   std::vector<int> inputs;
   bool needs_gradient = !definition.parameters().empty();
   for (int node : operation.inputs) {
-    inputs.push_back(node < 0 ? kNetworkInput - node : value_of_node_[at(node)]);
+    inputs.push_back(node < 0 ? value_of_batch(network_, node) : value_of_node_[at(node)]);
     const Value& value = values_[at(inputs.back())];
     request.input_shapes.push_back(value.shape);
     request.input_formats.push_back(value.format);
@@ -243,7 +262,8 @@ void Program::place_activations() {
 /// calls write.
 int Program::trained_piece(size_t value) const {
   const bool is_there = options_.trained != nullptr && values_[value].producer < 0 &&
-                        (value == 0 || options_.trained->network_.reads_labels());
+                        (static_cast<int>(value) != value_of_batch(network_, kNetworkLabel) ||
+                         options_.trained->network_.reads_labels());
   return is_there ? options_.trained->places_.values[value] : -1;
 }
 
@@ -345,7 +365,9 @@ std::string Program::name_of(const Call& call) const {
   if (call.definition != nullptr) return call.definition->name;
   for (const Call& other : calls_)
     if (other.output == call.inputs[0]) return "reorder after " + name_of(other);
-  return "reorder of the input";
+  return call.inputs[0] == 0
+             ? "reorder of the input"
+             : "reorder of " + source_name(network_, network_extra(call.inputs[0] - 1));
 }
 
 Tensor Program::tensor(int value) const {

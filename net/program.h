@@ -90,12 +90,11 @@ class Program {
   Call* call_of(int node);
   /// Where batches come to, and what writes them there, which may be null.
   struct Input {
-    Tensor samples, labels;  ///< no labels where no layer reads them
+    Tensor samples, labels;      ///< no labels where no layer reads them
+    std::vector<Tensor> extras;  ///< of Network::extras(), plain
     layers::BatchInput* writer;
   };
-  Input input() const {
-    return {tensor(0), network_.reads_labels() ? tensor(1) : Tensor{}, batch_input_.get()};
-  }
+  Input input() const;
   /// The output of a node; a null tensor when it was fused into a later one or its memory is
   /// reused.
   Tensor kept_output(int node) const;

@@ -40,6 +40,8 @@ class CountedWorker {
         schedule_(job.config.optimizer.schedule, 0.01, 2, 1, "/optimizer/schedule"),
         updates_(engine_.net(), optimizer_, exchange_, schedule_, nullptr, 1),
         input_(static_cast<size_t>(engine_.net().input_shape().count())),
+        extras_(static_cast<size_t>(engine_.net().input_shape().samples() *
+                                    count_of(engine_.net().reception().extras()))),
         labels_(static_cast<size_t>(job.config.shard_batch())),
         memory_bytes_(static_cast<size_t>(rates.memory_bytes) -
                       engine_.net().device().available()) {}
@@ -66,7 +68,7 @@ class CountedWorker {
  private:
   void upload() {
     const Tally::Part part(tally_, kUploadPart);
-    engine_.net().set_input(input_);
+    engine_.net().set_input(input_, extras_);
   }
   void update(int64_t number) {
     const Tally::Part part(tally_, kUpdatePart);
@@ -80,7 +82,7 @@ class CountedWorker {
   trainer::LocalExchange exchange_;
   trainer::Schedule schedule_;
   trainer::LayerUpdates updates_;
-  std::vector<float> input_;
+  std::vector<float> input_, extras_;
   std::vector<int32_t> labels_;
   const size_t memory_bytes_;
 };

@@ -100,6 +100,14 @@ TEST_CASE("layers of one phase alone: the same bits on any number of workers") {
                            "train.test_every=2", "--set", "optimizer.average_decay=0.9"},
                           TinyJob(trainer::kPhased));
 }
+TEST_CASE("further inputs: the same bits on any number of workers") {
+  for (const char* scheme : {"ps", "sfb"}) {
+    std::vector<std::string> words;
+    for (const std::string& given : trainer::with_extras({std::string("comm.scheme=") + scheme}))
+      words.insert(words.end(), {"--set", given});
+    same_with_any_cluster(words, TinyJob(trainer::kTwoInputs));
+  }
+}
 TEST_CASE("infogain loss: the same bits on any number of workers") {
   same_with_any_cluster({}, TinyJob(R"({
     "name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [

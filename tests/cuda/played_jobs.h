@@ -41,14 +41,28 @@ inline constexpr const char* kOfImages = R"({
 inline constexpr const char* kImages = R"({"type": "cifar10", "path": "images", "transform":
     {"padding": 2, "crop": [6, 6], "mirror": true, "mean": [125, 123, 114], "std": [63, 62, 67]}})";
 
+/// That of kTwoInputs: the tiny job's, with extras.
+inline const std::string kDataOfTwoInputs =
+    std::string(R"({"type": "random", "channels": 2, "height": 6, "width": 6, "classes": 3,
+    "samples": 50, "transform": {"scale": 0.01}, "extras": )") +
+    kExtras + "}";
+
 /// A network with its data; null: the tiny job's, which are floats.
 struct PlayedNetwork {
   const char* network;
   const char* data = nullptr;
 };
-inline const std::vector<PlayedNetwork> kPlayedNetworks{
-    {kTinyNetwork}, {kSmallResNet}, {kSmallLenet},     {kOfDigits, kDigits}, {kOfImages, kImages},
-    {kSmallShapes}, {kSharing},     {kSmallFunctions}, {kSmallLosses},       {kPhased}};
+inline const std::vector<PlayedNetwork> kPlayedNetworks{{kTinyNetwork},
+                                                        {kSmallResNet},
+                                                        {kSmallLenet},
+                                                        {kOfDigits, kDigits},
+                                                        {kOfImages, kImages},
+                                                        {kSmallShapes},
+                                                        {kSharing},
+                                                        {kSmallFunctions},
+                                                        {kSmallLosses},
+                                                        {kPhased},
+                                                        {kTwoInputs, kDataOfTwoInputs.c_str()}};
 
 /// Ten random records in each file of CIFAR-10.
 inline void write_images(const fs::path& folder) {

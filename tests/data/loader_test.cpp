@@ -13,6 +13,7 @@
 #include "data/mix.h"
 #include "data/order.h"
 #include "data/random_dataset.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 using namespace poseidon::data;
@@ -467,4 +468,116 @@ TEST_CASE("loader: tests are never mixed") {
   CHECK(batch.mixtures.empty());
   CHECK(batch.pixels == std::vector<float>{0, 1, 2, 3, 4});
   CHECK(batch.labels == std::vector<int32_t>{0, 1, 2, 0, 1});
+}
+
+namespace {
+
+/// Of a batch of a dataset with extras, those of "pose" (2 values) and "map" (1x2x2), in the order
+/// of the network.
+const std::vector<Extra> kPoseAndMap{{"pose", {2}}, {"map", {1, 2, 2}}};
+
+std::unique_ptr<Dataset> with_extras(int64_t samples) {
+  return make_random({1, 2, 2}, 3, samples, 1, {{"map", {1, 2, 2}}, {"other", {5}}, {"pose", {2}}});
+}
+
+std::vector<float> extras_of(const Dataset& dataset, int64_t index) {
+  Sample sample;
+  dataset.read(index, sample);
+  std::vector<float> values(sample.extras.size() / sizeof(float));
+  std::ranges::copy(sample.extras, std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
+/// Each batch's, copied.
+std::vector<std::vector<float>> load_extras(const Dataset& dataset, const Transform& transform,
+                                            LoaderOptions options, int count) {
+  options.extras = kPoseAndMap;
+  SilentLog log;
+  Loader loader(dataset, transform, options, log);
+  std::vector<std::vector<float>> batches;
+  for (int i = 0; i < count; ++i) {
+    const Batch& batch = loader.next();
+    batches.emplace_back(batch.extras.begin(), batch.extras.end());
+  }
+  return batches;
+}
+
+Transform transform_of_2x2(const MixConfig& mix = {}, Phase phase = Phase::kTrain) {
+  TransformConfig config;
+  config.mix = mix;
+  config.mirror = true;
+  return Transform(config, {1, 2, 2}, phase, 1);
+}
+
+}  // namespace
+
+TEST_CASE("loader: a batch has the extras that are wanted, one after another, untransformed") {
+  const auto dataset = with_extras(10);
+  const Order order(10, 1, true);
+  int64_t position = 0;
+  for (const auto& batch : load_extras(*dataset, transform_of_2x2(), options_for(4, 2), 5)) {
+    REQUIRE(batch.size() == 4 * 6);
+    for (size_t i = 0; i < 4; ++i, ++position) {
+      const std::vector<float> all = extras_of(*dataset, order.at(position).index);
+      REQUIRE(all.size() == 4 + 5 + 2);
+      CHECK(std::equal(all.begin() + 9, all.end(), batch.begin() + 2 * static_cast<int64_t>(i)));
+      CHECK(std::equal(all.begin(), all.begin() + 4,
+                       batch.begin() + 8 + 4 * static_cast<int64_t>(i)));
+    }
+  }
+}
+
+TEST_CASE("loader: extras of shards are those of the batch, and of places without a sample zero") {
+  const auto dataset = with_extras(5);
+  LoaderOptions options = options_for(4, 1);
+  options.phase = Phase::kTest;
+  const Transform transform = transform_of_2x2({}, Phase::kTest);
+  const auto whole = load_extras(*dataset, transform, options, 2);
+  options.shards = {{0, 1}, {1, 3}};
+  const auto parts = load_extras(*dataset, transform, options, 4);
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t k = 0; k < 2; ++k) CHECK(parts[1][2 * i + k] == whole[0][2 * (i + 1) + k]);
+    for (size_t k = 0; k < 4; ++k) CHECK(parts[1][6 + 4 * i + k] == whole[0][8 + 4 * (i + 1) + k]);
+  }
+  CHECK(whole[1][0] != 0);
+  for (size_t i = 2; i < 8; ++i) CHECK(whole[1][i] == 0);
+  for (size_t i = 12; i < 24; ++i) CHECK(whole[1][i] == 0);
+}
+
+TEST_CASE("loader: extras are mixed by the shares of their samples") {
+  const auto dataset = with_extras(10);
+  const Transform transform =
+      transform_of_2x2({.present = true, .mixup = 0.5, .cutmix = 0, .probability = 0.8});
+  const Mixer mixer(*transform.mix(), {1, 2, 2}, 1, 10);
+  const Order order(10, 1, true);
+  const auto batches = load_extras(*dataset, transform, options_for(4, 1), 5);
+  for (int64_t position = 0; position < 20; ++position) {
+    const OrderedSample sample = order.at(position);
+    const auto mixture =
+        mixer.draw({static_cast<uint64_t>(sample.epoch), static_cast<uint64_t>(sample.index)});
+    const float share = mixture ? static_cast<float>(mixture->share) : 0;
+    const std::vector<float> own = extras_of(*dataset, sample.index),
+                             other = extras_of(*dataset, mixture ? mixture->partner : 0);
+    const auto at = static_cast<size_t>(position % 4);
+    CHECK(batches[static_cast<size_t>(position / 4)][2 * at] ==
+          (1 - share) * own[9] + share * other[9]);
+  }
+}
+
+TEST_CASE("loader: extras that are not there, or have another shape, are refused") {
+  const Transform transform = transform_of_2x2();
+  SilentLog log;
+  LoaderOptions options = options_for(4, 1);
+  options.extras = kPoseAndMap;
+  const auto refused = [&](std::vector<Extra> extras) {
+    const auto dataset = make_random({1, 2, 2}, 3, 10, 1, std::move(extras));
+    return error_of<ConfigError>([&] { Loader(*dataset, transform, options, log); });
+  };
+  CHECK(refused({{"map", {1, 2, 2}}}) ==
+        "random (generated): expected an extra \"pose\" of shape 2 for the network's input of that "
+        "name, got map 1x2x2");
+  CHECK(refused({{"map", {1, 2, 2}}, {"pose", {3}}}) ==
+        "random (generated): extra \"pose\": expected shape 2 for the network's input of that "
+        "name, got 3");
+  CHECK(refused({}).ends_with("got none"));
 }

@@ -26,7 +26,9 @@ struct Bench {
     RandomStream random(5, RandomPurpose::kGeneration, 0, 0);
     input.resize(static_cast<size_t>(net.input_shape().count()));
     for (float& value : input) value = random.next_uniform(-1, 1);
-    net.set_input(input);
+    extras.resize(static_cast<size_t>(batch * count_of(net.reception().extras())));
+    for (float& value : extras) value = random.next_uniform(-1, 1);
+    net.set_input(input, extras);
     for (int64_t i = 0; i < batch; ++i)
       labels.push_back(static_cast<int32_t>(
           random.next_below(static_cast<uint32_t>(std::max<int64_t>(1, network.classes())))));
@@ -35,7 +37,7 @@ struct Bench {
   }
 
   double loss() {
-    net.set_input(input);  // whose memory the pass before may have used
+    net.set_input(input, extras);  // whose memory the pass before may have used
     net.forward(step);
     double sum = 0;
     for (const auto& [scalar, values] : net.read_scalars())
@@ -50,7 +52,7 @@ struct Bench {
     return out;
   }
 
-  std::vector<float> input;
+  std::vector<float> input, extras;
   cpu::CpuDevice device;
   Network network;
   std::unique_ptr<layers::LayerFactory> factory;
@@ -133,6 +135,53 @@ void check_by_finite_differences(Bench& bench) {
 TEST_CASE("the gradients of a network with branches agree with finite differences") {
   Bench bench(kBranches);
   check_by_finite_differences(bench);
+}
+
+namespace {
+
+/// Two further inputs: one that is read in a block and as a target, one in the layout of images.
+const char* const kTwoInputs =
+    R"({"name": "n", "input": {"channels": 3, "height": 7, "width": 7},
+  "inputs": [{"name": "pose", "shape": [4]}, {"name": "map", "shape": [2, 5, 5]}],
+  "blocks": {"bent": {"layers": [
+    {"name": "f", "type": "linear", "outputs": 5, "weight_filler": {"type": "xavier"}},
+    {"name": "g", "type": "linear", "input": "pose", "outputs": 5, "weight_filler": {"type": "xavier"}},
+    {"name": "s", "type": "eltwise", "inputs": ["f", "g"]},
+    {"name": "t", "type": "tanh"}]}},
+  "layers": [
+    {"name": "c", "type": "convolution", "outputs": 4, "kernel": 3, "weight_filler": {"type": "he"}},
+    {"name": "m", "type": "convolution", "input": "map", "outputs": 4, "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
+    {"name": "s", "type": "eltwise", "inputs": ["c", "m"]},
+    {"name": "b", "type": "block", "block": "bent"},
+    {"name": "p", "type": "linear", "outputs": 4, "weight_filler": {"type": "xavier"}},
+    {"name": "apart", "type": "euclidean_loss", "inputs": ["p", "pose"], "weight": 0.3},
+    {"name": "loss", "type": "softmax_loss", "input": "b"}]})";
+
+}  // namespace
+
+TEST_CASE("the gradients of a network with further inputs agree with finite differences") {
+  Bench bench(kTwoInputs);
+  check_by_finite_differences(bench);
+}
+
+TEST_CASE("every value of a further input counts, for its own sample alone") {
+  Bench bench(kTwoInputs, 2, {.keep = {"b.t", "s"}});
+  bench.loss();
+  const std::vector<float> before = bench.net.output("s"), bent = bench.net.output("b.t");
+  const size_t all = bench.extras.size(), poses = 2 * 4;
+  REQUIRE(all == poses + 2 * 50);
+  bench.extras[poses + 50] += 1;  // the first value of the second sample's map
+  bench.loss();
+  const std::vector<float> after = bench.net.output("s");
+  CHECK(std::equal(before.begin(), before.begin() + 100, after.begin()));
+  CHECK(before != after);
+  bench.extras[poses + 50] -= 1;
+  bench.extras[3] += 1;  // the last value of the first sample's pose
+  bench.loss();
+  const std::vector<float> other = bench.net.output("b.t");
+  CHECK(bench.net.output("s") == before);
+  CHECK_FALSE(std::equal(bent.begin(), bent.begin() + 5, other.begin()));
+  CHECK(std::equal(bent.begin() + 5, bent.end(), other.begin() + 5));
 }
 
 namespace {

@@ -114,6 +114,50 @@ TEST_CASE("labels are an input of losses that need not be named, and of nothing 
             .find("\"label\" means the samples' labels") != std::string::npos);
 }
 
+TEST_CASE("further inputs have a name and a shape, and layers read them as any other tensor") {
+  const Network network = parsed(with_layers(
+      R"({"name": "f", "type": "linear", "outputs": 5},
+         {"name": "g", "type": "linear", "outputs": 5, "input": "pose"},
+         {"name": "s", "type": "eltwise", "inputs": ["f", "g"]},
+         {"name": "c", "type": "convolution", "outputs": 2, "kernel": 3, "input": "map"},
+         {"name": "loss", "type": "softmax_loss", "input": "s"})",
+      R"("inputs": [{"name": "map", "shape": [1, 4, 5]}, {"name": "pose", "shape": [6]}],)"));
+  CHECK(network.extras() == std::vector<Extra>{{"map", {1, 4, 5}}, {"pose", {6}}});
+  CHECK(network.nodes()[1].inputs == std::vector<int>{network_extra(1)});
+  CHECK(network.nodes()[3].inputs == std::vector<int>{network_extra(0)});
+  CHECK(network.shape_of(network_extra(0)) == Shape{2, 1, 4, 5});
+  CHECK(network.shape_of(network_extra(1)) == Shape{2, 6});
+  CHECK(source_name(network, network_extra(1)) == "pose");
+  CHECK(network.nodes()[3].output == Shape{2, 2, 2, 3});
+  CHECK(network.in_test().extras() == network.extras());
+  CHECK_FALSE(network.index_of("pose"));
+  CHECK(parsed(with_layers(R"({"name": "f", "type": "linear", "outputs": 5})")).extras().empty());
+}
+
+TEST_CASE("what is wrong with further inputs is told where it stands") {
+  const auto with_inputs = [](const std::string& inputs, const std::string& layer = "") {
+    return error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 5})" + layer,
+                                "\"inputs\": [" + inputs + "],"));
+  };
+  CHECK(with_inputs(R"({"name": "label", "shape": [2]})") ==
+        "n.json: /inputs/0/name: \"label\" means the samples' labels");
+  CHECK(with_inputs(R"({"name": "a.b", "shape": [2]})") ==
+        "n.json: /inputs/0/name: expected 1 to 100 letters, digits, \"_\" or \"-\", got \"a.b\"");
+  CHECK(with_inputs(R"({"name": "a", "shape": [2]}, {"name": "a", "shape": [3]})") ==
+        "n.json: /inputs/1/name: the name \"a\" is used twice");
+  CHECK(with_inputs(R"({"name": "a", "shape": [2, 3]})") ==
+        "n.json: /inputs/0/shape: expected [channels, height, width] or [values], got 2 numbers");
+  CHECK(with_inputs(R"({"name": "a", "shape": [20000, 20000, 20000]})") ==
+        "n.json: /inputs/0/shape: expected fewer than 2^28 values in all of these together");
+  CHECK(with_inputs(R"({"name": "a"})").find("/inputs/0: \"shape\" is missing") !=
+        std::string::npos);
+  CHECK(with_inputs(R"({"name": "f", "shape": [2]})") ==
+        "n.json: /layers/0/name: \"f\" means an input of the network");
+  CHECK(with_inputs(R"({"name": "pose", "shape": [2]})",
+                    R"(, {"name": "g", "type": "relu", "input": "pos"})")
+            .find("no layer is named \"pos\"; did you mean \"pose\"?") != std::string::npos);
+}
+
 TEST_CASE("labels of mixtures have three rows, which not every layer knows") {
   const auto mixed = [](const char* loss) {
     const std::string json =

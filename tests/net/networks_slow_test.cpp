@@ -66,14 +66,20 @@ std::vector<float> first_values(const net::Parameter& parameter) {
   return values;
 }
 
-void fill_input(net::Net& net) {
-  std::vector<float> input;
+/// Appends so many of each sample.
+void add_values(uint64_t stream, int64_t count, std::vector<float>& values) {
   for (uint64_t sample = 0; sample < kBatch; ++sample) {
-    RandomStream random = random_stream(1, sample);
-    for (int64_t i = 0; i < net.input_shape().sample_count(); ++i)
-      input.push_back(random.next_uniform(-1, 1));
+    RandomStream random = random_stream(stream, sample);
+    for (int64_t i = 0; i < count; ++i) values.push_back(random.next_uniform(-1, 1));
   }
-  net.set_input(input);
+}
+
+void fill_input(net::Net& net) {
+  std::vector<float> input, extras;
+  add_values(1, net.input_shape().sample_count(), input);
+  uint64_t stream = 3;
+  for (const Extra& extra : net.reception().extras()) add_values(stream++, extra.count(), extras);
+  net.set_input(input, extras);
 }
 
 /// Of the classes, or 0 and 1 where a loss has none.
@@ -204,6 +210,9 @@ TEST_CASE("inception_v3-plain computes what PyTorch does") {
 }
 TEST_CASE("lenet computes what PyTorch does") { compare_with_pytorch("lenet"); }
 TEST_CASE("lenet-siamese computes what PyTorch does") { compare_with_pytorch("lenet-siamese"); }
+TEST_CASE("lenet-two-inputs computes what PyTorch does") {
+  compare_with_pytorch("lenet-two-inputs");
+}
 TEST_CASE("mobilenet_v2 computes what PyTorch does") { compare_with_pytorch("mobilenet_v2"); }
 TEST_CASE("resnet18 computes what PyTorch does") { compare_with_pytorch("resnet18"); }
 TEST_CASE("resnet20 computes what PyTorch does") { compare_with_pytorch("resnet20"); }

@@ -12,6 +12,7 @@ generator of core/philox.h; tests/net/networks_slow_test.cpp makes the same:
     parameter: stream FNV-1a of its name, index 0;
         weight: +-sqrt(6 / fan in), bias and shift: +-0.1, scale: 0.5 to 1.5
     image of sample s: stream 1, index s, from -1 to 1
+    further input k of sample s: stream 3 + k, index s, from -1 to 1
     label of sample s: first word of stream 2, index s, modulo the number of classes, or 2 where a loss has none
 
 The loss is the mean over the batch, of all losses by their weights. "gradients" holds for each parameter the
@@ -75,6 +76,10 @@ class Pass:
         extents = [network["input"].get(key, 1) for key in ("channels", "height", "width")]
         images = [uniform(1, sample, math.prod(extents), -1, 1).reshape(extents) for sample in range(BATCH)]
         values = {"input": torch.from_numpy(np.stack(images)).to(dtype)}
+        for place, extra in enumerate(network.get("inputs", [])):
+            rows = [uniform(3 + place, sample, math.prod(extra["shape"]), -1, 1).reshape(extra["shape"])
+                    for sample in range(BATCH)]
+            values[extra["name"]] = torch.from_numpy(np.stack(rows)).to(dtype)
         for layer in Expansion(network).layers:
             values[layer["name"]] = self.output(layer, [values[name] for name in layer["inputs"]])
         del values

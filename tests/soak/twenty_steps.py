@@ -41,7 +41,8 @@ def classes_of(network):
 
 def job_of(name, batch):
     network = json.loads((NETWORKS / f"{name}.json").read_text())
-    data = {"type": "random", "samples": batch, "classes": classes_of(network), **network["input"]}
+    data = {"type": "random", "samples": batch, "classes": classes_of(network), **network["input"],
+            "extras": network.get("inputs", [])}
     return {"name": f"{name}-twenty-steps", "network": str(NETWORKS / f"{name}.json"),
             "data": {"train": data, "batch_per_worker": batch}, "optimizer": OPTIMIZER,
             "train": {"steps": STEPS, "seed": 1, "log_every": 1, "checkpoint_every": 0}}

@@ -29,6 +29,7 @@ Json random_images(Json given, const net::Network& network) {
           {"width", random ? given["width"].get<int64_t>() : network.input().width()},
           {"classes", network.classes()},
           {"samples", kBatch},
+          {"extras", given.value("extras", Json::array())},
           {"transform", transform}};
 }
 

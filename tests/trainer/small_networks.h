@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 /// Networks that train in milliseconds, of the layers that the large ones have.
 namespace poseidon::trainer {
 
@@ -123,6 +126,35 @@ inline constexpr const char* kSmallLosses = R"({
     {"name": "entropy", "type": "sigmoid_loss", "inputs": ["a", "targets"], "weight": 0.1},
     {"name": "pairs", "type": "contrastive_loss", "inputs": ["a", "b"], "margin": 2.0,
      "weight": 0.1}]})";
+
+/// Further inputs: a second image and a row of values, which is a target too. kExtras is the list
+/// that a dataset has them by.
+inline constexpr const char* kExtras =
+    R"([{"name": "pose", "shape": [4]}, {"name": "map", "shape": [2, 6, 6]}])";
+inline constexpr const char* kTwoInputs = R"({
+  "name": "two-inputs", "input": {"channels": 2, "height": 6, "width": 6},
+  "inputs": [{"name": "map", "shape": [2, 6, 6]}, {"name": "pose", "shape": [4]}],
+  "blocks": {"tower": {"layers": [
+    {"name": "conv", "type": "convolution", "outputs": 4, "kernel": 3},
+    {"name": "relu", "type": "relu"},
+    {"name": "ip", "type": "linear", "outputs": 5}]}},
+  "layers": [
+    {"name": "seen", "type": "block", "block": "tower"},
+    {"name": "known", "type": "block", "block": "tower", "input": "map"},
+    {"name": "where", "type": "linear", "input": "pose", "outputs": 3},
+    {"name": "all", "type": "concat", "inputs": ["seen", "known", "where", "pose"]},
+    {"name": "drop", "type": "dropout", "probability": 0.2},
+    {"name": "guess", "type": "linear", "outputs": 4},
+    {"name": "apart", "type": "euclidean_loss", "inputs": ["guess", "pose"], "weight": 0.125},
+    {"name": "ip", "type": "linear", "input": "drop", "outputs": 3},
+    {"name": "loss", "type": "softmax_loss"}]})";
+
+/// What a job of the tiny network is told to read the extras of kTwoInputs.
+inline std::vector<std::string> with_extras(std::vector<std::string> overrides = {}) {
+  for (const char* part : {"train", "test"})
+    overrides.push_back(std::string("data.") + part + ".extras=" + kExtras);
+  return overrides;
+}
 
 /// A head and noise for training alone, and for tests alone what nothing trains.
 inline constexpr const char* kPhased = R"({

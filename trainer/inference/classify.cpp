@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/error.h"
 #include "core/file.h"
 #include "core/opened_for_user.h"
 #include "data/image.h"
@@ -16,6 +17,14 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kShown = 5;
+
+/// An image file has nothing for further inputs.
+void check_reads_images_alone(const net::Network& network) {
+  if (network.extras().empty()) return;
+  throw ConfigError(text("--classify: expected a network that reads images alone, got \"",
+                         network.name(),
+                         "\", which has further inputs: ", text_of(network.extras())));
+}
 
 /// As the job prepares its test set.
 data::Transform test_transform(const Job& job) {
@@ -107,6 +116,7 @@ class Classifier {
 
 Json classify(const Job& job, const RunOptions& options, const std::vector<fs::path>& images,
               Log& log) {
+  check_reads_images_alone(*job.network);
   Classifier classifier(job, options, log);
   Json results = Json::array();
   for (size_t i = 0; i < images.size(); i += classifier.batch())

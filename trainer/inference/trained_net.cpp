@@ -52,7 +52,7 @@ std::string score_layer(const net::Network& network) {
     if (node.definition->is_loss_of_classes() &&
         (main == nullptr || node.definition->loss_weight() >= main->definition->loss_weight()))
       main = &node;
-  if (main == nullptr || main->inputs[0] == net::kNetworkInput)
+  if (main == nullptr || main->inputs[0] < 0)
     throw ConfigError("network \"" + network.name() + "\": expected a layer before its loss");
   return network.nodes()[static_cast<size_t>(main->inputs[0])].definition->name;
 }

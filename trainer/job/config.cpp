@@ -78,6 +78,11 @@ void check_later_members(const JobConfig& config, const std::string& file) {
            cluster.gather_s);
 }
 
+void check_extras(const data::DatasetConfig& config, const JsonPlace& place) {
+  if (const ExtraFault fault = fault_in(config.extras))
+    fail_at({place.file, place.pointer + "/extras" + fault.pointer}, fault.message);
+}
+
 void check_members(const JobConfig& config, const std::string& file) {
   const ClusterConfig& cluster = config.cluster;
   if (cluster.min_workers > cluster.workers)
@@ -238,6 +243,8 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
              "\"steps\" and \"epochs\"");
   if (config.name.find('/') != std::string::npos)
     fail_at(top.at("name"), "expected a name without \"/\", got " + shown(config.name));
+  check_extras(config.data.train, top.at("data").at("train"));
+  check_extras(config.data.test, top.at("data").at("test"));
   check_devices(config.device, top.at("device").at("indices"));
   check_members(config, file);
   check_batch(config, file, use);

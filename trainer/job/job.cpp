@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/opened_for_user.h"
+#include "data/sample_extras.h"
 #include "trainer/job/overrides.h"
 
 namespace poseidon::trainer {
@@ -132,6 +133,20 @@ void check_classes(const net::Network& network, const data::DatasetDescription& 
                      " apart"));
 }
 
+/// What the network reads beside images is there, and can be prepared as the job asks.
+void check_inputs(const net::Network& network, const data::DatasetDescription& data,
+                  const data::MixConfig* mix, const JsonPlace& place) {
+  try {
+    const data::SampleExtras extras(data, network.extras());
+  } catch (const ConfigError& error) {
+    fail_at(place, text(error.what(), " (", network.file(), ": /inputs)"));
+  }
+  if (!network.extras().empty() && mix != nullptr && mix->cutmix > 0)
+    fail_at(place.at("transform").at("mix").at("cutmix"),
+            text("a part of an image is no part of the further inputs of network \"",
+                 network.name(), "\": expected 0, mixup alone, got ", mix->cutmix));
+}
+
 }  // namespace
 
 PreparedData open_data(const Job& job, DataPart part, Log& log) {
@@ -157,6 +172,7 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
     fail_at(place, text("for the input ", input.channels(), "x", input.height(), "x", input.width(),
                         " of network \"", job.network->name(), "\": ", error.what()));
   }
+  check_inputs(*job.network, known, prepared.transform->mix(), place);
   return prepared;
 }
 

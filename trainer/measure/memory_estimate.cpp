@@ -71,8 +71,9 @@ size_t bytes_of_copies(const Job& job, net::Net& net) {
 /// The first device tests.
 size_t bytes_of_batches(const Job& job, size_t devices) {
   const Shape& input = job.network->input();
-  const size_t ring = data::Loader::bytes(input.samples(), input.count() / input.samples(),
-                                          job.network->label_form() == net::LabelForm::kMixed);
+  const size_t ring =
+      data::Loader::bytes(input.samples(), input.sample_count() + count_of(job.network->extras()),
+                          job.network->label_form() == net::LabelForm::kMixed);
   return ring * (job.config.data.has_test ? devices + 1 : devices);
 }
 

@@ -18,7 +18,7 @@ inline data::BatchMemory memory_for(net::Net& net) {
 
 /// Gives the net the batch that the loader gave last.
 inline void set_input(net::Net& net, const data::Batch& batch, data::Loader& loader) {
-  loader.keep_until(net.reception().set(batch.values, batch.labels, batch.mixtures));
+  loader.keep_until(net.reception().set(batch.values, batch.extras, batch.labels, batch.mixtures));
 }
 
 }  // namespace poseidon::trainer

@@ -1,0 +1,94 @@
+#include "core/extras.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/error.h"
+
+namespace poseidon {
+
+namespace {
+
+constexpr size_t kMostExtras = 256;
+constexpr size_t kMostNameBytes = 100;
+constexpr int64_t kMostExtent = int64_t{1} << 28;
+
+bool is_name(const std::string& name) {
+  return !name.empty() && name.size() <= kMostNameBytes &&
+         std::ranges::all_of(name, [](unsigned char c) {
+           return (c < 128 && std::isalnum(c) != 0) || c == '_' || c == '-';
+         });
+}
+
+std::string fault_of_name(std::span<const Extra> before, const std::string& name) {
+  if (name == "input" || name == "label")
+    return text("\"", name, "\" means the samples' ", name == "input" ? "images" : "labels");
+  if (!is_name(name))
+    return text("expected 1 to ", kMostNameBytes, R"( letters, digits, "_" or "-", got ")",
+                name.substr(0, kMostNameBytes), "\"");
+  if (std::ranges::find(before, name, &Extra::name) != before.end())
+    return text("the name \"", name, "\" is used twice");
+  return "";
+}
+
+/// `values` are those of the ones before, to which it adds its own.
+std::string fault_of_shape(const std::vector<int64_t>& extents, int64_t& values) {
+  if (extents.size() != 1 && extents.size() != 3)
+    return text("expected [channels, height, width] or [values], got ", extents.size(), " numbers");
+  int64_t count = 1;
+  for (const int64_t extent : extents)
+    if (extent < 1 || __builtin_mul_overflow(count, extent, &count)) count = kMostExtent;
+  values += std::min(count, kMostExtent);
+  if (values >= kMostExtent) return "expected fewer than 2^28 values in all of these together";
+  return "";
+}
+
+}  // namespace
+
+Shape Extra::batch_shape(int64_t samples) const {
+  std::vector<int64_t> all{samples};
+  all.insert(all.end(), extents.begin(), extents.end());
+  return Shape(all);
+}
+
+int64_t count_of(std::span<const Extra> extras) {
+  int64_t count = 0;
+  for (const Extra& extra : extras) count += extra.count();
+  return count;
+}
+
+std::string text_of(std::span<const Extra> extras) {
+  std::string out;
+  for (const Extra& extra : extras)
+    out += text(out.empty() ? "" : ", ", extra.name, " ", extra.shape().text());
+  return out.empty() ? "none" : out;
+}
+
+void describe_extras(Fields& fields, std::string_view key, std::vector<Extra>& extras,
+                     std::string_view doc) {
+  fields.objects(
+      key, extras.size(), [&](size_t count) { extras.resize(count); },
+      [&](Fields& inner, size_t i) {
+        inner.text("name", extras[i].name, "its name: letters, digits, \"_\" and \"-\"",
+                   Presence::kRequired);
+        inner.integers("shape", extras[i].extents, between(1, static_cast<double>(kMostExtent - 1)),
+                       "[channels, height, width] of a sample, or [values]", Presence::kRequired);
+      },
+      doc);
+}
+
+ExtraFault fault_in(std::span<const Extra> extras) {
+  if (extras.size() > kMostExtras)
+    return {"", text("expected at most ", kMostExtras, " of these, got ", extras.size())};
+  int64_t values = 0;
+  for (size_t i = 0; i < extras.size(); ++i) {
+    const std::string place = text("/", i);
+    if (const std::string name = fault_of_name(extras.first(i), extras[i].name); !name.empty())
+      return {place + "/name", name};
+    if (const std::string shape = fault_of_shape(extras[i].extents, values); !shape.empty())
+      return {place + "/shape", shape};
+  }
+  return {};
+}
+
+}  // namespace poseidon
