@@ -11,7 +11,7 @@ namespace poseidon::data {
 namespace {
 
 constexpr char kMagic[] = "PSDNRECS";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kPlainVersion = 1, kVersionOfExtras = 2;
 constexpr double kMostCount = 1e15;
 
 template <class Number>
@@ -36,17 +36,22 @@ void describe_shard(Fields& fields, ManifestShard& shard) {
                  Presence::kRequired);
 }
 
+int64_t version_of(bool has_extras) { return has_extras ? kVersionOfExtras : kPlainVersion; }
+
+/// Reading, the version says which keys there are.
 void describe_manifest(Fields& fields, Manifest& manifest) {
   int format = 0;
   fields.choice("format", format, {"poseidon-records"}, "what this is", Presence::kRequired);
-  int64_t version = kVersion;
-  fields.integer("version", version, between(kVersion, kVersion), "form of the set",
+  int64_t version = version_of(!manifest.extras.empty());
+  fields.integer("version", version, between(kPlainVersion, kVersionOfExtras), "form of the set",
                  Presence::kRequired);
   fields.integer("samples", manifest.samples, between(1, kMostCount), "records of all shards",
                  Presence::kRequired);
   fields.texts("classes", manifest.classes, "names of the classes", Presence::kRequired);
   fields.integers("shape", manifest.shape, between(1, 1 << 30), "shape of all records",
                   Presence::kRequired);
+  if (version == kVersionOfExtras)
+    describe_extras(fields, "extras", manifest.extras, "tensors of floats of each record");
   fields.objects(
       "shards", manifest.shards.size(), [&](size_t count) { manifest.shards.resize(count); },
       [&](Fields& inner, size_t i) { describe_shard(inner, manifest.shards[i]); }, "the files",
@@ -60,6 +65,8 @@ uint32_t crc_of(const Json& json) {
 void check_manifest(const Manifest& manifest, const std::string& name) {
   if (manifest.shape.size() != 0 && manifest.shape.size() != 3)
     throw RunError(text(name, ": /shape: expected 0 or 3 numbers, got ", manifest.shape.size()));
+  if (const ExtraFault fault = fault_in(manifest.extras))
+    throw RunError(text(name, ": /extras", fault.pointer, ": ", fault.message));
   int64_t samples = 0;
   for (size_t i = 0; i < manifest.shards.size(); ++i) {
     const ManifestShard& shard = manifest.shards[i];
@@ -78,12 +85,13 @@ void check_manifest(const Manifest& manifest, const std::string& name) {
 std::vector<std::byte> encode(const ShardHeader& header) {
   std::vector<std::byte> bytes(kShardHeaderBytes);
   std::memcpy(bytes.data(), kMagic, 8);
-  put<uint32_t>(bytes, 8, kVersion);
+  put<uint32_t>(bytes, 8, static_cast<uint32_t>(version_of(header.extra_bytes > 0)));
   put(bytes, 12, header.shard);
   put(bytes, 16, header.records);
   put(bytes, 24, header.index_offset);
   put(bytes, 32, header.file_bytes);
   put(bytes, 40, header.index_crc);
+  put(bytes, 44, header.extra_bytes);
   put(bytes, 60, crc32c(std::span(bytes).first(60)));
   return bytes;
 }
@@ -98,9 +106,10 @@ ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& n
     throw RunError(text(name, ": byte 0: expected \"", kMagic,
                         "\", got something else: not a shard "
                         "of a record set"));
-  if (get<uint32_t>(bytes, 8) != kVersion)
-    throw RunError(
-        text(name, ": byte 8: expected version ", kVersion, ", got ", get<uint32_t>(bytes, 8)));
+  const auto version = get<uint32_t>(bytes, 8);
+  if (version != kPlainVersion && version != kVersionOfExtras)
+    throw RunError(text(name, ": byte 8: expected version ", kPlainVersion, " or ",
+                        kVersionOfExtras, ", got ", version));
   if (get<uint32_t>(bytes, 60) != crc32c(bytes.first(60)))
     throw RunError(text(name, ": byte 60: the header's checksum does not match"));
   ShardHeader header;
@@ -109,6 +118,11 @@ ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& n
   header.index_offset = get<uint64_t>(bytes, 24);
   header.file_bytes = get<uint64_t>(bytes, 32);
   header.index_crc = get<uint32_t>(bytes, 40);
+  if (version == kPlainVersion) return header;
+  header.extra_bytes = get<uint32_t>(bytes, 44);
+  if (header.extra_bytes == 0 || header.extra_bytes % sizeof(float) != 0)
+    throw RunError(text(name, ": byte 44: expected floats of each record, got ", header.extra_bytes,
+                        " bytes"));
   return header;
 }
 

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "core/fields.h"
 #include "data/sample.h"
 
-// The bytes of a record set, as docs/record-format.md has them.
+// The bytes of a record set, as docs/record-format.md has them: of version 1, or 2 where records
+// have extras.
 
 namespace poseidon::data {
 
@@ -21,6 +23,7 @@ struct ShardHeader {
   uint64_t index_offset = 0;
   uint64_t file_bytes = 0;
   uint32_t index_crc = 0;
+  uint32_t extra_bytes = 0;  ///< behind the payload of each record; 0: version 1
 };
 
 struct RecordEntry {
@@ -53,8 +56,14 @@ struct Manifest {
   int64_t samples = 0;
   std::vector<std::string> classes;
   std::vector<int64_t> shape;
+  std::vector<Extra> extras;  ///< none: version 1
   std::vector<ManifestShard> shards;
 };
+
+/// Bytes of the extras of a record.
+inline uint32_t bytes_of(const std::vector<Extra>& extras) {
+  return static_cast<uint32_t>(count_of(extras) * static_cast<int64_t>(sizeof(float)));
+}
 
 /// The manifest as text, with its checksum.
 std::string manifest_text(Manifest manifest);

@@ -22,8 +22,11 @@ struct OpenShard {
 };
 
 void compare_shard(const RecordShard& shard, const ManifestShard& expected, size_t number,
-                   const std::string& name) {
+                   uint32_t extra_bytes, const std::string& name) {
   const ShardHeader& header = shard.header();
+  if (header.extra_bytes != extra_bytes)
+    throw RunError(text(name, ": expected ", extra_bytes, " bytes of extras in each record, got ",
+                        header.extra_bytes, ": it belongs to another record set"));
   if (header.shard == number && static_cast<int64_t>(header.records) == expected.records &&
       header_crc(header) == expected.checksum)
     return;
@@ -33,14 +36,15 @@ void compare_shard(const RecordShard& shard, const ManifestShard& expected, size
                       ": it belongs to another record set"));
 }
 
-OpenShard open_shard(const fs::path& path, const ManifestShard& expected, size_t number,
-                     size_t classes) {
+OpenShard open_shard(const fs::path& folder, const Manifest& manifest, size_t number) {
+  const ManifestShard& expected = manifest.shards[number];
+  const fs::path path = folder / expected.file;
   MappedFile file(path);
   if (static_cast<int64_t>(file.bytes().size()) != expected.bytes)
     throw RunError(
         text(path.string(), ": expected ", expected.bytes, " bytes, got ", file.bytes().size()));
-  RecordShard shard(file.bytes(), classes, path.string());
-  compare_shard(shard, expected, number, path.string());
+  RecordShard shard(file.bytes(), manifest.classes.size(), path.string());
+  compare_shard(shard, expected, number, bytes_of(manifest.extras), path.string());
   return {std::move(file), std::move(shard), 0};
 }
 
@@ -48,8 +52,7 @@ class RecordSet final : public Dataset {
  public:
   RecordSet(const fs::path& folder, const Manifest& manifest) {
     for (size_t i = 0; i < manifest.shards.size(); ++i) {
-      shards_.push_back(open_shard(folder / manifest.shards[i].file, manifest.shards[i], i,
-                                   manifest.classes.size()));
+      shards_.push_back(open_shard(folder, manifest, i));
       shards_.back().first = description_.samples;
       description_.samples += manifest.shards[i].records;
     }
@@ -57,8 +60,10 @@ class RecordSet final : public Dataset {
     description_.classes = manifest.classes;
     if (!manifest.shape.empty())
       description_.shape = {manifest.shape[0], manifest.shape[1], manifest.shape[2]};
+    description_.extras = manifest.extras;
     Fingerprint fingerprint;
     fingerprint.add(manifest.classes);
+    fingerprint.add(manifest.extras);
     for (const ManifestShard& shard : manifest.shards)
       for (int64_t number : {shard.records, shard.bytes, shard.checksum})
         fingerprint.add(static_cast<uint64_t>(number));
@@ -121,7 +126,7 @@ void RecordShard::check_entry(uint64_t record, size_t classes) const {
   const auto fail = [&](const std::string& what) {
     throw RunError(text(name_, ": record ", record, ": ", what));
   };
-  const uint64_t length = uint64_t{at.name_bytes} + at.payload_bytes;
+  const uint64_t length = uint64_t{at.name_bytes} + at.payload_bytes + header_.extra_bytes;
   if (at.offset < kShardHeaderBytes || at.offset > header_.index_offset ||
       length > header_.index_offset - at.offset)
     fail(text("expected it between bytes ", kShardHeaderBytes, " and ", header_.index_offset,
@@ -140,7 +145,8 @@ void RecordShard::check_entry(uint64_t record, size_t classes) const {
 
 void RecordShard::read(uint64_t record, Sample& sample) const {
   const RecordEntry at = entry(record);
-  const auto all = bytes_.subspan(at.offset, size_t{at.name_bytes} + at.payload_bytes);
+  const auto all =
+      bytes_.subspan(at.offset, size_t{at.name_bytes} + at.payload_bytes + header_.extra_bytes);
   if (crc32c(all) != at.crc)
     throw CorruptSample(text(record_name(record), ": the record's checksum does not match"));
   sample.label = static_cast<int32_t>(at.label);
@@ -148,7 +154,8 @@ void RecordShard::read(uint64_t record, Sample& sample) const {
   sample.channels = at.channels;
   sample.height = at.height;
   sample.width = at.width;
-  sample.bytes = all.subspan(at.name_bytes);
+  sample.bytes = all.subspan(at.name_bytes, at.payload_bytes);
+  sample.extras = all.last(header_.extra_bytes);
 }
 
 std::string RecordShard::record_name(uint64_t record) const {

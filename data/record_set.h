@@ -20,8 +20,8 @@ class RecordShard {
   const ShardHeader& header() const { return header_; }
   uint64_t records() const { return header_.records; }
   RecordEntry entry(uint64_t record) const;
-  /// Reads a record, whose payload stays in the shard. Throws CorruptSample when the checksum
-  /// fails.
+  /// Reads a record, whose payload and extras stay in the shard. Throws CorruptSample when the
+  /// checksum fails.
   void read(uint64_t record, Sample& sample) const;
   std::string record_name(uint64_t record) const;
 

@@ -64,6 +64,7 @@ void RecordWriter::close_shard() {
   header.index_offset = shard_->bytes();
   header.file_bytes = header.index_offset + index_.size();
   header.index_crc = crc32c(index_);
+  header.extra_bytes = bytes_of(manifest_.extras);
   shard_->write(index_);
   shard_->write_at(0, encode(header));
   shard_->commit();
@@ -72,6 +73,14 @@ void RecordWriter::close_shard() {
   shard.records = static_cast<int64_t>(header.records);
   shard.bytes = static_cast<int64_t>(header.file_bytes);
   shard.checksum = header_crc(header);
+}
+
+void RecordWriter::set_extras(const std::vector<Extra>& extras, const std::string& source) {
+  if (manifest_.samples > 0 && extras != manifest_.extras)
+    throw RunError(text(source, ": expected the extras of the samples before: ",
+                        text_of(manifest_.extras), "; got ", text_of(extras)));
+  if (const ExtraFault fault = fault_in(extras)) throw RunError(text(source, ": ", fault.message));
+  manifest_.extras = extras;
 }
 
 void RecordWriter::note_shape(const Sample& sample) {
@@ -84,17 +93,19 @@ void RecordWriter::add(const std::string& name, const Sample& sample) {
   check(sample.label >= 0, "label of a record below zero");
   highest_label_ = std::max(highest_label_, sample.label);
   check(sample.form != SampleForm::kFloats, "a record set holds no floats");
+  check(sample.extras.size() == bytes_of(manifest_.extras), "a sample has the extras of its set");
   if (sample.bytes.size() > UINT32_MAX - UINT16_MAX)
     throw RunError(text(name, ": too large for a record: ", sample.bytes.size(), " bytes"));
   const std::string kept = name.substr(0, UINT16_MAX);
-  if (shard_ && shard_->bytes() + kept.size() + sample.bytes.size() > shard_bytes_) close_shard();
+  const size_t bytes = kept.size() + sample.bytes.size() + sample.extras.size();
+  if (shard_ && shard_->bytes() + bytes > shard_bytes_) close_shard();
   if (!shard_) open_shard();
   note_shape(sample);
 
   RecordEntry entry;
   entry.offset = shard_->bytes();
   entry.payload_bytes = static_cast<uint32_t>(sample.bytes.size());
-  entry.crc = crc32c(sample.bytes, crc32c(as_bytes(kept)));
+  entry.crc = crc32c(sample.extras, crc32c(sample.bytes, crc32c(as_bytes(kept))));
   entry.label = static_cast<uint32_t>(sample.label);
   entry.name_bytes = static_cast<uint16_t>(kept.size());
   entry.form = sample.form;
@@ -104,6 +115,7 @@ void RecordWriter::add(const std::string& name, const Sample& sample) {
   append(entry, index_);
   shard_->write(as_bytes(kept));
   shard_->write(sample.bytes);
+  shard_->write(sample.extras);
   ++shard_records_;
   ++manifest_.samples;
 }

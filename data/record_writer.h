@@ -26,6 +26,9 @@ class RecordWriter {
   /// A folder where other temporary files may lie while the set is written.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
+  /// What all samples have beside image and label; called before the first add(), and perhaps again
+  /// with the same. Throws RunError, beginning with `source`, for others.
+  void set_extras(const std::vector<Extra>& extras, const std::string& source);
   /// Appends a sample: an image file (with the size its header says) or pixels.
   void add(const std::string& name, const Sample& sample);
   /// Syncs the set and gives it its name. Throws RunError when nothing was added.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "data/sample.h"
 
 namespace poseidon::data {
@@ -24,6 +25,8 @@ class SampleStream {
   virtual int64_t size() const { return 0; }
   /// The names that labels are indices into; empty where labels are numbers and no more.
   virtual std::vector<std::string> classes() const { return {}; }
+  /// What the last sample has beside image and label.
+  virtual std::vector<Extra> extras() const { return {}; }
 };
 
 using OpenStream = std::function<std::unique_ptr<SampleStream>()>;

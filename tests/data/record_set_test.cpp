@@ -188,3 +188,117 @@ TEST_CASE("records: nothing is left of a set that was not finished") {
                        doctest::Contains("expected a new or empty folder"), ConfigError);
   CHECK(entries_in(folder.text()) == 1);
 }
+
+namespace {
+
+const std::vector<Extra> kPoseAndMap{{"pose", {2}}, {"map", {1, 1, 3}}};
+
+std::vector<float> values_of_extras(int i) {
+  return {static_cast<float>(i), -0.5F, 1, 2, static_cast<float>(i) / 3};
+}
+
+/// The ten records, with extras.
+void write_set_with_extras(const std::filesystem::path& folder) {
+  RecordWriter writer(folder, 256);
+  writer.set_classes({"cat", "dog"});
+  writer.set_extras(kPoseAndMap, "here");
+  for (int i = 0; i < 10; ++i) {
+    const Bytes bytes = payload(i);
+    const std::vector<float> values = values_of_extras(i);
+    Sample sample = pixels(i, bytes);
+    sample.extras = std::as_bytes(std::span(values));
+    writer.add("cat/" + std::to_string(i), sample);
+  }
+  writer.finish();
+}
+
+}  // namespace
+
+TEST_CASE("records: extras that were written are read, wherever they lie") {
+  const made::Folder folder;
+  write_set_with_extras(folder / "set");
+  const auto dataset = open_record_set((folder / "set").string());
+  CHECK(dataset->description().extras == kPoseAndMap);
+  CHECK(std::filesystem::exists(folder / "set/00001.records"));
+  Sample sample;
+  for (int i : {9, 0, 5, 1, 2, 3, 4, 6, 7, 8}) {
+    dataset->read(i, sample);
+    CHECK(Bytes(sample.bytes.begin(), sample.bytes.end()) == payload(i));
+    std::vector<float> values(5);
+    REQUIRE(sample.extras.size() == 5 * sizeof(float));
+    std::ranges::copy(sample.extras, std::as_writable_bytes(std::span(values)).begin());
+    CHECK(values == values_of_extras(i));
+  }
+}
+
+TEST_CASE("records: sets without extras are of version 1, with them of version 2") {
+  const made::Folder folder;
+  write_set(folder / "plain");
+  write_set_with_extras(folder / "extras");
+  const auto version = [&](const std::string& set) {
+    return std::to_integer<int>(made::read(folder / (set + "/00000.records"))[8]);
+  };
+  const auto manifest = [&](const std::string& set) {
+    const Bytes bytes = made::read(folder / (set + "/records.json"));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  CHECK(version("plain") == 1);
+  CHECK(manifest("plain").find("extras") == std::string::npos);
+  CHECK(manifest("plain").find("\"version\": 1") != std::string::npos);
+  CHECK(version("extras") == 2);
+  CHECK(manifest("extras").find("\"version\": 2") != std::string::npos);
+  // Of the bytes that version 1 has, made by another program.
+  CHECK(open_record_set((folder / "plain").string())->fingerprint() ==
+        "d7a90cd88cd5709d0d445b5af693e490eb9692c273d6a7dd229de622501478eb");
+  CHECK(open_record_set((folder / "plain").string())->fingerprint() !=
+        open_record_set((folder / "extras").string())->fingerprint());
+}
+
+TEST_CASE("records: every flipped bit of a record with extras is refused") {
+  const made::Folder folder;
+  write_set_with_extras(folder / "set");
+  const Bytes whole = made::read(folder / "set/00000.records");
+  const RecordShard shard(whole, 2, "s");
+  const RecordEntry last = shard.entry(shard.records() - 1);
+  const size_t padding = last.offset + last.name_bytes + last.payload_bytes + 5 * sizeof(float);
+  Sample sample;
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    if (bit / 8 >= padding && bit / 8 < shard.header().index_offset) continue;
+    Bytes damaged = whole;
+    flip(damaged, bit);
+    const auto read_all = [&] {
+      const RecordShard altered(damaged, 2, "s");
+      for (uint64_t i = 0; i < altered.records(); ++i) altered.read(i, sample);
+    };
+    CHECK_THROWS_AS(read_all(), RunError);
+  }
+}
+
+TEST_CASE("records: shards whose extras are not those of the manifest are refused") {
+  const made::Folder folder;
+  write_set_with_extras(folder / "set");
+  write_set(folder / "plain");
+  const auto copied = std::filesystem::copy_options::overwrite_existing;
+  std::filesystem::copy(folder / "plain/records.json", folder / "set/records.json", copied);
+  CHECK_THROWS_AS(open_record_set((folder / "set").string()), RunError);
+  ShardHeader header{.shard = 0, .records = 0, .index_offset = 64, .file_bytes = 64};
+  header.extra_bytes = 6;
+  CHECK_THROWS_WITH_AS(decode_header(encode(header), "s"),
+                       "s: byte 44: expected floats of each record, got 6 bytes", RunError);
+}
+
+TEST_CASE("records: a set has the same extras in all of its records") {
+  const made::Folder folder;
+  RecordWriter writer(folder / "set", 256);
+  writer.set_classes({"cat"});
+  writer.set_extras({{"pose", {1}}}, "first");
+  const Bytes bytes = payload(0);
+  const std::vector<float> value{1};
+  Sample sample = pixels(0, bytes);
+  sample.extras = std::as_bytes(std::span(value));
+  writer.add("a", sample);
+  writer.set_extras({{"pose", {1}}}, "second");
+  CHECK_THROWS_WITH_AS(writer.set_extras({{"pose", {2}}}, "third"),
+                       "third: expected the extras of the samples before: pose 1; got pose 2",
+                       RunError);
+}

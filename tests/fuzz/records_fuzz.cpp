@@ -22,6 +22,7 @@ void read_shard(std::span<const std::byte> bytes) {
       shard.record_name(i);
       try {
         shard.read(i, sample);
+        if (sample.extras.size() != shard.header().extra_bytes) __builtin_trap();
       } catch (const CorruptSample&) {
       }
     }
