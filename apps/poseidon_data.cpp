@@ -122,6 +122,9 @@ void add_pack_input(CLI::App& command, PackFlags& flags) {
                      "path inside the input that holds the class folders, such as train");
   command.add_option("--root", flags.root,
                      "folder that a list's paths are relative to; default: the list's own");
+  command.add_option("--extra", flags.options.extras,
+                     "a dataset of HDF5 files beyond data and label, which a network may read as a "
+                     "further input; once for each");
   command.add_flag(
       "--bgr-to-rgb", flags.options.bgr_to_rgb,
       "turn the channels of a database's pixels, which Caffe keeps as blue, green, red");
@@ -184,6 +187,13 @@ Json shape_json(const Shape& shape) {
   return Json{shape[0], shape[1], shape[2]};
 }
 
+/// By name.
+Json extras_json(const std::vector<Extra>& extras) {
+  Json json = Json::object();
+  for (const Extra& extra : extras) json[extra.name] = extra.extents;
+  return json;
+}
+
 void info(InfoFlags& flags, Log& log) {
   DatasetConfig& config = flags.config;
   config.type = flags.type.empty() ? guess_type(config.path) : flags.type;
@@ -195,6 +205,7 @@ void info(InfoFlags& flags, Log& log) {
               {"shape", shape_json(about.shape)},
               {"fingerprint", about.fingerprint},
               {"classes", about.classes}};
+  if (!about.extras.empty()) result["extras"] = extras_json(about.extras);
   int64_t corrupt = 0;
   if (flags.verify) {
     const Inspection inspection = inspect(*dataset, log, live_line("verified"));

@@ -28,9 +28,11 @@ class Database final : public SampleStream {
   Database(DatabaseType type, const fs::path& path, const DatabaseOptions& options)
       : path_(path.string()),
         prefix_(type == DatabaseType::kHdf5 ? path.filename().string() + "/" : ""),
-        bgr_to_rgb_(options.bgr_to_rgb) {
+        bgr_to_rgb_(options.bgr_to_rgb),
+        takes_extras_(!options.extras.empty()) {
     if (!fs::exists(path)) throw ConfigError(text(path_, ": no such file or folder"));
-    process_.emplace(options.programs / program_of(type), path, options.stall_limit);
+    process_.emplace(options.programs / program_of(type), path, options.extras,
+                     options.stall_limit);
     with_place([&] {
       entries_.emplace([this](std::span<std::byte> out) { process_->read(out); });
       return true;
@@ -41,9 +43,12 @@ class Database final : public SampleStream {
     if (!with_place([&] { return entries_->next(key_, value_); })) return false;
     name = prefix_ + printable(key_);
     const std::string place = text(path_, ": ", name);
-    take_datum(parse_datum(value_, place), bgr_to_rgb_, place, sample);
+    const Datum datum = parse_datum(value_, place);
+    take_datum(datum, bgr_to_rgb_, place, sample);
+    if (takes_extras_) extras_ = take_extras(datum, place, sample);
     return true;
   }
+  std::vector<Extra> extras() const override { return extras_; }
 
   std::string source() const override { return path_; }
   int64_t size() const override { return static_cast<int64_t>(entries_->count()); }
@@ -62,9 +67,10 @@ class Database final : public SampleStream {
   }
 
   std::string path_, prefix_;
-  bool bgr_to_rgb_;
+  bool bgr_to_rgb_, takes_extras_;
   std::optional<ReaderProcess> process_;
   std::optional<EntryReader> entries_;
+  std::vector<Extra> extras_;  ///< of the last sample
   std::string key_;
   std::vector<std::byte> value_;  ///< where an image file's bytes stay
 };

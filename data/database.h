@@ -3,6 +3,8 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "data/sample_stream.h"
 
@@ -13,6 +15,7 @@ enum class DatabaseType : uint8_t { kLmdb, kLevelDb, kHdf5 };
 struct DatabaseOptions {
   std::filesystem::path programs;  ///< the folder of poseidon-read-lmdb and the like
   bool bgr_to_rgb = false;
+  std::vector<std::string> extras = {};  ///< datasets of HDF5 beyond "data" and "label"
   std::chrono::milliseconds stall_limit{120'000};
 };
 

@@ -21,8 +21,10 @@ enum DatumField : uint32_t {
   kDataField = 4,
   kLabelField = 5,
   kFloatField = 6,
-  kEncodedField = 7
+  kEncodedField = 7,
+  kExtraField = 100  ///< a message of its own, with a name, extents and values
 };
+enum ExtraField : uint32_t { kNameField = 1, kExtentField = 2, kValuesField = 3 };
 
 constexpr int64_t kMostChannels = 255;  // that a record can tell
 
@@ -52,6 +54,7 @@ class DatumParser {
       case kEncodedField: datum_.encoded = number(field) != 0; return;
       case kDataField: datum_.bytes = bytes(field); return;
       case kFloatField: take_floats(field); return;
+      case kExtraField: take_extra(field); return;
       default: return;  // of a later Caffe
     }
   }
@@ -79,6 +82,18 @@ class DatumParser {
       datum_.floats.push_back(float_at(packed.data() + i));
   }
 
+  void take_extra(const WireField& outer) {
+    WireMessage wire(wire_, outer);
+    Datum::NamedValues taken;
+    WireField field;
+    while (wire.next(field)) {
+      if (field.number == kNameField) taken.extra.name = wire.text(field);
+      if (field.number == kExtentField) taken.extra.extents.push_back(number(field));
+      if (field.number == kValuesField) taken.values = bytes(field);
+    }
+    datum_.extras.push_back(std::move(taken));
+  }
+
   WireMessage wire_;
   Datum datum_;
 };
@@ -88,15 +103,23 @@ void append_varint(uint64_t value, std::vector<std::byte>& out) {
   out.push_back(static_cast<std::byte>(value));
 }
 
-void append_number(DatumField field, int64_t value, std::vector<std::byte>& out) {
+void append_number(uint32_t field, int64_t value, std::vector<std::byte>& out) {
   append_varint(field << 3 | static_cast<uint32_t>(WireType::kVarint), out);
   append_varint(static_cast<uint64_t>(value), out);
 }
 
-void append_bytes(DatumField field, std::span<const std::byte> bytes, std::vector<std::byte>& out) {
+void append_bytes(uint32_t field, std::span<const std::byte> bytes, std::vector<std::byte>& out) {
   append_varint(field << 3 | static_cast<uint32_t>(WireType::kBytes), out);
   append_varint(bytes.size(), out);
   out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+void append_extra(const Datum::NamedValues& extra, std::vector<std::byte>& out) {
+  std::vector<std::byte> message;
+  append_bytes(kNameField, std::as_bytes(std::span(extra.extra.name)), message);
+  for (const int64_t extent : extra.extra.extents) append_number(kExtentField, extent, message);
+  append_bytes(kValuesField, extra.values, message);
+  append_bytes(kExtraField, message, out);
 }
 
 /// How many values the shape asks for.
@@ -176,6 +199,7 @@ std::vector<std::byte> encode_datum(const Datum& datum) {
   if (!datum.floats.empty())  // this processor's order is protobuf's
     append_bytes(kFloatField, std::as_bytes(std::span(datum.floats)), out);
   if (datum.encoded) append_number(kEncodedField, 1, out);
+  for (const Datum::NamedValues& extra : datum.extras) append_extra(extra, out);
   return out;
 }
 
@@ -185,6 +209,24 @@ void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sa
   if (!datum.encoded) return take_pixels(datum, bgr_to_rgb, name, sample);
   sample.form = SampleForm::kEncoded;
   sample.bytes = datum.bytes;
+}
+
+std::vector<Extra> take_extras(const Datum& datum, const std::string& name, Sample& sample) {
+  std::vector<Extra> extras;
+  for (const Datum::NamedValues& each : datum.extras) extras.push_back(each.extra);
+  if (const ExtraFault fault = fault_in(extras))
+    throw CorruptSample(text(name, ": extras", fault.pointer, ": ", fault.message));
+  sample.extras_storage.clear();
+  for (const Datum::NamedValues& each : datum.extras) {
+    const auto expected = static_cast<size_t>(each.extra.count());
+    if (each.values.size() != expected * sizeof(float))
+      throw CorruptSample(text(name, ": extra \"", each.extra.name, "\": expected ", expected,
+                               " values, got ", each.values.size(), " bytes"));
+    sample.extras_storage.insert(sample.extras_storage.end(), each.values.begin(),
+                                 each.values.end());
+  }
+  sample.extras = sample.extras_storage;
+  return extras;
 }
 
 }  // namespace poseidon::data

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "data/sample.h"
 
 namespace poseidon::data {
@@ -19,6 +20,13 @@ struct Datum {
   std::vector<float> floats;
   std::optional<int64_t> label;
   bool encoded = false;  ///< `bytes` are an image file
+  /// A field that Caffe has not: how poseidon-read-hdf5 gives what a row has beside image and
+  /// label.
+  struct NamedValues {
+    Extra extra;
+    std::span<const std::byte> values;  ///< floats; in the message's memory
+  };
+  std::vector<NamedValues> extras;
 };
 
 /// Decodes a message. Takes no more memory than a few times its size. Throws CorruptSample,
@@ -32,5 +40,9 @@ std::vector<std::byte> encode_datum(const Datum& datum);
 /// With `bgr_to_rgb` pixels of three channels change the order of these. Throws CorruptSample,
 /// beginning with `name`.
 void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample);
+
+/// Gives `sample` the datum's extras, one after another, and returns what they are. Throws
+/// CorruptSample, beginning with `name`, for values that are not as many as their shape says.
+std::vector<Extra> take_extras(const Datum& datum, const std::string& name, Sample& sample);
 
 }  // namespace poseidon::data

@@ -29,6 +29,7 @@ struct PackOptions {
   std::string prefix;          ///< of kImages: path inside the input that holds the class folders
   std::filesystem::path root;  ///< what paths in lists are relative to; empty: the list's folder
   std::filesystem::path programs;    ///< folder of the programs that read databases
+  std::vector<std::string> extras;   ///< of kHdf5: datasets beyond "data" and "label"
   bool bgr_to_rgb = false;           ///< pixels of databases, whose channels are in Caffe's order
   std::vector<std::string> classes;  ///< empty: the input's, or as many numbers as labels need
   uint64_t shard_bytes = uint64_t{1} << 30;

@@ -110,11 +110,19 @@ std::vector<fs::path> hdf5_files(const PackOptions& options) {
 
 std::unique_ptr<SampleStream> open_databases(const PackOptions& options, DatabaseType type,
                                              const std::vector<fs::path>& files) {
-  const DatabaseOptions how{.programs = options.programs, .bgr_to_rgb = options.bgr_to_rgb};
+  const DatabaseOptions how{
+      .programs = options.programs, .bgr_to_rgb = options.bgr_to_rgb, .extras = options.extras};
   std::vector<OpenStream> parts;
   for (const fs::path& file : files)
     parts.push_back([type, file, how] { return open_database(type, file, how); });
   return make_chain(std::move(parts));
+}
+
+/// They are names of datasets in a file and of inputs of a network.
+void check_extra_names(const std::vector<std::string>& names) {
+  std::vector<Extra> extras;
+  for (const std::string& name : names) extras.push_back({.name = name, .extents = {1}});
+  if (const ExtraFault fault = fault_in(extras)) throw ConfigError("--extra: " + fault.message);
 }
 
 /// Options that would have no effect are refused rather than passed over.
@@ -132,6 +140,9 @@ void check_options(const PackOptions& options) {
         "in their order (training shuffles in any case)");
   if (!options.root.empty() && type != PackType::kList && type != PackType::kHdf5)
     throw ConfigError("--root: expected with lists of files only (--type list or hdf5)");
+  if (!options.extras.empty() && type != PackType::kHdf5)
+    throw ConfigError("--extra: expected with HDF5 files only (--type hdf5)");
+  check_extra_names(options.extras);
   const bool database =
       type == PackType::kLmdb || type == PackType::kLevelDb || type == PackType::kHdf5;
   if (options.bgr_to_rgb && !database)

@@ -14,6 +14,8 @@ class PixelReader {
   const Image& read(int64_t index);
   /// Of the sample that was read last.
   int32_t label() const { return sample_.label; }
+  /// The same, as the dataset keeps it.
+  const Sample& sample() const { return sample_; }
 
  private:
   const Dataset& dataset_;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "core/error.h"
 #include "core/printable.h"
@@ -51,12 +52,16 @@ class SpawnFiles {
   posix_spawn_file_actions_t actions_;
 };
 
-pid_t spawn(const fs::path& program, const fs::path& input, const SpawnFiles& files) {
-  std::string name = program.string(), argument = input.string();
-  std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
+pid_t spawn(const fs::path& program, const fs::path& input, std::span<const std::string> more,
+            const SpawnFiles& files) {
+  std::vector<std::string> words{program.string(), input.string()};
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_t process = -1;
   const int fault =
-      ::posix_spawn(&process, name.c_str(), files.get(), nullptr, arguments.data(), environ);
+      ::posix_spawn(&process, program.c_str(), files.get(), nullptr, arguments.data(), environ);
   if (fault == ENOENT)
     throw ConfigError(text(input.string(), ": is read by ", program.filename().string(),
                            ", which this build has not (docs/data.md)"));
@@ -80,10 +85,11 @@ std::string signal_text(int signal) {
 }  // namespace
 
 ReaderProcess::ReaderProcess(fs::path program, const fs::path& input,
+                             std::span<const std::string> more,
                              std::chrono::milliseconds stall_limit)
     : program_(std::move(program)), stall_limit_(stall_limit) {
   Pipe bytes = make_pipe(), errors = make_pipe();
-  process_ = spawn(program_, input, SpawnFiles(bytes.writing, errors.writing));
+  process_ = spawn(program_, input, more, SpawnFiles(bytes.writing, errors.writing));
   bytes_ = std::move(bytes.reading);
   errors_ = std::move(errors.reading);
 }

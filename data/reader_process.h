@@ -16,10 +16,10 @@ namespace poseidon::data {
 /// pipe. It ends with its owner.
 class ReaderProcess {
  public:
-  /// Throws ConfigError when there is no such program. A program that writes nothing for
-  /// `stall_limit` counts as stuck.
+  /// `more` are arguments behind the input. Throws ConfigError when there is no such program. A
+  /// program that writes nothing for `stall_limit` counts as stuck.
   ReaderProcess(std::filesystem::path program, const std::filesystem::path& input,
-                std::chrono::milliseconds stall_limit);
+                std::span<const std::string> more, std::chrono::milliseconds stall_limit);
   ~ReaderProcess();
   ReaderProcess(const ReaderProcess&) = delete;
   ReaderProcess& operator=(const ReaderProcess&) = delete;

@@ -1,6 +1,7 @@
 // poseidon-export-hdf5: writes the pixels and labels of a dataset of Poseidon's to an HDF5 file, as
 // Caffe's HDF5Data reads them.
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
@@ -59,6 +60,26 @@ void planes_of(const data::Image& image, std::vector<uint8_t>& out) {
     for (size_t i = 0; i < count; ++i) out[c * count + i] = image.pixels[i * channels + c];
 }
 
+std::vector<hsize_t> row_extents(hsize_t samples, const Extra& extra) {
+  std::vector<hsize_t> extents{samples};
+  for (const int64_t extent : extra.extents) extents.push_back(static_cast<hsize_t>(extent));
+  return extents;
+}
+
+/// A sample's may lie at any address.
+void write_extras(const std::vector<Extra>& extras, const data::Sample& sample, hsize_t row,
+                  std::vector<Column>& columns) {
+  std::span<const std::byte> left = sample.extras;
+  std::vector<float> values;
+  for (size_t k = 0; k < extras.size(); ++k) {
+    values.resize(static_cast<size_t>(extras[k].count()));
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(values));
+    std::ranges::copy(left.first(bytes.size()), bytes.begin());
+    left = left.subspan(bytes.size());
+    columns[k].write(row, values.data());
+  }
+}
+
 void write_all(const data::Dataset& dataset, const fs::path& path) {
   const Shape& shape = dataset.description().shape;
   const auto extent = [&](int i) { return static_cast<hsize_t>(shape[i]); };
@@ -67,6 +88,9 @@ void write_all(const data::Dataset& dataset, const fs::path& path) {
                     "the file cannot be made");
   Column data(file, "data", {samples, extent(0), extent(1), extent(2)}, H5T_NATIVE_UCHAR);
   Column label(file, "label", {samples}, H5T_NATIVE_INT);
+  std::vector<Column> extras;
+  for (const Extra& extra : dataset.description().extras)
+    extras.emplace_back(file, extra.name.c_str(), row_extents(samples, extra), H5T_NATIVE_FLOAT);
   data::PixelReader reader(dataset);
   std::vector<uint8_t> planes;
   for (hsize_t i = 0; i < samples; ++i) {
@@ -78,6 +102,7 @@ void write_all(const data::Dataset& dataset, const fs::path& path) {
     data.write(i, planes.data());
     const int number = reader.label();
     label.write(i, &number);
+    write_extras(dataset.description().extras, reader.sample(), i, extras);
   }
   if (H5Fflush(file.id(), H5F_SCOPE_LOCAL) < 0) throw RunError("HDF5: cannot be written out");
 }

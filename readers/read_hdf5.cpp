@@ -1,10 +1,11 @@
 // poseidon-read-hdf5: the rows of the datasets "data" and "label" of an HDF5 file, as Caffe's
-// HDF5Data has them, each as a Datum.
+// HDF5Data has them, and of those that further arguments name, each as a Datum.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "core/error.h"
@@ -22,10 +23,12 @@ using poseidon::readers::Handle;
 constexpr hsize_t kMostRowBytes = hsize_t{128} << 20;
 constexpr hsize_t kBatchBytes = hsize_t{4} << 20;
 
+bool is_own(const std::string& name) { return name == "data" || name == "label"; }
+
 /// A dataset whose first extent counts samples.
 class Rows {
  public:
-  Rows(const Handle& file, const char* name) : name_(name), dataset_(open(file, name)) {
+  Rows(const Handle& file, const std::string& name) : name_(name), dataset_(open(file, name)) {
     const Handle space(H5Dget_space(dataset_.id()), H5Sclose, name_ + ": has no shape");
     const int rank = H5Sget_simple_extent_ndims(space.id());
     if (rank < 1 || rank > 4)
@@ -40,6 +43,16 @@ class Rows {
   hsize_t count() const { return extents_[0]; }
   /// Values of a sample.
   hsize_t row() const { return row_; }
+
+  /// What its rows are as an extra: values, or an image whose last extents may be 1.
+  poseidon::Extra extra() const {
+    poseidon::Extra extra{.name = name_, .extents = {}};
+    for (size_t i = 1; i < extents_.size(); ++i)
+      extra.extents.push_back(static_cast<int64_t>(extents_[i]));
+    if (extra.extents.empty()) extra.extents.push_back(1);
+    if (extra.extents.size() == 2) extra.extents.push_back(1);
+    return extra;
+  }
 
   bool has_bytes() const {
     const Handle type(H5Dget_type(dataset_.id()), H5Tclose, name_ + ": has no type");
@@ -65,13 +78,15 @@ class Rows {
 
  private:
   /// What lies in other files is refused: a stranger's file could name any.
-  static Handle open(const Handle& file, const char* name) {
+  static Handle open(const Handle& file, const std::string& name) {
     H5L_info_t link{};
-    if (H5Lget_info(file.id(), name, &link, H5P_DEFAULT) < 0)
-      throw RunError(text("expected datasets \"data\" and \"label\", got no \"", name, "\""));
+    if (H5Lget_info(file.id(), name.c_str(), &link, H5P_DEFAULT) < 0)
+      throw RunError(is_own(name)
+                         ? text("expected datasets \"data\" and \"label\", got no \"", name, "\"")
+                         : text("expected a dataset \"", name, "\", got none (--extra)"));
     if (link.type != H5L_TYPE_HARD)
       throw RunError(text("\"", name, "\": is a link, expected a dataset"));
-    Handle dataset(H5Dopen2(file.id(), name, H5P_DEFAULT), H5Dclose,
+    Handle dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT), H5Dclose,
                    text("\"", name, "\" is no dataset"));
     const Handle plan(H5Dget_create_plist(dataset.id()), H5Pclose, "a dataset has no layout");
     if (H5Pget_external_count(plan.id()) != 0 || H5Pget_layout(plan.id()) == H5D_VIRTUAL)
@@ -110,8 +125,14 @@ class Rows {
 /// Writes rows, whose keys are their numbers.
 class RowWriter {
  public:
-  RowWriter(const Rows& data, const Rows& labels, poseidon::data::EntryWriter& writer)
-      : data_(data), labels_(labels), writer_(writer), bytes_(data.has_bytes()) {
+  RowWriter(const Rows& data, const Rows& labels, const std::vector<Rows>& extras,
+            poseidon::data::EntryWriter& writer)
+      : data_(data),
+        labels_(labels),
+        extras_(extras),
+        writer_(writer),
+        bytes_(data.has_bytes()),
+        extra_values_(extras.size()) {
     const std::vector<hsize_t>& extents = data.extents();
     const auto extent = [&](size_t i) {
       return i < extents.size() ? static_cast<int64_t>(extents[i]) : 1;
@@ -122,7 +143,8 @@ class RowWriter {
   }
 
   void write_all() {
-    const hsize_t row_bytes = data_.row() * (bytes_ ? 1 : sizeof(float));
+    hsize_t row_bytes = data_.row() * (bytes_ ? 1 : sizeof(float));
+    for (const Rows& extra : extras_) row_bytes += extra.row() * sizeof(float);
     const hsize_t batch = std::max<hsize_t>(1, kBatchBytes / row_bytes);
     for (hsize_t first = 0; first < data_.count(); first += batch)
       write(first, std::min(batch, data_.count() - first));
@@ -135,6 +157,8 @@ class RowWriter {
     else
       data_.read(first, count, H5T_NATIVE_FLOAT, float_values_);
     labels_.read(first, count, H5T_NATIVE_DOUBLE, label_values_);
+    for (size_t k = 0; k < extras_.size(); ++k)
+      extras_[k].read(first, count, H5T_NATIVE_FLOAT, extra_values_[k]);
     for (hsize_t i = 0; i < count; ++i) write_row(first + i, i);
   }
 
@@ -150,23 +174,37 @@ class RowWriter {
     if (!(label == std::floor(label) && std::abs(label) < 1e15))
       throw RunError(text("\"label\": expected whole numbers, got ", label, " in row ", row));
     datum_.label = static_cast<int64_t>(label);
+    put_extras(i);
     std::array<char, 24> key{};
     const int length = std::snprintf(key.data(), key.size(), "%010llu", row);
     writer_.add(std::as_bytes(std::span(key).first(static_cast<size_t>(length))),
                 poseidon::data::encode_datum(datum_));
   }
 
+  void put_extras(size_t i) {
+    datum_.extras.clear();
+    for (size_t k = 0; k < extras_.size(); ++k) {
+      const size_t count = extras_[k].row();
+      datum_.extras.push_back(
+          {.extra = extras_[k].extra(),
+           .values = std::as_bytes(std::span(extra_values_[k]).subspan(i * count, count))});
+    }
+  }
+
   const Rows& data_;
   const Rows& labels_;
+  const std::vector<Rows>& extras_;
   poseidon::data::EntryWriter& writer_;
   const bool bytes_;
   Datum datum_;
   std::vector<unsigned char> byte_values_;
   std::vector<float> float_values_;
   std::vector<double> label_values_;
+  std::vector<std::vector<float>> extra_values_;
 };
 
-void read_all(const std::string& path, const poseidon::readers::Begin& begin) {
+void read_all(const std::string& path, const std::vector<std::string>& names,
+              const poseidon::readers::Begin& begin) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);  // no code from elsewhere
   const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
@@ -176,9 +214,23 @@ void read_all(const std::string& path, const poseidon::readers::Begin& begin) {
     throw RunError(text("\"label\": expected one label for each of ", data.count(),
                         " samples, got ", labels.count(), " rows of ", labels.row(),
                         "; a record set holds one label for a sample"));
-  RowWriter(data, labels, begin(data.count())).write_all();
+  std::vector<Rows> extras;
+  for (const std::string& name : names) {
+    extras.emplace_back(file, name);
+    if (extras.back().count() != data.count())
+      throw RunError(text("\"", name, "\": expected a row for each of ", data.count(),
+                          " samples, got ", extras.back().count()));
+  }
+  RowWriter(data, labels, extras, begin(data.count())).write_all();
 }
 
 }  // namespace
 
-int main(int count, char** arguments) { poseidon::readers::run_reader(count, arguments, read_all); }
+int main(int count, char** arguments) {
+  const std::vector<std::string> extras(arguments + std::min(count, 2), arguments + count);
+  poseidon::readers::run_reader(
+      std::min(count, 2), arguments,
+      [&](const std::string& path, const poseidon::readers::Begin& begin) {
+        read_all(path, extras, begin);
+      });
+}

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/data/made_files.h"
@@ -122,4 +123,36 @@ TEST_CASE("datum: what is no message is refused at its byte") {
   CHECK(refusal(bytes({0x20, 0})) == "d: byte 0: field 4: expected bytes");
   CHECK(refusal(bytes({0x32, 3, 0, 0, 0})) ==
         "d: byte 0: field 6: expected floats of 4 bytes, got 3 bytes");
+}
+
+TEST_CASE("datum: extras come back as they were, and one after another in a sample") {
+  const std::vector<float> pose{1, -2}, map{3, 4, 5};
+  Datum datum = small(bytes({1, 2, 3, 4, 5, 6}));
+  datum.extras = {{{"pose", {2}}, std::as_bytes(std::span(pose))},
+                  {{"map", {1, 1, 3}}, std::as_bytes(std::span(map))}};
+  const Bytes message = encode_datum(datum);
+  const Datum again = parse_datum(message, "d");
+  CHECK(encode_datum(again) == message);
+  Sample sample;
+  CHECK(take_extras(again, "d", sample) == std::vector<Extra>{{"pose", {2}}, {"map", {1, 1, 3}}});
+  std::vector<float> values(5);
+  REQUIRE(sample.extras.size() == 5 * sizeof(float));
+  std::ranges::copy(sample.extras, std::as_writable_bytes(std::span(values)).begin());
+  CHECK(values == std::vector<float>{1, -2, 3, 4, 5});
+}
+
+TEST_CASE("datum: extras that are not what they say are refused") {
+  const std::vector<float> pose{1, -2};
+  const auto fault_of = [&](const Extra& extra) {
+    Datum datum = small(bytes({1, 2, 3, 4, 5, 6}));
+    datum.extras = {{extra, std::as_bytes(std::span(pose))}};
+    Sample sample;
+    return error_of<CorruptSample>([&] { take_extras(datum, "d", sample); });
+  };
+  CHECK(fault_of({"pose", {3}}) == "d: extra \"pose\": expected 3 values, got 8 bytes");
+  CHECK(fault_of({"pose", {1, 2}}) ==
+        "d: extras/0/shape: expected [channels, height, width] or [values], got 2 numbers");
+  CHECK(fault_of({"input", {2}}) == "d: extras/0/name: \"input\" means the samples' images");
+  CHECK(fault_of({"pose", {-2}}) ==
+        "d: extras/0/shape: expected fewer than 2^28 values in all of these together");
 }

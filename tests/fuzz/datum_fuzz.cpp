@@ -1,5 +1,5 @@
-// A Datum of any bytes: refused with a CorruptSample, or a sample whose pixels are as many as it
-// says; and one that was decoded can be encoded and decoded again.
+// A Datum of any bytes: refused with a CorruptSample, or a sample whose pixels and extras are as
+// many as it says; and one that was decoded can be encoded and decoded again.
 
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +15,7 @@ void check_encoding(const Datum& datum) {
   const Datum again = parse_datum(message, "d");
   if (again.channels != datum.channels || again.label != datum.label ||
       again.encoded != datum.encoded || again.bytes.size() != datum.bytes.size() ||
-      again.floats.size() != datum.floats.size())
+      again.floats.size() != datum.floats.size() || again.extras.size() != datum.extras.size())
     std::abort();
 }
 
@@ -26,6 +26,12 @@ void check_sample(const Sample& sample) {
     std::abort();
 }
 
+void check_extras(const Datum& datum) {
+  Sample sample;
+  const int64_t values = poseidon::count_of(take_extras(datum, "d", sample));
+  if (static_cast<int64_t>(sample.extras.size()) != 4 * values) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -33,6 +39,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Datum datum = parse_datum({reinterpret_cast<const std::byte*>(data), size}, "d");
     if (datum.floats.size() > size / sizeof(float) || datum.bytes.size() > size) std::abort();
     check_encoding(datum);
+    try {
+      check_extras(datum);
+    } catch (const CorruptSample&) {
+    }
     for (const bool turned : {false, true}) {
       Sample sample;
       take_datum(datum, turned, "d", sample);

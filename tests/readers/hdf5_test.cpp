@@ -29,8 +29,10 @@ struct TwoSamples {
       .name = "label", .extents = {2, 1}, .type = H5T_NATIVE_INT, .values = labels.data()};
 };
 
-data::PackReport pack(const Folder& folder, const std::filesystem::path& input) {
+data::PackReport pack(const Folder& folder, const std::filesystem::path& input,
+                      const std::vector<std::string>& extras = {}) {
   data::PackOptions options;
+  options.extras = extras;
   options.type = data::guess_pack_type(input);
   options.inputs = {input};
   options.output = folder / "out";
@@ -41,10 +43,12 @@ data::PackReport pack(const Folder& folder, const std::filesystem::path& input) 
 }
 
 /// The error of packing a file of these datasets, behind the file's name.
-std::string fault(const std::vector<HdfDataset>& datasets) {
+std::string fault(const std::vector<HdfDataset>& datasets,
+                  const std::vector<std::string>& extras = {}) {
   const Folder folder;
   make_hdf5(folder / "f.h5", datasets);
-  const std::string error = error_of<std::runtime_error>([&] { pack(folder, folder / "f.h5"); });
+  const std::string error =
+      error_of<std::runtime_error>([&] { pack(folder, folder / "f.h5", extras); });
   const std::string begin = (folder / "f.h5").string() + ": ";
   return error.starts_with(begin) ? error.substr(begin.size()) : "no file: " + error;
 }
@@ -142,4 +146,89 @@ TEST_CASE("HDF5: what is exported is packed again as it was") {
   CHECK(
       data::made::read(folder / "said") ==
       data::made::bytes_of("poseidon-data: " + (folder / "f.h5").string() + ": exists already\n"));
+}
+
+namespace {
+
+std::vector<float> extras_of(const data::Sample& sample) {
+  std::vector<float> values(sample.extras.size() / sizeof(float));
+  std::ranges::copy(sample.extras, std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("HDF5: datasets that are asked for are extras, in the order asked") {
+  const Folder folder;
+  const TwoSamples two;
+  const std::vector<double> pose{0.5, -1, 2, 3}, map{1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<int> weight{5, 6};
+  make_hdf5(
+      folder / "f.h5",
+      {two.data,
+       two.label,
+       {.name = "pose", .extents = {2, 2}, .type = H5T_NATIVE_DOUBLE, .values = pose.data()},
+       {.name = "map", .extents = {2, 1, 2, 2}, .type = H5T_NATIVE_DOUBLE, .values = map.data()},
+       {.name = "weight", .extents = {2}, .type = H5T_NATIVE_INT, .values = weight.data()}});
+  CHECK(pack(folder, folder / "f.h5", {"map", "weight", "pose"}).samples == 2);
+  const auto records = data::open_record_set((folder / "out").string());
+  CHECK(records->description().extras ==
+        std::vector<Extra>{{"map", {1, 2, 2}}, {"weight", {1}}, {"pose", {2}}});
+  data::Sample sample;
+  records->read(1, sample);
+  CHECK(extras_of(sample) == std::vector<float>{5, 6, 7, 8, 6, 2, 3});
+  CHECK(pack(folder, folder / "f.h5").samples == 2);
+  CHECK(data::open_record_set((folder / "out").string())->description().extras.empty());
+}
+
+TEST_CASE("HDF5: extras that are not there, or not of each sample, are said") {
+  const TwoSamples two;
+  const std::vector<double> pose{0.5, -1, 2, 3};
+  CHECK(fault({two.data, two.label}, {"pose"}) ==
+        "expected a dataset \"pose\", got none (--extra)");
+  CHECK(fault({two.data,
+               two.label,
+               {.name = "pose", .extents = {4}, .type = H5T_NATIVE_DOUBLE, .values = pose.data()}},
+              {"pose"}) == "\"pose\": expected a row for each of 2 samples, got 4");
+  CHECK(fault({two.data, two.label}, {"label"}) ==
+        "no file: --extra: \"label\" means the samples' labels");
+  CHECK(fault({two.data, two.label}, {"a/b"}) ==
+        "no file: --extra: expected 1 to 100 letters, digits, \"_\" or \"-\", got \"a/b\"");
+}
+
+TEST_CASE("HDF5: files whose extras differ in shape are no one set") {
+  const Folder folder;
+  const TwoSamples two;
+  const std::vector<double> pose{0.5, -1, 2, 3};
+  for (const hsize_t width : {1, 2})
+    make_hdf5(folder / (std::to_string(width) + ".h5"), {two.data,
+                                                         two.label,
+                                                         {.name = "pose",
+                                                          .extents = {2, width},
+                                                          .type = H5T_NATIVE_DOUBLE,
+                                                          .values = pose.data()}});
+  data::made::write(folder / "list.txt", data::made::bytes_of("1.h5\n2.h5\n"));
+  CHECK(error_of<RunError>([&] { pack(folder, folder / "list.txt", {"pose"}); }) ==
+        (folder / "2.h5").string() +
+            ": 2.h5/0000000000: expected the extras of the samples before: pose 1; got pose 2");
+}
+
+TEST_CASE("HDF5: extras are exported and packed again as they were") {
+  const Folder folder;
+  const std::vector<Extra> extras{{"pose", {3}}, {"map", {1, 2, 2}}};
+  const auto random = data::make_random_pixels({3, 4, 5}, 7, 9, 1, extras);
+  data::pack_dataset(*random, folder / "set", 1 << 20, [](int64_t, int64_t) {});
+  const std::string program = test::program_folder() + "/poseidon-export-hdf5";
+  REQUIRE(std::system((program + " records train " + (folder / "set").string() + " " +
+                       (folder / "f.h5").string() + " >" + (folder / "said").string())
+                          .c_str()) == 0);
+  pack(folder, folder / "f.h5", {"pose", "map"});
+  const auto packed = data::open_record_set((folder / "out").string());
+  CHECK(packed->description().extras == extras);
+  data::Sample expected, got;
+  for (int64_t i = 0; i < 9; ++i) {
+    random->read(i, expected);
+    packed->read(i, got);
+    CHECK(extras_of(got) == extras_of(expected));
+  }
 }
