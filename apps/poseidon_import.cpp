@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "apps/flag_checks.h"
 #include "apps/run_program.h"
@@ -11,6 +12,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/printable.h"
+#include "importer/further_inputs.h"
 #include "importer/import.h"
 #include "importer/torchvision_import.h"
 
@@ -20,6 +22,7 @@ using namespace poseidon;
 
 struct CaffeFlags {
   std::string prototxt, solver, weights, output, input;
+  std::vector<std::string> extras;
   bool bgr_to_rgb = false, skip_unknown = false, json = false;
 };
 
@@ -35,6 +38,9 @@ CLI::App* add_caffe(CLI::App& program, CaffeFlags& flags) {
   command->add_option("--weights", flags.weights, "trained weights, a .caffemodel");
   command->add_option("--input", flags.input,
                       "CHANNELSxHEIGHTxWIDTH of a sample, where the network does not tell it");
+  command->add_option("--extra", flags.extras,
+                      "NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES: a top of a data layer beyond "
+                      "images and labels, which becomes an input of the network; once for each");
   command->add_flag("--bgr-to-rgb", flags.bgr_to_rgb,
                     "turn means and the first weights from Caffe's order of colours to ours");
   command->add_flag("--skip-unknown", flags.skip_unknown,
@@ -84,6 +90,7 @@ void import_caffe(const CaffeFlags& flags) {
                               .weights = flags.weights,
                               .output = flags.output,
                               .input = std::nullopt,
+                              .extras = {},
                               .bgr_to_rgb = flags.bgr_to_rgb,
                               .skip_unknown = flags.skip_unknown};
   if (!flags.input.empty()) {
@@ -93,6 +100,8 @@ void import_caffe(const CaffeFlags& flags) {
       throw ConfigError(text("--input: ", error.what()));
     }
   }
+  for (const std::string& extra : flags.extras)
+    asked.extras.push_back(importer::parse_extra(extra));
   StandardErrorLog log;
   print_report(importer::import_caffe(asked, log), flags.output, flags.json);
 }

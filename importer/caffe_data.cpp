@@ -1,5 +1,7 @@
 #include "importer/caffe_data.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace poseidon::importer {
@@ -79,6 +81,24 @@ CaffeData read_data_layer(const CaffeLayer& layer, Remarks& remarks) {
   if (layer.type == "WindowData") refuse_windows(layer, remarks);
   if (data.batch == 0 && !data.extents.empty()) data.batch = data.extents[0];
   return data;
+}
+
+std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer) {
+  const MessageReader from = layer.message.message(field_of(layer.type));
+  std::vector<std::vector<int64_t>> told;
+  for (const MessageReader& shape : from.messages("shape"))
+    told.push_back(shape.integers("dim", kExtent));
+  if (told.empty())
+    for (const char* name : {"num", "channels", "height", "width"}) {
+      const std::vector<int64_t> values = from.integers(name, kExtent);
+      told.resize(std::max(told.size(), values.size()));
+      for (size_t i = 0; i < values.size(); ++i) told[i].push_back(values[i]);
+    }
+  std::erase_if(told, [](const auto& extents) { return extents.empty(); });
+  // What is told once is told of all.
+  if (told.size() == 1) told.resize(layer.tops.size(), told[0]);
+  told.resize(layer.tops.size());
+  return told;
 }
 
 namespace {

@@ -30,6 +30,9 @@ struct CaffeData {
 /// Reads all fields of a data layer of any kind.
 CaffeData read_data_layer(const CaffeLayer& layer, Remarks& remarks);
 
+/// The extents of a batch of each of its tops, as far as it tells them; one that has none is empty.
+std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer);
+
 /// Channels, height and width.
 using SampleShape = std::array<int64_t, 3>;
 

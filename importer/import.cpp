@@ -71,8 +71,9 @@ class CaffeImporter {
     const SampleShape shape = asked_.input ? *asked_.input : sample_shape(network_, train_);
     if (asked_.bgr_to_rgb && shape[0] != 3)
       throw ConfigError(text("--bgr-to-rgb: expected images of 3 channels, got ", shape[0]));
-    imported_ = map_network(network_, shape, remarks_);
+    imported_ = map_network(network_, shape, remarks_, asked_.extras);
     check_network();
+    remark_inputs();
     if (!asked_.solver.empty() || has_data()) make_job();
     network_.top().refuse_unread(remarks_);
     if (!asked_.weights.empty()) make_weights();
@@ -109,6 +110,14 @@ class CaffeImporter {
       }
       fail_at(network_.top().place(), error.message());
     }
+  }
+
+  void remark_inputs() {
+    if (checked_->extras().empty()) return;
+    remarks_.note(network_.top().place(),
+                  text("the network has further inputs: ", text_of(checked_->extras()),
+                       ": its data set needs an extra of each name and shape "
+                       "(poseidon-data pack --extra)"));
   }
 
   void make_job() {

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "core/extras.h"
 #include "core/log.h"
 #include "importer/caffe_data.h"
 
@@ -15,6 +17,8 @@ struct CaffeImport {
   std::filesystem::path solver, weights;  ///< "" for none
   std::filesystem::path output;           ///< a folder, new or empty
   std::optional<SampleShape> input;       ///< where the prototxt does not tell it
+  /// Shapes of what data layers give beside images and labels.
+  std::vector<Extra> extras = {};
   bool bgr_to_rgb = false;
   bool skip_unknown = false;
 };

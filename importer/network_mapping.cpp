@@ -7,6 +7,7 @@
 
 #include "core/counted.h"
 #include "core/error.h"
+#include "importer/further_inputs.h"
 #include "importer/layer_mapping.h"
 #include "layers/registry.h"
 #include "net/blocks.h"
@@ -19,9 +20,10 @@ constexpr const char* kImagesName = "input";
 
 /// What a value of Caffe's is here.
 struct Source {
-  enum class Kind : uint8_t { kNothing, kInput, kLabels, kLayer };
+  enum class Kind : uint8_t { kNothing, kInput, kLabels, kExtra, kShapeless, kLayer };
   Kind kind = Kind::kNothing;
-  std::string layer;
+  std::string layer = {};
+  size_t extra = 0;  ///< index of a further input
 
   bool is_labels() const { return kind == Kind::kLabels; }
   /// As a network file has it.
@@ -95,21 +97,46 @@ bool has_equal_accuracy(const CaffeLayer& layer) {
          from.integer("axis").value_or(1) == 1;
 }
 
+void remark_phases(const CaffeNetwork& network, const BlobGraph& graph, Remarks& remarks) {
+  for (const CaffeLayer* twin : graph.twins()) {
+    twin->message.pass_over_all();
+    remarks.note(twin->place(), twin->shown() + " is here one with that of the other phase");
+  }
+  for (const CaffeLayer& layer : network.layers()) {
+    if (layer.in_training || layer.in_testing) continue;
+    layer.message.pass_over_all();
+    remarks.note(layer.place(), layer.shown() + " takes part in no phase, by its level or stage");
+  }
+}
+
 class NetworkMapper {
  public:
-  NetworkMapper(const CaffeNetwork& network, Remarks& remarks)
-      : network_(network), graph_(network), remarks_(remarks), sources_(graph_.values().size()) {}
+  /// Tells `further` which of its inputs are read.
+  NetworkMapper(const CaffeNetwork& network, Remarks& remarks, FurtherInputs& further)
+      : network_(network),
+        graph_(network),
+        remarks_(remarks),
+        sources_(graph_.values().size()),
+        further_(further) {}
 
   std::vector<ImportedLayer> map() {
-    remark_phases();
-    if (!graph_.inputs().empty()) bind_inputs(graph_.inputs(), PhaseSet::all());
+    remark_phases(network_, graph_, remarks_);
+    if (!graph_.inputs().empty()) {
+      Extents extents;
+      for (const CaffeInput& input : network_.inputs()) extents.push_back(input.extents);
+      bind_inputs(graph_.inputs(), PhaseSet::all(), extents, network_.top().place_of("input"));
+    }
     for (const GraphLayer& layer : graph_.layers()) map_layer(layer);
+    further_.check_given();
     return std::move(layers_);
   }
 
  private:
-  void remark_phases();
-  void bind_inputs(const std::vector<int>& values, PhaseSet phases);
+  using Extents = std::vector<std::vector<int64_t>>;
+  void bind_inputs(const std::vector<int>& values, PhaseSet phases, const Extents& extents,
+                   const Place& place);
+  Source source_of_input(const std::vector<int>& values, size_t index, Phase phase,
+                         const std::vector<int64_t>& extents, const Place& place);
   void map_layer(const GraphLayer& layer);
   void map_split(const GraphLayer& layer);
   void map_slice(const GraphLayer& layer);
@@ -141,31 +168,39 @@ class NetworkMapper {
   PerPhase<std::string> before_;  ///< the last layer of each phase; "" for none
   PerPhase<std::set<std::string>> names_;
   ParameterOwners owners_;
-  PerPhase<int> inputs_bound_;
+  PerPhase<bool> has_images_, has_labels_;
+  FurtherInputs& further_;
 };
 
-void NetworkMapper::remark_phases() {
-  for (const CaffeLayer* twin : graph_.twins()) {
-    twin->message.pass_over_all();
-    remarks_.note(twin->place(), twin->shown() + " is here one with that of the other phase");
-  }
-  for (const CaffeLayer& layer : network_.layers()) {
-    if (layer.in_training || layer.in_testing) continue;
-    layer.message.pass_over_all();
-    remarks_.note(layer.place(), layer.shown() + " takes part in no phase, by its level or stage");
-  }
+/// `extents` are those of a batch of each, as far as they are told.
+void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
+                                const Extents& extents, const Place& place) {
+  for (const Phase phase : kBothPhases)
+    for (size_t i = 0; i < values.size() && phases[phase]; ++i)
+      source(values[i], phase) = source_of_input(values, i, phase, extents[i], place);
 }
 
-/// The first is the images, the next the labels; who reads more of them is told so.
-void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases) {
-  for (const Phase phase : kBothPhases) {
-    if (!phases[phase]) continue;
-    for (const int value : values) {
-      if (inputs_bound_[phase] == 0) source(value, phase).kind = Source::Kind::kInput;
-      if (inputs_bound_[phase] == 1) source(value, phase).kind = Source::Kind::kLabels;
-      ++inputs_bound_[phase];
-    }
+/// The first is the images. The labels are what is called so, or the next one; all others are
+/// inputs of their own, if their shapes are known.
+Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t index, Phase phase,
+                                      const std::vector<int64_t>& extents, const Place& place) {
+  const auto name_at = [&](size_t i) -> const std::string& {
+    return graph_.values()[static_cast<size_t>(values[i])].name;
+  };
+  const std::string& blob = name_at(index);
+  if (!std::exchange(has_images_[phase], true)) return {.kind = Source::Kind::kInput};
+  bool is_label = !has_labels_[phase] && !further_.is_given(blob);
+  for (size_t i = index + 1; i < values.size(); ++i)
+    is_label = is_label && (name_at(i) != net::kLabelName || further_.is_given(name_at(i)));
+  if (is_label) {
+    has_labels_[phase] = true;
+    return {.kind = Source::Kind::kLabels};
   }
+  const std::optional<size_t> extra = further_.find_or_add(blob, extents, place);
+  if (!extra) return {.kind = Source::Kind::kShapeless};
+  if (!further_.has_name(*extra))
+    further_.rename(*extra, free_name(usable_input_name(blob), PhaseSet::all()));
+  return {.kind = Source::Kind::kExtra, .layer = "", .extra = *extra};
 }
 
 void NetworkMapper::set_source(int value, PhaseSet phases, const std::string& layer) {
@@ -175,7 +210,8 @@ void NetworkMapper::set_source(int value, PhaseSet phases, const std::string& la
 
 void NetworkMapper::map_layer(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
-  if (caffe.gives_data()) return bind_inputs(layer.tops, layer.phases);
+  if (caffe.gives_data())
+    return bind_inputs(layer.tops, layer.phases, extents_of_tops(caffe), caffe.place());
   if (caffe.type == "Split") return map_split(layer);
   if (caffe.type == "Slice") return map_slice(layer);
   if (caffe.type == "Accuracy" && !has_equal_accuracy(caffe))
@@ -330,7 +366,12 @@ std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const
           layer.layer->message.place_of("bottom"),
           text(layer.layer->shown(), " reads \"", blob,
                "\", which has no equal here: expected the first top of a layer, or the images"));
-    inputs.push_back(from.name());
+    if (from.kind == Source::Kind::kShapeless)
+      fail_at(layer.layer->message.place_of("bottom"),
+              text(layer.layer->shown(), " reads \"", blob,
+                   "\", whose shape the file does not tell: expected --extra ", blob,
+                   "=CHANNELSxHEIGHTxWIDTH"));
+    inputs.push_back(from.kind == Source::Kind::kExtra ? further_.use(from.extra) : from.name());
   }
   return inputs;
 }
@@ -432,12 +473,16 @@ Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const st
 
 }  // namespace
 
-ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks) {
+ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
+                            std::vector<Extra> extras) {
   ImportedNetwork imported;
-  imported.layers = NetworkMapper(network, remarks).map();
+  FurtherInputs further(std::move(extras));
+  imported.layers = NetworkMapper(network, remarks, further).map();
   Json& json = imported.json;
   json["name"] = network.name().empty() ? "network" : network.name();
   json["input"] = {{"channels", input[0]}, {"height", input[1]}, {"width", input[2]}};
+  for (const Extra& extra : further.used())
+    json["inputs"].push_back({{"name", extra.name}, {"shape", extra.extents}});
   json["layers"] = Json::array();
   for (const ImportedLayer& layer : imported.layers) json["layers"].push_back(layer.json);
   return imported;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/extras.h"
 #include "core/json.h"
 #include "importer/blob_graph.h"
 #include "importer/caffe_data.h"
@@ -27,7 +28,9 @@ struct ImportedNetwork {
 };
 
 /// Makes our network of the layers that take part in a phase. `network` must outlive the result.
-/// Throws ConfigError.
-ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks);
+/// `extras` tell the shapes of values that data layers give beside images and labels, by their
+/// names in Caffe's file. Throws ConfigError.
+ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
+                            std::vector<Extra> extras = {});
 
 }  // namespace poseidon::importer

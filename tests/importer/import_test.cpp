@@ -260,6 +260,25 @@ TEST_CASE("a network for inference has no job, unless a solver says of one") {
   CHECK(with_solver.json("job.json")["data"]["batch_per_worker"] == 1);
 }
 
+TEST_CASE("a network with a further input is written with it, and its data are told of") {
+  Import import(
+      "layer { name: 'd' type: 'HDF5Data' top: 'data' top: 'pose' top: 'label'\n"
+      "  hdf5_data_param { source: 'list.txt' batch_size: 4 } }\n"
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' "
+      "inner_product_param { num_output: 3 } }\n"
+      "layer { name: 'b' type: 'InnerProduct' bottom: 'pose' top: 'b' "
+      "inner_product_param { num_output: 3 } }\n"
+      "layer { name: 's' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 's' }\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'label' top: 'loss' }\n");
+  import.asked.input = SampleShape{1, 4, 4};
+  import.asked.extras = {{"pose", {6}}};
+  CHECK(import.run().job);
+  CHECK(import.json("network.json")["inputs"].dump() == R"([{"name":"pose","shape":[6]}])");
+  const net::Network network(import.asked.output / "network.json", 4);
+  CHECK(network.extras() == std::vector<Extra>{{"pose", {6}}});
+  CHECK(import.lines_with(import.said.notes, "further inputs").size() == 1);
+}
+
 TEST_CASE("a mean file becomes the mean image of the job") {
   const std::string network =
       "layer { name: 'd' type: 'Data' top: 'data' top: 'label' transform_param { mean_file: "

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "importer/further_inputs.h"
 #include "layers/registry.h"
 #include "tests/importer/said.h"
 #include "tests/support/error_of.h"
@@ -431,6 +432,94 @@ TEST_CASE("parameters of a name are shared, with the multipliers of their first 
       "layers { name: 'b' type: INNER_PRODUCT bottom: 'data' top: 'b' param: 'w' param: 'b' "
       "inner_product_param { num_output: 3 } }");
   CHECK(Json::parse(old.layer(1))["shares"] == "a");
+}
+
+namespace {
+
+/// A network of which "f" reads the images and "g" `blob`, behind these data.
+std::string mapped_inputs(const std::string& data, const std::vector<Extra>& extras,
+                          const std::string& blob = "pose") {
+  const std::string layers = data + one("InnerProduct", "inner_product_param { num_output: 2 }") +
+                             "layer { name: 'g' type: 'InnerProduct' bottom: '" + blob +
+                             "' top: 'g' inner_product_param { num_output: 2 } }\n";
+  made::Said said;
+  Remarks remarks(said, false);
+  const CaffeNetwork network(layers, "n.prototxt");
+  const ImportedNetwork imported = map_network(network, {3, 8, 8}, remarks, extras);
+  network.top().refuse_unread(remarks);
+  return imported.json.value("inputs", Json::array()).dump() + " " +
+         imported.json["layers"][1].value("input", "");
+}
+
+}  // namespace
+
+TEST_CASE("what data layers give beside images and labels are inputs, where shapes are known") {
+  const std::string hdf5 =
+      "layer { name: 'd' type: 'HDF5Data' top: 'data' top: 'label' top: 'pose' }\n";
+  CHECK(mapped_inputs(hdf5, {{"pose", {6}}}) == R"([{"name":"pose","shape":[6]}] pose)");
+  CHECK(error_of<ConfigError>([&] { mapped_inputs(hdf5, {}); }) ==
+        "n.prototxt:3:40: layer \"g\" (InnerProduct) reads \"pose\", whose shape the file does not "
+        "tell: expected --extra pose=CHANNELSxHEIGHTxWIDTH");
+  CHECK(error_of<ConfigError>([&] {
+          mapped_inputs(hdf5, {{"pos", {6}}, {"pose", {6}}});
+        }) ==
+        "--extra pos: expected a top of a data layer behind the images, or such an input of the "
+        "network; none has this name");
+  const auto with_shapes = [](const char* shapes) {
+    return std::string(
+               "layer { name: 'd' type: 'Input' top: 'data' top: 'pose' top: 'label' "
+               "input_param { ") +
+           shapes + " } }\n";
+  };
+  CHECK(mapped_inputs(with_shapes("shape { dim: [4, 3, 8, 8] } shape { dim: [4, 1, 5, 7] } "
+                                  "shape { dim: 4 }"),
+                      {}) == R"([{"name":"pose","shape":[1,5,7]}] pose)");
+  CHECK(mapped_inputs(with_shapes("shape { dim: [4, 3, 8, 8] } shape { dim: [4, 9] } "
+                                  "shape { dim: 4 }"),
+                      {}) == R"([{"name":"pose","shape":[9]}] pose)");
+  CHECK(mapped_inputs(with_shapes("shape { dim: [4, 3, 8, 8] }"), {{"pose", {9}}}) ==
+        R"([{"name":"pose","shape":[9]}] pose)");
+  CHECK(mapped_inputs("layer { name: 'd' type: 'DummyData' top: 'data' top: 'label' top: 'x/y' "
+                      "dummy_data_param { shape { dim: [4, 3, 8, 8] } } }\n",
+                      {}, "x/y") == R"([{"name":"x_y","shape":[3,8,8]}] x_y)");
+  CHECK(mapped_inputs("input: 'data' input: 'label' input: 'pose' "
+                      "input_dim: [2, 3, 8, 8, 2, 1, 1, 1, 2, 4, 1, 1]\n",
+                      {}) == R"([{"name":"pose","shape":[4,1,1]}] pose)");
+}
+
+TEST_CASE("a further input is one in both phases, and has a name of its own") {
+  const auto data = [](const char* phase, const char* width) {
+    return std::string(
+               "layer { name: 'd' type: 'DummyData' top: 'data' top: 'label' top: 'g' "
+               "include { phase: ") +
+           phase + " } dummy_data_param { shape { dim: [4, 3, 8, 8] } shape { dim: 4 } " +
+           "shape { dim: 4 dim: " + width + " } } }\n";
+  };
+  const std::string reader = one("InnerProduct", "inner_product_param { num_output: 2 }") +
+                             "layer { name: 'g' type: 'InnerProduct' bottom: 'g' top: 'h' "
+                             "inner_product_param { num_output: 2 } }\n";
+  const auto mapped = [&](const char* in_test) {
+    return Mapped(data("TRAIN", "5") + data("TEST", in_test) + reader, false, "");
+  };
+  const Mapped network = mapped("5");
+  CHECK(network.imported.json["inputs"].dump() == R"([{"name":"g","shape":[5]}])");
+  CHECK(Json::parse(network.layer(1))["name"] == "g_2");
+  CHECK(Json::parse(network.layer(1))["input"] == "g");
+  CHECK(error_of<ConfigError>([&] {
+          mapped("6");
+        }).find("\"g\": expected shape 5 as in the other phase, got 6") != std::string::npos);
+}
+
+TEST_CASE("shapes of further inputs on the command line") {
+  CHECK(parse_extra("pose=6") == Extra{"pose", {6}});
+  CHECK(parse_extra("map=1x28x30") == Extra{"map", {1, 28, 30}});
+  for (const char* given : {"pose", "=3", "pose=", "pose=3x", "pose=x3", "pose=0", "pose=2x3",
+                            "pose=1x2x3x4", "pose=3y"}) {
+    CAPTURE(given);
+    CHECK(error_of<ConfigError>([&] { parse_extra(given); })
+              .starts_with("--extra: expected NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES, such as "
+                           "pose=6, got "));
+  }
 }
 
 TEST_CASE("layers of V1: types by word or number, multipliers in lists") {
