@@ -1,6 +1,7 @@
 #include "exporter/onnx_export.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -48,6 +49,7 @@ class OnnxBuilder {
     model_.inputs.push_back({net::kInputName, network.input(),
                              "samples as the job's transform makes them: channels of red, green "
                              "and blue, then rows and columns"});
+    put_extras();
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (needed_[i] && !is_folded(nodes_[i])) put(nodes_[i], norms_[i]);
     for (const int output : outputs_) {
@@ -87,6 +89,21 @@ class OnnxBuilder {
       if (needed_[i])
         for (const int input : nodes_[i].inputs)
           if (input >= 0) needed_[static_cast<size_t>(input)] = true;
+  }
+
+  /// Those that what is left of the network reads: targets of losses are gone with these.
+  void put_extras() {
+    const net::Network& network = trained_.network();
+    for (size_t i = 0; i < network.extras().size(); ++i) {
+      const int input = net::network_extra(static_cast<int>(i));
+      const auto reads = [&](size_t node) {
+        return needed_[node] && std::ranges::count(nodes_[node].inputs, input) > 0;
+      };
+      const auto all = std::views::iota(size_t{0}, nodes_.size());
+      if (std::ranges::any_of(all, reads))
+        model_.inputs.push_back({net::source_name(network, input), network.shape_of(input),
+                                 "what samples have beside images, as the data set has it"});
+    }
   }
 
   bool is_folded(const net::Node& node) const {

@@ -37,7 +37,7 @@ const std::string& OnnxLayer::name_of(int node) const {
 std::string OnnxLayer::input(size_t index) const {
   const int from = node_.inputs[index];
   if (from == net::kNetworkLabel) refuse("it reads labels, of which a model has none");
-  return from == net::kNetworkInput ? net::kInputName : name_of(from);
+  return net::source_name(trained_.network().in_test(), from);
 }
 
 OnnxLayer::Names OnnxLayer::inputs() const {

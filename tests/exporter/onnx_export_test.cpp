@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -170,6 +171,31 @@ TEST_CASE("a model is the network of tests") {
     CHECK(model.lines() == expected.lines());
     CHECK(model.tensor("f.weight").floats() == expected.tensor("f.weight").floats());
   }
+}
+
+TEST_CASE("further inputs are inputs of the model, but for those that losses alone read") {
+  Json network = network_of(Json::parse(R"([
+    {"name": "a", "type": "linear", "outputs": 2},
+    {"name": "b", "type": "linear", "input": "pose", "outputs": 2},
+    {"name": "c", "type": "convolution", "input": "map", "outputs": 2, "kernel": 3},
+    {"name": "f", "type": "linear", "outputs": 2},
+    {"name": "s", "type": "eltwise", "inputs": ["a", "b", "f"]},
+    {"name": "apart", "type": "euclidean_loss", "inputs": ["s", "target"]}])"));
+  network["inputs"] = Json::parse(R"([{"name": "target", "shape": [2]},
+                                      {"name": "map", "shape": [1, 3, 4]},
+                                      {"name": "pose", "shape": [4]}])");
+  const ReadModel model = exported(Weights(network));
+  REQUIRE(model.inputs.size() == 3);
+  CHECK(model.inputs[0].starts_with("input"));
+  CHECK(model.inputs[1].starts_with("map"));
+  CHECK(model.inputs[2].starts_with("pose"));
+  const auto reads = [&](const std::string& name) {
+    return std::ranges::any_of(model.nodes, [&](const std::string& node) {
+      return node.find("(" + name + ", ") != std::string::npos;
+    });
+  };
+  CHECK(reads("pose"));
+  CHECK(reads("map"));
 }
 
 TEST_CASE("the file is the model, and told of") {

@@ -267,6 +267,10 @@ def case_text(case):
     return " {\n%s,\n  \"model\": [\n%s\n  ]\n }" % (",\n".join(lines), model)
 
 
+def reads_images_alone(file):
+    return "inputs" not in json.loads(file.read_text())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -276,7 +280,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.layers:
         return check_layers(arguments.bin)
-    for name in arguments.names or sorted(file.stem for file in NETWORKS.glob("*.json")):
+    for name in arguments.names or sorted(file.stem for file in NETWORKS.glob("*.json") if reads_images_alone(file)):
         with tempfile.TemporaryDirectory() as folder:
             check = Check(arguments.bin, arguments.photos, name, folder)
             check.onnx(*(check.torchvision() if name in ARCHS else check.ours()))
