@@ -13,6 +13,12 @@ constexpr size_t kMostAgreed = 1024;
 
 }  // namespace
 
+void CheckpointQueue::begin_from(const SavedStep& saved) {
+  saved_step_ = saved.step;
+  const MutexLock lock(mutex_);
+  newest_ = saved;
+}
+
 void CheckpointQueue::take(int64_t step, Arrival arrival) {
   if (step <= saved_step_) return written_(arrival.worker, step);
   waiting_[step] = std::move(arrival);
@@ -36,6 +42,26 @@ void CheckpointQueue::trust_survivors() {
   write_all();
 }
 
+SavedStep CheckpointQueue::hold() {
+  const MutexLock lock(mutex_);
+  ++holds_;
+  return newest_;
+}
+
+void CheckpointQueue::release() {
+  const MutexLock lock(mutex_);
+  check(holds_ > 0, "what is released is held");
+  --holds_;
+}
+
+/// Whether the job may still be given it as the last.
+bool CheckpointQueue::begin_writing(const SavedStep& next) {
+  const MutexLock lock(mutex_);
+  if (holds_ > 0) return false;
+  newest_ = next;
+  return true;
+}
+
 bool CheckpointQueue::may_be_written(int64_t step) const {
   return agreed_.contains(step) || trusting_ || mutated(Mutation::kNoAgreement);
 }
@@ -43,6 +69,7 @@ bool CheckpointQueue::may_be_written(int64_t step) const {
 void CheckpointQueue::write_all() {
   while (!waiting_.empty() && !failed_ && may_be_written(waiting_.begin()->first)) {
     const auto [step, arrival] = *waiting_.begin();
+    if (!begin_writing({step, arrival.in_flight})) return;
     waiting_.erase(waiting_.begin());
     try {
       write(step, arrival);

@@ -7,11 +7,18 @@
 #include <vector>
 
 #include "comm/wire/messages.h"
+#include "core/mutex.h"
 
 namespace poseidon::comm {
 
 /// Whether the state of survivors counts after this loss. After a drift nobody knows whose does.
 inline bool survivors_count(const Loss& loss) { return loss.kind != Loss::Kind::kDrift; }
+
+/// A checkpoint that a job can go back to.
+struct SavedStep {
+  int64_t step = 0;
+  int64_t in_flight = 0;  ///< of so many steps up to it, it carries the sums
+};
 
 /// The checkpoints of a job on the coordinator, from the moment in which one has come in whole
 /// until it is written. Each is written when all workers agree on what is in it, in the order of
@@ -23,6 +30,7 @@ class CheckpointQueue {
   struct Arrival {
     uint16_t worker = 0;          ///< that has sent it
     std::vector<int64_t> digest;  ///< of its tensors, as the sender says
+    int64_t in_flight = 0;        ///< as SavedStep has it
     std::function<void()> write;  ///< throws RunError where it cannot
   };
   /// Called for each that is written: the worker that had sent it waits for that.
@@ -30,8 +38,8 @@ class CheckpointQueue {
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}
 
-  /// The run goes on from a checkpoint of `step`.
-  void begin_from(int64_t step) { saved_step_ = step; }
+  /// The run goes on from this checkpoint.
+  void begin_from(const SavedStep& saved);
 
   // These write what can be written. They throw RunError when that fails, and then nothing is
   // written any more.
@@ -45,6 +53,13 @@ class CheckpointQueue {
   /// From now on nobody else's agreement is waited for.
   void trust_survivors();
 
+  /// The last checkpoint, or one that is being written just now, becomes the one that the job goes
+  /// back to; of step 0 where there is none. Nothing is written from then on, and so it stays the
+  /// last, until release() has been called as often. From any thread.
+  SavedStep hold();
+  /// The job has gone back.
+  void release();
+
   /// The step of the last checkpoint that was written, or that the run began from. From any thread.
   int64_t saved_step() const { return saved_step_; }
   /// Whether there is any use in sending one of `step`. From any thread.
@@ -52,6 +67,7 @@ class CheckpointQueue {
 
  private:
   bool may_be_written(int64_t step) const;
+  bool begin_writing(const SavedStep& next);
   void write_all();
   void write(int64_t step, const Arrival& arrival);
 
@@ -61,6 +77,9 @@ class CheckpointQueue {
   bool trusting_ = false;
   std::atomic<int64_t> saved_step_ = 0;
   std::atomic<bool> failed_ = false;
+  Mutex mutex_;
+  SavedStep newest_ GUARDED_BY(mutex_);  ///< that was written, or is being written
+  int holds_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace poseidon::comm

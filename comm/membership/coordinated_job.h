@@ -26,7 +26,7 @@ struct CoordinatorOptions {
   /// Whether another node may replace a member that is lost before the job begins.
   bool replaces_members = true;
   /// Whether the job goes on without a member that is lost once it has begun, as long as there are
-  /// so many workers. Needs staleness 0: then all can go back to the least complete step.
+  /// so many workers.
   bool recovers = false;
   uint16_t min_workers = 1;
   /// How many there may be once the job has begun; 0: nobody joins it then. Needs staleness 0.
@@ -114,9 +114,9 @@ class CoordinatedJob {
   NewcomerTable newcomers;
   Liveness liveness;
   Pace pace;
-  /// The values that members have are wrong, so they go back to the checkpoint of this step; until
-  /// they have begun with it.
-  std::optional<int64_t> restored_step;
+  /// The values that members have are wrong, or lack sums, so they go back to the last checkpoint;
+  /// until they have begun with it.
+  bool restores = false;
 
  private:
   State state_ = State::kGathering;

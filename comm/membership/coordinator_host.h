@@ -56,12 +56,15 @@ class JobPlanner {
                                          int64_t /*step*/) {
     return std::nullopt;
   }
-  /// The step of the last checkpoint that is written, and in which all workers agree; none: there
-  /// is none.
-  virtual std::optional<int64_t> agreed_checkpoint() { return std::nullopt; }
-  /// The next plan_again() is for workers that begin with that checkpoint, and not with the values
-  /// that they have.
-  virtual void restore() {}
+  /// Whether those who are left cannot go on with the values that they have: sums that belong to
+  /// these are in flight, and with the lost one they are incomplete.
+  virtual bool needs_checkpoint() { return false; }
+  /// Whether there is a checkpoint that is written, and in which all workers agree.
+  virtual bool has_checkpoint() { return false; }
+  /// The next plan_again() is for workers that begin with the last such checkpoint, or anew where
+  /// there is none, and not with the values that they have. Returns its step, 0 where they begin
+  /// anew.
+  virtual int64_t restore() { return 0; }
   /// Returns the steps done before the first by the last plan. Not called before plan().
   virtual int64_t first_step() { return 0; }
 };

@@ -66,8 +66,7 @@ void Ending::save_when_all_stopped() {
     if (!member.is_worker() || !member.has_values || member.cannot_save) continue;
     if (best == nullptr || *member.stopped > *best->stopped) best = &member;
   }
-  if (best == nullptr || job_.restored_step ||
-      !job_.host.checkpoints.wants_checkpoint(*best->stopped))
+  if (best == nullptr || job_.restores || !job_.host.checkpoints.wants_checkpoint(*best->stopped))
     return dismiss_without_checkpoint();
   job_.ask(CoordinatorState::kSaving, best->node.rank);
   job_.control.tell(best->connection, Save{*best->stopped});

@@ -127,7 +127,7 @@ void Preparation::start_when_ready() {
   if (!replicas_.have_equal_first_values(first_step)) return;
   job_.enter(CoordinatorState::kRunning);
   job_.begin_steps();
-  job_.restored_step.reset();
+  job_.restores = false;
   job_.pace.begin(first_step, job_.now());
   for (auto& [node, member] : job_.members) {
     member.step = first_step;

@@ -11,7 +11,7 @@ bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
   std::vector<NodeId> nodes;
   for (const Loss& loss : losses) {
     if (!others_are_free_of(loss)) return false;
-    if (spoils_others(loss) && !job_.host.planner.agreed_checkpoint()) return false;
+    if (spoils_others(loss) && !job_.host.planner.has_checkpoint()) return false;
     nodes.push_back(loss.who);
   }
   return can_go_on_without(nodes);
@@ -42,6 +42,12 @@ bool Regrouping::spoils_others(const Loss& loss) const {
   return loss.kind == Loss::Kind::kDrift && !lacks_values(loss.who);
 }
 
+/// Whether nobody can go on with the values that are there.
+bool Regrouping::loses_values(const Loss& loss) const {
+  if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues)) return true;
+  return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
+}
+
 bool Regrouping::lacks_values(NodeId node) const {
   const MemberRecord* member = job_.members.find(node);
   return member != nullptr && !member->has_values;
@@ -49,15 +55,14 @@ bool Regrouping::lacks_values(NodeId node) const {
 
 /// Whether any of them has what those who have joined wait for, or a checkpoint has it.
 bool Regrouping::has_values(const Survivors& left) const {
-  return job_.restored_step || std::ranges::any_of(left.workers, [this](uint16_t rank) {
+  return job_.restores || std::ranges::any_of(left.workers, [this](uint16_t rank) {
            return !lacks_values({Role::kWorker, rank});
          });
 }
 
 void Regrouping::begin(const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
-    if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues))
-      job_.restored_step = job_.host.planner.agreed_checkpoint();
+    job_.restores |= loses_values(loss);
     evict(loss);
     job_.host.observer.regrouping(loss);
   }
@@ -106,19 +111,16 @@ void Regrouping::go_on_when_all_left() {
       !(mutated(Mutation::kNotAllLeft) && std::ranges::any_of(job_.members, has_left)))
     return;
   const Survivors left = job_.survivors();
-  const int64_t step = step_for_all();
+  const int64_t step = job_.restores ? job_.host.planner.restore() : step_for_all();
   reported_ = std::numeric_limits<int64_t>::max();
   const std::vector<Newcomer> joined = job_.begin_next_view(step);
-  if (job_.restored_step) job_.host.planner.restore();
   publish_(left, joined, step);
 }
 
-/// The least complete step, unless all begin with a checkpoint. Where a lost worker has not
-/// reported that one, the one before, if all can go back there: it is made again, and reported as a
-/// whole. They can where the lost one had not begun with the next step, as whoever has begun with a
-/// step has reported the one before.
+/// The least complete step. Where a lost worker has not reported that one, the one before, if all
+/// can go back there: it is made again, and reported as a whole. They can where the lost one had
+/// not begun with the next step, as whoever has begun with a step has reported the one before.
 int64_t Regrouping::step_for_all() const {
-  if (job_.restored_step) return *job_.restored_step;
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {
     if (!member.is_worker() || !member.has_values || !member.left) continue;

@@ -12,7 +12,8 @@ namespace poseidon::comm {
 /// compute and leave their peers, and when all have, they go back to the least complete step among
 /// them, in the next view, and newcomers take part. All still hold that step: to begin the update
 /// of a step anywhere needs what all have contributed to it, each when the step before was
-/// complete.
+/// complete. That holds without sums in flight: where there are any, and after a drift, all go back
+/// to the last checkpoint.
 class Regrouping {
  public:
   /// Publishes the plan of a view in which `survivors` and `joined` go on after `step` steps.
@@ -45,6 +46,7 @@ class Regrouping {
   bool lacks_values(NodeId node) const;
   bool others_are_free_of(const Loss& loss) const;
   bool spoils_others(const Loss& loss) const;
+  bool loses_values(const Loss& loss) const;
 
   CoordinatedJob& job_;
   const Publish publish_;

@@ -38,17 +38,20 @@ std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survi
 std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
                                                  const std::vector<Newcomer>& joined,
                                                  int64_t step) {
-  const bool restores = std::exchange(restores_, false);
-  begin_view_(step, restores);
+  const std::optional<SavedStep> restored = std::exchange(restored_, std::nullopt);
+  begin_view_(step, restored.has_value());
   NextMembers members{survivors.workers, survivors.servers, {}, {}};
   for (const Newcomer& newcomer : joined)
     (newcomer.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
         .push_back(newcomer.node.rank);
   world_.result.joined += joined.size();
+  world_.result.began_after.push_back(step);
   const Plan& plan = plan_now();
   world_.later_plans.emplace(++world_.result.view, next_plan(plan, members, int64_t{2} << 20));
   first_step_ = step;
-  return Json{{"first_step", step}, {"restored", restores}};
+  return Json{{"first_step", step},
+              {"restored", restored.has_value()},
+              {"in_flight", restored ? restored->in_flight : 0}};
 }
 
 // ---- the rest of a coordinator
@@ -61,6 +64,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
           [this](uint16_t keeper) {
             coordinator_.note(keeper, {.about = "fetch", .content = Json::object()});
           },
+          [this] { return queue_.hold(); },
           [this](int64_t step, bool restores) { begin_view(step, restores); }),
       coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers()),
                     .servers = static_cast<uint16_t>(world.options.plan.servers()),
@@ -125,11 +129,12 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   }
   if (handover_.is_under_way()) return handover_.end();
   attempt([&] {
-    queue_.take(
-        note.step,
-        {.worker = worker, .digest = digest, .write = [this, step = note.step, store, digest] {
-           write(step, *store, digest);
-         }});
+    queue_.take(note.step, {.worker = worker,
+                            .digest = digest,
+                            .in_flight = std::ssize(digest) - 1,
+                            .write = [this, step = note.step, store, digest] {
+                              write(step, *store, digest);
+                            }});
   });
 }
 
@@ -142,7 +147,12 @@ void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
       throw RunError(text("step ", step, ": the checkpoint is not what the workers agreed on"));
   for (size_t i = 1; i < digest.size(); ++i) ComputeModel::update(values, store.values[i]);
   world_.result.checkpoints[step] = ComputeModel::digest(values);
-  if (step > 0) world_.saved.emplace(step, std::move(values));
+  const auto first_sum = store.values.begin() + 1;
+  if (step > 0)
+    world_.saved.emplace(SimulatedCheckpoint{
+        .step = step,
+        .values = store.values[0],
+        .sums = {first_sum, first_sum + static_cast<std::ptrdiff_t>(digest.size()) - 1}});
   if (!failed_ && step > 0 && !world_.result.agreed.contains(step))
     world_.result.unagreed.push_back(step);
 }
@@ -175,6 +185,7 @@ void SimulatedCoordinator::begin_view(int64_t step, bool restores) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);
   queue_.go_back_to(step);
+  if (restores) queue_.release();
   handover_.begin_view(coordinator_.view(), restores ? 0 : coordinator_.workers_without_values());
 }
 

@@ -24,11 +24,15 @@ struct ReplicaStore {
 /// Makes the plans of a simulated job: its options have the first.
 class SimulatedPlanner final : public JobPlanner {
  public:
-  /// `ask` asks a worker for the step that it keeps; `begin_view` is told of each view behind the
-  /// first, the steps done before it and whether all begin with a checkpoint.
+  /// `ask` asks a worker for the step that it keeps; `hold` keeps the checkpoint that it returns;
+  /// `begin_view` is told of each view behind the first, the steps done before it and whether all
+  /// begin with that checkpoint.
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
-                   std::function<void(int64_t, bool)> begin_view)
-      : world_(world), ask_(std::move(ask)), begin_view_(std::move(begin_view)) {}
+                   std::function<SavedStep()> hold, std::function<void(int64_t, bool)> begin_view)
+      : world_(world),
+        ask_(std::move(ask)),
+        hold_(std::move(hold)),
+        begin_view_(std::move(begin_view)) {}
 
   Json job() override { return Json::object(); }
   bool wants_link() override { return world_.options.measures_link; }
@@ -41,10 +45,12 @@ class SimulatedPlanner final : public JobPlanner {
   std::optional<Json> plan_again(const Survivors& survivors, const std::vector<Newcomer>& joined,
                                  int64_t step) override;
   int64_t first_step() override { return first_step_; }
-  std::optional<int64_t> agreed_checkpoint() override {
-    return world_.saved ? std::optional(world_.saved->first) : std::nullopt;
+  bool needs_checkpoint() override { return world_.options.plan.staleness > 0; }
+  bool has_checkpoint() override { return world_.saved.has_value(); }
+  int64_t restore() override {
+    restored_ = hold_();
+    return restored_->step;
   }
-  void restore() override { restores_ = true; }
 
   /// That of the last view.
   const Plan& plan_now() const { return world_.plan(world_.result.view); }
@@ -54,10 +60,11 @@ class SimulatedPlanner final : public JobPlanner {
  private:
   SimulatedWorld& world_;
   const std::function<void(uint16_t)> ask_;
+  const std::function<SavedStep()> hold_;
   const std::function<void(int64_t, bool)> begin_view_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
-  bool restores_ = false;  ///< the next view begins with the last checkpoint
+  std::optional<SavedStep> restored_;  ///< the checkpoint that the next view begins with
 };
 
 /// A coordinator that records what it hears. Which checkpoints count is comm::CheckpointQueue's to

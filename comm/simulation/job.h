@@ -109,6 +109,7 @@ struct SimulatedJobResult {
   std::optional<double> link_mbps;          ///< that was measured
   std::vector<Loss> regrouped;              ///< the losses that the job went on after
   uint32_t view = 1;                        ///< the last that was begun
+  std::vector<int64_t> began_after;         ///< steps done before each view behind the first
   size_t joined = 0;                        ///< nodes that the job has got since it began
   /// How often the last view that did so summed a logical shard of a layer in a step, by these.
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;

@@ -95,9 +95,11 @@ void SimulatedReplica::spoil(size_t layer) {
 
 // ---- checkpoints
 
-void SimulatedReplica::restore(const Replica& values) {
-  values_ = other_ = values;
+void SimulatedReplica::restore(const SimulatedCheckpoint& saved) {
+  values_ = other_ = saved.values;
   spoilt_ = false;
+  auto step = static_cast<uint64_t>(saved.step) - saved.sums.size();
+  for (const Replica& sums : saved.sums) sums_of(step++) = sums;
 }
 
 std::vector<int64_t> SimulatedReplica::digests_in_turn(int64_t turn) const {

@@ -20,9 +20,9 @@ class SimulatedReplica final : public ExchangeMemory {
 
   /// Takes memory for a worker that contributes these parts, the first time with first values.
   void take_memory(const std::vector<Part>& parts);
-  void take_first_values() { values_ = world_.model.first_values(); }
-  /// Takes the values of a checkpoint.
-  void restore(const Replica& values);
+  void take_first_values() { restore({.step = 0, .values = world_.model.first_values()}); }
+  /// Takes the values of a checkpoint, and the sums in flight behind them.
+  void restore(const SimulatedCheckpoint& saved);
   /// Of each tensor, for values that come from another worker.
   std::vector<std::span<std::byte>> memory();
 

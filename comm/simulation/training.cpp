@@ -11,9 +11,10 @@ namespace {
 
 Time milliseconds(double ms) { return Time(static_cast<int64_t>(ms * 1e6)); }
 
-StepMachine machine_at(int64_t step, const Plan& plan) {
+StepMachine machine_at(int64_t step, const Plan& plan, int64_t in_flight) {
   return StepMachine({.layers = plan.layers.size(),
                       .done = step,
+                      .in_flight = in_flight,
                       .staleness = plan.staleness,
                       .together = plan.overlap != Overlap::kPriority});
 }
@@ -39,7 +40,7 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
       replica_(replica),
       surroundings_(std::move(surroundings)),
       random_(seed),
-      machine_(machine_at(0, world.options.plan)),
+      machine_(machine_at(0, world.options.plan, 0)),
       limit_(0, world.options.steps) {}
 
 /// What is due after the step that a later view begins behind may have been lost with the view.
@@ -239,9 +240,9 @@ void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
 }
 
-void SimulatedTraining::go_to(int64_t step, bool anew) {
+void SimulatedTraining::go_to(int64_t step, std::optional<int64_t> anew) {
   if (anew)
-    machine_ = machine_at(step, world_.options.plan);
+    machine_ = machine_at(step, world_.options.plan, *anew);
   else
     for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
   limit_ = StepLimit(step, world_.options.steps);

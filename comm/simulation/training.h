@@ -38,8 +38,8 @@ class SimulatedTraining {
   /// The steps end behind this one: for good, kEnd, or until others have joined, kPause.
   void end_behind(int64_t step, StepLimit::Next then);
   /// Goes back to this step, where what was under way is given up. `anew`: to one whose values come
-  /// from elsewhere, a checkpoint or another worker.
-  void go_to(int64_t step, bool anew);
+  /// from elsewhere, a checkpoint or another worker, and lack the sums of so many steps up to it.
+  void go_to(int64_t step, std::optional<int64_t> anew);
   const StepMachine& machine() const { return machine_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/exchange/tensor_intake.h"
+#include "core/error.h"
 
 namespace poseidon::comm {
 
@@ -43,6 +44,13 @@ void send_replica(Member& member, int64_t step, uint32_t checkpoint, uint32_t nu
 
 bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
   return world.hangs({Role::kWorker, member.rank()}, in);
+}
+
+/// Takes the values of the checkpoint of `step`, or first values where the job begins anew.
+void restore(SimulatedReplica& replica, const SimulatedWorld& world, int64_t step) {
+  if (step == 0) return replica.take_first_values();
+  check(world.saved->step == step, "the checkpoint that all go back to is kept until they have");
+  replica.restore(*world.saved);
 }
 
 }  // namespace
@@ -89,7 +97,11 @@ void SimulatedWorker::planned(const Planned& planned) {
   const auto first_step = planned.plan.value("first_step", int64_t{0});
   const bool restored = planned.plan.value("restored", false);
   const bool lacks_values = !restored && !has_values();
-  if (stopped_ || restored || lacks_values) training_.go_to(first_step, restored || lacks_values);
+  const auto in_flight = planned.plan.value("in_flight", int64_t{0});
+  if (restored || lacks_values)
+    training_.go_to(first_step, in_flight);
+  else if (stopped_)
+    training_.go_to(first_step, std::nullopt);
   stopped_ = false;
   plan_ = &world_.plan(member_.view());
   payload_.open(std::make_unique<WorkerExchange>(
@@ -102,7 +114,7 @@ void SimulatedWorker::planned(const Planned& planned) {
         if (!stopped_) training_.arrived(step, layer);
       }));
   replica_.take_memory(payload_.exchange()->parts());
-  if (restored) replica_.restore(world_.saved->second);
+  if (restored) restore(replica_, world_, first_step);
   sign(member_, "building the net");
   if (worker_hangs(world_, member_, Work::kBuilding)) return;
   after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this, lacks_values, first_step] {
@@ -150,7 +162,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
 }
 
 void SimulatedWorker::stop(bool alone) {
-  training_.go_to(training_.machine().complete(), false);
+  training_.go_to(training_.machine().complete(), std::nullopt);
   if (over_) return;
   if (!alone) return member_.coordinator().stopped(training_.machine().complete());
   over_ = true;  // a local child writes its checkpoint here

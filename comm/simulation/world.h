@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "comm/membership/member.h"
 #include "comm/simulation/job.h"
@@ -13,15 +13,21 @@
 
 namespace poseidon::comm {
 
+/// A checkpoint that the coordinator of a simulated job has written.
+struct SimulatedCheckpoint {
+  int64_t step = 0;
+  Replica values;
+  std::vector<Replica> sums = {};  ///< of the last steps up to it, which are in flight
+};
+
 /// What all nodes of a simulated job know.
 struct SimulatedWorld {
   const SimulatedJobOptions& options;
   SimulatedNetwork& network;
   ComputeModel model;
   SimulatedJobResult& result;
-  std::map<uint32_t, Plan> later_plans = {};  ///< by view, of those after the first
-  /// The last checkpoint that the coordinator has written, and its values.
-  std::optional<std::pair<int64_t, Replica>> saved = {};
+  std::map<uint32_t, Plan> later_plans = {};      ///< by view, of those after the first
+  std::optional<SimulatedCheckpoint> saved = {};  ///< the last one
 
   const Plan& plan(uint32_t view) const;
   /// Where the other nodes reach `node`.

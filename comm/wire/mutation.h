@@ -25,6 +25,7 @@ enum class Mutation : int {
   kFirstReport = 16,         ///< whom a member has lost is lost, whatever others can reach
   kSpoiltValues = 17,        ///< after a drift the others go on with values that it has spoilt
   kWrongUpdate = 18,         ///< step 250 is updated with twice the learning rate
+  kNoRestore = 19,           ///< with sums in flight too the others go on with their own values
 };
 
 #ifndef POSEIDON_MUTATION

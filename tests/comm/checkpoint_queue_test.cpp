@@ -14,14 +14,19 @@ namespace {
 /// A queue, and what it has had written.
 struct Queue {
   void take(int64_t step, std::vector<int64_t> digest) {
-    queue.take(step, {.worker = 2, .digest = std::move(digest), .write = [this, step] {
-                        if (step == fails_at) throw RunError("the disk is full");
-                        written.push_back(step);
-                      }});
+    const int64_t in_flight = std::ssize(digest) - 1;
+    queue.take(
+        step,
+        {.worker = 2, .digest = std::move(digest), .in_flight = in_flight, .write = [this, step] {
+           if (step == fails_at) throw RunError("the disk is full");
+           if (step == held_at) held = queue.hold();
+           written.push_back(step);
+         }});
   }
 
   std::vector<int64_t> written, told;
-  int64_t fails_at = -1;
+  int64_t fails_at = -1, held_at = -1;
+  SavedStep held;
   CheckpointQueue queue{[this](uint16_t, int64_t step) { told.push_back(step); }};
 };
 
@@ -46,7 +51,7 @@ TEST_CASE("a checkpoint is written when it has come and all agree, whichever is 
 
 TEST_CASE("one of a step that is saved counts as written, and holds up nothing") {
   Queue all;
-  all.queue.begin_from(4);
+  all.queue.begin_from({.step = 4});
   all.take(4, {1});
   CHECK(all.written.empty());
   CHECK(all.told == Steps{4});
@@ -112,4 +117,45 @@ TEST_CASE("a checkpoint that cannot be written is the last that is tried") {
   CHECK(all.written == Steps{4});
   CHECK(all.told == Steps{4});
   CHECK(!all.queue.wants(9));
+}
+
+TEST_CASE("what the job goes back to stays the last checkpoint until it has") {
+  Queue all;
+  CHECK(all.queue.hold().step == 0);
+  all.queue.release();
+  all.queue.agreed(4, {1, 10});
+  all.take(4, {1, 10});
+  const SavedStep held = all.queue.hold();
+  CHECK(held.step == 4);
+  CHECK(held.in_flight == 1);
+  all.queue.agreed(8, {2, 11});
+  all.take(8, {2, 11});
+  CHECK(all.written == Steps{4});
+  CHECK(all.queue.hold().step == 4);  // for another loss meanwhile
+  all.queue.release();
+  all.queue.go_back_to(4);
+  all.queue.agreed(8, {2, 11});
+  all.take(8, {2, 11});
+  CHECK(all.written == Steps{4});
+  all.queue.release();
+  all.queue.agreed(12, {3, 12});
+  all.take(12, {3, 12});
+  CHECK(all.written == Steps{4, 8, 12});
+}
+
+TEST_CASE("a checkpoint that is being written when the job has to go back is gone back to") {
+  Queue all;
+  all.held_at = 8;
+  for (const int64_t step : {4, 8, 12}) all.queue.agreed(step, {step});
+  for (const int64_t step : {4, 8, 12}) all.take(step, {step});
+  CHECK(all.held.step == 8);
+  CHECK(all.written == Steps{4, 8});
+  CHECK(all.queue.saved_step() == 8);
+}
+
+TEST_CASE("a run that goes on from a checkpoint with sums in flight can go back to it") {
+  Queue all;
+  all.queue.begin_from({.step = 6, .in_flight = 2});
+  CHECK(all.queue.hold().step == 6);
+  CHECK(all.queue.hold().in_flight == 2);
 }

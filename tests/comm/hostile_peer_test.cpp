@@ -102,7 +102,8 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
     goes_on_after = step;
     return Json::object();
   }
-  std::optional<int64_t> agreed_checkpoint() override { return 4; }
+  bool has_checkpoint() override { return true; }
+  int64_t restore() override { return 4; }
   void started() override { running = true; }
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }

@@ -2,9 +2,10 @@
 
 namespace poseidon::trainer {
 
-void ClusterCheckpoints::begin_from(int64_t step, const std::filesystem::path& file) {
-  files_.begin_from(step, file);
-  queue_.begin_from(step);
+void ClusterCheckpoints::begin_from(const comm::SavedStep& saved,
+                                    const std::filesystem::path& file) {
+  files_.begin_from(saved.step, file);
+  queue_.begin_from(saved);
 }
 
 void ClusterCheckpoints::end_with(const Checkpoint& checkpoint, const Json& list) {
@@ -23,6 +24,7 @@ void ClusterCheckpoints::take(uint16_t worker, int64_t step, std::shared_ptr<Ten
                               SentCheckpoint sent) {
   queue_.take(step, {.worker = worker,
                      .digest = sent.digest,
+                     .in_flight = sent.in_flight,
                      .write = [this, step, tensors = std::move(tensors), sent] {
                        write(state_of_(step), *tensors, sent);
                      }});
@@ -31,7 +33,7 @@ void ClusterCheckpoints::take(uint16_t worker, int64_t step, std::shared_ptr<Ten
 void ClusterCheckpoints::put(const RunState& state, TensorStore& store,
                              const SentCheckpoint& sent) {
   write(state, store, sent);
-  queue_.begin_from(state.step);
+  queue_.begin_from({.step = state.step, .in_flight = sent.in_flight});
 }
 
 void ClusterCheckpoints::write(RunState state, TensorStore& store, const SentCheckpoint& sent) {

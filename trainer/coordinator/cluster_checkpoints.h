@@ -26,7 +26,7 @@ class ClusterCheckpoints {
       : files_(directory, keep), state_of_(std::move(state_of)), queue_(std::move(written)) {}
 
   /// The run goes on from this one.
-  void begin_from(int64_t step, const std::filesystem::path& file);
+  void begin_from(const comm::SavedStep& saved, const std::filesystem::path& file);
   /// The run ends with the one that it goes on from, as nothing is left to do: `checkpoint`, whose
   /// tensors `list` names as tensor_list() made it.
   void end_with(const Checkpoint& checkpoint, const Json& list);
@@ -36,11 +36,13 @@ class ClusterCheckpoints {
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
   void go_back_to(int64_t step) { queue_.go_back_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
+  void release() { queue_.release(); }
   /// Writes one that a worker has kept of an earlier part of the run, which it says beside the
   /// tensors. Throws RunError.
   void put(const RunState& state, TensorStore& store, const SentCheckpoint& sent);
 
-  // From any thread.
+  // From any thread, as those of the queue.
+  comm::SavedStep hold() { return queue_.hold(); }
   int64_t saved_step() const { return queue_.saved_step(); }
   bool wants(int64_t step) const { return queue_.wants(step); }
 

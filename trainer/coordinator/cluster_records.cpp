@@ -22,6 +22,20 @@ std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string
   return std::nullopt;
 }
 
+/// What all go back to; null where they begin anew.
+std::shared_ptr<const Checkpoint> checkpoint_of(int64_t step, const std::filesystem::path& last,
+                                                const Job& job, Console& console) {
+  if (step == 0) {
+    console.info("there is no checkpoint yet: the job begins anew");
+    return nullptr;
+  }
+  std::shared_ptr<const Checkpoint> found = resumed_checkpoint(job, last, console);
+  if (found->state().step != step)
+    throw RunError(text(found->weights_file().string(), ": expected step ", step, ", got ",
+                        found->state().step));
+  return found;
+}
+
 }  // namespace
 
 ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
@@ -42,7 +56,9 @@ ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDir
           [this](uint16_t worker, int64_t step) { report_written(worker, step); }),
       trace_(io, options.trace) {
   if (resumed_ != nullptr)
-    checkpoints_.begin_from(resumed_->state().step, resumed_->weights_file());
+    checkpoints_.begin_from(
+        {.step = resumed_->state().step, .in_flight = resumed_->state().in_flight},
+        resumed_->weights_file());
 }
 
 void ClusterRecords::begin(DecidedPlan decided) {
@@ -57,6 +73,7 @@ void ClusterRecords::begin(DecidedPlan decided) {
     warn_of_other_devices(resumed_->state(), published, job_, console_);
   }
   first_step_ = published.first_step;
+  sum_steps_ = std::max(decided_.plan.staleness, published.in_flight);
   views_.add(decided_.plan, first_step_, first_step_);
   const int64_t samples = training_samples(decided_.facts);
   schedule_.emplace(schedule_of(job_, published.steps, samples));
@@ -95,16 +112,12 @@ void ClusterRecords::go_on(const NextView& next) {
   report_->begin_view(first_step);
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
-  // What was reported of the steps behind the checkpoint came of values that were wrong somewhere.
+  // What was reported of the steps behind the checkpoint came of values that nobody has any more,
+  // and that were perhaps wrong somewhere.
+  checkpoints_.release();
   report_->forget_after(first_step);
   values_ = {};
-  // Since the step was decided on a later one may have been written.
-  const std::filesystem::path own = directory_.checkpoints() / text("step-", first_step, ".state");
-  const bool is_own = std::filesystem::exists(own);
-  resumed_ = resumed_checkpoint(job_, is_own ? own : checkpoints_.last(), console_);
-  if (resumed_->state().step != first_step)
-    throw RunError(text(resumed_->weights_file().string(), ": expected step ", first_step, ", got ",
-                        resumed_->state().step));
+  resumed_ = checkpoint_of(first_step, checkpoints_.last(), job_, console_);
 }
 
 /// What cannot be made sense of is the sender's error, and ends the job. What is wrong with a file
@@ -142,8 +155,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
 /// The first worker's note says what tensors all have.
 void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
   if (!values_.are_made())
-    check_tensors(note.list, *job_.network, job_.config.optimizer,
-                  std::max(decided_.plan.staleness, decided_.published.in_flight));
+    check_tensors(note.list, *job_.network, job_.config.optimizer, sum_steps_);
   const std::optional<uint16_t> chooser = chooser_of(decided_.devices, job_.config.device.type);
   if (worker.rank != chooser.value_or(0)) return;
   threads_ = note.threads;

@@ -60,7 +60,7 @@ class ClusterRecords {
   ViewRecords& views() { return views_; }
   Console& console() { return console_; }
   ClusterTrace& trace() { return trace_; }
-  const ClusterCheckpoints& checkpoints() const { return checkpoints_; }
+  ClusterCheckpoints& checkpoints() { return checkpoints_; }
 
  private:
   void take(comm::NodeId worker, const TensorsNote& note);
@@ -82,6 +82,7 @@ class ClusterRecords {
   ViewRecords views_;
   uint32_t view_ = 1;       ///< the membership's, as its frames say
   int64_t first_step_ = 0;  ///< of the run
+  int64_t sum_steps_ = 0;   ///< that workers may have room for
   FirstValues values_;
   net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
   int64_t threads_ = 0;   ///< of a worker

@@ -199,7 +199,7 @@ comm::Coordinator::Options ClusterRun::coordinator_options() const {
               by_themselves ? comm::Time{0} : comm::Time{kJoinDeadlines * join_timeout(job_)},
           .gather = by_themselves ? duration_of(cluster.gather_s) : comm::Time{0},
           .replaces_members = by_themselves,
-          .recovers = cluster.recover == Recovery::kContinue && job_.config.comm.staleness == 0,
+          .recovers = cluster.recover == Recovery::kContinue,
           .min_workers = static_cast<uint16_t>(cluster.min_workers),
           .max_workers = most(cluster.most_workers()),
           .max_servers = most(cluster.most_servers())};

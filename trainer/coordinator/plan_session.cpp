@@ -88,10 +88,10 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
-  const bool restores = std::exchange(restores_, false);
-  plan.go_on(left, joined, step, restores);
+  const std::optional<comm::SavedStep> restored = std::exchange(restored_, std::nullopt);
+  plan.go_on(left, joined, restored.value_or(comm::SavedStep{.step = step}), restored.has_value());
   side_.handover.begin_view(side_.coordinator->view(),
-                            restores ? 0 : side_.coordinator->workers_without_values());
+                            restored ? 0 : side_.coordinator->workers_without_values());
   setting_.inbox.post(
       [this, left, joined,
        next = NextView{
@@ -102,9 +102,11 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   return write_published_plan(plan.published());
 }
 
-std::optional<int64_t> PlanSession::agreed_checkpoint() {
-  const int64_t step = setting_.records.checkpoints().saved_step();
-  return step > 0 ? std::optional(step) : std::nullopt;
+bool PlanSession::has_checkpoint() { return setting_.records.checkpoints().saved_step() > 0; }
+
+int64_t PlanSession::restore() {
+  restored_ = setting_.records.checkpoints().hold();
+  return restored_->step;
 }
 
 }  // namespace poseidon::trainer

@@ -24,8 +24,9 @@ class PlanSession final : public comm::JobPlanner {
   std::optional<Json> plan(const std::vector<comm::Fact>& facts,
                            const comm::Survivors& members) override;
   bool can_go_on(const comm::Survivors& left) override { return side_.plan.can_go_on(left); }
-  std::optional<int64_t> agreed_checkpoint() override;
-  void restore() override { restores_ = true; }
+  bool needs_checkpoint() override { return side_.plan.needs_checkpoint(); }
+  bool has_checkpoint() override;
+  int64_t restore() override;
   std::string objection(const comm::Newcomer& newcomer) override;
   std::optional<Json> plan_again(const comm::Survivors& left,
                                  const std::vector<comm::Newcomer>& joined, int64_t step) override;
@@ -38,7 +39,7 @@ class PlanSession final : public comm::JobPlanner {
 
   const CoordinatorSetting& setting_;
   CoordinatorSide& side_;
-  bool restores_ = false;  ///< the next view begins with the last checkpoint
+  std::optional<comm::SavedStep> restored_;  ///< the checkpoint that the next view begins with
 };
 
 }  // namespace poseidon::trainer

@@ -69,10 +69,8 @@ void RunPlan::decide(const std::vector<comm::Fact>& facts, const comm::Survivors
   begun_step_ = published_.first_step;
 }
 
-/// Sums in flight are with those who wait for them: with the lost one they are incomplete.
 bool RunPlan::can_go_on(const comm::Survivors& left) const {
-  return decided_ && plan_.staleness == 0 && published_.in_flight == 0 &&
-         comm::can_survive(plan_, left.workers.size(), left.servers.size());
+  return decided_ && comm::can_survive(plan_, left.workers.size(), left.servers.size());
 }
 
 std::string RunPlan::objection(const comm::Newcomer& newcomer) const {
@@ -84,7 +82,7 @@ std::string RunPlan::objection(const comm::Newcomer& newcomer) const {
 }
 
 void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
-                    int64_t step, bool restored) {
+                    const comm::SavedStep& from, bool restored) {
   comm::NextMembers members{left.workers, left.servers, {}, {}};
   DeviceNotes devices;
   const auto add = [&devices](const DeviceNote& device) {
@@ -99,9 +97,10 @@ void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcome
   take(comm::next_plan(plan_, members, job_.config.comm.chunk_bytes));
   devices_ = std::move(devices);
   set_devices(published_, devices_);
-  published_.first_step = step;
+  published_.first_step = from.step;
+  published_.in_flight = from.in_flight;
   published_.restored = restored;
-  published_.again = step > begun_step_;
+  published_.again = from.step > begun_step_;
 }
 
 void RunPlan::take(comm::Plan plan) {

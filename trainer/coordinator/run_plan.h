@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/membership/checkpoint_queue.h"
 #include "comm/membership/coordinator_host.h"
 #include "comm/wire/messages.h"
 #include "trainer/job/run_options.h"
@@ -68,10 +69,13 @@ class RunPlan {
   bool can_go_on(const comm::Survivors& left) const;
   /// Why this node cannot join the run: replicas must stay equal; "" where it can.
   std::string objection(const comm::Newcomer& newcomer) const;
-  /// They go on after `step` steps, with the ranks from 0 on in their order, and behind them those
+  /// Whether members that are left cannot go on with the values that they have: sums may be in
+  /// flight, and with a lost one they are incomplete.
+  bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
+  /// They go on after these steps, with the ranks from 0 on in their order, and behind them those
   /// who have joined. `restored`: from a checkpoint, and not from the values that they have.
-  void go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined, int64_t step,
-             bool restored);
+  void go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
+             const comm::SavedStep& from, bool restored);
 
   /// Provisional until it is decided. Its workers and servers are those that are expected.
   const comm::Plan& plan() const { return plan_; }

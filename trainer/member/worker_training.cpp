@@ -95,9 +95,10 @@ void WorkerTraining::meet_peers() {
 
 /// The I/O thread may have been given contributions to the view before: it ends that.
 void WorkerTraining::go_on(const PublishedPlan& published) {
-  computation_->end_plan(published.restored ? last_complete_step() : published.first_step);
+  computation_->end_plan(published.restored ? std::nullopt : std::optional(published.first_step));
   reports_.session.post([before = std::exchange(view_, make_view(published))](WorkerSession&) {});
   computation_->plan(part());
+  if (published.restored && published.first_step == 0) computation_->begin_anew();
   if (view_->published.restored || !has_values_) return announce();
   meet_peers();
 }

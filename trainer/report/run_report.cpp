@@ -62,7 +62,7 @@ void RunReport::tested(int64_t step, const TestResult& result) {
 
 void RunReport::forget_after(int64_t step) {
   metrics_.forget_after(step);
-  last_report_ = {};
+  if (last_report_.step > step) last_report_ = {};
   if (tested_step_ <= step) return;
   last_test_.reset();
   tested_step_ = 0;

@@ -71,12 +71,22 @@ void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExch
 }
 
 /// Each reads what was made before it.
-void Computation::end_plan(int64_t step) {
-  revert_to(step);
-  stands_at = step;
+void Computation::end_plan(std::optional<int64_t> step) {
+  stands_at = step.value_or(last_complete_step());
+  revert_to(stands_at);
   steps.loop.reset();
   steps.loader.reset();
   steps.exchange.reset();
+}
+
+void Computation::begin_anew(const Job& job) {
+  engine.net().values().initialize(static_cast<uint64_t>(job.config.train.seed));
+  const auto clear = [](const NamedTensor& tensor) {
+    tensor.set(std::vector<float>(tensor.count()));
+  };
+  std::ranges::for_each(tensors.optimizer, clear);
+  for (const NamedTensor& tensor : tensors.weights)
+    if (Averages::is_name(tensor.name)) clear(tensor);
 }
 
 int64_t Computation::last_complete_step() const {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trainer/plan/published_plan.h"
@@ -50,8 +51,10 @@ struct Computation {
   /// Makes the steps: the device has `shards` of the worker's part. There are none from before.
   /// Throws ConfigError, RunError.
   void plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange, Log& log);
-  /// Goes back to a complete step, and ends the steps.
-  void end_plan(int64_t step);
+  /// Goes back to a complete step, the last one where none is named, and ends the steps.
+  void end_plan(std::optional<int64_t> step);
+  /// Takes the values that it was made with.
+  void begin_anew(const Job& job);
 
   // As TrainingLoop; without steps it stands where they were to begin.
   int64_t last_complete_step() const;

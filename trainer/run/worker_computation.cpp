@@ -96,10 +96,14 @@ void WorkerComputation::plan_all() {
 }
 
 /// The first is the last to end, as others read its memory.
-void WorkerComputation::end_plan(int64_t step) {
+void WorkerComputation::end_plan(std::optional<int64_t> step) {
   threads_.on_failure([](const std::string&) {});
   threads_.run([&](size_t device) { devices_[device]->end_plan(step); }, 1);
   devices_[0]->end_plan(step);
+}
+
+void WorkerComputation::begin_anew() {
+  threads_.run([this](size_t device) { devices_[device]->begin_anew(part().job); });
 }
 
 void WorkerComputation::end() {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,13 @@ class WorkerComputation {
   WorkerComputation& operator=(const WorkerComputation&) = delete;
 
   // Another view of the job, by another plan: the values stay.
-  /// Goes back to `step`, a complete one, and ends all that is of the plan so far.
-  void end_plan(int64_t step);
+  /// Goes back to `step`, a complete one, and ends all that is of the plan so far. None: each
+  /// device goes back to its own last one, since other values follow.
+  void end_plan(std::optional<int64_t> step);
   /// Goes on by another plan; its objects must outlive the steps. Throws ConfigError, RunError.
   void plan(const WorkerPart& part);
+  /// Takes the values that it was made with.
+  void begin_anew();
 
   // As TrainingLoop, of all devices.
   StepReport step();

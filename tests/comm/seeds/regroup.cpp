@@ -120,6 +120,20 @@ std::string fault_in_finished(const SimulatedJobOptions& options,
   return fault_in_sums(options, result);
 }
 
+/// With sums in flight a view begins behind a checkpoint, or anew where there is none yet: none
+/// that is written later is passed over.
+std::string fault_in_views(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
+  if (options.plan.staleness == 0) return "";
+  int64_t before = 0;
+  for (const int64_t step : result.began_after) {
+    if (step != 0 && !result.checkpoints.contains(step))
+      return text("a view began after step ", step, ", of which there is no checkpoint");
+    if (step < before) return text("a view began after step ", step, ", behind ", before);
+    before = step;
+  }
+  return "";
+}
+
 }  // namespace
 
 SimulatedJobOptions regrouping_job(int64_t workers, int64_t servers, int64_t shards,
@@ -152,7 +166,9 @@ std::vector<Fault> cut_off(NodeId node, const std::vector<NodeId>& nodes, uint64
   return faults;
 }
 
-SimulatedJobOptions regrouping_scenario(uint64_t seed) {
+namespace {
+
+SimulatedJobOptions losing_scenario(uint64_t seed, int64_t staleness) {
   std::mt19937_64 random(seed);
   const auto pick = [&](int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
@@ -160,8 +176,9 @@ SimulatedJobOptions regrouping_scenario(uint64_t seed) {
   const int64_t workers = pick(2, 4), servers = pick(1, 3);
   SimulatedJobOptions options = regrouping_job(workers, servers, pick(workers, workers + 4),
                                                static_cast<SchemeRule>(pick(0, 2)));
+  options.plan.staleness = staleness;
   options.seed = seed;
-  options.steps = pick(2, 6);
+  options.steps = pick(2, 6) + 2 * staleness;
   options.network.jitter = std::chrono::microseconds(pick(0, 2000));
   if (pick(0, 2) == 0) options.network.duplication = options.network.outdated = 0.1;
   options.compute_jitter = static_cast<double>(pick(0, 20)) * 0.1;
@@ -188,6 +205,14 @@ SimulatedJobOptions regrouping_scenario(uint64_t seed) {
     at += pick(0, 200);  // while the job regroups, too
   }
   return options;
+}
+
+}  // namespace
+
+SimulatedJobOptions regrouping_scenario(uint64_t seed) { return losing_scenario(seed, 0); }
+
+SimulatedJobOptions late_scenario(uint64_t seed) {
+  return losing_scenario(seed, 1 + static_cast<int64_t>(seed % 2));
 }
 
 SimulatedJobOptions joining_scenario(uint64_t seed) {
@@ -230,6 +255,7 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
+  if (std::string fault = fault_in_views(options, result); !fault.empty()) return fault;
   // It is not cut off from those who have joined, and may go on with them.
   const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
   const auto first = std::ranges::find_if(

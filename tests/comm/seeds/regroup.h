@@ -18,6 +18,8 @@ SimulatedJobOptions regrouping_job(int64_t workers, int64_t servers, int64_t sha
 SimulatedJobOptions regrouping_scenario(uint64_t seed);
 /// The same, and others come meanwhile.
 SimulatedJobOptions joining_scenario(uint64_t seed);
+/// The same without newcomers, with sums that are a step or two late.
+SimulatedJobOptions late_scenario(uint64_t seed);
 
 /// All workers and servers of a job.
 std::vector<NodeId> nodes_of(const SimulatedJobOptions& options);
@@ -28,7 +30,7 @@ std::vector<Fault> cut_off(NodeId node, const std::vector<NodeId>& nodes, uint64
 
 /// What is wrong with the result of a job that goes on after losses; "" when nothing is: the values
 /// are those of one process alone, each shard of a layer is summed once in the view that counts,
-/// and a job that could go on did.
+/// a job that could go on did, and with sums in flight it went back to a checkpoint.
 std::string fault_in_regrouping(const SimulatedJobOptions& options,
                                 const SimulatedJobResult& result);
 

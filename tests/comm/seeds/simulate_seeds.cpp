@@ -2,6 +2,7 @@
 //   simulate_seeds [--first N] [--count N]     exit 1 when a seed fails; it says how to repeat it
 //   simulate_seeds --regroup ...               jobs that go on after losses
 //   simulate_seeds --join ...                  the same, and nodes come while they run
+//   simulate_seeds --late ...                  jobs with late sums that go on after losses
 //   simulate_seeds --expect-failure ...        exit 1 when none fails: for wrong code on purpose
 //   simulate_seeds --first N --count 1 --verbose  tells of one
 
@@ -18,7 +19,7 @@ namespace {
 
 struct Arguments {
   uint64_t first = 1, count = 100;
-  bool expect_failure = false, verbose = false, regroups = false, joins = false;
+  bool expect_failure = false, verbose = false, regroups = false, joins = false, late = false;
 };
 
 Arguments parse(int count, char** words) {
@@ -33,6 +34,8 @@ Arguments parse(int count, char** words) {
       out.regroups = true;
     else if (word == "--join")
       out.regroups = out.joins = true;
+    else if (word == "--late")
+      out.regroups = out.late = true;
     else if (i + 1 < count && word == "--first")
       out.first = std::strtoull(words[++i], nullptr, 10);
     else if (i + 1 < count && word == "--count")
@@ -49,9 +52,10 @@ std::string run(uint64_t seed, const Arguments& arguments) {
   std::string about = "seed " + std::to_string(seed), fault;
   try {
     // It runs the job once without faults, to know where they may strike.
-    const SimulatedJobOptions options = arguments.joins ? joining_scenario(seed)
-                                        : regroups      ? regrouping_scenario(seed)
-                                                        : scenario(seed);
+    const SimulatedJobOptions options = arguments.joins  ? joining_scenario(seed)
+                                        : arguments.late ? late_scenario(seed)
+                                        : regroups       ? regrouping_scenario(seed)
+                                                         : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
     const SimulatedJobResult result = run_job(options);
@@ -84,6 +88,7 @@ int main(int count, char** words) try {
     }
     std::cout << fault << "\n  again: " << words[0] << " --first " << seed << " --count 1 --verbose"
               << (arguments.joins      ? " --join"
+                  : arguments.late     ? " --late"
                   : arguments.regroups ? " --regroup"
                                        : "")
               << "\n";
