@@ -11,10 +11,17 @@ namespace poseidon::apps {
 
 /// Three workers with two servers, six logical shards, and checkpoints and tests on the way.
 struct RecoveryJob {
-  explicit RecoveryJob(int steps_, std::string scheme_ = "auto")
-      : steps(steps_), scheme(std::move(scheme_)) {}
+  /// `more`: arguments beside the others.
+  explicit RecoveryJob(int steps_, std::string scheme_ = "auto",
+                       std::vector<std::string> more_ = {})
+      : steps(steps_), scheme(std::move(scheme_)), more(std::move(more_)) {}
 
   std::vector<std::string> words(int workers, const std::filesystem::path& run) const {
+    std::vector<std::string> all = base_words(workers, run);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::vector<std::string> base_words(int workers, const std::filesystem::path& run) const {
     return {(job.folder / "job.json").string(),
             "--threads",
             "1",
@@ -63,20 +70,25 @@ struct RecoveryJob {
   const trainer::TinyJob job;
   const int steps;
   const std::string scheme;
+  std::vector<std::string> more;
 };
 
 /// One member that is struck.
 struct Blow {
   std::string victim;  ///< "worker 1"
   int signal = SIGKILL;
-  int after_ms = 0;  ///< the job has begun, or the blow before
+  int after_ms = 0;               ///< the job has begun, or the blow before
+  int64_t behind_checkpoint = 0;  ///< of this step, which is waited for before
 };
 
 /// One run of the job under blows, and what was wrong about it.
 class RecoveryRound {
  public:
-  RecoveryRound(const RecoveryJob& job, const Json& undisturbed, const std::string& name)
+  /// `first_step`: steps done before its own.
+  RecoveryRound(const RecoveryJob& job, const Json& undisturbed, const std::string& name,
+                int64_t first_step = 0)
       : job_(job),
+        first_step_(first_step),
         undisturbed_(undisturbed),
         folder_(job.job.folder / ("round-" + name)),
         run_(folder_ / "run") {}
@@ -108,6 +120,9 @@ class RecoveryRound {
   void complain(const std::string& what) { complaints_ += what + "\n"; }
 
   int strike(const std::vector<Process>& members, const Blow& blow) {
+    const auto state = run_ / "checkpoints" / text("step-", blow.behind_checkpoint, ".state");
+    if (blow.behind_checkpoint > 0 && !within(60, [&] { return std::filesystem::exists(state); }))
+      complain("there is no " + state.string());
     std::this_thread::sleep_for(std::chrono::milliseconds(blow.after_ms));
     for (const Process& each : members)
       if (each.name == blow.victim && !has_ended(each.pid)) {
@@ -137,7 +152,7 @@ class RecoveryRound {
   /// Each step is told of once, and each test.
   void see_lines() {
     std::istringstream lines(trainer::read_text(run_ / "metrics.jsonl"));
-    int64_t step = 0, tested = 0;
+    int64_t step = first_step_, tested = 0;
     for (std::string line; std::getline(lines, line);) {
       const Json json = Json::parse(line);
       int64_t& last = json["type"] == "train" ? step : tested;
@@ -150,6 +165,7 @@ class RecoveryRound {
   }
 
   const RecoveryJob& job_;
+  const int64_t first_step_;
   const Json& undisturbed_;
   const std::filesystem::path folder_, run_;
   std::string complaints_;

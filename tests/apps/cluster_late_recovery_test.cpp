@@ -1,0 +1,103 @@
+// A job of real processes whose sums are late goes on without a member that is lost, from its last
+// checkpoint, or anew, to the bits of one undisturbed.
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/recovery_rounds.h"
+#include "tests/support/sanitizers.h"
+
+using namespace poseidon;
+using namespace poseidon::apps;
+
+namespace {
+
+constexpr int kLateSteps = test::kIsSanitized ? 300 : 1000;
+constexpr int kEvery = kLateSteps / 10;
+
+std::vector<std::string> set(const std::vector<std::string>& values) {
+  std::vector<std::string> words;
+  for (const std::string& value : values) words.insert(words.end(), {"--set", value});
+  return words;
+}
+
+RecoveryJob late_job(const std::string& scheme, int staleness, int checkpoint_every) {
+  return RecoveryJob(kLateSteps, scheme,
+                     set({"comm.staleness=" + std::to_string(staleness),
+                          "train.checkpoint_every=" + std::to_string(checkpoint_every),
+                          "train.keep_checkpoints=1", "optimizer.average_decay=0.9"}));
+}
+
+/// Plays one round, and returns the step, counted from 1, that the second view began with.
+int begins_again_with(const RecoveryJob& job, const Json& undisturbed, const Blow& blow) {
+  RecoveryRound round(job, undisturbed, "one");
+  CHECK(round.go({blow}) == "");
+  const Json views = round.summary()["views"];
+  CAPTURE(views.dump());
+  REQUIRE(views.size() == 2);
+  CHECK(views[1]["lost"].size() == 1);
+  CHECK(round.summary()["losses"][0]["who"] == blow.victim);
+  CHECK(views[1]["replayed_steps"].get<int>() >= 0);
+  return views[1]["first_step"].get<int>();
+}
+
+}  // namespace
+
+TEST_CASE("with late sums a job goes on from its last checkpoint, to the bits of one undisturbed") {
+  for (const auto& [scheme, victim] :
+       {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
+    CAPTURE(victim);
+    const RecoveryJob job = late_job(scheme, 2, kEvery);
+    const int step = begins_again_with(
+        job, job.undisturbed(), {.victim = victim, .after_ms = 5, .behind_checkpoint = kEvery});
+    CHECK(step > 1);
+    CHECK(step % kEvery == 1);
+  }
+}
+
+TEST_CASE("with late sums a job that has no checkpoint yet begins anew after a loss") {
+  const RecoveryJob job = late_job("auto", 1, 10 * kLateSteps);
+  CHECK(begins_again_with(job, job.undisturbed(), {.victim = "worker 2", .after_ms = 100}) == 1);
+}
+
+namespace {
+
+/// A job without late sums that goes on from a checkpoint which carries those of two steps.
+struct ResumedJob {
+  explicit ResumedJob(int checkpoint_every) : job(late_job("ps", 2, checkpoint_every)) {
+    const std::filesystem::path first = job.job.folder / "first";
+    run(job.words(1, first), {"--max-steps", "7"});
+    job.more.insert(job.more.end(), {"--resume", first.string(), "--set", "comm.staleness=0"});
+    undisturbed = run(job.words(1, job.job.folder / "alone"), {});
+  }
+  Json run(std::vector<std::string> words, const std::vector<std::string>& more) const {
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = Program("poseidon-train", words, job.job.folder).wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    return Json::parse(finished.out);
+  }
+
+  RecoveryJob job;
+  Json undisturbed;
+};
+
+}  // namespace
+
+TEST_CASE("a run that was resumed with sums in flight goes back to what it was resumed from") {
+  const ResumedJob resumed(10 * kLateSteps);
+  RecoveryRound round(resumed.job, resumed.undisturbed, "resumed", 7);
+  CHECK(round.go({{.victim = "worker 1", .after_ms = 100}}) == "");
+  CHECK(round.summary()["views"][1]["first_step"] == 8);
+}
+
+TEST_CASE("from a later checkpoint on such a run goes back to the step that all have") {
+  const ResumedJob resumed(kEvery);
+  RecoveryRound round(resumed.job, resumed.undisturbed, "later", 7);
+  CHECK(round.go({{.victim = "worker 1", .behind_checkpoint = kEvery},
+                  {.victim = "server 0", .after_ms = 50}}) == "");
+  const Json views = round.summary()["views"];
+  CAPTURE(views.dump());
+  REQUIRE(views.size() >= 2);
+  CHECK(views[1]["first_step"].get<int>() % kEvery == 1);
+  if (views.size() == 3) CHECK(views[2]["replayed_steps"].get<int>() <= 2);
+}
