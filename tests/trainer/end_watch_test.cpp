@@ -1,8 +1,12 @@
 // A process that must end though one of its threads cannot.
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <csignal>
 
 #include "trainer/member/end_watch.h"
 #include "trainer/member/progress.h"
@@ -45,6 +49,30 @@ TEST_CASE("what ends in time, or is not expected any more, is not given up") {
   EndWatch nothing(nullptr);
   nothing.expect(0ms, "the end");
   CHECK(given_up == 0);
+}
+
+TEST_CASE("time in which the whole process stood still does not count") {
+  std::array<int, 2> end{};
+  REQUIRE(::pipe(end.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    EndWatch watch([](const std::string&) { ::_exit(1); });
+    watch.expect(2s, "the end");
+    char ignored = 0;
+    ::_exit(::read(end[0], &ignored, 1) == 1 ? 0 : 2);
+  }
+  std::this_thread::sleep_for(100ms);
+  ::kill(child, SIGSTOP);
+  std::this_thread::sleep_for(2500ms);
+  ::kill(child, SIGCONT);
+  std::this_thread::sleep_for(200ms);
+  CHECK(::write(end[1], "e", 1) == 1);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  ::close(end[0]);
+  ::close(end[1]);
 }
 
 TEST_CASE("a reporter says at once what is new, and not every time what is not") {

@@ -2,6 +2,14 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+// A wait of this thread that takes much longer than it was to take is time that nobody had.
+constexpr auto kWatchTick = std::chrono::milliseconds(100);
+constexpr auto kMostForAWatchTick = 2 * kWatchTick;
+
+}  // namespace
+
 EndWatch::EndWatch(GiveUp give_up) : give_up_(std::move(give_up)) {
   if (give_up_) thread_ = std::thread([this] { watch(); });
 }
@@ -18,7 +26,7 @@ EndWatch::~EndWatch() {
 void EndWatch::expect(Clock::duration period, std::string why) {
   {
     MutexLock lock(mutex_);
-    deadline_ = Clock::now() + period;
+    left_ = period;
     why_ = std::move(why);
   }
   changed_.notify_all();
@@ -26,19 +34,22 @@ void EndWatch::expect(Clock::duration period, std::string why) {
 
 void EndWatch::rest() {
   MutexLock lock(mutex_);
-  deadline_.reset();
+  left_.reset();
+}
+
+/// What is expected anew meanwhile loses that while too.
+void EndWatch::wait_a_while() {
+  if (!left_) return changed_.wait(mutex_);
+  const auto begin = Clock::now();
+  changed_.wait_until(mutex_, begin + std::min<Clock::duration>(*left_, kWatchTick));
+  if (left_) *left_ -= std::min<Clock::duration>(Clock::now() - begin, kMostForAWatchTick);
 }
 
 void EndWatch::watch() {
   std::string why;
   {
     MutexLock lock(mutex_);
-    while (!over_ && !(deadline_ && Clock::now() >= *deadline_)) {
-      if (deadline_)
-        changed_.wait_until(mutex_, *deadline_);
-      else
-        changed_.wait(mutex_);
-    }
+    while (!over_ && !(left_ && *left_ <= Clock::duration{0})) wait_a_while();
     if (over_) return;
     why = why_;
   }

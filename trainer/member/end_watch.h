@@ -14,6 +14,8 @@ namespace poseidon::trainer {
 
 /// Sees to it that a process ends when its job does. A thread may hang where nobody can interrupt
 /// it, reading from a file server that is gone: then only the whole process can be ended.
+/// Time in which the process stood still (SIGSTOP, a virtual machine that was moved) does not
+/// count: its threads could do nothing.
 class EndWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,11 +36,12 @@ class EndWatch {
 
  private:
   void watch();
+  void wait_a_while() REQUIRES(mutex_);
 
   const GiveUp give_up_;
   Mutex mutex_;
   Condition changed_;
-  std::optional<Clock::time_point> deadline_ GUARDED_BY(mutex_);
+  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until it gives up
   std::string why_ GUARDED_BY(mutex_);
   bool over_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
