@@ -127,7 +127,8 @@ TEST_CASE("datum: what is no message is refused at its byte") {
 
 TEST_CASE("datum: extras come back as they were, and one after another in a sample") {
   const std::vector<float> pose{1, -2}, map{3, 4, 5};
-  Datum datum = small(bytes({1, 2, 3, 4, 5, 6}));
+  const Bytes image = bytes({1, 2, 3, 4, 5, 6});
+  Datum datum = small(image);
   datum.extras = {{{"pose", {2}}, std::as_bytes(std::span(pose))},
                   {{"map", {1, 1, 3}}, std::as_bytes(std::span(map))}};
   const Bytes message = encode_datum(datum);
@@ -143,8 +144,9 @@ TEST_CASE("datum: extras come back as they were, and one after another in a samp
 
 TEST_CASE("datum: extras that are not what they say are refused") {
   const std::vector<float> pose{1, -2};
+  const Bytes image = bytes({1, 2, 3, 4, 5, 6});
   const auto fault_of = [&](const Extra& extra) {
-    Datum datum = small(bytes({1, 2, 3, 4, 5, 6}));
+    Datum datum = small(image);
     datum.extras = {{extra, std::as_bytes(std::span(pose))}};
     Sample sample;
     return error_of<CorruptSample>([&] { take_extras(datum, "d", sample); });
