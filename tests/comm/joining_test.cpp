@@ -8,8 +8,10 @@
 #include "comm/simulation/model.h"
 #include "tests/comm/seeds/regroup.h"
 #include "tests/comm/seeds/scenario.h"
+#include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;
+using poseidon::test::kStride;
 
 namespace {
 
@@ -64,7 +66,7 @@ size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) 
 TEST_CASE("whenever a worker or a server comes, all go on together to the values of one alone") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (const Role role : {Role::kWorker, Role::kServer})
-      CHECK(join_everywhere(growing_job(2, 2, 4, scheme), role, 31) >= 4);
+      CHECK(join_everywhere(growing_job(2, 2, 4, scheme), role, 31 * kStride) >= 4 / kStride);
   CHECK(join_everywhere(growing_job(1, 1, 3, SchemeRule::kAuto), Role::kWorker, 5) >= 2);
 }
 
@@ -120,7 +122,7 @@ TEST_CASE("who is lost while it joins, or gives its values, is left behind") {
   options.arrivals = {{.role = Role::kWorker, .at_event = third}};
   size_t again = 0;
   for (const NodeId lost : {worker(2), worker(0), worker(1), server(1)})
-    for (uint64_t later = 5; later < 200; later += 5) {
+    for (uint64_t later = 5; later < 200; later += 5 * kStride) {
       options.faults = {{.at_event = third + later, .a = lost}};
       const SimulatedJobResult result = run_job(options);
       CAPTURE(description(options));
@@ -128,7 +130,7 @@ TEST_CASE("who is lost while it joins, or gives its values, is left behind") {
       CHECK(result.outcome->finished);
       again += result.view > 2 ? 1 : 0;
     }
-  CHECK(again > 20);
+  CHECK(again > 20 / kStride);
 }
 
 TEST_CASE("without anybody who has the values, newcomers cannot go on") {

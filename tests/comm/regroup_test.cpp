@@ -6,9 +6,11 @@
 #include "comm/simulation/model.h"
 #include "tests/comm/seeds/regroup.h"
 #include "tests/comm/seeds/scenario.h"
+#include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;
 using State = Coordinator::State;
+using poseidon::test::kStride;
 
 namespace {
 
@@ -170,7 +172,7 @@ TEST_CASE("without comparisons in turn the next one of all tensors finds who dri
 
 TEST_CASE("who is lost while the others go back to a checkpoint changes nothing about it") {
   for (const State state : {State::kRegrouping, State::kConnecting})
-    for (uint64_t later = 0; later < 16; later += 3)
+    for (uint64_t later = 0; later < 16; later += 3 * kStride)
       for (const NodeId lost : {worker(0), worker(3), server(1)}) {
         SimulatedJobOptions options = spoilt_job(4, 27);
         // The second time that the job is connecting is that after the drift.

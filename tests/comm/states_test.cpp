@@ -9,10 +9,12 @@
 #include "comm/membership/states.h"
 #include "tests/comm/small_job.h"
 #include "tests/support/folders.h"
+#include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;
 using namespace std::chrono_literals;
 using State = Coordinator::State;
+using poseidon::test::kStride;
 
 namespace {
 
@@ -154,7 +156,7 @@ TEST_CASE("each state of the coordinator ends in time when what it waits for doe
 TEST_CASE("whatever the coordinator is at when it stands still or dies, all members end in time") {
   for (const Fault::Kind kind : {Fault::Kind::kPause, Fault::Kind::kCrash})
     for (uint8_t state = 0; state < kCoordinatorStates.size(); ++state)
-      for (uint64_t event = 0; event < 40; event += 4) {
+      for (uint64_t event = 0; event < 40; event += 4 * kStride) {
         const Fault end{.kind = kind, .at_event = event, .in = static_cast<State>(state)};
         SimulatedJobOptions options = with({});
         if (static_cast<State>(state) == State::kFetching) options.keeper = 1;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 namespace poseidon::test {
 
 /// Whether a sanitizer looks at every access and call. Then a test whose cases differ in numbers
@@ -9,5 +11,8 @@ inline constexpr bool kIsSanitized = true;
 #else
 inline constexpr bool kIsSanitized = false;
 #endif
+
+/// How many times as far apart the moments are at which such a test strikes.
+inline constexpr uint64_t kStride = kIsSanitized ? 4 : 1;
 
 }  // namespace poseidon::test
