@@ -11,6 +11,7 @@
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;
+using poseidon::test::kIsSanitized;
 using poseidon::test::kStride;
 
 namespace {
@@ -205,7 +206,8 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
   const uint64_t events = events_of(options);
   options.drifts = {0, 14};
   bool found_when_others_join = false, back_together = false;
-  for (uint64_t event = events / 4; event < 3 * events / 4; event += events / 60) {
+  for (uint64_t event = events / 4; event < 3 * events / 4;
+       event += events / (kIsSanitized ? 20 : 60)) {
     // As many as those whose values are right, and one more that was given the wrong ones.
     options.arrivals = {{.at_event = event}, {.at_event = event + 1}, {.at_event = event + 2}};
     const SimulatedJobResult result = run_job(options);
