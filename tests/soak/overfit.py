@@ -24,7 +24,7 @@ COLOURS = {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}
 # What each does to the photographs, how it learns, and for how long.
 JOBS = {
     "alexnet": {"train": {"resize_short": 256, "crop": 227, "mirror": True},
-                "test": {"resize_short": 256, "crop": 227}, "epochs": 100,
+                "test": {"resize_short": 256, "crop": 227}, "epochs": 150,
                 "optimizer": {"type": "adam", "learning_rate": 0.0001}},
     "resnet18": {"train": {"random_resized_crop": {"size": 224, "area": [0.5, 1]}, "mirror": True,
                            "jitter": {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2}},
