@@ -342,7 +342,7 @@ class Round:
         # A worker more is one more for each server's link. A coordinator that follows waits for all members.
         whole = self.undisturbed.seconds * self.script.most_workers / self.script.workers
         away = sum(fault.lasts_s for fault in faults if fault.victim == "coordinator" or self.outcome.resumes)
-        return whole + away + max(1, len(faults)) * (LOSS_S + LOSS_STEPS * self.undisturbed.step_s)
+        return whole + away + self.options.slack + max(1, len(faults)) * (LOSS_S + LOSS_STEPS * self.undisturbed.step_s)
 
     # ---- faults
 
@@ -527,7 +527,7 @@ class Rounds:
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(folder, kept)
         again = [sys.executable, pathlib.Path(__file__).resolve(), "--binaries", self.options.binaries, "--first", seed,
-                 "--count", 1, "--kinds", *self.options.kinds]
+                 "--count", 1, "--slack", self.options.slack, "--kinds", *self.options.kinds]
         (kept / "again").write_text(shlex.join(map(str, again)) + "\n")
         (kept / "complaints").write_text("\n".join([str(script), *outcome.complaints]) + "\n")
 
@@ -584,6 +584,7 @@ def parsed():
     parser.add_argument("--failures", type=pathlib.Path, help="folder for what wrong rounds have said",
                         default=pathlib.Path(tempfile.gettempdir()) / "recovery-failures")
     parser.add_argument("--abreast", type=int, default=4, help="rounds at a time")
+    parser.add_argument("--slack", type=float, default=0, help="seconds more for a round, on a machine with other work")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of faults")
     options = parser.parse_args()
     options.binaries, options.failures = options.binaries.resolve(), options.failures.resolve()
