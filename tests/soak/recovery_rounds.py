@@ -9,8 +9,9 @@ A round is made by its seed: 2 or 3 workers and 1 or 2 servers, daemons, and fau
 killed, and a new one takes its place; or it stands still (SIGSTOP) for a while; or its host is cut off for a while.
 Another coordinator (--resume) follows one that ended by a loss. Right is an end with 0, with the weights and the state
 of the undisturbed job, whose time is at most that of the undisturbed one and, for each fault, 10 s, three steps and
-the time for which no coordinator could go on; in which nobody was lost that was not struck; and which leaves no process,
-no *.tmp, no port and no namespace. Cuts need root, and `ip` and `tc`: each process has a network namespace then.
+the time for which no coordinator could go on; in which nobody was lost that was not struck; and which leaves no
+process, no *.tmp, no port and no namespace. Cuts need root, and `ip` and `tc`: each process has a network namespace
+then.
 
 The state file has a line for each round. A command that was ended goes on behind them, and so does one that asks for
 more. What the processes of a wrong round have said is kept in --failures.
