@@ -7,6 +7,7 @@
 #include <array>
 
 #include "comm/simulation/model.h"
+#include "tests/comm/halting.h"
 #include "tests/comm/seeds/regroup.h"
 #include "tests/comm/seeds/scenario.h"
 #include "tests/support/sanitizers.h"
@@ -117,18 +118,6 @@ TEST_CASE("who drifts in a job with late sums is lost, and its part of the sums 
 
 TEST_CASE("a job with late sums that is told to halt while it goes back does so in the next view") {
   SimulatedJobOptions options = late_job(3, SchemeRule::kAuto, 1);
-  options.steps = 100;
   options.agree_every = 4;
-  for (uint64_t later = 0; later < 60; later += 15) {
-    options.faults = {{.at_event = 900, .a = {Role::kWorker, 0}},
-                      {.kind = Fault::Kind::kHalt, .at_event = 900 + later}};
-    const SimulatedJobResult result = run_job(options);
-    CAPTURE(description(options));
-    REQUIRE(result.outcome.has_value());
-    CHECK(result.outcome->finished);
-    CHECK(result.regrouped.size() == 1);
-    CHECK(result.steps.at(1) == result.steps.at(2));
-    CHECK(result.steps.at(1) < 100);
-    CHECK(result.digests.at(1) == reference_digest(options.plan, options.seed, result.steps.at(1)));
-  }
+  halts_in_the_next_view(options, 900);
 }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/simulation/model.h"
+#include "tests/comm/halting.h"
 #include "tests/comm/seeds/regroup.h"
 #include "tests/comm/seeds/scenario.h"
 #include "tests/support/sanitizers.h"
@@ -302,18 +303,6 @@ TEST_CASE("a worker that stood still and is back hears that the others have gone
 
 TEST_CASE("a job that is told to halt while it regroups does so in the next view") {
   SimulatedJobOptions options = regrouping_job(3, 2, 4, SchemeRule::kAuto);
-  options.steps = 100;
   options.agree_every = 100;
-  for (uint64_t later = 0; later < 60; later += 15) {
-    options.faults = {{.at_event = 300, .a = worker(0)},
-                      {.kind = Fault::Kind::kHalt, .at_event = 300 + later}};
-    const SimulatedJobResult result = run_job(options);
-    CAPTURE(description(options));
-    REQUIRE(result.outcome.has_value());
-    CHECK(result.outcome->finished);
-    CHECK(result.regrouped.size() == 1);
-    CHECK(result.steps.at(1) == result.steps.at(2));
-    CHECK(result.steps.at(1) < 100);
-    CHECK(result.digests.at(1) == reference_digest(options.plan, options.seed, result.steps.at(1)));
-  }
+  halts_in_the_next_view(options, 300);
 }

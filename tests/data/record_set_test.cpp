@@ -37,6 +37,28 @@ void write_set(const std::filesystem::path& folder) {
 
 void flip(Bytes& bytes, size_t bit) { bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8)); }
 
+/// On opening or on reading.
+void refuses_every_flipped_bit(const std::filesystem::path& file) {
+  const Bytes whole = made::read(file);
+  const std::string name = file.string();
+  const RecordShard shard(whole, 2, name);
+  // Between records and index there may be zeros that nothing reads.
+  const RecordEntry last = shard.entry(shard.records() - 1);
+  const size_t padding =
+      last.offset + last.name_bytes + last.payload_bytes + shard.header().extra_bytes;
+  Sample sample;
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    if (bit / 8 >= padding && bit / 8 < shard.header().index_offset) continue;
+    Bytes damaged = whole;
+    flip(damaged, bit);
+    const auto read_all = [&] {
+      const RecordShard altered(damaged, 2, name);
+      for (uint64_t i = 0; i < altered.records(); ++i) altered.read(i, sample);
+    };
+    CHECK_THROWS_AS(read_all(), RunError);
+  }
+}
+
 size_t entries_in(const std::filesystem::path& folder) {
   const std::filesystem::directory_iterator at(folder), end;
   return static_cast<size_t>(std::distance(at, end));
@@ -74,23 +96,7 @@ TEST_CASE("records: the same samples give the same files and fingerprint") {
 TEST_CASE("records: every flipped bit is refused on opening or on reading") {
   const made::Folder folder;
   write_set(folder / "set");
-  const Bytes whole = made::read(folder / "set/00000.records");
-  const std::string name = (folder / "set/00000.records").string();
-  const RecordShard shard(whole, 2, name);
-  // Between records and index there may be zeros that nothing reads.
-  const RecordEntry last = shard.entry(shard.records() - 1);
-  const size_t padding = last.offset + last.name_bytes + last.payload_bytes;
-  Sample sample;
-  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
-    if (bit / 8 >= padding && bit / 8 < shard.header().index_offset) continue;
-    Bytes damaged = whole;
-    flip(damaged, bit);
-    const auto read_all = [&] {
-      const RecordShard altered(damaged, 2, name);
-      for (uint64_t i = 0; i < altered.records(); ++i) altered.read(i, sample);
-    };
-    CHECK_THROWS_AS(read_all(), RunError);
-  }
+  refuses_every_flipped_bit(folder / "set/00000.records");
 }
 
 TEST_CASE("records: a shard that is cut, exchanged or missing is refused") {
@@ -257,21 +263,7 @@ TEST_CASE("records: sets without extras are of version 1, with them of version 2
 TEST_CASE("records: every flipped bit of a record with extras is refused") {
   const made::Folder folder;
   write_set_with_extras(folder / "set");
-  const Bytes whole = made::read(folder / "set/00000.records");
-  const RecordShard shard(whole, 2, "s");
-  const RecordEntry last = shard.entry(shard.records() - 1);
-  const size_t padding = last.offset + last.name_bytes + last.payload_bytes + 5 * sizeof(float);
-  Sample sample;
-  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
-    if (bit / 8 >= padding && bit / 8 < shard.header().index_offset) continue;
-    Bytes damaged = whole;
-    flip(damaged, bit);
-    const auto read_all = [&] {
-      const RecordShard altered(damaged, 2, "s");
-      for (uint64_t i = 0; i < altered.records(); ++i) altered.read(i, sample);
-    };
-    CHECK_THROWS_AS(read_all(), RunError);
-  }
+  refuses_every_flipped_bit(folder / "set/00000.records");
 }
 
 TEST_CASE("records: shards whose extras are not those of the manifest are refused") {

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "comm/simulation/model.h"
+#include "tests/comm/seeds/regroup.h"
+#include "tests/comm/seeds/scenario.h"
+
+namespace poseidon::comm {
+
+/// That a job of 100 steps which is told to halt while it goes on without worker 0, lost at this
+/// event, halts in the next view.
+inline void halts_in_the_next_view(SimulatedJobOptions options, uint64_t event) {
+  options.steps = 100;
+  for (uint64_t later = 0; later < 60; later += 15) {
+    options.faults = {{.at_event = event, .a = {Role::kWorker, 0}},
+                      {.kind = Fault::Kind::kHalt, .at_event = event + later}};
+    const SimulatedJobResult result = run_job(options);
+    CAPTURE(description(options));
+    REQUIRE(result.outcome.has_value());
+    CHECK(result.outcome->finished);
+    CHECK(result.regrouped.size() == 1);
+    CHECK(result.steps.at(1) == result.steps.at(2));
+    CHECK(result.steps.at(1) < 100);
+    CHECK(result.digests.at(1) == reference_digest(options.plan, options.seed, result.steps.at(1)));
+  }
+}
+
+}  // namespace poseidon::comm
