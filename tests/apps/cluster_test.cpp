@@ -253,10 +253,12 @@ void same_when_resumed(Size first, Size second, int stop, std::vector<std::strin
 }
 
 /// A run that is gone on with behind its last step has nothing to do, and says what it has come to.
-void same_when_over(Size size, std::vector<std::string> words) {
+void same_when_over(Size size, std::vector<std::string> words,
+                    const std::vector<std::string>& shorter = {}) {
   const TinyJob job;
   const Json over = run(job, {2, 1}, words);
   words.insert(words.end(), {"--resume", (job.folder / "run-2").string()});
+  words.insert(words.end(), shorter.begin(), shorter.end());
   const Json again = run(job, size, words);
   CHECK(again["steps"] == over["steps"]);
   CHECK(again["finished"] == true);
@@ -324,6 +326,8 @@ TEST_CASE("a run that is over says what it has come to when it is gone on with")
     same_when_over({1, 0}, late(staleness, "ps"));
     same_when_over({3, 1}, late(staleness, "ps"));
   }
+  same_when_over({3, 1}, late("0", "ps"), {"--max-steps", "1"});
+  same_when_over({3, 1}, late("0", "ps"), {"--set", "train.steps=3"});
 }
 TEST_CASE("a worker asks for the rank that its launcher gave it") {
   for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {

@@ -95,7 +95,9 @@ std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job
 
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
   published.steps = steps_of(job.config.train, job.config.global_batch(), samples);
-  published.last_step = std::min(published.steps, options.max_steps.value_or(published.steps));
+  // A run that has gone farther already has nothing to do.
+  published.last_step = std::max(
+      published.first_step, std::min(published.steps, options.max_steps.value_or(published.steps)));
 }
 
 Json write_published_plan(PublishedPlan published) {
@@ -109,7 +111,7 @@ PublishedPlan read_published_plan(const Json& json) {
   const auto ordered = [&](const char* key, int64_t value, int64_t most) {
     if (value > most) fail_at(place.at(key), text("expected at most ", most, ", got ", value));
   };
-  ordered("last_step", published.last_step, published.steps);
+  ordered("last_step", published.last_step, std::max(published.steps, published.first_step));
   ordered("first_step", published.first_step, published.last_step);
   ordered("in_flight", published.in_flight, published.first_step);
   return published;
