@@ -99,6 +99,16 @@ Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart,
   return assignment_by_counts(counts, servers, servers_apart);
 }
 
+Assignment begun_anew(const Assignment& earlier) {
+  std::vector<AssignedWorker> workers = earlier.workers();
+  for (size_t rank = 0; rank < workers.size(); ++rank)
+    workers[rank].member = static_cast<uint32_t>(rank);
+  std::vector<AssignedServer> servers = earlier.servers();
+  for (size_t rank = 0; rank < servers.size(); ++rank)
+    servers[rank].member = static_cast<uint32_t>(rank);
+  return {std::move(workers), std::move(servers)};
+}
+
 namespace {
 
 /// Numbers of hosts without a gap.

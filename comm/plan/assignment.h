@@ -83,6 +83,9 @@ Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64
 /// they do not divide.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
+/// The same for a job that begins with it: everybody's id is its rank.
+Assignment begun_anew(const Assignment& earlier);
+
 /// Who takes part in another view: members of an earlier one, by their ranks there in order, and
 /// behind them, by ids, those who join.
 struct NextMembers {

@@ -155,7 +155,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
     check_factors(request.layers[i], schemes.back());
   }
   Plan plan = with_schemes(request, schemes);
-  if (keeps_assignment(request, earlier)) plan.assignment = earlier.assignment;
+  if (keeps_assignment(request, earlier)) plan.assignment = begun_anew(earlier.assignment);
   plan.policy = earlier.policy;
   if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;

@@ -134,8 +134,8 @@ Plan make_plan(const PlanRequest& request);
 
 /// Makes the plan for `request` with the schemes of an earlier plan for the same layers, perhaps
 /// for another number of workers. It has the earlier chunks if the number of servers is the same,
-/// and the earlier assignment as keeps_assignment() says. Throws ConfigError if a layer goes by
-/// factors in the earlier plan and cannot here.
+/// and the earlier assignment as keeps_assignment() says, begun anew. Throws ConfigError if a layer
+/// goes by factors in the earlier plan and cannot here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
 /// Whether `plan` can be followed by so many workers and servers.

@@ -123,6 +123,26 @@ TEST_CASE("a plan that is followed keeps its assignment, where all numbers are t
   CHECK(follow_plan(request, earlier).assignment == assignment_of(request));
 }
 
+TEST_CASE("in a run that is gone on with ids are ranks, so whoever joins it has one of its own") {
+  const PlanRequest request = small_request();
+  const auto joined_by = [&request](const Plan& plan, std::vector<uint16_t> left, uint16_t id) {
+    return next_plan(plan,
+                     {.workers = std::move(left),
+                      .servers = {0},
+                      .joined_workers = {id},
+                      .joined_servers = {id}},
+                     request.chunk_bytes);
+  };
+  const Plan earlier = joined_by(make_plan(request), {0, 2}, 3);
+  REQUIRE(earlier.assignment.workers()[2].member == 3);
+  const Plan resumed = follow_plan(request, earlier);
+  for (uint32_t rank = 0; rank < 3; ++rank)
+    CHECK(resumed.assignment.workers()[rank].member == rank);
+  CHECK(resumed.assignment.servers()[1].member == 1);
+  const Plan four = joined_by(resumed, {0, 1, 2}, 3);
+  CHECK(read_plan(to_json(four), {"p", ""}, request.layers).assignment == four.assignment);
+}
+
 TEST_CASE("an assignment that is not sound is refused with its place") {
   const PlanRequest request = small_request();
   const Json good = to_json(with_assignment(make_plan(request), out_of_order()));
