@@ -11,7 +11,6 @@
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;
-using poseidon::test::kIsSanitized;
 using poseidon::test::kStride;
 
 namespace {
@@ -206,8 +205,7 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
   const uint64_t events = events_of(options);
   options.drifts = {0, 14};
   bool found_when_others_join = false, back_together = false;
-  for (uint64_t event = events / 4; event < 3 * events / 4;
-       event += events / (kIsSanitized ? 20 : 60)) {
+  for (uint64_t event = events / 4; event < 3 * events / 4; event += events / (60 / kStride)) {
     // As many as those whose values are right, and one more that was given the wrong ones.
     options.arrivals = {{.at_event = event}, {.at_event = event + 1}, {.at_event = event + 2}};
     const SimulatedJobResult result = run_job(options);
@@ -265,7 +263,7 @@ TEST_CASE("a job does not begin with fewer workers than it needs, or without a s
 }
 
 TEST_CASE("by many seeds: nodes come, and others are lost, at any moment") {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= 50; seed += kStride) {
     const SimulatedJobOptions options = joining_scenario(seed);
     CAPTURE(description(options));
     CHECK(fault_in_regrouping(options, run_job(options)) == "");

@@ -50,7 +50,7 @@ HANGS_S = 120  # beyond the time that is right
 PORT = 7000
 # Workers, servers, comm.scheme, and comm.bandwidth_limit_mbps: a link that takes most of a step's time, so that frames
 # are under way whenever somebody is struck, and all jobs take 8 s.
-ARRANGEMENTS = [(2, 1, "sfb", 40), (2, 2, "ps", 420), (3, 1, "ps", 650), (3, 2, "auto", 100)]
+ARRANGEMENTS = [(2, 1, "sfb", 21), (2, 2, "ps", 420), (3, 1, "ps", 650), (3, 2, "auto", 23)]
 KINDS = ["kill", "stop", "cut"]
 SAMPLES = {"type": "random", "channels": 1, "height": 14, "width": 14, "classes": 10}
 NETWORK = {
