@@ -1,6 +1,7 @@
 #include "comm/exchange/tensor_intake.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "comm/wire/slices.h"
 #include "core/error.h"
@@ -8,10 +9,10 @@
 namespace poseidon::comm {
 
 TensorIntake::TensorIntake(std::vector<std::span<std::byte>> tensors)
-    : tensors_(std::move(tensors)), came_(tensors_.size()) {
+    : tensors_(std::move(tensors)), came_(tensors_.size()), missing_of_(tensors_.size()) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     came_[i].resize(slices_of(tensors_[i].size()));
-    missing_ += came_[i].size();
+    missing_ += missing_of_[i] = came_[i].size();
   }
 }
 
@@ -33,16 +34,16 @@ Placement TensorIntake::place(const FrameHeader& header) {
 bool TensorIntake::received() {
   if (!open_) return false;
   came_[open_->tensor][open_->number] = true;
+  --missing_of_[open_->tensor];
   --missing_;
   open_.reset();
   return true;
 }
 
 uint64_t TensorIntake::missing(size_t tensors) const {
-  uint64_t missing = 0;
-  for (size_t i = 0; i < std::min(tensors, came_.size()); ++i)
-    missing += static_cast<uint64_t>(std::ranges::count(came_[i], false));
-  return missing;
+  const auto end =
+      missing_of_.begin() + std::min(std::ssize(missing_of_), static_cast<std::ptrdiff_t>(tensors));
+  return std::accumulate(missing_of_.begin(), end, uint64_t{0});
 }
 
 void send_tensor(const FrameHeader& header, const Payload& tensor, const SendSlice& send) {

@@ -31,6 +31,8 @@ class TensorIntake {
   bool received();
 
   bool complete() const { return missing_ == 0; }
+  /// Whether all of one tensor has come.
+  bool has(size_t tensor) const { return missing_of_[tensor] == 0; }
   /// Slices of the first `tensors` of the list that have not come.
   uint64_t missing(size_t tensors) const;
 
@@ -42,6 +44,7 @@ class TensorIntake {
 
   std::vector<std::span<std::byte>> tensors_;
   std::vector<std::vector<bool>> came_;  ///< by tensor and slice
+  std::vector<uint64_t> missing_of_;     ///< slices, by tensor
   uint64_t missing_ = 0;
   std::optional<Slice> open_;  ///< being read
 };

@@ -16,6 +16,13 @@ void Departure::suspect(NodeId peer, const std::string& why) {
   if (me_.state() < MemberState::kFinished) accuse(me_.loss_of(peer, why));
 }
 
+void Departure::miss(NodeId peer, const std::string& why) {
+  suspect(peer, "it cannot be reached: " + why);
+  if (me_.state() != MemberState::kSuspecting) return;
+  for (const NodeId other : me_.peers.not_reached())
+    me_.coordinator.tell(Lost{me_.loss_of(other, "it cannot be reached either")});
+}
+
 void Departure::report_error(const std::string& why) {
   if (me_.state() < MemberState::kSuspecting) accuse(me_.own_loss(Loss::Kind::kError, why));
 }

@@ -70,7 +70,7 @@ void Member::lose_coordinator(const std::string& why) {
 void Member::lose_peer(ConnectionId connection, const std::string& why) {
   const Peers::End end = me_.peers.ended(connection);
   if (!end.node || end.calls_again) return;
-  if (!end.was_open) return departure_.suspect(*end.node, "it cannot be reached: " + why);
+  if (!end.was_open) return departure_.miss(*end.node, why);
   if (!me_.peers.is_member(*end.node)) return;  // it was not known yet whether it is a member
   me_.payload.forgotten(*end.node);
   departure_.suspect(*end.node, why);

@@ -41,6 +41,13 @@ void Peers::call_again(const PeerIdentity& self) {
     if (now >= when) call(node, self);
 }
 
+std::vector<NodeId> Peers::not_reached() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [connection, node] : calls_) nodes.push_back(node);
+  for (const auto& [node, when] : call_again_at_) nodes.push_back(node);
+  return nodes;
+}
+
 void Peers::add(ConnectionId connection, NodeId node) {
   connection_of_[node] = connection;
   node_of_[connection] = node;

@@ -35,6 +35,8 @@ class Peers final : public Outlet {
   void call_again(const PeerIdentity& self);
   /// Until when calls are repeated.
   void expect_until(Time when) { until_ = when; }
+  /// Who is called, and has not been reached yet.
+  std::vector<NodeId> not_reached() const;
   /// A connection is open: if it was a call, that call is over.
   void answered(ConnectionId connection) { calls_.erase(connection); }
   /// An open connection is this node's.

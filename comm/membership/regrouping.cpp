@@ -17,9 +17,17 @@ bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
   return can_go_on_without(nodes);
 }
 
+/// Whom nobody else could have replaced is done without from the first step on: what ends one of
+/// those that were started together is likely to end all.
+bool Regrouping::is_possible() const {
+  const bool planned =
+      job_.options.replaces_members && job_.state() >= CoordinatorState::kConnecting;
+  return job_.options.recovers && (job_.has_begun() || planned) &&
+         job_.state() < CoordinatorState::kFailing;
+}
+
 bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
-  if (!job_.options.recovers || !job_.has_begun() || job_.state() >= CoordinatorState::kFailing)
-    return false;
+  if (!is_possible()) return false;
   Survivors left = job_.survivors();
   for (const NodeId node : nodes) {
     if (node.role == Role::kCoordinator) return false;
@@ -32,7 +40,8 @@ bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
 /// An error would recur with them. But what a node that has joined cannot do before its first step,
 /// others have done.
 bool Regrouping::others_are_free_of(const Loss& loss) const {
-  if (loss.kind == Loss::Kind::kError) return lacks_values(loss.who);
+  if (loss.kind == Loss::Kind::kError) return job_.has_begun() && lacks_values(loss.who);
+  if (loss.kind == Loss::Kind::kDrift) return job_.has_begun();
   return loss.kind != Loss::Kind::kJoined;
 }
 
@@ -42,8 +51,10 @@ bool Regrouping::spoils_others(const Loss& loss) const {
   return loss.kind == Loss::Kind::kDrift && !lacks_values(loss.who);
 }
 
-/// Whether nobody can go on with the values that are there.
+/// Whether nobody can go on with the values that are there. Before the first step they were on
+/// their way.
 bool Regrouping::loses_values(const Loss& loss) const {
+  if (!job_.has_begun()) return true;
   if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues)) return true;
   return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
 }
@@ -55,7 +66,8 @@ bool Regrouping::lacks_values(NodeId node) const {
 
 /// Whether any of them has what those who have joined wait for, or a checkpoint has it.
 bool Regrouping::has_values(const Survivors& left) const {
-  return job_.restores || std::ranges::any_of(left.workers, [this](uint16_t rank) {
+  return job_.restores || !job_.has_begun() ||
+         std::ranges::any_of(left.workers, [this](uint16_t rank) {
            return !lacks_values({Role::kWorker, rank});
          });
 }

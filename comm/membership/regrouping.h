@@ -23,6 +23,8 @@ class Regrouping {
   /// `job` must outlive it.
   Regrouping(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
 
+  /// Whether the job goes on after losses at all, now.
+  bool is_possible() const;
   /// Whether the job can go on after these losses.
   bool can_go_on_after(const std::vector<Loss>& losses) const;
   /// Whether those that are left without these nodes can go on.

@@ -32,8 +32,8 @@ void Verdict::suspect(const Loss& loss, Time grace) {
 void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
   if (job_.state() == CoordinatorState::kConcluding) return;
   // Who gives itself up is believed.
-  if (accusation.kind != Loss::Kind::kPeer || accusation.who == by.node || !job_.has_begun())
-    return accuse(accusation);
+  if (accusation.kind != Loss::Kind::kPeer || accusation.who == by.node) return accuse(accusation);
+  if (!job_.has_begun() && !regrouping_.is_possible()) return accuse(accusation);
   // Who leaves its peers is not lost.
   if (job_.state() < CoordinatorState::kRegrouping) collect(by, accusation);
 }
@@ -97,7 +97,7 @@ void Verdict::accuse(std::vector<Loss> losses) {
 /// The coordinator knows the step best; an accuser knows what it waited for.
 void Verdict::end_by(std::vector<Loss> losses) {
   for (Loss& loss : losses)
-    if (loss.step == 0) loss.step = job_.step_under_way();
+    if (loss.step == 0 || !job_.has_begun()) loss.step = job_.step_under_way();
   if (regrouping_.can_go_on_after(losses))
     regrouping_.begin(losses);
   else

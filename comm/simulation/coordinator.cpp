@@ -28,6 +28,7 @@ std::optional<uint16_t> SimulatedPlanner::fetch_kept_step() {
 }
 
 std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survivors& members) {
+  world_.result.planned = true;
   const Plan& all = world_.options.plan;
   if (std::ssize(members.workers) < all.workers() || std::ssize(members.servers) < all.servers())
     world_.later_plans[1] =

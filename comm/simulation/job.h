@@ -107,6 +107,7 @@ struct SimulatedJobResult {
   std::vector<Time> step_ends;              ///< of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< that was measured
+  bool planned = false;                     ///< the first plan was published
   std::vector<Loss> regrouped;              ///< the losses that the job went on after
   uint32_t view = 1;                        ///< the last that was begun
   std::vector<int64_t> began_after;         ///< steps done before each view behind the first

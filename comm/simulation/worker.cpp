@@ -85,7 +85,7 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
 void SimulatedWorker::noted(const Note& note) {
   if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
   if (note.about != "fetch" || worker_hangs(world_, member_, Work::kGiving)) return;
-  if (began_) return send_checkpoint(note.step);
+  if (has_values_) return send_checkpoint(note.step);
   sign(member_, "giving the step that it keeps");
   replica_.take_first_values();
   send_checkpoint(0);
@@ -124,12 +124,12 @@ void SimulatedWorker::planned(const Planned& planned) {
 }
 
 void SimulatedWorker::ready() {
+  has_values_ = true;
   member_.coordinator().progress({.doing = "waiting for its peers", .unit = {}, .waits = true});
   member_.ready({digest()}, has_factors(*plan_));
 }
 
 void SimulatedWorker::started(uint64_t) {
-  began_ = true;
   sign(member_, "training");
   training_.begin(*payload_.exchange(), *plan_);
 }

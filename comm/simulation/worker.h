@@ -22,7 +22,7 @@ class SimulatedWorker final : public MemberHost {
   Member& member() { return member_; }
   bool over() const { return over_; }
   /// Whether its values are those of the job: who joins one that has begun gets them from another.
-  bool has_values() const { return began_ || member_.view() <= 1; }
+  bool has_values() const { return has_values_ || member_.view() <= 1; }
   const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
   const std::optional<Loss>& loss() const { return loss_; }
@@ -57,8 +57,8 @@ class SimulatedWorker final : public MemberHost {
   SimulatedTraining training_;
   // Of a view.
   const Plan* plan_ = nullptr;
-  bool began_ = false;  ///< a step of its own
-  uint32_t stops_ = 0;  ///< how often it has ceased to compute
+  bool has_values_ = false;  ///< to begin with, its own or others'
+  uint32_t stops_ = 0;       ///< how often it has ceased to compute
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;
   bool over_ = false;

@@ -14,9 +14,9 @@ using namespace poseidon::apps;
 namespace {
 
 /// So that there is time to come while the job runs, and its end is not long in coming.
-constexpr int kSteps = test::kIsSanitized ? 1200 : 4000;
+constexpr int kSteps = test::kIsSanitized ? 800 : 4000;
 /// A daemon looks for its next job after a second.
-constexpr int kMoreSteps = test::kIsSanitized ? 1600 : 8000;
+constexpr int kMoreSteps = test::kIsSanitized ? 1200 : 8000;
 
 std::vector<std::string> settings(int steps) {
   std::vector<std::string> words;

@@ -57,6 +57,22 @@ TEST_CASE("whoever crashes, the others go on to the values of one alone") {
   CHECK(lose_everywhere(regrouping_job(3, 2, 5, SchemeRule::kAuto), 101) >= 4);
 }
 
+TEST_CASE("who is lost between the plan and the first step is done without, and all begin anew") {
+  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb})
+    for (const Fault::Kind kind : {Fault::Kind::kCrash, Fault::Kind::kLeave, Fault::Kind::kPause})
+      for (uint64_t event = 0; event < 24; event += 2 * kStride) {
+        SimulatedJobOptions options = regrouping_job(3, 2, 5, scheme);
+        for (const NodeId node : {worker(0), worker(2), server(1)}) {
+          options.faults = {{.kind = kind, .at_event = event, .in = State::kConnecting, .a = node}};
+          const SimulatedJobResult result = run_job(options);
+          CAPTURE(description(options));
+          CHECK(fault_in_regrouping(options, result) == "");
+          CHECK(result.outcome->finished);
+          CHECK(result.began_after == std::vector<int64_t>{0});
+        }
+      }
+}
+
 TEST_CASE("whoever is asked to leave does, and the others go on to the values of one alone") {
   CHECK(lose_everywhere(regrouping_job(3, 2, 5, SchemeRule::kAuto), 53, Fault::Kind::kLeave) >= 8);
 }

@@ -9,6 +9,7 @@
 
 #include "comm/simulation/model.h"
 #include "core/error.h"
+#include "tests/comm/seeds/scenario.h"
 
 namespace poseidon::comm {
 
@@ -265,8 +266,9 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (result.outcome->finished) return fault_in_finished(options, result);
   if (options.drifts && result.outcome->loss.kind == Loss::Kind::kDrift)
     return result.checkpoints.empty() ? "" : "did not go back to a checkpoint";
-  const bool had_begun = !result.step_ends.empty();
-  if (had_begun && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();
+  // Until there is a plan, others are waited for.
+  const bool is_due = result.planned && !halts_before_first_step(options, result);
+  if (is_due && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();
   return "";
 }
 

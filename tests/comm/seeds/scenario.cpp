@@ -244,6 +244,13 @@ std::string description(const SimulatedJobOptions& options) {
   return out;
 }
 
+bool halts_before_first_step(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
+  const bool halts = std::ranges::any_of(
+      options.faults, [](const Fault& fault) { return fault.kind == Fault::Kind::kHalt; });
+  return halts && result.step_ends.empty() && result.outcome &&
+         result.outcome->loss.why == "stopped before the first step";
+}
+
 std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
   if (!result.ended) return "idle for ever: " + result.idle;
   for (const auto& [rank, step] : result.steps)
@@ -264,16 +271,11 @@ std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResul
         return "finished with different numbers of steps";
     return "";
   }
-  const bool had_begun = !result.step_ends.empty();
-  const bool halts = std::ranges::any_of(
-      options.faults, [](const Fault& fault) { return fault.kind == Fault::Kind::kHalt; });
-  if (!had_begun && halts && result.outcome &&
-      result.outcome->loss.why == "stopped before the first step")
-    return "";
+  if (halts_before_first_step(options, result)) return "";
   if (is_harmless(options))
     return "did not finish: " + (result.outcome ? result.outcome->loss.message() : "no outcome");
   // Before the first step nobody has anything to lose: any named error will do.
-  if (!had_begun) return "";
+  if (result.step_ends.empty()) return "";
   for (const auto& [rank, loss] : result.losses)
     if (!is_struck(options, loss.who))
       return text("worker ", rank, " names the wrong node: ", loss.message());

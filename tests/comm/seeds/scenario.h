@@ -13,6 +13,9 @@ SimulatedJobOptions scenario(uint64_t seed);
 /// "seed 17: 3 workers, 2 servers, ..., worker 1 crashes at event 4711".
 std::string description(const SimulatedJobOptions& options);
 
+/// Whether somebody has stopped the job before it began.
+bool halts_before_first_step(const SimulatedJobOptions& options, const SimulatedJobResult& result);
+
 /// What is wrong with a result; "" when nothing is. No run idles, every sum enters exactly once,
 /// and a run that ends early names the right node and leaves the checkpoint of an undisturbed run.
 std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResult& result);
