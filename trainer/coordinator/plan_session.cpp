@@ -8,6 +8,13 @@
 
 namespace poseidon::trainer {
 
+/// Who comes while the job runs gets the plan too: its net is built before the others wait for it.
+Json PlanSession::job() {
+  Json job = setting_.job_message;
+  if (side_.plan.is_decided()) job["plan"] = write_published_plan(side_.plan.published());
+  return job;
+}
+
 void PlanSession::measured_link(const comm::LinkRate& rate, bool one_host) {
   side_.plan.set_link(rate);
   setting_.inform(

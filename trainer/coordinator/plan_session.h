@@ -15,7 +15,7 @@ class PlanSession final : public comm::JobPlanner {
   PlanSession(const CoordinatorSetting& setting, CoordinatorSide& side)
       : setting_(setting), side_(side) {}
 
-  Json job() override { return setting_.job_message; }
+  Json job() override;
   bool wants_link() override { return side_.plan.wants_link(); }
   void measured_link(const comm::LinkRate& rate, bool one_host) override;
   std::optional<uint16_t> fetch_kept_step() override;

@@ -8,21 +8,19 @@ namespace poseidon::trainer {
 void WorkerPayload::announce(const comm::Note& note) {
   if (values_ == nullptr || intake_)
     throw ConfigError("first values are sent once, after the plan");
-  std::vector<int64_t> indices = read_note<ValuesNote>(note).tensors;
   const std::vector<std::span<std::byte>> memory = values_->memory();
   std::vector<std::span<std::byte>> wanted(memory.size());
-  for (const int64_t index : indices) {
+  for (const int64_t index : read_note<ValuesNote>(note).tensors) {
     if (static_cast<size_t>(index) >= memory.size())
       throw ConfigError(text("expected one of ", memory.size(), " tensors, got ", index));
     wanted[static_cast<size_t>(index)] = memory[static_cast<size_t>(index)];
   }
-  announced_ = std::move(indices);
   intake_.emplace(std::move(wanted));
   tell_when_complete();
 }
 
 void WorkerPayload::tell_when_complete() const {
-  if (intake_->complete()) on_values_(announced_);
+  if (intake_->complete()) listener_.all_came();
 }
 
 void WorkerPayload::open(const comm::Plan& plan, ClusterExchange& exchange, bool trace,
@@ -56,7 +54,8 @@ comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader&
 
 void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator) {
-    intake_->received();
+    if (!intake_->received() || !intake_->has(header.key)) return;
+    listener_.tensor_came(header.key);
     return tell_when_complete();
   }
   if (trace_) trace_->arrived(from, header);

@@ -19,10 +19,13 @@ namespace poseidon::trainer {
 /// which the exchange takes. Used by the I/O thread.
 class WorkerPayload final : public comm::PayloadReceiver {
  public:
-  /// The indices, in the list of tensors, of the first values that have come.
-  using OnValues = std::function<void(const std::vector<int64_t>& indices)>;
+  /// Told of first values as they come.
+  struct Listener {
+    std::function<void(int64_t index)> tensor_came;  ///< by its index in the list of tensors
+    std::function<void()> all_came;
+  };
 
-  explicit WorkerPayload(OnValues on_values) : on_values_(std::move(on_values)) {}
+  explicit WorkerPayload(Listener listener) : listener_(std::move(listener)) {}
 
   /// From now on the coordinator may say which first values it sends.
   void expect(std::shared_ptr<TensorStore> values) {
@@ -58,9 +61,8 @@ class WorkerPayload final : public comm::PayloadReceiver {
  private:
   void tell_when_complete() const;
 
-  const OnValues on_values_;
+  const Listener listener_;
   std::shared_ptr<TensorStore> values_;
-  std::vector<int64_t> announced_;
   std::optional<comm::TensorIntake> intake_;  ///< of those that are announced
   const comm::Plan* plan_ = nullptr;
   ClusterExchange* exchange_ = nullptr;  ///< null unless open, as the one before

@@ -15,9 +15,10 @@ WorkerSession::WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerT
                                 [&inbox](std::exception_ptr failure) {
                                   inbox.post([failure] { std::rethrow_exception(failure); });
                                 })),
-      payload_([this](const std::vector<int64_t>& indices) {
-        inbox_.post([this, indices] { task_.take_values(indices); });
-      }),
+      payload_(
+          {.tensor_came =
+               [this](int64_t index) { inbox_.post([this, index] { task_.take_value(index); }); },
+           .all_came = [this] { inbox_.post([this] { task_.begin_with_values(); }); }}),
       member_(
           std::make_unique<comm::Member>(joining_options(options, comm::Role::kWorker, *transport_),
                                          *transport_, *this, payload_)) {}

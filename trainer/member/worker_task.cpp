@@ -59,6 +59,7 @@ void WorkerTask::prepare(uint16_t rank, const Json& job) {
     options_.life->joined(text("worker ", rank, " of the job \"", job_.job.config.name, "\""));
     open_data_sets();
     offer_kept_step();
+    build_ahead();
     report_prepared();
   });
 }
@@ -86,6 +87,25 @@ void WorkerTask::offer_kept_step() {
       KeptNote{
           .run = kept->run, .state = kept->state, .list = tensor_list(kept->tensors->tensors())},
       kept->state.step);
+}
+
+/// Who comes to a job that runs has the memory of its net before the others wait for it. Its place
+/// is not known yet, so it takes that of worker 0.
+void WorkerTask::build_ahead() {
+  if (job_.message.plan.is_null()) return;
+  progress_.sign("building the net");
+  const uint16_t rank = std::exchange(job_.rank, uint16_t{0});
+  make_training(job_.message.plan);
+  job_.rank = rank;
+}
+
+void WorkerTask::make_training(const Json& plan) {
+  training_ = std::make_unique<WorkerTraining>(job_, read_published_plan(plan),
+                                               WorkerTraining::Reports{.session = session_,
+                                                                       .progress = progress_,
+                                                                       .sender = sender_,
+                                                                       .grace = grace_,
+                                                                       .log = log_});
 }
 
 void WorkerTask::report_prepared() {
@@ -118,22 +138,21 @@ void WorkerTask::build(const comm::Planned& planned, uint16_t rank) {
   guarded([&] {
     job_.rank = rank;
     if (training_ != nullptr) {
-      progress_.sign("going back to the step that all have");
+      progress_.sign("going to the step that all have");
       return training_->go_on(read_published_plan(planned.plan));
     }
     progress_.sign("building the net");
-    training_ = std::make_unique<WorkerTraining>(job_, read_published_plan(planned.plan),
-                                                 WorkerTraining::Reports{.session = session_,
-                                                                         .progress = progress_,
-                                                                         .sender = sender_,
-                                                                         .grace = grace_,
-                                                                         .log = log_});
+    make_training(planned.plan);
     training_->announce();
   });
 }
 
-void WorkerTask::take_values(const std::vector<int64_t>& indices) {
-  guarded([&] { training_->take_values(indices); });
+void WorkerTask::take_value(int64_t index) {
+  guarded([&] { training_->take_value(index); });
+}
+
+void WorkerTask::begin_with_values() {
+  guarded([&] { training_->begin_with_values(); });
 }
 
 void WorkerTask::train() {

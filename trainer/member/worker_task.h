@@ -33,7 +33,8 @@ class WorkerTask {
   void give_step(int64_t step);
   /// The plan of a view, in which this worker has that rank.
   void build(const comm::Planned& planned, uint16_t rank);
-  void take_values(const std::vector<int64_t>& indices);
+  void take_value(int64_t index);
+  void begin_with_values();
   void train();
   /// A member is lost, or others join, and the job goes on in another view.
   void leave_view(const comm::Loss& loss);
@@ -57,7 +58,9 @@ class WorkerTask {
   void offer_kept_step();
   void give_kept_step(int64_t step);
   void keep_last_step();
+  void build_ahead();
   void report_prepared();
+  void make_training(const Json& plan);
 
   const MemberOptions& options_;
   WorkerSession& session_;

@@ -67,13 +67,15 @@ void WorkerTraining::announce() {
                         first_step_);
 }
 
-void WorkerTraining::take_values(const std::vector<int64_t>& indices) {
+void WorkerTraining::take_value(int64_t index) {
   reports_.progress.sign("taking first values");
-  const std::vector<const NamedTensor*> tensors =
-      in_order(computation_->tensors(), view_->published.in_flight);
-  for (const int64_t index : indices)
-    tensors[static_cast<size_t>(index)]->set(
-        values_->entries()[static_cast<size_t>(index)].values());
+  TensorStore::Entry& came = values_->entries()[static_cast<size_t>(index)];
+  in_order(computation_->tensors(), view_->published.in_flight)[static_cast<size_t>(index)]->set(
+      came.values());
+  came.memory.reset();
+}
+
+void WorkerTraining::begin_with_values() {
   values_.reset();
   has_values_ = true;
   meet_peers();
@@ -95,11 +97,13 @@ void WorkerTraining::meet_peers() {
 
 /// The I/O thread may have been given contributions to the view before: it ends that.
 void WorkerTraining::go_on(const PublishedPlan& published) {
-  computation_->end_plan(published.restored ? std::nullopt : std::optional(published.first_step));
+  const bool keeps_values = has_values_ && !published.restored;
+  computation_->end_plan(keeps_values ? std::optional(published.first_step) : std::nullopt);
+  if (!has_values_) first_step_ = published.first_step;
   reports_.session.post([before = std::exchange(view_, make_view(published))](WorkerSession&) {});
   computation_->plan(part());
   if (published.restored && published.first_step == 0) computation_->begin_anew();
-  if (view_->published.restored || !has_values_) return announce();
+  if (!keeps_values) return announce();
   meet_peers();
 }
 

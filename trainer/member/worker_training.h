@@ -31,8 +31,10 @@ class WorkerTraining final : public RunSink {
 
   /// Says what a net it has, and expects first values.
   void announce();
-  /// The first values with these indices are there.
-  void take_values(const std::vector<int64_t>& indices);
+  /// The first values of a tensor are there, others may be on their way.
+  void take_value(int64_t index);
+  /// All are.
+  void begin_with_values();
   /// All steps, and what is reported at their end. Throws JobLost when the job has failed.
   void train();
 
@@ -51,7 +53,7 @@ class WorkerTraining final : public RunSink {
   /// JobLost when nobody waits for it any more, RunError for values that are not finite.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
-  /// Of the run.
+  /// Of the run, as far as it has been with it.
   int64_t first_step() const { return first_step_; }
   const RunTensors& tensors() const { return computation_->tensors(); }
   RunState state_after(int64_t step) const { return computation_->state_after(step); }
@@ -73,7 +75,7 @@ class WorkerTraining final : public RunSink {
 
   const PreparedJob& job_;
   const Reports reports_;
-  const int64_t first_step_;
+  int64_t first_step_;
   int64_t settled_step_ = -1;             ///< after which all tensors were compared last
   std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
   std::shared_ptr<WorkerView> view_;

@@ -11,6 +11,7 @@ void JobMessage::describe(Fields& fields) {
   fields.boolean("times_layers", times_layers, "before the plan is made");
   fields.text("run", run, "that this is a part of");
   fields.boolean("goes_on", goes_on, "from the latest step that anybody has");
+  fields.raw("plan", plan, "that a job follows which runs already");
 }
 
 JobMessage job_message(const Job& job) {
@@ -23,7 +24,8 @@ JobMessage job_message(const Job& job) {
           .network = job.network->json(),
           .network_file = job.config.network,
           .times = job.times ? times() : Json(),
-          .run = ""};
+          .run = "",
+          .plan = {}};
 }
 
 Json write_job_message(JobMessage message) {

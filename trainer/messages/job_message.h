@@ -18,6 +18,7 @@ struct JobMessage {
   bool times_layers = false;  ///< a worker tells how long each takes before the plan is made
   std::string run;            ///< RunDirectory::id()
   bool goes_on = false;       ///< from the latest step of the run that anybody has
+  Json plan;                  ///< of a job that runs: PublishedPlan of its view; else null
   void describe(Fields& fields);
 };
 
