@@ -90,7 +90,7 @@ class GrowingJob:
         took = time.monotonic() - begun
         before = len(steps_of(metrics))
         wait_for(lambda: len(steps_of(metrics)) >= before + BEHIND, train)
-        train.send_signal(signal.SIGINT)
+        train.send_signal(signal.SIGTERM)  # SIGINT is ignored by what a script has put into the background
         train.wait()
         return steps_of(metrics)[1:before], took
 

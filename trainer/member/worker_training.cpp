@@ -78,11 +78,6 @@ void WorkerTraining::take_value(int64_t index) {
 void WorkerTraining::begin_with_values() {
   values_.reset();
   has_values_ = true;
-  meet_peers();
-}
-
-/// The values are those that the first step of the view begins with.
-void WorkerTraining::meet_peers() {
   const std::vector<int64_t> digests =
       tensor_digests(computation_->tensors(), view_->published.in_flight);
   const bool meets_workers = !factored_layers(view_->plan).empty();
@@ -104,7 +99,7 @@ void WorkerTraining::go_on(const PublishedPlan& published) {
   computation_->plan(part());
   if (published.restored && published.first_step == 0) computation_->begin_anew();
   if (!keeps_values) return announce();
-  meet_peers();
+  begin_with_values();
 }
 
 void WorkerTraining::train() {

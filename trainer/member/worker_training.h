@@ -33,7 +33,7 @@ class WorkerTraining final : public RunSink {
   void announce();
   /// The first values of a tensor are there, others may be on their way.
   void take_value(int64_t index);
-  /// All are.
+  /// The values are those that the first step of the view begins with: it meets its peers.
   void begin_with_values();
   /// All steps, and what is reported at their end. Throws JobLost when the job has failed.
   void train();
@@ -70,7 +70,6 @@ class WorkerTraining final : public RunSink {
 
   std::shared_ptr<WorkerView> make_view(const PublishedPlan& published);
   WorkerPart part() const;
-  void meet_peers();
   void compare_in_turn(int64_t step) const;
 
   const PreparedJob& job_;
