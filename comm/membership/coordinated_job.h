@@ -25,8 +25,8 @@ struct CoordinatorOptions {
   Time gather{0};
   /// Whether another node may replace a member that is lost before the job begins.
   bool replaces_members = true;
-  /// Whether the job goes on without a member that is lost once it has begun, as long as there are
-  /// so many workers.
+  /// Whether the job goes on without a member that is lost once it has begun, or once there is a
+  /// plan where members are replaced until then, as long as there are so many workers.
   bool recovers = false;
   uint16_t min_workers = 1;
   /// How many there may be once the job has begun; 0: nobody joins it then. Needs staleness 0.
