@@ -38,7 +38,7 @@ bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
 }
 
 /// An error would recur with them. But what a node that has joined cannot do before its first step,
-/// others have done.
+/// others have done. Where the first values of all differ nobody knows whose are right.
 bool Regrouping::others_are_free_of(const Loss& loss) const {
   if (loss.kind == Loss::Kind::kError) return job_.has_begun() && lacks_values(loss.who);
   if (loss.kind == Loss::Kind::kDrift) return job_.has_begun();
