@@ -17,7 +17,7 @@ void Departure::suspect(NodeId peer, const std::string& why) {
 }
 
 void Departure::miss(NodeId peer, const std::string& why) {
-  suspect(peer, "it cannot be reached: " + why);
+  suspect(peer, why);
   if (me_.state() != MemberState::kSuspecting) return;
   for (const NodeId other : me_.peers.not_reached())
     me_.coordinator.tell(Lost{me_.loss_of(other, "it cannot be reached either")});

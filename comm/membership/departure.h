@@ -15,8 +15,8 @@ class Departure {
   void finished(int64_t step);
   /// This node believes that a peer is gone.
   void suspect(NodeId peer, const std::string& why);
-  /// It does, since it cannot reach the peer. Whom it has not reached either is named with it: who
-  /// reaches nobody is cut off itself.
+  /// It does, since it cannot reach the peer, or hears nothing of it. Whom it has not reached
+  /// either is named with it: who reaches nobody is cut off itself.
   void miss(NodeId peer, const std::string& why);
   void coordinator_lost(const std::string& why);
   /// Reports an error of this node's own, by which the job fails.

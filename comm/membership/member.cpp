@@ -70,7 +70,7 @@ void Member::lose_coordinator(const std::string& why) {
 void Member::lose_peer(ConnectionId connection, const std::string& why) {
   const Peers::End end = me_.peers.ended(connection);
   if (!end.node || end.calls_again) return;
-  if (!end.was_open) return departure_.miss(*end.node, why);
+  if (!end.was_open) return departure_.miss(*end.node, "it cannot be reached: " + why);
   if (!me_.peers.is_member(*end.node)) return;  // it was not known yet whether it is a member
   me_.payload.forgotten(*end.node);
   departure_.suspect(*end.node, why);
@@ -93,7 +93,7 @@ void Member::hear_nothing_of(ConnectionId connection) {
     me_.coordinator.close();
     return lose_coordinator(why);
   }
-  if (node && me_.peers.is_member(*node)) return departure_.suspect(*node, why);
+  if (node && me_.peers.is_member(*node)) return departure_.miss(*node, why);
   me_.peers.ended(connection);
   me_.transport.close(connection);
 }

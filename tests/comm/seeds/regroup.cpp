@@ -261,7 +261,7 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
   const auto first = std::ranges::find_if(
       result.regrouped, [](const Loss& why) { return why.kind != Loss::Kind::kJoined; });
-  if (node && first != result.regrouped.end() && first->who != *node)
+  if (node && could_go_on(options) && first != result.regrouped.end() && first->who != *node)
     return text(name_of(first->who), " was lost, not who was cut off");
   if (result.outcome->finished) return fault_in_finished(options, result);
   if (options.drifts && result.outcome->loss.kind == Loss::Kind::kDrift)
