@@ -224,11 +224,14 @@ SimulatedJobOptions joining_scenario(uint64_t seed) {
   SimulatedJobOptions options = regrouping_scenario(seed);
   options.max_workers = static_cast<uint16_t>(options.plan.logical_shards());
   options.max_servers = static_cast<uint16_t>(options.plan.servers() + pick(0, 1));
-  if (pick(0, 2) == 0) options.faults.clear();
+  // Where the last server is cut off others are lost, as nobody can be rightly.
+  if (pick(0, 2) == 0 || (cut_off(options) && !could_go_on(options))) options.faults.clear();
   SimulatedJobOptions undisturbed = options;
   undisturbed.faults.clear();
   const auto events = static_cast<int64_t>(run_job(undisturbed).events);
-  for (int64_t arrivals = pick(1, 3), at = pick(0, events); arrivals > 0; --arrivals) {
+  // Who comes before all have joined may take the place of one that faults or a drift are for.
+  const int64_t first = std::max(pick(0, events), events / 5);
+  for (int64_t arrivals = pick(1, 3), at = first; arrivals > 0; --arrivals) {
     const Role role = pick(0, 2) == 0 ? Role::kServer : Role::kWorker;
     options.arrivals.push_back({.role = role, .at_event = static_cast<uint64_t>(at)});
     at += pick(0, 300);

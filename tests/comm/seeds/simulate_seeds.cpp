@@ -60,13 +60,18 @@ std::string run(uint64_t seed, const Arguments& arguments) {
     if (verbose) std::cout << about << std::endl;
     const SimulatedJobResult result = run_job(options);
     fault = regroups ? fault_in_regrouping(options, result) : fault_in(options, result);
-    if (verbose)
+    if (verbose) {
+      for (const Loss& loss : result.regrouped)
+        std::cout << "another view: " << loss.message() << "\n";
+      for (const auto& [rank, step] : result.steps)
+        std::cout << "worker " << rank << " has done " << step << " steps\n";
       std::cout << result.frames << " frames, " << result.events << " events, " << result.repeated
                 << " repeated, " << result.outdated << " outdated; "
                 << (result.outcome
                         ? result.outcome->finished ? "finished" : result.outcome->loss.message()
                         : "no outcome")
                 << "\n";
+    }
   } catch (const std::exception& error) {
     fault = std::string("exception: ") + error.what();
   }
