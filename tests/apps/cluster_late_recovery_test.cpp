@@ -101,3 +101,15 @@ TEST_CASE("from a later checkpoint on such a run goes back to the step that all 
   CHECK(views[1]["first_step"].get<int>() % kEvery == 1);
   if (views.size() == 3) CHECK(views[2]["replayed_steps"].get<int>() <= 2);
 }
+
+TEST_CASE("who is lost while all are given the values of a checkpoint is done without too") {
+  const ResumedJob resumed(kEvery);
+  for (const int after_ms : {3, 4, 5, 6, 7, 8}) {
+    CAPTURE(after_ms);
+    RecoveryRound round(resumed.job, resumed.undisturbed, "given-" + std::to_string(after_ms), 7);
+    CHECK(round.go({{.victim = "worker 1", .behind_checkpoint = kEvery},
+                    {.victim = "server 0",
+                     .after_ms = after_ms,
+                     .behind_line = "goes on without it"}}) == "");
+  }
+}

@@ -79,6 +79,7 @@ struct Blow {
   int signal = SIGKILL;
   int after_ms = 0;               ///< the job has begun, or the blow before
   int64_t behind_checkpoint = 0;  ///< of this step, which is waited for before
+  std::string behind_line = "";   ///< of poseidon-train, which is waited for before
 };
 
 /// One run of the job under blows, and what was wrong about it.
@@ -101,7 +102,7 @@ class RecoveryRound {
       complain("it never began");
     const std::vector<Process> members = members_of(train.process(), run_);
     int struck = 0;
-    for (const Blow& blow : blows) struck += strike(members, blow);
+    for (const Blow& blow : blows) struck += strike(train, members, blow);
     if (!within(120, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
     train.send(SIGKILL);
     const Finished finished = train.wait();
@@ -119,7 +120,9 @@ class RecoveryRound {
  private:
   void complain(const std::string& what) { complaints_ += what + "\n"; }
 
-  int strike(const std::vector<Process>& members, const Blow& blow) {
+  int strike(const Program& train, const std::vector<Process>& members, const Blow& blow) {
+    if (!within(60, [&] { return train.err().find(blow.behind_line) != std::string::npos; }))
+      complain("it never said: " + blow.behind_line);
     const auto state = run_ / "checkpoints" / text("step-", blow.behind_checkpoint, ".state");
     if (blow.behind_checkpoint > 0 && !within(60, [&] { return std::filesystem::exists(state); }))
       complain("there is no " + state.string());
