@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/comm/small_job.h"
+#include "tests/simulation/small_job.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;

@@ -5,8 +5,8 @@
 #include "comm/plan/traffic.h"
 #include "comm/simulation/job.h"
 #include "comm/simulation/model.h"
-#include "tests/comm/seeds/scenario.h"
 #include "tests/comm/small_plan.h"
+#include "tests/simulation/seeds/scenario.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;

@@ -1,4 +1,4 @@
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/scenario.h"
 
 #include <algorithm>
 #include <random>

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "comm/membership/states.h"
-#include "tests/comm/small_job.h"
+#include "tests/simulation/small_job.h"
 #include "tests/support/folders.h"
 #include "tests/support/sanitizers.h"
 

@@ -7,9 +7,9 @@
 #include <array>
 
 #include "comm/simulation/model.h"
-#include "tests/comm/halting.h"
-#include "tests/comm/seeds/regroup.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/halting.h"
+#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/scenario.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/scenario.h"
 
 using namespace poseidon::comm;
 

@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/comm/seeds/regroup.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/scenario.h"
 
 using namespace poseidon::comm;
 

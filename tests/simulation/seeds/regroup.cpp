@@ -1,4 +1,4 @@
-#include "tests/comm/seeds/regroup.h"
+#include "tests/simulation/seeds/regroup.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "comm/simulation/model.h"
 #include "core/error.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/scenario.h"
 
 namespace poseidon::comm {
 

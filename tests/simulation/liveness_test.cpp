@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/wire/liveness.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/scenario.h"
 
 using namespace poseidon::comm;
 

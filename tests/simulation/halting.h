@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "comm/simulation/model.h"
-#include "tests/comm/seeds/regroup.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/scenario.h"
 
 namespace poseidon::comm {
 

@@ -10,8 +10,8 @@
 #include <iostream>
 #include <string>
 
-#include "tests/comm/seeds/regroup.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/scenario.h"
 
 using namespace poseidon::comm;
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "comm/simulation/model.h"
-#include "tests/comm/seeds/regroup.h"
-#include "tests/comm/seeds/scenario.h"
+#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/scenario.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon::comm;
