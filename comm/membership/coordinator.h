@@ -50,8 +50,6 @@ class Coordinator final : public Machine {
   State state() const { return job_.state(); }
   /// The number of the membership.
   uint32_t view() const { return job_.view(); }
-  /// Whether the members have been told to leave this view, and know no other yet.
-  bool is_between_views() const { return state() == State::kRegrouping; }
   /// Workers of the view that have joined and wait for their values.
   size_t workers_without_values() const { return job_.members.count_without_values(); }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.

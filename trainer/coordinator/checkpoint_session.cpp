@@ -28,7 +28,7 @@ void CheckpointSession::received(uint16_t worker, const comm::FrameHeader& heade
 }
 
 void CheckpointSession::hand_over_to(uint16_t worker) {
-  if (side_.coordinator->is_between_views() || !side_.handover.add(worker)) return;
+  if (side_.is_between_views() || !side_.handover.add(worker)) return;
   const int64_t step = side_.plan.published().first_step;
   ValuesNote all;
   all.tensors.resize(side_.reception.tensors_without_sums());

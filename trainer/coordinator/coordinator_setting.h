@@ -36,6 +36,11 @@ struct CoordinatorSide {
   CheckpointReception reception;
   comm::Handover handover;
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
+
+  /// The members have been told to leave their view, and know no other yet.
+  bool is_between_views() const {
+    return coordinator->state() == comm::Coordinator::State::kRegrouping;
+  }
 };
 
 /// What the sessions of a coordinator's I/O thread have in common: the job, and the way to the main

@@ -58,7 +58,7 @@ void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,
   io.post([worker, view, note = write_note(which, first_step),
            values = values_](CoordinatorSide& side) {
     // Whoever leaves a view needs its first values no more, and the rank may be another's next.
-    if (side.coordinator->view() != view || side.coordinator->is_between_views()) return;
+    if (side.coordinator->view() != view || side.is_between_views()) return;
     side.coordinator->note(worker, note);
     for (const auto& [index, tensor] : values)
       comm::send_tensor({.view = view, .key = index}, tensor,
