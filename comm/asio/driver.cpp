@@ -228,6 +228,7 @@ class AsioTransport::Driver final : public ChannelOwner {
 
   void run() {
     try {
+      machine_->begin();
       io_->run();
     } catch (...) {
       if (!options_.on_failure) throw;

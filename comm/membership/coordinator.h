@@ -30,7 +30,7 @@ class Coordinator final : public Machine {
   /// `transport` and all of `host` must outlive it.
   Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host);
 
-  void begin();
+  void begin() override;
   /// Ends the job after a step that all workers can reach, as on a signal. Before the first step
   /// the job fails instead.
   void halt();

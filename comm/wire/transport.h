@@ -72,6 +72,8 @@ class Machine {
  public:
   virtual ~Machine() = default;
 
+  /// The transport runs. The first call, before anybody is let in.
+  virtual void begin() {}
   /// Returns why a caller of this job and view is not let in, or "". Called before the caller has
   /// proved who it is.
   virtual std::string refusal(const PeerIdentity& caller) const {

@@ -59,6 +59,12 @@ TEST_CASE("both machines learn whom they are connected with") {
   CHECK(pair.worker.events().opened[0].first == pair.at_worker);
 }
 
+TEST_CASE("a machine begins once, before anybody is let in") {
+  SocketPair pair;
+  CHECK(pair.server.events().begun == 1);
+  CHECK(pair.worker.events().begun == 1);
+}
+
 TEST_CASE("the I/O thread leaves the cores to those who compute") {
   Node node(worker_options());
   int policy = -1;

@@ -25,7 +25,6 @@ void CoordinatorIo::begin(CoordinatorSetting setting, const comm::Coordinator::O
   coordinator_ = std::make_unique<comm::Coordinator>(options, *transport_, session_->host());
   side_.coordinator = coordinator_.get();
   transport_->start(*coordinator_);
-  post([](CoordinatorSide& io) { io.coordinator->begin(); });
 }
 
 }  // namespace poseidon::trainer
