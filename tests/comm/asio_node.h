@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -185,6 +186,16 @@ struct Pair {
   Node server, worker;
   ConnectionId at_worker, at_server = 0;
 };
+
+/// The shortest of some tries, each of so many seconds as it returns, that end with one below
+/// `enough`: other tests may have the processor.
+template <class Try>
+double quickest(double enough, Try take_seconds) {
+  double shortest = take_seconds();
+  for (int tries = 1; tries < 8 && shortest >= enough; ++tries)
+    shortest = std::min(shortest, take_seconds());
+  return shortest;
+}
 
 /// Eight slices one way and eight control frames the other.
 inline void check_frames_both_ways(Node& server, ConnectionId at_server, Node& worker,

@@ -338,27 +338,36 @@ TEST_CASE("after close() no memory of the machine is read") {
   CHECK(frames < 16);
 }
 
-TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
+namespace {
+
+/// How long so many slices take at a limit, during which an urgent frame does not wait.
+double seconds_of_slices(double limit_mbps, size_t slices) {
   AsioOptions options = worker_options();
-  options.bandwidth_limit_mbps = 250;
+  options.bandwidth_limit_mbps = limit_mbps;
   SocketPair pair(server_options(), options);
-  constexpr size_t kSlices = 48;
   const auto body = std::make_shared<const Bytes>(kSliceBytes);
   pair.worker.run([&] {
     AsioTransport& transport = pair.worker.transport();
-    for (uint32_t i = 0; i < kSlices; ++i)
+    for (uint32_t i = 0; i < slices; ++i)
       transport.send(pair.at_worker, header_of(FrameKind::kContribution, i, kSliceBytes),
                      {.bytes = *body, .owner = body}, 1);
     transport.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 1000), {}, kUrgent);
   });
-  REQUIRE(pair.server.wait_frames(kSlices + 1));
+  REQUIRE(pair.server.wait_frames(slices + 1));
   const auto frames = pair.server.events().frames;
   const auto chunks = chunks_of(pair.server.events());
   CHECK(std::find(chunks.begin(), chunks.end(), 1000u) - chunks.begin() < 5);
-  const std::chrono::duration<double> took = frames.back().at - frames.front().at;
+  return std::chrono::duration<double>(frames.back().at - frames.front().at).count();
+}
+
+}  // namespace
+
+TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
+  constexpr size_t kSlices = 48;
   const double expected = (kSlices - 1) * (kSliceBytes + kHeaderBytes) / (250e6 / 8);
-  CHECK(took.count() > 0.9 * expected);
-  CHECK(took.count() < 1.4 * expected);  // other tests may have the processor
+  const double took = quickest(1.4 * expected, [] { return seconds_of_slices(250, kSlices); });
+  CHECK(took > 0.9 * expected);
+  CHECK(took < 1.4 * expected);
 }
 
 TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
