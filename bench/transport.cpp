@@ -79,7 +79,7 @@ class End : public Machine {
  protected:
   using Clock = std::chrono::steady_clock;
 
-  void begin() {
+  void begin_measuring() {
     began_ = Clock::now();
     cpu_began_ = processor_seconds();
   }
@@ -96,7 +96,7 @@ class End : public Machine {
     if (warm_ || elapsed() < kWarmUpSeconds) return;
     warm_ = true;
     received_ = 0;
-    begin();
+    begin_measuring();
   }
   bool has_run(double seconds) const { return warm_ && elapsed() > seconds; }
 
@@ -137,7 +137,7 @@ class Server final : public End, private Outlet {
 
   void opened(ConnectionId connection, const PeerIdentity& peer) override {
     connections_.at(static_cast<size_t>(peer.rank)) = connection;
-    if (++open_ == kWorkers) begin();
+    if (++open_ == kWorkers) begin_measuring();
   }
   std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
     return memory_of(shard_.place(rank_of(from), header));
@@ -242,7 +242,7 @@ class Workers final : public End {
 
   void opened(ConnectionId, const PeerIdentity&) override {
     if (++open_ < kWorkers) return;
-    begin();
+    begin_measuring();
     for (Worker& worker : workers_) worker.contribute();
   }
   std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
