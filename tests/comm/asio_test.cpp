@@ -61,8 +61,10 @@ TEST_CASE("both machines learn whom they are connected with") {
 
 TEST_CASE("a machine begins once, before anybody is let in") {
   SocketPair pair;
-  CHECK(pair.server.events().begun == 1);
-  CHECK(pair.worker.events().begun == 1);
+  for (const Node::Events& events : {pair.server.events(), pair.worker.events()}) {
+    CHECK(events.begun == 1);
+    CHECK(events.early == 0);
+  }
 }
 
 TEST_CASE("the I/O thread leaves the cores to those who compute") {
@@ -336,63 +338,6 @@ TEST_CASE("after close() no memory of the machine is read") {
   while (peer.receive_frame()) ++frames;  // each with the seal of what was sent
   CHECK(frames >= 1);
   CHECK(frames < 16);
-}
-
-namespace {
-
-/// How long so many slices take at a limit, during which an urgent frame does not wait.
-double seconds_of_slices(double limit_mbps, size_t slices) {
-  AsioOptions options = worker_options();
-  options.bandwidth_limit_mbps = limit_mbps;
-  SocketPair pair(server_options(), options);
-  const auto body = std::make_shared<const Bytes>(kSliceBytes);
-  pair.worker.run([&] {
-    AsioTransport& transport = pair.worker.transport();
-    for (uint32_t i = 0; i < slices; ++i)
-      transport.send(pair.at_worker, header_of(FrameKind::kContribution, i, kSliceBytes),
-                     {.bytes = *body, .owner = body}, 1);
-    transport.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 1000), {}, kUrgent);
-  });
-  REQUIRE(pair.server.wait_frames(slices + 1));
-  const auto frames = pair.server.events().frames;
-  const auto chunks = chunks_of(pair.server.events());
-  CHECK(std::find(chunks.begin(), chunks.end(), 1000u) - chunks.begin() < 5);
-  return std::chrono::duration<double>(frames.back().at - frames.front().at).count();
-}
-
-}  // namespace
-
-TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
-  constexpr size_t kSlices = 48;
-  const double expected = (kSlices - 1) * (kSliceBytes + kHeaderBytes) / (250e6 / 8);
-  const double took = quickest(1.4 * expected, [] { return seconds_of_slices(250, kSlices); });
-  CHECK(took > 0.9 * expected);
-  CHECK(took < 1.4 * expected);
-}
-
-TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
-  AsioOptions options = server_options();
-  options.bandwidth_limit_mbps = 100;
-  Node server(options), first(worker_options()), second(worker_options());
-  first.connect(server.address());
-  REQUIRE(server.wait_open(1));
-  second.connect(server.address());
-  REQUIRE(server.wait_open(2));
-  const auto opened = server.events().opened;
-  const auto body = std::make_shared<const Bytes>(kSliceBytes);
-  // All at once, or frames that are not there yet would be overtaken.
-  server.run([&] {
-    for (uint32_t i = 0; i < 12; ++i)
-      for (size_t to : {0, 1})
-        server.transport().send(opened[to].first, header_of(FrameKind::kSum, i, kSliceBytes),
-                                {.bytes = *body, .owner = body}, bulk_priority(to == 0 ? 9 : 2));
-  });
-  REQUIRE(first.wait_frames(12));
-  REQUIRE(second.wait_frames(12));
-  const auto ended = second.events().frames.back().at;
-  size_t before = 0;
-  for (const auto& frame : first.events().frames) before += frame.at < ended ? 1 : 0;
-  CHECK(before < 6);
 }
 
 TEST_CASE("functions from other threads run in the I/O thread, those of one thread in order") {
