@@ -1,5 +1,6 @@
 #include "core/error.h"
 #include "layers/cpu/convolution_pass.h"
+#include "layers/cpu/padding_taps.h"
 #include "layers/cpu/pass_weight.h"
 
 namespace poseidon::layers::cpu {
@@ -84,7 +85,8 @@ class DirectBackwardWeights final : public ConvolutionPass {
         description_(description),
         primitive_(description_),
         in_order_(description_.diff_weights_desc() == parts.kept_weight),
-        to_kept_order_(parts.device, description_.diff_weights_desc(), parts.kept_weight) {}
+        to_kept_order_(parts.device, description_.diff_weights_desc(), parts.kept_weight),
+        padding_taps_(parts.device, parts.convolution, parts.onednn, parts.kept_weight) {}
 
   size_t scratch_bytes() const override {
     const size_t gradient =
@@ -106,6 +108,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
                     memory.parameters[1].gradient);
     arguments.run(primitive_, description_.scratchpad_desc(), scratch);
     if (!in_order_) to_kept_order_.run(device_, weight, memory.parameters[0].gradient);
+    padding_taps_.zero(memory.parameters[0].gradient);
   }
 
  private:
@@ -115,6 +118,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
   dnnl::convolution_backward_weights primitive_;
   bool in_order_;
   PreparedReorder to_kept_order_;
+  PaddingTaps padding_taps_;
 };
 
 /// Whether it is there, and more than slow reference code.

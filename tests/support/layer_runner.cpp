@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "core/philox.h"
 #include "layers/registry.h"
 
@@ -145,6 +147,20 @@ void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const
   }
 }
 
+/// Packing writes zeros to the padding, so it gives back the bits of a gradient whose padding is
+/// zero.
+void LayerRunner::check_packed_padding(int index, const float* packed, const float* canonical,
+                                       Memory& memory) const {
+  if (layer_->packed_is_canonical(index)) return;
+  const auto count = static_cast<size_t>(layer_->packed_count(index));
+  float* again = memory.of_device.take(count * sizeof(float));
+  layer_->pack(index, canonical, again);
+  const Values got = memory.of_device.values_at(packed, count);
+  const Values expected = memory.of_device.values_at(again, count);
+  if (std::memcmp(got.data(), expected.data(), count * sizeof(float)) != 0)
+    FAIL_CHECK("padding of the gradient of parameter " << index << " is not zero");
+}
+
 Values LayerRunner::forward(const LayerInputs& values) {
   Memory memory(*this);
   bind(values, memory);
@@ -181,6 +197,7 @@ LayerResults LayerRunner::run(const LayerInputs& values) {
     const size_t count = values.parameters[i].size();
     float* canonical = device.take(count * sizeof(float));
     layer_->unpack(static_cast<int>(i), bound.parameters[i].gradient, canonical);
+    check_packed_padding(static_cast<int>(i), bound.parameters[i].gradient, canonical, memory);
     results.parameter_gradients.push_back(device.values_at(canonical, count));
   }
   return results;

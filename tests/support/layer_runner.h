@@ -51,7 +51,7 @@ struct LayerResults {
 
 /// Makes one layer through its definition and the factory and calls it, as the net would. All
 /// memory it hands to the layer is filled with NaN first, so what a layer should write and does not
-/// is seen; padding lanes of what it wrote are checked to be zero.
+/// is seen. Padding lanes of its outputs and gradients are checked to be zero.
 class LayerRunner {
  public:
   explicit LayerRunner(const LayerCase& layer_case);
@@ -74,6 +74,8 @@ class LayerRunner {
   void check_labels() const;
   void bind(const LayerInputs& values, Memory& memory) const;
   void bind_backward(const LayerInputs& values, Memory& memory) const;
+  void check_packed_padding(int index, const float* packed, const float* canonical,
+                            Memory& memory) const;
   bool wants_gradient(size_t input) const;
 
   LayerCase case_;

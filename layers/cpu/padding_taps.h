@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layers/cpu/convolution_onednn.h"
+
+namespace poseidon::layers::cpu {
+
+/// The taps of a kernel that meet only padding in every window, as the outer taps do on an image
+/// of 1 x 1 pixels with stride 2. Their weight has no effect, and its gradient is zero.
+/// oneDNN 2.6 leaves this gradient uninitialized in its bf16 pass where the stride exceeds the
+/// input's width. Other versions and processors are not trusted either.
+class PaddingTaps {
+ public:
+  /// `weight` is the order of the gradient, in fp32.
+  PaddingTaps(poseidon::cpu::CpuDevice& device, const Convolution& convolution,
+              const OnednnConvolution& onednn, const poseidon::cpu::MemoryDesc& weight);
+
+  /// Writes zero to the gradient of these taps, and to the padding lanes next to them.
+  void zero(float* gradient) const;
+
+ private:
+  struct Run {
+    int64_t first, count;  ///< elements in the order of the gradient
+  };
+  std::vector<Run> runs_;
+};
+
+}  // namespace poseidon::layers::cpu
