@@ -1,8 +1,13 @@
 // Samples per second of one core, prepared for a network: what bench/loader.py sets beside Pillow.
 //
-//   bench_loader photographs TAR_OR_FOLDER SECONDS    decode, random resized crop to 224, mirror,
-//   normalize bench_loader small SECONDS                        32x32 pixels: padded crop, mirror,
-//   normalize bench_loader digits SECONDS                       draw a digit, scale
+//   bench_loader photographs TAR_OR_FOLDER SECONDS
+//       decode, random resized crop to 224, mirror, normalize
+//   bench_loader small SECONDS
+//       32x32 pixels: padded crop, mirror, normalize
+//   bench_loader digits SECONDS
+//       draw a digit, scale
+//   bench_loader records FOLDER SECONDS
+//       read samples of a record set of pixels of one shape in random order, normalize
 
 #include <cstdlib>
 #include <ctime>
@@ -14,7 +19,9 @@
 #include "core/error.h"
 #include "data/digits.h"
 #include "data/image_source.h"
+#include "data/order.h"
 #include "data/random_dataset.h"
+#include "data/record_set.h"
 #include "data/transform.h"
 
 namespace {
@@ -59,15 +66,17 @@ double photographs(const std::string& path, double seconds) {
   });
 }
 
-double from_dataset(const Dataset& dataset, const TransformConfig& config, double seconds) {
+double from_dataset(const Dataset& dataset, const TransformConfig& config, double seconds,
+                    bool shuffle = false) {
   const Shape& shape = dataset.description().shape;
   const Transform transform(config, shape, Phase::kTrain, 1, shape);
   const auto scratch = make_transform_scratch();
   std::vector<float> out(static_cast<size_t>(shape.count()));
   Sample sample;
   const uint64_t samples = static_cast<uint64_t>(dataset.size());
+  const Order order(dataset.size(), 1, shuffle);
   return rate(seconds, [&](uint64_t i) {
-    const int64_t index = static_cast<int64_t>(i % samples);
+    const int64_t index = order.at(static_cast<int64_t>(i)).index;
     dataset.read(index, sample);
     transform.apply(
         sample, {i / samples, i % samples}, [&] { return dataset.name(index); }, out, *scratch);
@@ -111,8 +120,16 @@ int run(const std::vector<std::string>& arguments) {
               << "\n";
     return 0;
   }
+  if (arguments.size() == 3 && arguments[0] == "records") {
+    TransformConfig config;
+    config.scale = 1.0 / 256;
+    std::cout << from_dataset(*open_record_set(arguments[1]), config,
+                              std::atof(arguments[2].c_str()), true)
+              << "\n";
+    return 0;
+  }
   std::cerr << "usage: bench_loader photographs TAR_OR_FOLDER SECONDS | small SECONDS | digits "
-               "SECONDS\n";
+               "SECONDS | records FOLDER SECONDS\n";
   return 2;
 }
 
