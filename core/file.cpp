@@ -1,7 +1,6 @@
 #include "core/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <cstring>
 
 #include "core/digest.h"
-#include "core/error.h"
 
 namespace poseidon {
 
@@ -54,8 +52,12 @@ Descriptor::~Descriptor() {
 
 Descriptor open_file(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0)
-    throw ConfigError(text(path.string(), ": cannot be opened: ", std::strerror(errno)));
+  if (file.number() < 0) {
+    const bool out_of_files = errno == EMFILE || errno == ENFILE;
+    const std::string message = text(path.string(), ": cannot be opened: ", std::strerror(errno));
+    if (out_of_files) throw OutOfFiles(message);
+    throw ConfigError(message);
+  }
   struct stat about {};
   if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
   if (!S_ISREG(about.st_mode))
@@ -92,19 +94,6 @@ void read_file(const fs::path& path, uint64_t most, std::vector<std::byte>& out)
     throw RunError(text(path.string(), ": holds ", bytes, " bytes, expected at most ", most));
   out.resize(bytes);
   read_at(file, 0, out, path);
-}
-
-MappedFile::MappedFile(const fs::path& path) {
-  const Descriptor file = open_file(path);
-  const uint64_t bytes = file_bytes(file, path);
-  if (bytes == 0) return;
-  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.number(), 0);
-  if (memory == MAP_FAILED) fail_run(path, "mapped into memory");
-  bytes_ = {static_cast<const std::byte*>(memory), bytes};
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {

@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
-/// Files as Poseidon reads and writes them: at any offset, mapped, appended to, or whole or not at
-/// all. A failure in the middle is a RunError "PATH: cannot be ...: reason".
+#include "core/error.h"
+
+/// Files as Poseidon reads and writes them: at any offset, appended to, or whole or not at all. No
+/// file is mapped into memory: a mapped file that becomes shorter ends the process by a signal. A
+/// failure in the middle is a RunError "PATH: cannot be ...: reason".
 namespace poseidon {
 
 /// An open file descriptor. Move-only.
@@ -29,7 +32,14 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// Opens a file for reading. Throws ConfigError when there is no such file or no permission.
+/// A file cannot be opened since the process, or the system, has too many open files.
+class OutOfFiles : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+/// Opens a file for reading. Throws OutOfFiles, and ConfigError for every other reason: there is no
+/// such file or no permission.
 Descriptor open_file(const std::filesystem::path& path);
 uint64_t file_bytes(const Descriptor& file, const std::filesystem::path& path);
 
@@ -37,27 +47,9 @@ uint64_t file_bytes(const Descriptor& file, const std::filesystem::path& path);
 void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
              const std::filesystem::path& path);
 
-/// Reads a whole file into `out`, whose memory is reused. Throws ConfigError when it cannot be
-/// opened, RunError when it holds more than `most` bytes or cannot be read.
+/// Reads a whole file into `out`, whose memory is reused. Throws as open_file() does, and RunError
+/// when the file holds more than `most` bytes or cannot be read.
 void read_file(const std::filesystem::path& path, uint64_t most, std::vector<std::byte>& out);
-
-/// A file as read-only memory. Move-only. The file must not be truncated while it is mapped.
-class MappedFile {
- public:
-  MappedFile() = default;
-  /// Throws ConfigError when the file cannot be opened, RunError when it cannot be mapped.
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-  MappedFile& operator=(MappedFile&& other) noexcept {
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 /// A file that is read at any offset, as part of a run: every error is a RunError.
 class InputFile {

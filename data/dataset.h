@@ -35,7 +35,7 @@ class Dataset {
   /// Fills `sample` with sample `index` (0 <= index < samples). Throws CorruptSample when this
   /// sample cannot be used, RunError when the world failed.
   virtual void read(int64_t index, Sample& sample) const = 0;
-  /// The bytes of samples that it holds in memory; 0 where it reads or makes them on demand.
+  /// The bytes of samples, or of an index of them, that it holds in memory.
   virtual size_t memory_bytes() const { return 0; }
   /// The sample's name for messages: "train/cat/0001.jpg", "train-images-idx3-ubyte #17".
   virtual std::string name(int64_t index) const = 0;

@@ -29,12 +29,13 @@ class Inflater {
   z_stream stream_{};
 };
 
-/// Hands the next part of `rest` to zlib, whose counters have 32 bits.
-void feed(z_stream& stream, std::span<const std::byte>& rest) {
-  const size_t count = std::min<size_t>(rest.size(), std::numeric_limits<uInt>::max());
-  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));
-  stream.avail_in = static_cast<uInt>(count);
-  rest = rest.subspan(count);
+/// Gives the next bytes of `source` to zlib, and returns their number.
+size_t feed(z_stream& stream, const ByteSource& source) {
+  const std::span<const std::byte> piece = source();
+  check(piece.size() <= std::numeric_limits<uInt>::max(), "zlib counts bytes in 32 bits");
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(piece.data()));
+  stream.avail_in = static_cast<uInt>(piece.size());
+  return piece.size();
 }
 
 }  // namespace
@@ -43,19 +44,24 @@ bool is_gzip(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
 }
 
-void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string& name,
-             const std::function<void(std::span<const std::byte>)>& sink) {
+void inflate(const ByteSource& source, uint64_t most, const std::string& name,
+             const ByteSink& sink) {
   Inflater inflater;
   z_stream& stream = inflater.stream();
   std::array<std::byte, 65536> piece;
-  uint64_t given = 0;
-  std::span<const std::byte> rest = bytes;
+  uint64_t taken = 0, given = 0;
+  bool ended = false;  // the source has
   const auto fail = [&](const std::string& what) {
-    const size_t at = bytes.size() - rest.size() - stream.avail_in;
-    throw RunError(text(name, ": byte ", at, ": ", what));
+    throw RunError(text(name, ": byte ", taken - stream.avail_in, ": ", what));
+  };
+  const auto refill = [&] {
+    if (stream.avail_in > 0 || ended) return;
+    const size_t bytes = feed(stream, source);
+    taken += bytes;
+    ended = bytes == 0;
   };
   for (;;) {
-    if (stream.avail_in == 0) feed(stream, rest);
+    refill();
     stream.next_out = reinterpret_cast<Bytef*>(piece.data());
     stream.avail_out = static_cast<uInt>(piece.size());
     const int result = ::inflate(&stream, Z_NO_FLUSH);
@@ -64,15 +70,26 @@ void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string&
     if (given > most) fail(text("expected at most ", most, " bytes when decompressed, got more"));
     if (count > 0) sink({piece.data(), count});
     if (result == Z_STREAM_END) {
-      if (stream.avail_in == 0 && rest.empty()) return;
+      refill();
+      if (ended) return;
       inflateReset(&stream);  // another member follows
-    } else if (result == Z_BUF_ERROR ||
-               (result == Z_OK && count == 0 && stream.avail_in == 0 && rest.empty())) {
+    } else if (ended && count == 0 && (result == Z_OK || result == Z_BUF_ERROR)) {
       fail("the gzip data end too early: the file is cut");
-    } else if (result != Z_OK) {
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
       fail(text("not valid gzip data: ", stream.msg != nullptr ? stream.msg : "unknown error"));
     }
   }
+}
+
+void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string& name,
+             const ByteSink& sink) {
+  static constexpr size_t kMostAtOnce = size_t{1} << 30;
+  const auto source = [rest = bytes]() mutable {
+    const auto piece = rest.first(std::min(rest.size(), kMostAtOnce));
+    rest = rest.subspan(piece.size());
+    return piece;
+  };
+  inflate(ByteSource(source), most, name, sink);
 }
 
 std::vector<std::byte> inflate(std::span<const std::byte> bytes, uint64_t most,

@@ -1,11 +1,16 @@
 #include "data/record_set.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "core/digest.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "data/fingerprint.h"
+#include "data/sample_reading.h"
+#include "data/shard_files.h"
 
 namespace poseidon::data {
 
@@ -16,7 +21,6 @@ namespace {
 constexpr uint64_t kMostManifestBytes = uint64_t{16} << 20;
 
 struct OpenShard {
-  MappedFile file;
   RecordShard shard;
   int64_t first = 0;  ///< number in the set of its first record
 };
@@ -36,24 +40,32 @@ void compare_shard(const RecordShard& shard, const ManifestShard& expected, size
                       ": it belongs to another record set"));
 }
 
-OpenShard open_shard(const fs::path& folder, const Manifest& manifest, size_t number) {
+RecordShard open_shard(const ShardFiles& files, const Manifest& manifest, size_t number) {
   const ManifestShard& expected = manifest.shards[number];
-  const fs::path path = folder / expected.file;
-  MappedFile file(path);
-  if (static_cast<int64_t>(file.bytes().size()) != expected.bytes)
-    throw RunError(
-        text(path.string(), ": expected ", expected.bytes, " bytes, got ", file.bytes().size()));
-  RecordShard shard(file.bytes(), manifest.classes.size(), path.string());
-  compare_shard(shard, expected, number, bytes_of(manifest.extras), path.string());
-  return {std::move(file), std::move(shard), 0};
+  const std::string path = files.path(number).string();
+  const uint64_t bytes = files.bytes(number);
+  if (static_cast<int64_t>(bytes) != expected.bytes)
+    throw RunError(text(path, ": expected ", expected.bytes, " bytes, got ", bytes));
+  const ReadAt read = [&files, number](uint64_t offset, std::span<std::byte> out) {
+    files.read(number, offset, out);
+  };
+  RecordShard shard(bytes, read, manifest.classes.size(), path);
+  compare_shard(shard, expected, number, bytes_of(manifest.extras), path);
+  return shard;
+}
+
+std::vector<fs::path> shard_paths(const fs::path& folder, const Manifest& manifest) {
+  std::vector<fs::path> paths;
+  for (const ManifestShard& shard : manifest.shards) paths.push_back(folder / shard.file);
+  return paths;
 }
 
 class RecordSet final : public Dataset {
  public:
-  RecordSet(const fs::path& folder, const Manifest& manifest) {
+  RecordSet(const fs::path& folder, const Manifest& manifest)
+      : files_(shard_paths(folder, manifest)) {
     for (size_t i = 0; i < manifest.shards.size(); ++i) {
-      shards_.push_back(open_shard(folder, manifest, i));
-      shards_.back().first = description_.samples;
+      shards_.push_back({open_shard(files_, manifest, i), description_.samples});
       description_.samples += manifest.shards[i].records;
     }
     description_.source = folder.string();
@@ -77,6 +89,12 @@ class RecordSet final : public Dataset {
     shard.shard.read(static_cast<uint64_t>(index - shard.first), sample);
   }
 
+  size_t memory_bytes() const override {
+    size_t bytes = 0;
+    for (const OpenShard& shard : shards_) bytes += shard.shard.memory_bytes();
+    return bytes;
+  }
+
   std::string name(int64_t index) const override {
     const OpenShard& shard = shard_of(index);
     return shard.shard.record_name(static_cast<uint64_t>(index - shard.first));
@@ -92,33 +110,46 @@ class RecordSet final : public Dataset {
   }
 
   DatasetDescription description_;
+  ShardFiles files_;  ///< the shards read from it
   std::vector<OpenShard> shards_;
 };
 
 }  // namespace
 
-RecordShard::RecordShard(std::span<const std::byte> bytes, size_t classes, std::string name)
-    : bytes_(bytes), name_(std::move(name)), header_(decode_header(bytes, name_)) {
-  const uint64_t size = bytes.size();
-  if (header_.file_bytes != size)
-    throw RunError(text(name_, ": byte 32: expected ", header_.file_bytes, " bytes, got ", size,
-                        size < header_.file_bytes ? ": the file is cut" : ""));
-  if (header_.index_offset < kShardHeaderBytes || header_.index_offset > size ||
-      header_.records != (size - header_.index_offset) / kIndexEntryBytes ||
-      (size - header_.index_offset) % kIndexEntryBytes != 0)
+namespace {
+
+ShardHeader read_header(uint64_t file_bytes, const ReadAt& read, const std::string& name) {
+  std::array<std::byte, kShardHeaderBytes> bytes;
+  const auto there = std::span(bytes).first(std::min<uint64_t>(file_bytes, bytes.size()));
+  read(0, there);
+  return decode_header(there, name);
+}
+
+}  // namespace
+
+RecordShard::RecordShard(uint64_t file_bytes, ReadAt read, size_t classes, std::string name)
+    : read_(std::move(read)),
+      name_(std::move(name)),
+      header_(read_header(file_bytes, read_, name_)) {
+  if (header_.file_bytes != file_bytes)
+    throw RunError(text(name_, ": byte 32: expected ", header_.file_bytes, " bytes, got ",
+                        file_bytes, file_bytes < header_.file_bytes ? ": the file is cut" : ""));
+  if (header_.index_offset < kShardHeaderBytes || header_.index_offset > file_bytes ||
+      header_.records != (file_bytes - header_.index_offset) / kIndexEntryBytes ||
+      (file_bytes - header_.index_offset) % kIndexEntryBytes != 0)
     throw RunError(text(name_, ": byte 16: an index of ", header_.records, " records at byte ",
-                        header_.index_offset, " does not fit a file of ", size, " bytes"));
-  if (crc32c(bytes.subspan(header_.index_offset)) != header_.index_crc)
-    throw RunError(text(name_, ": byte ", header_.index_offset,
-                        ": the index's checksum does not "
-                        "match"));
+                        header_.index_offset, " does not fit a file of ", file_bytes, " bytes"));
+  index_.resize(file_bytes - header_.index_offset);
+  read_(header_.index_offset, index_);
+  if (crc32c(index_) != header_.index_crc)
+    throw RunError(
+        text(name_, ": byte ", header_.index_offset, ": the index's checksum does not match"));
   for (uint64_t record = 0; record < header_.records; ++record) check_entry(record, classes);
 }
 
 RecordEntry RecordShard::entry(uint64_t record) const {
   check(record < header_.records, "record beyond the shard");
-  return decode_entry(
-      bytes_.subspan(header_.index_offset + record * kIndexEntryBytes, kIndexEntryBytes));
+  return decode_entry(std::span(index_).subspan(record * kIndexEntryBytes, kIndexEntryBytes));
 }
 
 void RecordShard::check_entry(uint64_t record, size_t classes) const {
@@ -145,8 +176,10 @@ void RecordShard::check_entry(uint64_t record, size_t classes) const {
 
 void RecordShard::read(uint64_t record, Sample& sample) const {
   const RecordEntry at = entry(record);
-  const auto all =
-      bytes_.subspan(at.offset, size_t{at.name_bytes} + at.payload_bytes + header_.extra_bytes);
+  sample.storage.resize(size_t{at.name_bytes} + at.payload_bytes + header_.extra_bytes);
+  const std::span<const std::byte> all = sample.storage;
+  read_for_sample([&] { return record_name(record) + ": cannot be read: "; },
+                  [&] { read_(at.offset, sample.storage); });
   if (crc32c(all) != at.crc)
     throw CorruptSample(text(record_name(record), ": the record's checksum does not match"));
   sample.label = static_cast<int32_t>(at.label);
@@ -160,9 +193,13 @@ void RecordShard::read(uint64_t record, Sample& sample) const {
 
 std::string RecordShard::record_name(uint64_t record) const {
   const RecordEntry at = entry(record);
-  const auto name = bytes_.subspan(at.offset, at.name_bytes);
-  return text(name_, " #", record, " (",
-              std::string_view(reinterpret_cast<const char*>(name.data()), name.size()), ")");
+  std::string name(at.name_bytes, '\0');
+  try {
+    read_(at.offset, std::as_writable_bytes(std::span(name)));
+  } catch (const std::runtime_error&) {
+    return text(name_, " #", record);
+  }
+  return text(name_, " #", record, " (", printable(name), ")");
 }
 
 std::unique_ptr<Dataset> open_record_set(const std::string& folder) {

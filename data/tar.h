@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
+
+#include "data/read_at.h"
 
 namespace poseidon::data {
 
@@ -17,9 +16,6 @@ struct TarEntry {
   uint64_t offset = 0, bytes = 0;
   TarKind kind = TarKind::kFile;
 };
-
-/// Reads `out.size()` bytes at an offset of the archive.
-using ReadAt = std::function<void(uint64_t offset, std::span<std::byte> out)>;
 
 /// Lists the files, folders and links of an archive of `archive_bytes` bytes: ustar, GNU (long
 /// names, binary sizes) and pax (path, size). Throws RunError, beginning with `name`, when it is

@@ -2,13 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/printable.h"
 #include "data/gzip.h"
+#include "data/sample.h"
 
 namespace poseidon::data {
 
@@ -38,15 +43,50 @@ void write_all(const Descriptor& file, std::span<const std::byte> bytes, const f
   }
 }
 
+/// The bytes of a file from its beginning to the size that it has now.
+ByteSource source_of(const Descriptor& file, const fs::path& path) {
+  static constexpr uint64_t kPiece = uint64_t{1} << 18;
+  const auto piece = std::make_shared<std::vector<std::byte>>();  // std::function copies its state
+  return [&file, path, piece, at = uint64_t{0}, end = file_bytes(file, path)]() mutable {
+    piece->resize(std::min(kPiece, end - at));
+    read_at(file, at, *piece, path);
+    at += piece->size();
+    return std::span<const std::byte>(*piece);
+  };
+}
+
+/// Archives and compressed files of other kinds are known by their first bytes.
+void refuse_other_archives(const Descriptor& file, const fs::path& path) {
+  using namespace std::string_view_literals;
+  constexpr std::pair<std::string_view, const char*> kOthers[] = {
+      {"PK\3\4"sv, "a zip archive"},
+      {"PK\5\6"sv, "a zip archive"},
+      {"7z\xBC\xAF"sv, "a 7z archive"},
+      {"Rar!"sv, "a rar archive"},
+      {"BZh"sv, "compressed by bzip2"},
+      {"\xFD"
+       "7zXZ"sv,
+       "compressed by xz"},
+      {"\x28\xB5\x2F\xFD"sv, "compressed by zstd"}};
+  std::array<char, 5> first{};
+  const size_t bytes = std::min<uint64_t>(first.size(), file_bytes(file, path));
+  read_at(file, 0, std::as_writable_bytes(std::span(first).first(bytes)), path);
+  for (const auto& [magic, kind] : kOthers)
+    if (std::string_view(first.data(), bytes).starts_with(magic))
+      throw ConfigError(text(path.string(), ": is ", kind,
+                             ", which is not read; expected a folder, a .tar or a .tar.gz: unpack "
+                             "it and pack the folder"));
+}
+
 /// `path` itself, or what it unpacks to.
 Descriptor open_unpacked(const fs::path& path, const fs::path& work_folder) {
   Descriptor archive = open_file(path);
+  refuse_other_archives(archive, path);
   std::array<std::byte, 2> magic{};
   if (file_bytes(archive, path) >= magic.size()) read_at(archive, 0, magic, path);
   if (!is_gzip(magic)) return archive;
-  const MappedFile packed(path);
   Descriptor unpacked = make_unnamed_file(work_folder);
-  inflate(packed.bytes(), kMostUnpacked, path.string(),
+  inflate(source_of(archive, path), kMostUnpacked, path.string(),
           [&](std::span<const std::byte> piece) { write_all(unpacked, piece, work_folder); });
   return unpacked;
 }
@@ -71,8 +111,8 @@ void TarArchive::refuse_link(const TarEntry& entry) const {
 void TarArchive::read(const TarEntry& entry, uint64_t most, std::vector<std::byte>& out) const {
   refuse_link(entry);
   if (entry.bytes > most)
-    throw RunError(text(path_.string(), ": ", printable(entry.name), ": expected at most ", most,
-                        " bytes, got ", entry.bytes));
+    throw CorruptSample(text(path_.string(), ": ", printable(entry.name), ": expected at most ",
+                             most, " bytes, got ", entry.bytes));
   out.resize(entry.bytes);
   read_at(file_, entry.offset, out, path_);
 }

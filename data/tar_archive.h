@@ -20,7 +20,8 @@ class TarArchive {
   const std::vector<TarEntry>& entries() const { return entries_; }
   /// Throws ConfigError for a link.
   void refuse_link(const TarEntry& entry) const;
-  /// Throws ConfigError for a link, RunError for more than `most` bytes.
+  /// Throws ConfigError for a link, CorruptSample for more than `most` bytes, RunError
+  /// when the archive cannot be read.
   void read(const TarEntry& entry, uint64_t most, std::vector<std::byte>& out) const;
 
  private:

@@ -186,25 +186,26 @@ std::vector<CaffeWeights> parse_caffemodel(std::span<const std::byte> bytes,
 
 namespace {
 
-MappedFile mapped(const std::filesystem::path& file) {
-  MappedFile content(file);
-  if (content.bytes().size() > kMostFileBytes)
-    throw ConfigError(text(file.string(), ": expected at most 2 GiB, as protobuf has it, got ",
-                           content.bytes().size(), " bytes"));
+std::vector<std::byte> read_message(const std::filesystem::path& file) {
+  const uint64_t bytes = file_bytes(open_file(file), file);
+  if (bytes > kMostFileBytes)
+    throw ConfigError(
+        text(file.string(), ": expected at most 2 GiB, as protobuf has it, got ", bytes, " bytes"));
+  std::vector<std::byte> content;
+  read_file(file, kMostFileBytes, content);
   return content;
 }
 
 }  // namespace
 
 std::vector<CaffeWeights> read_caffemodel(const std::filesystem::path& file) {
-  const MappedFile content = mapped(file);
-  return parse_caffemodel(content.bytes(), file.string());
+  return parse_caffemodel(read_message(file), file.string());
 }
 
 CaffeBlob read_binaryproto(const std::filesystem::path& file) {
-  const MappedFile content = mapped(file);
+  const std::vector<std::byte> content = read_message(file);
   const std::string name = file.string();
-  return BlobReader().read(WireMessage(content.bytes(), name));
+  return BlobReader().read(WireMessage(content, name));
 }
 
 std::filesystem::path find_named_file(const std::filesystem::path& named,

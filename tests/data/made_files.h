@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "data/image.h"
+#include "data/read_at.h"
 
 // Files and images that the tests of this folder make.
 
@@ -49,6 +52,15 @@ inline Bytes read(const std::filesystem::path& path) {
   const std::string content((std::istreambuf_iterator<char>(file)), {});
   const auto* begin = reinterpret_cast<const std::byte*>(content.data());
   return {begin, begin + content.size()};
+}
+
+/// Reads from `bytes`, of which it keeps a copy.
+inline ReadAt reader_of(const Bytes& bytes) {
+  return [bytes](uint64_t offset, std::span<std::byte> out) {
+    if (offset > bytes.size() || out.size() > bytes.size() - offset)
+      throw RunError("the bytes end");
+    std::copy_n(bytes.data() + offset, out.size(), out.data());
+  };
 }
 
 inline Bytes bytes_of(const std::string& text) {
@@ -95,6 +107,34 @@ inline Bytes pnm(const Image& image) {
   Bytes out = bytes_of((image.channels == 3 ? "P6\n" : "P5\n") + std::to_string(image.width) + " " +
                        std::to_string(image.height) + "\n255\n");
   for (uint8_t value : image.pixels) out.push_back(static_cast<std::byte>(value));
+  return out;
+}
+
+/// A JPEG file with an EXIF segment that has the orientation as its second tag.
+inline Bytes with_orientation(const Bytes& jpeg, int orientation, bool big_endian = false) {
+  const auto number = [&](Bytes& out, uint32_t value, int count) {
+    for (int i = 0; i < count; ++i)
+      out.push_back(static_cast<std::byte>(value >> 8 * (big_endian ? count - 1 - i : i)));
+  };
+  Bytes tiff = bytes_of(big_endian ? "MM" : "II");
+  number(tiff, 42, 2);
+  number(tiff, 8, 4);
+  number(tiff, 2, 2);
+  for (const uint32_t tag : {0x0103u, 0x0112u}) {
+    number(tiff, tag, 2);
+    number(tiff, 3, 2);
+    number(tiff, 1, 4);
+    number(tiff, tag == 0x0112 ? static_cast<uint32_t>(orientation) : 6, 2);
+    number(tiff, 0, 2);
+  }
+  number(tiff, 0, 4);
+  Bytes out(jpeg.begin(), jpeg.begin() + 2);
+  const size_t length = 2 + 6 + tiff.size();
+  for (const size_t byte : {size_t{0xFF}, size_t{0xE1}, length >> 8, length & 0xFF})
+    out.push_back(static_cast<std::byte>(byte));
+  for (const char c : {'E', 'x', 'i', 'f', '\0', '\0'}) out.push_back(static_cast<std::byte>(c));
+  out.insert(out.end(), tiff.begin(), tiff.end());
+  out.insert(out.end(), jpeg.begin() + 2, jpeg.end());
   return out;
 }
 

@@ -2,9 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "core/digest.h"
+#include "data/loader.h"
 #include "data/record_writer.h"
+#include "data/shard_files.h"
+#include "tests/data/kept_log.h"
 #include "tests/data/made_files.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 using namespace poseidon::data;
@@ -41,7 +47,7 @@ void flip(Bytes& bytes, size_t bit) { bytes[bit / 8] ^= static_cast<std::byte>(1
 void refuses_every_flipped_bit(const std::filesystem::path& file) {
   const Bytes whole = made::read(file);
   const std::string name = file.string();
-  const RecordShard shard(whole, 2, name);
+  const RecordShard shard(whole.size(), made::reader_of(whole), 2, name);
   // Between records and index there may be zeros that nothing reads.
   const RecordEntry last = shard.entry(shard.records() - 1);
   const size_t padding =
@@ -52,7 +58,7 @@ void refuses_every_flipped_bit(const std::filesystem::path& file) {
     Bytes damaged = whole;
     flip(damaged, bit);
     const auto read_all = [&] {
-      const RecordShard altered(damaged, 2, name);
+      const RecordShard altered(damaged.size(), made::reader_of(damaged), 2, name);
       for (uint64_t i = 0; i < altered.records(); ++i) altered.read(i, sample);
     };
     CHECK_THROWS_AS(read_all(), RunError);
@@ -157,7 +163,7 @@ TEST_CASE("records: index entries that lie are refused even with right checksums
     Bytes bytes = encode(header);
     bytes.resize(header.index_offset);
     bytes.insert(bytes.end(), index.begin(), index.end());
-    RecordShard(bytes, 2, "f");
+    RecordShard(bytes.size(), made::reader_of(bytes), 2, "f");
   };
   CHECK_NOTHROW(shard_with(entry));
   RecordEntry lying = entry;
@@ -293,4 +299,116 @@ TEST_CASE("records: a set has the same extras in all of its records") {
   CHECK_THROWS_WITH_AS(writer.set_extras({{"pose", {2}}}, "third"),
                        "third: expected the extras of the samples before: pose 1; got pose 2",
                        RunError);
+}
+
+namespace {
+
+/// Records of 2 x 2 pixels, in several shards.
+void write_equal_records(const std::filesystem::path& folder, int records, int of = 0) {
+  RecordWriter writer(folder, 256);
+  writer.set_classes({"cat", "dog"});
+  const Bytes bytes(12, static_cast<std::byte>(of));
+  Sample sample{.label = 1, .height = 2, .width = 2, .channels = 3, .bytes = bytes, .storage = {}};
+  for (int i = 0; i < records; ++i) writer.add("dog/" + std::to_string(i), sample);
+  writer.finish();
+}
+
+/// A loader of one sample a batch, of a record set, in order.
+class RecordLoader {
+ public:
+  RecordLoader(const std::filesystem::path& folder, OnError on_error)
+      : dataset_(open_record_set(folder.string())),
+        transform_({}, {3, 2, 2}, Phase::kTrain, 1, dataset_->description().shape),
+        loader_(*dataset_, transform_, options(on_error), log_) {}
+  const Batch& next() { return loader_.next(); }
+  std::vector<std::string> warnings() { return log_.sorted(); }
+
+ private:
+  static LoaderOptions options(OnError on_error) {
+    LoaderOptions options;
+    options.shuffle = false;
+    options.on_error = on_error;
+    options.shards = {{0, 1}};
+    options.ready_batches = 2;
+    return options;
+  }
+
+  KeptLog log_;
+  std::unique_ptr<Dataset> dataset_;
+  Transform transform_;
+  Loader loader_;
+};
+
+}  // namespace
+
+TEST_CASE("records: a shard that becomes shorter under a loader is a matter of its records") {
+  for (const OnError on_error : {OnError::kStop, OnError::kSkip}) {
+    const made::Folder folder;
+    write_equal_records(folder / "set", 20);
+    const std::filesystem::path last = folder / "set/00001.records";
+    REQUIRE(std::filesystem::exists(last));
+    RecordLoader loader(folder / "set", on_error);
+    loader.next();
+    std::filesystem::resize_file(last, kShardHeaderBytes);
+    std::string fault;
+    for (int i = 1; i < 20 && fault.empty(); ++i)
+      fault = error_of<CorruptSample>([&] { loader.next(); });
+    const std::string expected = last.string() + " #0: cannot be read: " + last.string() + ": ends";
+    if (on_error == OnError::kStop) {
+      CHECK(fault.starts_with(expected));
+    } else {
+      CHECK(fault.empty());
+      REQUIRE(!loader.warnings().empty());
+      CHECK(loader.warnings()[0].starts_with(expected));
+      CHECK(loader.warnings()[0].ends_with("; skipped"));
+    }
+  }
+}
+
+TEST_CASE("records: a shard that is replaced under its readers is a matter of its records") {
+  const made::Folder folder;
+  write_equal_records(folder / "set", 20);
+  write_equal_records(folder / "other", 20, 7);
+  const auto dataset = open_record_set((folder / "set").string());
+  const std::string first = (folder / "set/00000.records").string();
+  const auto fault = [&] {
+    Sample sample;
+    return error_of<CorruptSample>([&] { dataset->read(3, sample); });
+  };
+  CHECK(fault().empty());
+  std::filesystem::copy(folder / "other/00000.records", first,
+                        std::filesystem::copy_options::overwrite_existing);
+  CHECK(fault() == first + " #3 (dog/3): the record's checksum does not match");
+  // Written in place and longer: nothing of it is what the index says.
+  made::write(first, made::Bytes(100000));
+  CHECK(fault().find("the record's checksum does not match") != std::string::npos);
+}
+
+TEST_CASE(
+    "records: of many shards some are open, and one that is gone is a matter of its records") {
+  const made::Folder folder;
+  std::vector<std::filesystem::path> paths;
+  for (int i = 0; i < 5; ++i) {
+    paths.push_back(folder / std::to_string(i));
+    made::write(paths.back(), made::bytes_of("shard " + std::to_string(i)));
+  }
+  const ShardFiles files(paths, 2);
+  const auto content = [&](size_t shard) {
+    std::string read(7, ' ');
+    files.read(shard, 0, std::as_writable_bytes(std::span(read)));
+    return read;
+  };
+  for (size_t shard : {0, 1, 0, 2, 3, 4, 4, 0, 1})
+    CHECK(content(shard) == "shard " + std::to_string(shard));
+  for (const auto& path : paths) std::filesystem::remove(path);
+  CHECK(content(0) == "shard 0");  // one of the two that are open
+  CHECK(content(1) == "shard 1");
+  CHECK(error_of<ConfigError>([&] { content(2); }) ==
+        paths[2].string() + ": cannot be opened: No such file or directory");
+
+  write_equal_records(folder / "set", 20);
+  const auto dataset = open_record_set((folder / "set").string());
+  std::filesystem::remove(folder / "set/00001.records");
+  Sample sample;
+  dataset->read(0, sample);
 }

@@ -15,8 +15,12 @@ using namespace poseidon;
 using namespace poseidon::data;
 
 void read_shard(std::span<const std::byte> bytes) {
+  const ReadAt read = [bytes](uint64_t offset, std::span<std::byte> out) {
+    if (offset > bytes.size() || out.size() > bytes.size() - offset) __builtin_trap();
+    std::memcpy(out.data(), bytes.data() + offset, out.size());
+  };
   try {
-    const RecordShard shard(bytes, 10, "f");
+    const RecordShard shard(bytes.size(), read, 10, "f");
     Sample sample;
     for (uint64_t i = 0; i < shard.records(); ++i) {
       shard.record_name(i);

@@ -1,0 +1,11 @@
+#include "data/sample_reading.h"
+
+#include "data/image.h"
+
+namespace poseidon::data {
+
+void read_image_file(const std::filesystem::path& path, std::vector<std::byte>& out) {
+  read_for_sample([] { return std::string(); }, [&] { read_file(path, kMostEncodedBytes, out); });
+}
+
+}  // namespace poseidon::data
