@@ -9,6 +9,9 @@ namespace poseidon::data {
 /// Limits of an image: a larger one is refused before memory is taken.
 inline constexpr uint64_t kMostEncodedBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
+/// Of a JPEG file, which can be decoded at a fraction of its size, or in part: at most
+/// kMostImagePixels at once.
+inline constexpr int64_t kMostJpegPixels = int64_t{1} << 28;
 
 /// An image of 8-bit pixels, height x width x channels.
 struct Image {

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "data/jpeg.h"
 #include "data/pnm.h"
@@ -15,7 +17,10 @@ struct ImageDecoder::State {
   JpegDecoder jpeg;
   std::span<const std::byte> bytes;
   std::string name;
-  ImageHeader header;
+  ImageHeader header;  ///< of the upright image
+  int64_t stored_height = 0, stored_width = 0;
+  Turn turn;
+  DecodedPart stored;  ///< before it is turned
 };
 
 namespace {
@@ -38,7 +43,8 @@ ImageFormat format_of(std::span<const std::byte> bytes, const std::string& name)
 ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
 ImageDecoder::~ImageDecoder() = default;
 
-ImageHeader ImageDecoder::open(std::span<const std::byte> bytes, const std::string& name) {
+ImageHeader ImageDecoder::open(std::span<const std::byte> bytes, const std::string& name,
+                               OrientationRule rule) {
   state_->bytes = bytes;
   state_->name = name;
   ImageHeader& header = state_->header;
@@ -50,16 +56,21 @@ ImageHeader ImageDecoder::open(std::span<const std::byte> bytes, const std::stri
       header.format == ImageFormat::kJpeg  ? state_->jpeg.open(bytes, name)
       : header.format == ImageFormat::kPnm ? pnm_size(bytes, name)
                                            : stb_image_size(bytes, name);
-  header.height = size[0];
-  header.width = size[1];
+  header.height = state_->stored_height = size[0];
+  header.width = state_->stored_width = size[1];
   header.channels = size[2];
-  if (header.height < 1 || header.width < 1 || header.height > kMostImagePixels / header.width)
-    throw CorruptSample(text(name, ": expected an image of at most ", kMostImagePixels,
-                             " pixels, got ", header.height, "x", header.width));
+  const bool jpeg = header.format == ImageFormat::kJpeg;
+  const int64_t most = jpeg ? kMostJpegPixels : kMostImagePixels;
+  if (header.height < 1 || header.width < 1 || header.height > most / header.width)
+    throw CorruptSample(text(name, ": expected an image of at most ", most, " pixels, got ",
+                             header.height, "x", header.width));
+  const auto tag = jpeg && rule == OrientationRule::kApply ? find_orientation(bytes) : std::nullopt;
+  state_->turn = turn_of(tag ? tag->orientation : 1);
+  if (state_->turn.exchanges) std::swap(header.height, header.width);
   return header;
 }
 
-void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPart& out) {
+void ImageDecoder::decode_stored(const Box& box, double shrink, int channels, DecodedPart& out) {
   if (state_->header.format == ImageFormat::kJpeg) {
     state_->jpeg.decode(box, shrink, channels, out);
     return;
@@ -68,6 +79,25 @@ void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPa
   (pnm ? pnm_decode : stb_decode)(state_->bytes, state_->name, channels, out.image);
   out.scale = 1;
   out.top = out.left = 0;
+}
+
+void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPart& out) {
+  const Turn& turn = state_->turn;
+  if (turn.is_none()) return decode_stored(box, shrink, channels, out);
+  const int64_t height = state_->stored_height, width = state_->stored_width;
+  DecodedPart& stored = state_->stored;
+  decode_stored(stored_box(box, turn, height, width), shrink, channels, stored);
+  turn_image(stored.image, turn, out.image);
+  // The decoder may have rounded the extents of the smaller image up, which moves a reversed one by
+  // part of a pixel.
+  const auto begin = [&](bool reverses, double from, int64_t count, int64_t extent) {
+    return reverses ? static_cast<double>(extent) * stored.scale - static_cast<double>(count) - from
+                    : from;
+  };
+  out.scale = stored.scale;
+  out.top = begin(turn.reverses_rows, stored.top, stored.image.height, height);
+  out.left = begin(turn.reverses_columns, stored.left, stored.image.width, width);
+  if (turn.exchanges) std::swap(out.top, out.left);
 }
 
 void ImageDecoder::decode_all(int channels, Image& out) {

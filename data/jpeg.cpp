@@ -1,6 +1,7 @@
 #include "data/jpeg.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -191,6 +192,18 @@ struct JpegDecoder::State {
   [[noreturn]] void fail() const {
     throw CorruptSample(text(name, ": cannot be decoded: ", decompressor.error.message));
   }
+  /// `scale` is that of the image which the window lies in.
+  void check_window(const Window& window, double scale) const {
+    const auto within = [&](int64_t count, int64_t begin, JDIMENSION extent) {
+      return std::min(count, static_cast<int64_t>(std::ceil(extent * scale)) - begin);
+    };
+    const int64_t height = within(window.height, window.top, decompressor.jpeg.image_height);
+    const int64_t width = within(window.width, window.left, decompressor.jpeg.image_width);
+    if (height * width > kMostImagePixels)
+      throw CorruptSample(text(name, ": expected at most ", kMostImagePixels,
+                               " pixels to be decoded, got ", height, "x", width,
+                               "; larger images can be shrunk (poseidon-data pack --resize)"));
+  }
   bool is_cmyk() const {
     return decompressor.jpeg.jpeg_color_space == JCS_CMYK ||
            decompressor.jpeg.jpeg_color_space == JCS_YCCK;
@@ -221,6 +234,7 @@ void JpegDecoder::decode(const Box& box, double shrink, int channels, DecodedPar
   const unsigned eighths = eighths_for(shrink);
   out.scale = eighths / 8.0;
   Window window = window_for(box, out.scale, d.jpeg.image_height, d.jpeg.image_width);
+  state_->check_window(window, out.scale);
   if (!try_start(d, eighths, colors, window)) state_->fail();
 
   Image& image = cmyk ? state_->cmyk : out.image;
@@ -232,8 +246,8 @@ void JpegDecoder::decode(const Box& box, double shrink, int channels, DecodedPar
     const std::vector<uint8_t> colours = out.image.pixels;
     convert_channels(colours.data(), 3, 1, out.image);
   }
-  out.top = window.top;
-  out.left = window.left;
+  out.top = static_cast<double>(window.top);
+  out.left = static_cast<double>(window.left);
 }
 
 namespace {

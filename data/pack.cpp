@@ -33,7 +33,7 @@ class Packer {
   }
 
   void prepare_file(const std::string& name, Sample& sample) {
-    const ImageHeader header = decoder_.open(sample.bytes, name);
+    const ImageHeader header = decoder_.open(sample.bytes, name, options_.orientation);
     const bool shrink = wants_shrinking(header.height, header.width);
     if (shrink)
       shrink_image(header);
@@ -48,6 +48,10 @@ class Packer {
     } else if (shrink) {
       sample.storage = encode_jpeg(image_, options_.quality);
       sample.bytes = sample.storage;
+    } else if (header.format == ImageFormat::kJpeg &&
+               options_.orientation == OrientationRule::kIgnore) {
+      sample.storage = without_orientation(sample.bytes);  // whoever decodes it would turn it
+      sample.bytes = sample.storage;
     }
   }
 
@@ -61,9 +65,12 @@ class Packer {
     const double factor = static_cast<double>(shorter) / static_cast<double>(options_.resize_short);
     decoder_.decode({0, 0, header.height, header.width}, factor, static_cast<int>(header.channels),
                     part_);
-    resize(part_.image, static_cast<double>(header.height) * part_.scale,
-           static_cast<double>(header.width) * part_.scale, scaled(header.height, shorter),
-           scaled(header.width, shorter), image_);
+    const Area whole{.top = -part_.top,
+                     .left = -part_.left,
+                     .height = static_cast<double>(header.height) * part_.scale,
+                     .width = static_cast<double>(header.width) * part_.scale};
+    resize(part_.image, whole, scaled(header.height, shorter), scaled(header.width, shorter),
+           image_);
   }
 
   void shrink_pixels(const std::string& name, Sample& sample) {
@@ -74,8 +81,9 @@ class Packer {
     whole.reshape(sample.height, sample.width, sample.channels);
     std::ranges::copy(sample.bytes, std::as_writable_bytes(std::span(whole.pixels)).begin());
     const int64_t shorter = std::min(whole.height, whole.width);
-    resize(whole, static_cast<double>(whole.height), static_cast<double>(whole.width),
-           scaled(whole.height, shorter), scaled(whole.width, shorter), image_);
+    const Area area{.height = static_cast<double>(whole.height),
+                    .width = static_cast<double>(whole.width)};
+    resize(whole, area, scaled(whole.height, shorter), scaled(whole.width, shorter), image_);
     sample.height = image_.height;
     sample.width = image_.width;
     sample.bytes = std::as_bytes(std::span(image_.pixels));

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "data/dataset.h"
 #include "data/dataset_config.h"
+#include "data/orientation.h"
 
 namespace poseidon::data {
 
@@ -33,7 +34,8 @@ struct PackOptions {
   bool bgr_to_rgb = false;           ///< pixels of databases, whose channels are in Caffe's order
   std::vector<std::string> classes;  ///< empty: the input's, or as many numbers as labels need
   uint64_t shard_bytes = uint64_t{1} << 30;
-  int64_t resize_short = 0;              ///< shrink so that the shorter side has this length
+  int64_t resize_short = 0;  ///< shrink so that the shorter side has this length
+  OrientationRule orientation = OrientationRule::kApply;
   int quality = 92;                      ///< of images that are encoded again
   bool decode = false;                   ///< keep pixels, not image files
   bool check_images = false;             ///< decode every image once to see that it is whole

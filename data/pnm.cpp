@@ -23,13 +23,11 @@ class HeaderNumbers {
     while (blank(at()) || at() == '#') skip_blank_or_comment();
     int64_t value = 0;
     const size_t from = position_;
-    while (at() >= '0' && at() <= '9' && value <= most) {
-      value = 10 * value + (at() - '0');
-      ++position_;
-    }
+    for (; at() >= '0' && at() <= '9'; ++position_)
+      value = std::min(10 * value + (at() - '0'), most + 1);
     if (position_ == from || value < 1 || value > most)
       throw CorruptSample(text(name_, ": byte ", from, ": expected the ", what, ", 1 to ", most,
-                               ", got ", position_ == from ? "no number" : std::to_string(value)));
+                               ", got ", position_ == from ? "no number" : digits_from(from)));
     return value;
   }
   /// Behind the one blank that ends the header.
@@ -39,6 +37,13 @@ class HeaderNumbers {
   static bool blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
   int at() const {
     return position_ < bytes_.size() ? std::to_integer<int>(bytes_[position_]) : -1;
+  }
+  /// For a message, so not too many.
+  std::string digits_from(size_t from) const {
+    constexpr size_t kMostDigits = 20;
+    const size_t count = std::min(position_ - from, kMostDigits);
+    const auto* digits = reinterpret_cast<const char*>(bytes_.data()) + from;
+    return std::string(digits, count) + (position_ - from > count ? "..." : "");
   }
   void skip_blank_or_comment() {
     if (at() == '#')

@@ -102,11 +102,10 @@ void resample(const Image& image, const AxisTaps& rows, const AxisTaps& columns,
   }
 }
 
-void resize(const Image& image, double in_height, double in_width, int64_t height, int64_t width,
-            Image& out) {
+void resize(const Image& image, const Area& area, int64_t height, int64_t width, Image& out) {
   AxisTaps rows, columns;
-  rows.make(0, in_height / static_cast<double>(height), height, 0, image.height);
-  columns.make(0, in_width / static_cast<double>(width), width, 0, image.width);
+  rows.make(area.top, area.height / static_cast<double>(height), height, 0, image.height);
+  columns.make(area.left, area.width / static_cast<double>(width), width, 0, image.width);
   std::vector<float> values(static_cast<size_t>(height * width * image.channels)), scratch;
   resample(image, rows, columns, values, scratch);
   out.reshape(height, width, image.channels);

@@ -27,9 +27,12 @@ struct AxisTaps {
 void resample(const Image& image, const AxisTaps& rows, const AxisTaps& columns,
               std::span<float> out, std::vector<float>& scratch);
 
-/// Makes an image of height x width of the first in_height x in_width pixels of `image`, which may
-/// be a fraction less than it holds.
-void resize(const Image& image, double in_height, double in_width, int64_t height, int64_t width,
-            Image& out);
+/// A part of an image, whose bounds may lie within pixels.
+struct Area {
+  double top = 0, left = 0, height = 0, width = 0;
+};
+
+/// Makes an image of height x width of `area` of `image`.
+void resize(const Image& image, const Area& area, int64_t height, int64_t width, Image& out);
 
 }  // namespace poseidon::data

@@ -117,13 +117,12 @@ struct Axis {
   double origin, step;
   int64_t first, count;  ///< of the output, in scaled pixels
   int64_t low, high;     ///< of the source that may be used
-  int64_t part_begin, part_extent;
+  double part_begin;
+  int64_t part_extent;
 };
 
 void make_taps(const Axis& axis, double scale, AxisTaps& taps) {
-  const auto local = [&](double position) {
-    return position * scale - static_cast<double>(axis.part_begin);
-  };
+  const auto local = [&](double position) { return position * scale - axis.part_begin; };
   const int64_t low =
       std::clamp<int64_t>(static_cast<int64_t>(std::floor(local(static_cast<double>(axis.low)))), 0,
                           axis.part_extent - 1);
@@ -251,8 +250,8 @@ void Transform::State::from_pixels(const CropPlan& plan, const DecodedPart& part
   const Image& image = part.image;
   if (!plan.resized() && !jittered()) {
     const PixelWindow<uint8_t> window{image.pixels.data(), image.height, image.width,
-                                      plan.top + static_cast<int64_t>(plan.origin_y) - part.top,
-                                      plan.left + static_cast<int64_t>(plan.origin_x) - part.left};
+                                      plan.top + static_cast<int64_t>(plan.origin_y - part.top),
+                                      plan.left + static_cast<int64_t>(plan.origin_x - part.left)};
     return finish_window(plan, window, random, name, out);
   }
   // Rows and columns of the output that lie in the scaled image; the others are padding.
@@ -282,7 +281,7 @@ void Transform::State::apply_encoded(const Sample& sample, RandomStream& random,
   if (output[0] != 1 && output[0] != 3)
     throw ConfigError(
         text(name(), ": is an image of 1 or 3 channels, the network's input has ", output[0]));
-  const ImageHeader header = scratch.decoder.open(sample.bytes, name());
+  const ImageHeader header = scratch.decoder.open(sample.bytes, name(), config.orientation);
   const CropPlan crop = plan(header.height, header.width, random, name);
   check_size(crop, header.channels, name);
   scratch.decoder.decode(needed(crop), std::max(1.0, std::min(crop.step_y, crop.step_x)),

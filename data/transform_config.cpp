@@ -38,6 +38,8 @@ void describe_mix(Fields& fields, MixConfig& mix) {
 }  // namespace
 
 void TransformConfig::describe(Fields& fields) {
+  fields.option("orientation", orientation, {"apply", "ignore"},
+                "whether a JPEG is turned as its EXIF orientation says, before all else");
   fields.pair("resize", resize, between(0, kMostPixels),
               "height and width to resize to; 0: as it is");
   fields.integer("resize_short", resize_short, between(0, kMostPixels),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/fields.h"
+#include "data/orientation.h"
 
 namespace poseidon::data {
 
@@ -20,6 +21,7 @@ struct MixConfig {
 };
 
 /// What is done to an image on its way to the network, in this order:
+///   0. A JPEG is turned upright, by its EXIF orientation
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
 ///   2. `jitter`, whose steps come in an order of their own for each sample; `mirror`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
@@ -29,6 +31,7 @@ struct MixConfig {
 /// `random_resized_crop` takes the centre 7/8 of the shorter side, nothing is mirrored, jittered or
 /// mixed.
 struct TransformConfig {
+  OrientationRule orientation = OrientationRule::kApply;
   std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized
   int64_t resize_short = 0;             ///< shorter side, aspect kept; 0: not resized
   int64_t padding = 0;  ///< how many black pixels are added on each side before the crop

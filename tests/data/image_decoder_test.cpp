@@ -75,15 +75,16 @@ TEST_CASE("jpeg: a part is the part of the whole") {
     DecodedPart part;
     decoder.decode(box, 1, 3, part);
     CHECK(part.scale == 1);
-    REQUIRE(part.top <= box.top);
-    REQUIRE(part.left <= box.left);
-    REQUIRE(part.top + part.image.height >= box.top + box.height);
-    REQUIRE(part.left + part.image.width >= box.left + box.width);
+    const auto top = static_cast<int64_t>(part.top), left = static_cast<int64_t>(part.left);
+    REQUIRE(top <= box.top);
+    REQUIRE(left <= box.left);
+    REQUIRE(top + part.image.height >= box.top + box.height);
+    REQUIRE(left + part.image.width >= box.left + box.width);
     int largest = 0;
     for (int64_t y = box.top; y < box.top + box.height; ++y)
       for (int64_t x = 3 * box.left; x < 3 * (box.left + box.width); ++x)
-        largest = std::max(
-            largest, std::abs(part.image.row(y - part.top)[x - 3 * part.left] - whole.row(y)[x]));
+        largest =
+            std::max(largest, std::abs(part.image.row(y - top)[x - 3 * left] - whole.row(y)[x]));
     CHECK(largest <= 2);
   }
 }
@@ -96,13 +97,14 @@ TEST_CASE("jpeg: a part at a fraction of the size lies where it says") {
   DecodedPart part;
   decoder.decode({100, 200, 200, 300}, 5.0, 3, part);
   CHECK(part.scale == 0.25);
+  const auto top = static_cast<int64_t>(part.top), left = static_cast<int64_t>(part.left);
   for (int64_t y = 0; y < part.image.height; ++y)
     for (int64_t x = 0; x < part.image.width; ++x) {
-      const int64_t from_y = std::min<int64_t>(399, (part.top + y) * 4 + 2);
-      const int64_t from_x = std::min<int64_t>(599, (part.left + x) * 4 + 2);
+      const int64_t from_y = std::min<int64_t>(399, (top + y) * 4 + 2);
+      const int64_t from_x = std::min<int64_t>(599, (left + x) * 4 + 2);
       CHECK(std::abs(part.image.row(y)[3 * x] - whole.row(from_y)[3 * from_x]) < 8);
     }
-  CHECK((part.left + part.image.width) * 4 >= 500);
+  CHECK((left + part.image.width) * 4 >= 500);
 }
 
 TEST_CASE("jpeg: damaged files are refused, never guessed") {
@@ -173,8 +175,14 @@ TEST_CASE("pnm: damaged files are refused") {
                        CorruptSample);
   CHECK_THROWS_WITH_AS(
       decoded(made::bytes_of("P5\n2 1\n65535\nabcd"), 1),
-      "f: byte 7: expected the largest value of a pixel (8 bits), 1 to 255, got 655",
+      "f: byte 7: expected the largest value of a pixel (8 bits), 1 to 255, got 65535",
       CorruptSample);
+}
+
+TEST_CASE("pnm: a number of very many digits is refused, and told in part") {
+  CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P5\n" + std::string(400, '9') + " 1\n255\n"), 1),
+                       "f: byte 3: expected the width, 1 to 67108864, got 99999999999999999999...",
+                       CorruptSample);
 }
 
 TEST_CASE("an image is refused for its size before memory is taken") {

@@ -26,11 +26,10 @@ void decode(std::span<const std::byte> bytes, ImageDecoder& decoder) {
                 (header.width + 2) / 3};
   DecodedPart part;
   decoder.decode(box, 2.5, 1, part);
-  const auto reaches = [&](int64_t begin, int64_t extent, int64_t part_begin, int64_t part_extent) {
+  const auto reaches = [&](int64_t begin, int64_t extent, double part_begin, int64_t part_extent) {
     const double from = static_cast<double>(begin) * part.scale;
     const double to = static_cast<double>(begin + extent) * part.scale;
-    return static_cast<double>(part_begin) <= from &&
-           static_cast<double>(part_begin + part_extent) >= to;
+    return part_begin <= from && part_begin + static_cast<double>(part_extent) >= to;
   };
   if (!reaches(box.top, box.height, part.top, part.image.height)) std::abort();
   if (!reaches(box.left, box.width, part.left, part.image.width)) std::abort();
