@@ -1,5 +1,6 @@
 #include "core/printable.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -48,6 +49,53 @@ std::string escaped(std::string_view bytes) {
 }
 
 }  // namespace
+
+namespace {
+
+/// Marks that follow a letter, Japanese voicing marks, and vowels and finals of Korean letters.
+bool is_combining(uint32_t code) {
+  return (code >= 0x300 && code <= 0x36F) || code == 0x3099 || code == 0x309A ||
+         (code >= 0x1160 && code <= 0x11FF);
+}
+
+/// Takes a letter with the combining characters after it from the begin of `rest`.
+std::string_view take_letter(std::string_view& rest) {
+  const std::string_view from = rest;
+  size_t bytes = std::max<size_t>(first_character(rest).bytes, 1);
+  while (bytes < from.size()) {
+    const Character next = first_character(from.substr(bytes));
+    if (next.bytes == 0 || !is_combining(next.code)) break;
+    bytes += next.bytes;
+  }
+  rest = from.substr(bytes);
+  return from.substr(0, bytes);
+}
+
+bool is_composed(std::string_view letter) {
+  const Character first = first_character(letter);
+  return first.bytes == letter.size() && first.code >= 0x80;
+}
+bool is_decomposed(std::string_view letter) {
+  return first_character(letter).bytes < letter.size();
+}
+
+}  // namespace
+
+std::string_view without_byte_order_mark(std::string_view raw) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return raw.starts_with(kMark) ? raw.substr(kMark.size()) : raw;
+}
+
+bool differ_in_normalization(std::string_view a, std::string_view b) {
+  if (a == b) return false;
+  while (!a.empty() && !b.empty()) {
+    const std::string_view one = take_letter(a), other = take_letter(b);
+    const bool forms =
+        (is_composed(one) && is_decomposed(other)) || (is_decomposed(one) && is_composed(other));
+    if (one != other && !forms) return false;
+  }
+  return a.empty() && b.empty();
+}
 
 bool is_utf8(std::string_view raw) {
   while (!raw.empty()) {

@@ -13,4 +13,12 @@ bool is_utf8(std::string_view raw);
 /// of a file or a stranger can neither steer a terminal nor begin a line of its own.
 std::string printable(std::string_view raw);
 
+/// `raw` without the byte order mark that some editors write before UTF-8.
+std::string_view without_byte_order_mark(std::string_view raw);
+
+/// Whether two texts of UTF-8 differ, as far as can be told without Unicode's tables, only in their
+/// normalization: where they differ, one has a letter with combining characters, and the other one
+/// letter beyond ASCII.
+bool differ_in_normalization(std::string_view a, std::string_view b);
+
 }  // namespace poseidon

@@ -80,7 +80,8 @@ void DatasetConfig::describe(Fields& fields) {
   fields.boolean("shuffle", shuffle, "a new order each epoch; tests always go in order");
   fields.option(
       "on_error", on_error, {"stop", "skip"},
-      "what a corrupt image does: stop the run, or be named and replaced by the next one");
+      "what a sample does that cannot be used (damaged, gone, too small): stop the run, or be named "
+      "and replaced by the next one");
   fields.object(
       "transform", [&](Fields& inner) { transform.describe(inner); },
       "what is done to each image; a test set without one is prepared as the training set is",

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
-#include "core/file.h"
 #include "data/fingerprint.h"
 #include "data/image.h"
+#include "data/inspect.h"
+#include "data/pack.h"
+#include "data/sample_reading.h"
 
 namespace poseidon::data {
 
@@ -22,39 +25,80 @@ void refuse_link_to_nothing(const fs::directory_entry& entry) {
 }
 
 /// The folders that are classes, sorted.
-std::vector<std::string> class_folders(const fs::path& folder) {
+std::vector<std::string> class_folders(const fs::path& folder, IgnoredFiles& ignored) {
   std::vector<std::string> classes;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(".")) continue;
+    if (is_hidden(name)) continue;
     refuse_link_to_nothing(entry);
-    if (entry.is_directory()) classes.push_back(name);
+    if (!entry.is_directory()) {
+      if (file_kind(name) == FileKind::kImage) ignored.add_outside_image();
+    } else if (is_system_folder(name)) {
+      ignored.add_system_folder(name);
+    } else {
+      check_class_name(name, entry.path().string());
+      classes.push_back(name);
+    }
   }
   std::ranges::sort(classes);
   return classes;
 }
 
-/// Adds the images in and below one class folder.
-void append_images(const fs::path& folder, const std::string& class_name, int32_t label,
-                   std::vector<ImageListing::File>& files) {
-  const auto before = static_cast<ptrdiff_t>(files.size());
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder / class_name)) {
+/// Lists the images in and below one class folder.
+class ClassListing {
+ public:
+  ClassListing(const fs::path& folder, const std::string& class_name, ImageListing& listing)
+      : folder_(folder), class_(class_name), listing_(listing) {}
+
+  void list(int32_t label) {
+    const auto before = static_cast<ptrdiff_t>(listing_.files.size());
+    for (fs::recursive_directory_iterator at(folder_ / class_), end; at != end; ++at)
+      if (!passes_over(*at))
+        add(*at, label);
+      else
+        at.disable_recursion_pending();
+    std::ranges::sort(listing_.files.begin() + before, listing_.files.end(), {},
+                      &ImageListing::File::name);
+  }
+
+ private:
+  std::string relative(const fs::directory_entry& entry) const {
+    return entry.path().lexically_relative(folder_).generic_string();
+  }
+
+  bool passes_over(const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    if (is_hidden(name)) return true;
+    if (!is_system_folder(name) || !entry.is_directory()) return false;
+    listing_.ignored.add_system_folder(relative(entry));
+    return true;
+  }
+
+  void add(const fs::directory_entry& entry, int32_t label) {
     refuse_link_to_nothing(entry);
     if (entry.is_symlink() && entry.is_directory())
       throw ConfigError(text(entry.path().string(),
                              ": is a link to a folder, expected files and folders; only a class "
                              "folder itself may be a link"));
-    if (entry.is_regular_file() && is_image_name(entry.path().filename().string()))
-      files.push_back(
-          {entry.path().lexically_relative(folder).generic_string(), entry.file_size(), label});
+    if (!entry.is_regular_file()) return;
+    const std::string name = entry.path().filename().string();
+    const FileKind kind = file_kind(name);
+    if (kind == FileKind::kImage)
+      listing_.files.push_back({relative(entry), entry.file_size(), label});
+    else if (kind == FileKind::kOtherImage)
+      listing_.ignored.add_other_image(class_, name);
   }
-  std::ranges::sort(files.begin() + before, files.end(), {}, &ImageListing::File::name);
-}
+
+  const fs::path& folder_;
+  const std::string& class_;
+  ImageListing& listing_;
+};
 
 ImageListing list(const fs::path& folder) {
-  ImageListing listing{.classes = class_folders(folder), .files = {}};
+  ImageListing listing;
+  listing.classes = class_folders(folder, listing.ignored);
   for (size_t i = 0; i < listing.classes.size(); ++i)
-    append_images(folder, listing.classes[i], static_cast<int32_t>(i), listing.files);
+    ClassListing(folder, listing.classes[i], listing).list(static_cast<int32_t>(i));
   return listing;
 }
 
@@ -65,20 +109,34 @@ std::set<std::string> filled_classes(const ImageListing& listing) {
   return filled;
 }
 
+/// What else a folder without images in class folders may be.
+std::string hint_for(const fs::path& folder, const IgnoredFiles& ignored) {
+  const std::string type = guess_type(folder.string());
+  if (type != "images") return text("; it looks like a dataset of \"type\": \"", type, "\"");
+  if (guess_pack_type(folder) != PackType::kImages)
+    return "; it looks like a database, which poseidon-data pack makes a record set of";
+  std::string hint;
+  for (const std::string& remark : ignored.remarks()) hint += "; " + remark;
+  return hint;
+}
+
 class ImageFolder final : public Dataset {
  public:
   explicit ImageFolder(const fs::path& folder) : folder_(folder) {
     ImageListing listing = list_images(folder);
     description_.source = folder.string();
-    description_.remarks = remarks_on_classes(listing.classes, filled_classes(listing));
-    description_.classes = std::move(listing.classes);
-    files_ = std::move(listing.files);
-    description_.samples = static_cast<int64_t>(files_.size());
-    if (files_.empty())
+    if (listing.files.empty())
       throw ConfigError(text(folder.string(),
                              ": expected a folder per class with JPEG, PNG, BMP or "
                              "PNM files, got ",
-                             description_.classes.size(), " folders and no image"));
+                             listing.classes.size(), " folders and no image",
+                             hint_for(folder, listing.ignored)));
+    description_.remarks =
+        remarks_on_classes(listing.classes, filled_classes(listing), listing.ignored);
+    std::ranges::move(listing.ignored.remarks(), std::back_inserter(description_.remarks));
+    description_.classes = std::move(listing.classes);
+    files_ = std::move(listing.files);
+    description_.samples = static_cast<int64_t>(files_.size());
     description_.fingerprint = fingerprint();
   }
 
@@ -92,7 +150,7 @@ class ImageFolder final : public Dataset {
     if (file.bytes > kMostEncodedBytes)
       throw CorruptSample(text(path.string(), ": expected an image of at most ", kMostEncodedBytes,
                                " bytes, got ", file.bytes));
-    read_file(path, kMostEncodedBytes, sample.storage);
+    read_image_file(path, sample.storage);
     sample.bytes = sample.storage;
   }
 
@@ -120,16 +178,6 @@ class ImageFolder final : public Dataset {
 
 }  // namespace
 
-bool is_image_name(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  if (name.starts_with(".") || dot == std::string_view::npos) return false;
-  std::string ending(name.substr(dot));
-  for (char& c : ending)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".pnm"};
-  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
-}
-
 ImageListing list_images(const fs::path& folder) {
   try {
     return list(folder);
@@ -138,21 +186,15 @@ ImageListing list_images(const fs::path& folder) {
   }
 }
 
-std::vector<std::string> remarks_on_classes(const std::vector<std::string>& classes,
-                                            const std::set<std::string>& filled) {
-  std::vector<std::string> remarks;
-  for (const std::string& name : classes)
-    if (!filled.contains(name))
-      remarks.push_back(text("the class folder \"", name,
-                             "\" holds no image; it counts as a class without samples"));
-  return remarks;
-}
-
 std::unique_ptr<Dataset> open_image_folder(const std::string& folder) {
   std::error_code failure;
-  if (!fs::is_directory(folder, failure))
-    throw ConfigError(text(folder, ": no such folder; expected one with a folder per class"));
-  return std::make_unique<ImageFolder>(folder);
+  if (fs::is_directory(folder, failure)) return std::make_unique<ImageFolder>(folder);
+  if (fs::exists(folder, failure))
+    throw ConfigError(text(folder,
+                           ": is a file, expected a folder with a folder per class; poseidon-data "
+                           "pack makes a record set of an archive or a list, which \"type\": "
+                           "\"records\" reads"));
+  throw ConfigError(text(folder, ": no such folder; expected one with a folder per class"));
 }
 
 }  // namespace poseidon::data

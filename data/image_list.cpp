@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/printable.h"
 #include "data/image.h"
+#include "data/sample_reading.h"
 #include "data/sample_stream.h"
 
 namespace poseidon::data {
@@ -20,6 +21,7 @@ constexpr std::string_view kLineBlanks = " \t\r";
 /// Calls `take` with each line that is not blank, without blanks at its ends, and its number.
 template <class Take>
 void for_each_line(std::string_view contents, const Take& take) {
+  contents = without_byte_order_mark(contents);
   for (int64_t number = 1; !contents.empty(); ++number) {
     const size_t end = std::min(contents.find('\n'), contents.size());
     const std::string_view line = contents.substr(0, end);
@@ -55,23 +57,17 @@ class ListSource final : public ImageSource {
   }
   const std::vector<Entry>& entries() const override { return entries_; }
   const std::vector<std::string>& classes() const override { return classes_; }
+  const IgnoredFiles& ignored() const override { return ignored_; }
   void read(const Entry& entry, std::vector<std::byte>& out) const override {
-    const auto with_line = [&](const std::exception& error) {
-      return text(path_.string(), ":", entry.place, ": ", error.what());
-    };
-    try {
-      read_file(root_ / entry.name, kMostEncodedBytes, out);
-    } catch (const ConfigError& error) {
-      throw ConfigError(with_line(error));
-    } catch (const RunError& error) {
-      throw RunError(with_line(error));
-    }
+    read_for_sample([&] { return text(path_.string(), ":", entry.place, ": "); },
+                    [&] { read_file(root_ / entry.name, kMostEncodedBytes, out); });
   }
 
  private:
   fs::path path_, root_;
   std::vector<Entry> entries_;
   std::vector<std::string> classes_;
+  IgnoredFiles ignored_;
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/ignored_files.h"
+
 namespace poseidon::data {
 
 /// Labelled image files, from a folder of classes, an archive of one, or a list.
@@ -24,12 +26,15 @@ class ImageSource {
   /// The class folders, sorted; one without an image is a class, too. Empty where labels are
   /// numbers and no more.
   virtual const std::vector<std::string>& classes() const = 0;
+  /// What is no sample though it might be meant as one.
+  virtual const IgnoredFiles& ignored() const = 0;
   virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
 };
 
 /// Opens a folder, a .tar or a .tar.gz. Only what lies in `prefix` (a path inside, "" for all)
-/// counts. A compressed archive is unpacked to a temporary file without a name in `work_folder`.
-/// Throws ConfigError when there is nothing, RunError when it is damaged.
+/// counts, and nothing below that is hidden or in a system folder. A compressed archive is unpacked
+/// to a temporary file without a name in `work_folder`. Throws ConfigError when there is nothing,
+/// RunError when it is damaged.
 std::unique_ptr<ImageSource> open_image_source(const std::filesystem::path& path,
                                                const std::string& prefix,
                                                const std::filesystem::path& work_folder);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "data/image_decoder.h"
 #include "data/pixel_reader.h"
 #include "data/record_format.h"
 
@@ -39,6 +40,24 @@ Inspection inspect(const Dataset& dataset, Log& log, const PackProgress& progres
     progress(i + 1, dataset.size());
   }
   return result;
+}
+
+Shape shape_of_all(const Dataset& dataset, const PackProgress& progress) {
+  ImageDecoder decoder;
+  Sample sample;
+  Shape shape;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    try {
+      dataset.read(i, sample);
+      const ImageHeader header = decoder.open(sample.bytes, dataset.name(i));
+      const Shape own{header.channels, header.height, header.width};
+      if (shape.rank() == 0) shape = own;
+      if (shape != own) return {};
+    } catch (const CorruptSample&) {
+    }
+    progress(i + 1, dataset.size());
+  }
+  return shape;
 }
 
 FloatImage mean_image(const Dataset& dataset, const PackProgress& progress) {

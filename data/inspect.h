@@ -22,6 +22,10 @@ struct Inspection {
 /// Reads every sample and decodes every image.
 Inspection inspect(const Dataset& dataset, Log& log, const PackProgress& progress);
 
+/// Channels, height and width of all image files, by their headers; rank 0 where two differ. Reads
+/// up to the first that differs. Files that are no images do not count.
+Shape shape_of_all(const Dataset& dataset, const PackProgress& progress);
+
 /// The mean of all samples, as 1 or 3 channels. Throws RunError when they differ in size.
 FloatImage mean_image(const Dataset& dataset, const PackProgress& progress);
 

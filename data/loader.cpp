@@ -29,6 +29,7 @@ namespace {
 constexpr int kNiceness = 10;
 constexpr int64_t kMostChunk = 16;
 constexpr int kMostReplacements = 1000;
+constexpr size_t kMostNamedSamples = 100;
 
 void yield_to_computing_threads() {
   // On Linux a priority belongs to a thread. Failure costs only speed.
@@ -70,16 +71,20 @@ class SamplePreparer {
     std::vector<float> partner;  ///< what a sample is mixed with
   };
 
-  /// Fills `out` from sample `wanted`, or from the next good one where that is allowed. Gives the
-  /// index of the sample used.
+  /// Fills `out` from sample `wanted`, or from the next good one where that is allowed. Returns the
+  /// index of the sample used. Throws CorruptSample, and RunError when the world failed.
   int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
-    for (int attempt = 0; attempt < kMostReplacements; ++attempt) {
-      if (try_prepare({wanted.epoch, index}, out, memory)) return index;
+    const int64_t most = std::min<int64_t>(kMostReplacements, dataset_.size());
+    std::string fault;  // of the last sample
+    for (int64_t attempt = 0; attempt < most; ++attempt) {
+      fault = try_prepare({wanted.epoch, index}, out, memory);
+      if (fault.empty()) return index;
       index = (index + 1) % dataset_.size();
     }
-    throw RunError(text(dataset_.description().source, ": ", kMostReplacements,
-                        " corrupt samples in a row, from ", dataset_.name(wanted.index), " on"));
+    throw RunError(text(dataset_.description().source, ": ", most,
+                        " corrupt samples in a row, from ", dataset_.name(wanted.index),
+                        " on; the last one: ", fault));
   }
   int64_t corrupt_samples() const {
     MutexLock lock(mutex_);
@@ -87,27 +92,43 @@ class SamplePreparer {
   }
 
  private:
-  bool try_prepare(OrderedSample at, const SampleOutput& out, Memory& memory) {
-    const auto name = [&] { return dataset_.name(at.index); };
+  /// Returns what is wrong with the sample, or "" when it is ready.
+  std::string try_prepare(OrderedSample at, const SampleOutput& out, Memory& memory) {
     try {
-      dataset_.read(at.index, memory.sample);
-      const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
-      transform_.apply(memory.sample, key, name, out, *memory.scratch);
-      return true;
+      prepare_exactly(at, out, memory);
+      return "";
     } catch (const CorruptSample& error) {
       if (on_error_ == OnError::kStop) throw;
       note_corrupt(at.index, error);
-      return false;
+      return error.what();
+    }
+  }
+
+  /// The job has been checked by the first sample when a run began. What dataset or transform
+  /// refuse now, such as an image that is too small, is a fault of this sample and not of the job.
+  void prepare_exactly(OrderedSample at, const SampleOutput& out, Memory& memory) {
+    const auto name = [&] { return dataset_.name(at.index); };
+    const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
+    try {
+      dataset_.read(at.index, memory.sample);
+      transform_.apply(memory.sample, key, name, out, *memory.scratch);
+    } catch (const ConfigError& error) {
+      throw CorruptSample(error.what());
     }
   }
 
   // Whether a sample is used never depends on what was noted: a random crop may miss the damage.
   void note_corrupt(int64_t index, const CorruptSample& error) {
+    size_t number = 0;  // of this one among those met, from 1
     {
       MutexLock lock(mutex_);
       if (!corrupt_.insert(index).second) return;
+      number = corrupt_.size();
     }
-    log_.warning(text(error.what(), "; skipped"));
+    if (number <= kMostNamedSamples) log_.warning(text(error.what(), "; skipped"));
+    if (number == kMostNamedSamples)
+      log_.warning(text(dataset_.description().source, ": ", number,
+                        " samples were skipped; further ones are skipped without a message"));
   }
 
   const Dataset& dataset_;

@@ -73,8 +73,10 @@ struct Batch {
 /// follow one another without a gap (see Order). In testing, passes of ceil(samples / global_batch)
 /// steps follow one another, each over the whole dataset in index order.
 ///
-/// A corrupt sample stops the run (kStop) or is named once, and replaced by the next good sample in
-/// index order (kSkip).
+/// A sample that cannot be used, for whatever reason that lies in it, is a corrupt sample: its file
+/// is gone, damaged or cannot be read, or dataset or transform refuse it. It stops the run (kStop),
+/// or it is named once, as one of the first hundred, and replaced by the next good sample in index
+/// order (kSkip).
 ///
 /// A sample that is mixed is prepared with its partner, as that is prepared in the same epoch.
 class Loader {
@@ -91,7 +93,7 @@ class Loader {
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 
   /// Returns the next batch in order, and waits for it. An error met while preparing it is thrown
-  /// here, again at every further call.
+  /// here, again at every further call: CorruptSample or another RunError, never a ConfigError.
   const Batch& next();
 
   /// The batch that was given last is read until the event: its memory is written again after it.

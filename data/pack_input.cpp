@@ -24,7 +24,7 @@ void warn_of_empty_classes(const ImageSource& source, Log& log) {
   std::set<std::string> filled;
   for (const ImageSource::Entry& entry : source.entries())
     filled.insert(source.classes()[static_cast<size_t>(entry.label)]);
-  for (const std::string& remark : remarks_on_classes(source.classes(), filled))
+  for (const std::string& remark : remarks_on_classes(source.classes(), filled, source.ignored()))
     log.warning(remark);
 }
 
@@ -80,6 +80,7 @@ std::unique_ptr<SampleStream> open_images(const PackOptions& options, const fs::
                                             ? open_image_list(input, root_of(options, input))
                                             : open_image_source(input, options.prefix, work_folder);
   if (options.classes.empty()) warn_of_empty_classes(*source, log);
+  for (const std::string& remark : source->ignored().remarks()) log.warning(remark);
   warn_of_splits(options.classes.empty() ? source->classes() : options.classes, log);
   return std::make_unique<ImageStream>(input, std::move(source), options.shuffle_seed);
 }

@@ -35,6 +35,7 @@ class Chain final : public SampleStream {
 /// Without what stands around it, and not too long for a message.
 std::string_view trimmed_label(std::string_view written) {
   constexpr std::string_view kBlanks = " \t\r\n";
+  written = without_byte_order_mark(written);
   const size_t from = written.find_first_not_of(kBlanks);
   if (from == std::string_view::npos) return {};
   return written.substr(from, written.find_last_not_of(kBlanks) + 1 - from).substr(0, 40);

@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "core/printable.h"
+#include "data/ignored_files.h"
 #include "data/image.h"
-#include "data/image_folder.h"
 #include "data/tar_archive.h"
 
 namespace poseidon::data {
@@ -25,7 +25,16 @@ size_t ending_of(const std::string& name) {
 bool is_label_ending(std::string_view ending) { return ending == ".cls"; }
 /// "a.jpg" is an image of the sample "a"; "a.mask.png" is something else.
 bool is_image_ending(std::string_view ending) {
-  return ending.rfind('.') == 0 && is_image_name("image" + std::string(ending));
+  return ending.rfind('.') == 0 && file_kind("image" + std::string(ending)) == FileKind::kImage;
+}
+
+/// Whether a part of its name is hidden or a system folder.
+bool is_passed_over(const TarEntry& entry) {
+  for (const std::filesystem::path& part : std::filesystem::path(entry.name)) {
+    const std::string name = part.string();
+    if (name != "." && name != ".." && (is_hidden(name) || is_system_folder(name))) return true;
+  }
+  return false;
 }
 
 void put_member(std::optional<size_t>& place, size_t index, const char* what, WebSample& sample) {
@@ -81,7 +90,7 @@ std::vector<WebSample> list_web_samples(const std::vector<TarEntry>& entries) {
   std::vector<WebSample> samples;
   std::unordered_map<std::string, size_t> known;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].kind == TarKind::kFolder) continue;
+    if (entries[i].kind == TarKind::kFolder || is_passed_over(entries[i])) continue;
     const std::string& name = entries[i].name;
     const size_t at = ending_of(name);
     const std::string_view ending = std::string_view(name).substr(at);

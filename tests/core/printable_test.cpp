@@ -45,3 +45,19 @@ TEST_CASE("log: no control character of a name reaches standard error") {
   CHECK(std::string(words, static_cast<size_t>(count)) ==
         "warning: a job named \\x1b[31mred\\x0awarning: faked\n");
 }
+
+TEST_CASE("printable: a byte order mark is taken off once") {
+  CHECK(without_byte_order_mark("\xEF\xBB\xBFname") == "name");
+  CHECK(without_byte_order_mark("name") == "name");
+  CHECK(without_byte_order_mark("\xEF\xBB").size() == 2);
+}
+
+TEST_CASE("printable: names that look alike differ in their normalization") {
+  CHECK(differ_in_normalization("caf\u00E9", "cafe\u0301"));
+  CHECK(differ_in_normalization("\u00C5ngstr\u00F6m", "A\u030Angstro\u0308m"));
+  CHECK(differ_in_normalization("\uD55C", "\u1112\u1161\u11AB"));
+  CHECK_FALSE(differ_in_normalization("caf\u00E9", "caf\u00E9"));
+  CHECK_FALSE(differ_in_normalization("caf\u00E9", "cafe"));
+  CHECK_FALSE(differ_in_normalization("caf\u00E9s", "cafe\u0301"));
+  CHECK_FALSE(differ_in_normalization("cat", "dog"));
+}

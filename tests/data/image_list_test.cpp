@@ -4,6 +4,7 @@
 
 #include "data/pack.h"
 #include "data/record_set.h"
+#include "data/sample_stream.h"
 #include "tests/data/made_files.h"
 #include "tests/support/error_of.h"
 
@@ -44,6 +45,15 @@ TEST_CASE("image list: the label stands behind the last blank of a line") {
   CHECK(images[2].label == 0);
   CHECK(parse_image_list("", "l.txt").empty());
   CHECK(list_lines(" a b \r\n\nc").size() == 2);
+}
+
+TEST_CASE("image list: a byte order mark before a text is no part of it") {
+  const auto images = parse_image_list("\xEF\xBB\xBFred/001.ppm 0\n", "l.txt");
+  REQUIRE(images.size() == 1);
+  CHECK(images[0].path == "red/001.ppm");
+  CHECK(list_lines("\xEF\xBB\xBFrot\r\n") == std::vector<std::string>{"rot"});
+  CHECK(list_lines("\xEF\xBB\xBF").empty());
+  CHECK(parse_label("\xEF\xBB\xBF 7\n", "a.cls") == 7);
 }
 
 TEST_CASE("image list: what is no line of one is refused with its place") {
@@ -88,7 +98,7 @@ TEST_CASE("image list: a missing image, a label beyond the classes and an empty 
   write_listed_images(folder);
   made::write(folder / "images/a.txt",
               made::bytes_of("sub folder/1.ppm 0\n\nsub folder/7.ppm 0\n"));
-  CHECK(error_of<ConfigError>([&] { pack_list(folder / "images/a.txt", folder / "out"); }) ==
+  CHECK(error_of<CorruptSample>([&] { pack_list(folder / "images/a.txt", folder / "out"); }) ==
         (folder / "images/a.txt").string() +
             ":3: " + (folder / "images/sub folder/7.ppm").string() +
             ": cannot be opened: No such file or directory");

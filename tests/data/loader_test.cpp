@@ -6,13 +6,16 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <thread>
 
-#include "core/mutex.h"
 #include "data/digits.h"
+#include "data/image_folder.h"
 #include "data/mix.h"
 #include "data/order.h"
 #include "data/random_dataset.h"
+#include "tests/data/kept_log.h"
+#include "tests/data/made_files.h"
 #include "tests/support/error_of.h"
 
 using namespace poseidon;
@@ -49,24 +52,6 @@ class CountingDataset final : public Dataset {
   std::vector<int64_t> corrupt_;
   int64_t broken_;
   mutable std::atomic<int64_t> reads_{0};
-};
-
-class KeepingLog final : public Log {
- public:
-  void info(std::string_view) override {}
-  void warning(std::string_view message) override {
-    MutexLock lock(mutex_);
-    warnings_.emplace_back(message);
-  }
-  std::vector<std::string> sorted() {
-    MutexLock lock(mutex_);
-    std::sort(warnings_.begin(), warnings_.end());
-    return warnings_;
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<std::string> warnings_ GUARDED_BY(mutex_);
 };
 
 struct Copy {
@@ -223,7 +208,7 @@ TEST_CASE("loader: corrupt samples are named once, counted and replaced by the n
   LoaderOptions options = options_for(9, 3);
   options.on_error = OnError::kSkip;
   options.shuffle = false;
-  KeepingLog log;
+  KeptLog log;
   Loader loader(dataset, transform, options, log);
   for (int step = 0; step < 3; ++step) {
     const Copy batch = copy_of(loader.next());
@@ -264,7 +249,109 @@ TEST_CASE("loader: a dataset without a good sample is an error, not a loop") {
   options.on_error = OnError::kSkip;
   SilentLog log;
   Loader loader(dataset, transform, options, log);
-  CHECK_THROWS_WITH_AS(loader.next(), doctest::Contains("1000 corrupt samples in a row"), RunError);
+  CHECK_THROWS_WITH_AS(loader.next(), doctest::Contains(" on; the last one: counting #"), RunError);
+  CHECK_THROWS_WITH_AS(loader.next(),
+                       doctest::Contains("counting: 2 corrupt samples in a row, from counting #"),
+                       RunError);
+}
+
+namespace {
+
+/// Twelve images of 4 x 4 of two classes; a loader of them in order, one a batch, that has given
+/// the first.
+class FolderLoader {
+ public:
+  FolderLoader(
+      const made::Folder& folder, OnError on_error, const std::function<void()>& before = [] {}) {
+    for (int i = 0; i < 12; ++i)
+      made::write(path_of(folder, i), made::pnm(made::smooth_image(4, 4, 3, i)));
+    before();
+    dataset_ = open_image_folder((folder / "set").string());
+    TransformConfig config;
+    config.crop = {4, 4};
+    transform_ = std::make_unique<Transform>(config, Shape{3, 4, 4}, Phase::kTrain, 1);
+    LoaderOptions options = options_for(1, 1);
+    options.shuffle = false;
+    options.on_error = on_error;
+    options.ready_batches = 2;
+    loader_ = std::make_unique<Loader>(*dataset_, *transform_, options, log_);
+    loader_->next();
+  }
+  static std::filesystem::path path_of(const made::Folder& folder, int i) {
+    const std::string two_digits = (i < 10 ? "0" : "") + std::to_string(i);
+    return folder / ("set/" + std::string(i < 6 ? "a/" : "b/") + two_digits + ".ppm");
+  }
+  /// The rest of two epochs: the error that ends it, or "".
+  std::string run() {
+    return error_of<CorruptSample>([&] {
+      for (int i = 1; i < 24; ++i) loader_->next();
+    });
+  }
+  std::vector<std::string> warnings() { return log_.sorted(); }
+
+ private:
+  KeptLog log_;
+  std::unique_ptr<Dataset> dataset_;
+  std::unique_ptr<Transform> transform_;
+  std::unique_ptr<Loader> loader_;
+};
+
+/// What happens to sample 8 of a folder while it is loaded stops the run, or is skipped with a
+/// warning.
+void check_sample_fault(const std::function<void(const std::filesystem::path&)>& damage,
+                        const std::string& what, bool before = false) {
+  for (const OnError on_error : {OnError::kStop, OnError::kSkip}) {
+    const made::Folder folder;
+    const std::filesystem::path path = FolderLoader::path_of(folder, 8);
+    FolderLoader loader(folder, on_error, [&] {
+      if (before) damage(path);
+    });
+    if (!before) damage(path);
+    const bool stops = on_error == OnError::kStop;
+    const std::string fault = path.string() + ": " + what;
+    CHECK(loader.run() == (stops ? fault : ""));
+    CHECK(loader.warnings() ==
+          (stops ? std::vector<std::string>{} : std::vector<std::string>{fault + "; skipped"}));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("loader: a file that is gone or cannot be read is a corrupt sample") {
+  check_sample_fault([](const auto& path) { std::filesystem::remove(path); },
+                     "cannot be opened: No such file or directory");
+  check_sample_fault(
+      [](const auto& path) {
+        std::filesystem::remove(path);
+        std::filesystem::create_directory(path);
+      },
+      "expected a file, got a folder");
+  check_sample_fault([](const auto& path) { made::write(path, {}); },
+                     "byte 0: expected a JPEG, PNG, BMP or binary PNM image, got an empty file");
+}
+
+TEST_CASE("loader: an image that the transform refuses is a corrupt sample") {
+  check_sample_fault(
+      [](const auto& path) { made::write(path, made::pnm(made::smooth_image(3, 4, 3))); },
+      "the transform's crop of 4x4 does not fit the image of 3x4; \"resize_short\" before the crop "
+      "makes every image large enough",
+      true);
+}
+
+TEST_CASE("loader: of very many corrupt samples the first hundred are named") {
+  std::vector<int64_t> corrupt(150);
+  std::iota(corrupt.begin(), corrupt.end(), 1);
+  const CountingDataset dataset(300, corrupt);
+  const Transform transform = plain_transform();
+  LoaderOptions options = options_for(300, 2);
+  options.on_error = OnError::kSkip;
+  KeptLog log;
+  Loader loader(dataset, transform, options, log);
+  loader.next();
+  CHECK(loader.corrupt_samples() == 150);
+  CHECK(log.sorted().size() == 101);
+  CHECK(log.sorted().back() ==
+        "counting: 100 samples were skipped; further ones are skipped without a message");
 }
 
 TEST_CASE("loader: it reads ahead no further than its ring") {

@@ -120,7 +120,7 @@ TEST_CASE("pack: wrong prefixes and unknown classes are said") {
   made::write(folder / "a.tar", archive());
   CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
                             [](PackOptions& options) { options.prefix = "valid"; }),
-                       doctest::Contains("expected images as valid/<class>/<file>.jpg"),
+                       doctest::Contains("--prefix: there is no folder \"valid\"; it has "),
                        ConfigError);
   CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
                             [](PackOptions& options) { options.classes = {"cat"}; }),

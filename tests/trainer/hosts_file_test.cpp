@@ -46,6 +46,12 @@ TEST_CASE("a hosts file has a line for each host, with comments and blank lines 
   CHECK(slots_of(hosts) == 7);
 }
 
+TEST_CASE("a byte order mark before a hosts file is no part of a host") {
+  const Host host = only_host("\xEF\xBB\xBFnode1 slots=2\r\n");
+  CHECK(host.name == "node1");
+  CHECK(host.slots == 2);
+}
+
 TEST_CASE("an IPv6 address of a hosts file stands in brackets") {
   const Host host = only_host("ann@[fd00::7]:22 address=[fd01::7]");
   CHECK(host.user == "ann");

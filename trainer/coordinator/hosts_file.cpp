@@ -108,6 +108,7 @@ class HostLine {
 
 std::vector<Host> parse_hosts(std::string_view text_of_file, const std::string& file) {
   std::vector<Host> hosts;
+  text_of_file = without_byte_order_mark(text_of_file);
   for (size_t number = 1; !text_of_file.empty(); ++number) {
     const size_t end = std::min(text_of_file.find('\n'), text_of_file.size());
     const std::vector<std::string_view> words = parts_of_line(text_of_file.substr(0, end));
