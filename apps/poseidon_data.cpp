@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -54,7 +55,8 @@ PackProgress live_line(const char* what) {
 struct PackFlags {
   PackOptions options;
   std::vector<std::string> inputs;
-  std::string type, root, output, on_error = "stop", classes_from, class_names;
+  std::string type, root, output, on_error = "stop", orientation = "apply", classes_from,
+                                  class_names;
   int64_t shard_mb = 1024;
   int64_t shuffle_seed = -1;
   bool json = false;
@@ -101,6 +103,8 @@ void pack(PackFlags& flags, Log& log) {
   options.output = flags.output;
   options.shard_bytes = static_cast<uint64_t>(flags.shard_mb) << 20;
   options.on_error = flags.on_error == "skip" ? OnError::kSkip : OnError::kStop;
+  options.orientation =
+      flags.orientation == "ignore" ? OrientationRule::kIgnore : OrientationRule::kApply;
   if (flags.shuffle_seed >= 0) options.shuffle_seed = static_cast<uint64_t>(flags.shuffle_seed);
   if (!flags.classes_from.empty())
     options.classes =
@@ -145,6 +149,12 @@ void add_pack(CLI::App& program, PackFlags& flags) {
       ->check(apps::whole_number(1, 16384));
   command->add_option("--quality", flags.options.quality, "JPEG quality of images shrunk")
       ->check(apps::whole_number(1, 100))
+      ->capture_default_str();
+  command
+      ->add_option("--orientation", flags.orientation,
+                   "whether JPEG images are turned as their EXIF orientation says; ignore keeps "
+                   "them as they are stored")
+      ->check(CLI::IsMember({"apply", "ignore"}))
       ->capture_default_str();
   command->add_flag("--decode", flags.options.decode,
                     "keep pixels instead of image files: for small images");
@@ -199,12 +209,12 @@ void info(InfoFlags& flags, Log& log) {
   config.type = flags.type.empty() ? guess_type(config.path) : flags.type;
   const auto dataset = opened_for_user([&] { return open_dataset(config); });
   const DatasetDescription& about = dataset->description();
-  Json result{{"type", config.type},
-              {"source", about.source},
-              {"samples", about.samples},
-              {"shape", shape_json(about.shape)},
-              {"fingerprint", about.fingerprint},
-              {"classes", about.classes}};
+  for (const std::string& remark : about.remarks) log.warning(text(about.source, ": ", remark));
+  const Shape shape =
+      config.type == "images" ? shape_of_all(*dataset, live_line("measured")) : about.shape;
+  Json result{
+      {"type", config.type},        {"source", about.source},           {"samples", about.samples},
+      {"shape", shape_json(shape)}, {"fingerprint", about.fingerprint}, {"classes", about.classes}};
   if (!about.extras.empty()) result["extras"] = extras_json(about.extras);
   int64_t corrupt = 0;
   if (flags.verify) {
@@ -312,6 +322,20 @@ void add_make(CLI::App& program, MakeFlags& flags) {
   command->add_flag("--json", flags.json, "the result as one JSON object");
 }
 
+/// An unknown subcommand is named, which the parser does not do.
+void check_subcommand(const CLI::App& program, int count, char** arguments) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+  for (int i = 1; i < count; ++i) {
+    const std::string given = arguments[i];
+    if (given.starts_with("-")) continue;
+    if (std::ranges::find(names, given) == names.end())
+      throw ConfigError(text("\"", given, "\" is no subcommand", suggestion(given, names),
+                             " (see poseidon-data --help)"));
+    return;
+  }
+}
+
 int run(int count, char** arguments) {
   CLI::App program{
       "Packs images into record sets, describes datasets, generates and exports them."};
@@ -326,6 +350,7 @@ int run(int count, char** arguments) {
   add_info(program, info_flags);
   add_export(program, export_flags);
   add_make(program, make_flags);
+  check_subcommand(program, count, arguments);
   try {
     program.parse(count, arguments);
   } catch (const CLI::Success& success) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/json.h"
+#include "data/jpeg.h"
 #include "tests/apps/program.h"
 #include "tests/data/made_files.h"
 #include "tests/support/folders.h"
@@ -54,6 +55,47 @@ TEST_CASE("poseidon-data packs, describes and verifies") {
   CHECK(refused.code == 1);
   CHECK(refused.err.find("the record's checksum does not match") != std::string::npos);
   CHECK(refused.err.find("1 of 4 samples are corrupt") != std::string::npos);
+}
+
+TEST_CASE("poseidon-data tells the shape of images, what it ignores, and an unknown subcommand") {
+  const made::Folder folder;
+  write_images(folder);
+  made::write(folder / "in/train/cat/x.webp", made::bytes_of("x"));
+  const std::string in = (folder / "in/train").string();
+  const Finished described = run(folder, {"info", in, "--json"});
+  CHECK(described.code == 0);
+  CHECK(Json::parse(described.out)["shape"] == Json::array({3, 8, 8}));
+  CHECK(described.err.find("1 file of an unsupported format ignored (.webp 1)") !=
+        std::string::npos);
+  const Finished unknown = run(folder, {"inf", in});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("\"inf\" is no subcommand; did you mean \"info\"?") != std::string::npos);
+
+  const made::Bytes photograph =
+      made::with_orientation(data::encode_jpeg(made::smooth_image(12, 8, 3), 90), 6);
+  made::write(folder / "photos/a/0.jpg", photograph);
+  for (const std::string rule : {"apply", "ignore"}) {
+    const std::string out = (folder / rule).string();
+    CHECK(run(folder, {"pack", (folder / "photos").string(), "--orientation", rule, "-o", out})
+              .code == 0);
+    const Finished about = run(folder, {"info", out, "--json"});
+    CHECK(Json::parse(about.out)["shape"] ==
+          (rule == "apply" ? Json::array({3, 8, 12}) : Json::array({3, 12, 8})));
+  }
+}
+
+TEST_CASE("poseidon-data: a class folder that is not named in UTF-8 is refused before it runs") {
+  const made::Folder folder;
+  made::write(folder / "in/caf\xE9/0.ppm", made::pnm(made::smooth_image(8, 8, 3)));
+  const std::string in = (folder / "in").string();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"info", in, "--json"},
+        std::vector<std::string>{"pack", in, "-o", (folder / "out").string()}}) {
+    const Finished refused = run(folder, words);
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("/caf\\xe9: expected the name of a class folder in UTF-8") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("poseidon-data makes record sets and mean images") {
