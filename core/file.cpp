@@ -80,8 +80,9 @@ void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_run(path, "read");
     if (count == 0)
-      throw RunError(
-          text(path.string(), ": ends at byte ", offset, ", expected ", out.size(), " more bytes"));
+      throw RunError(text(path.string(), ": ends at byte ",
+                          std::min(offset, file_bytes(file, path)), ", expected ", out.size(),
+                          " bytes at byte ", offset));
     out = out.subspan(static_cast<size_t>(count));
     offset += static_cast<uint64_t>(count);
   }

@@ -29,13 +29,31 @@ bool begins(std::span<const std::byte> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
+/// What other bytes are, for a message: images of other formats and pages of errors are often
+/// called .jpg.
+const char* other_format(std::span<const std::byte> bytes) {
+  constexpr std::pair<std::string_view, const char*> kOthers[] = {
+      {"GIF8", "a GIF image"},
+      {"RIFF", "a WebP image"},
+      {std::string_view("II*\0", 4), "a TIFF image"},
+      {std::string_view("MM\0*", 4), "a TIFF image"},
+      {"<", "a text of HTML or XML"},
+      {"P1", "a text of PNM"},
+      {"P2", "a text of PNM"},
+      {"P3", "a text of PNM"}};
+  if (bytes.empty()) return "an empty file";
+  for (const auto& [magic, name] : kOthers)
+    if (begins(bytes, magic)) return name;
+  return "something else";
+}
+
 ImageFormat format_of(std::span<const std::byte> bytes, const std::string& name) {
   if (begins(bytes, "\xFF\xD8")) return ImageFormat::kJpeg;
   if (begins(bytes, "\x89PNG")) return ImageFormat::kPng;
   if (begins(bytes, "BM")) return ImageFormat::kBmp;
   if (begins(bytes, "P5") || begins(bytes, "P6")) return ImageFormat::kPnm;
   throw CorruptSample(text(name, ": byte 0: expected a JPEG, PNG, BMP or binary PNM image, got ",
-                           bytes.empty() ? "an empty file" : "something else"));
+                           other_format(bytes)));
 }
 
 }  // namespace

@@ -116,10 +116,13 @@ TEST_CASE("jpeg: damaged files are refused, never guessed") {
   CHECK_THROWS_WITH_AS(
       decode({}), "f: byte 0: expected a JPEG, PNG, BMP or binary PNM image, got an empty file",
       CorruptSample);
-  CHECK_THROWS_WITH_AS(
-      decode(made::bytes_of("GIF89a")),
-      "f: byte 0: expected a JPEG, PNG, BMP or binary PNM image, got something else",
-      CorruptSample);
+  CHECK_THROWS_WITH_AS(decode(made::bytes_of("GIF89a")),
+                       "f: byte 0: expected a JPEG, PNG, BMP or binary PNM image, got a GIF image",
+                       CorruptSample);
+  CHECK_THROWS_WITH_AS(decode(made::bytes_of("<html>")),
+                       doctest::Contains("got a text of HTML or XML"), CorruptSample);
+  CHECK_THROWS_WITH_AS(decode(made::bytes_of("other")), doctest::Contains("got something else"),
+                       CorruptSample);
   // The decoder is good for the next image after each of them.
   ImageDecoder decoder;
   Image image;
