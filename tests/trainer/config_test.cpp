@@ -224,6 +224,16 @@ TEST_CASE("data and network that do not go together are refused") {
             .starts_with(place + "for the input 2x6x6 of network \"tiny\": "));
 }
 
+TEST_CASE("classes that differ only in their normalization are refused, and that is told") {
+  const auto refused = [](const std::string& got) {
+    return error_of<ConfigError>(
+        [&] { refuse_other_classes({"j.json", "/data/test"}, "set", {"caf\u00E9"}, {got}); });
+  };
+  const std::string told = "they differ only in their Unicode normalization";
+  CHECK(refused("cafe\u0301").find(told) != std::string::npos);
+  CHECK(refused("cafe").find(told) == std::string::npos);
+}
+
 TEST_CASE("a test set with other classes than the training set is refused") {
   const TinyJob job(
       R"({"name": "grey", "input": {"channels": 1, "height": 6, "width": 6}, "layers": [

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/opened_for_user.h"
+#include "core/printable.h"
 #include "data/sample_extras.h"
 #include "trainer/job/overrides.h"
 
@@ -206,10 +207,14 @@ void refuse_other_classes(const JsonPlace& place, const std::string& source,
   if (expected == got) return;
   const auto first = std::ranges::mismatch(expected, got).in1 - expected.begin();
   const auto label = static_cast<size_t>(first);
-  fail_at(place, text(source, ": expected the ", expected.size(),
-                      " classes of the training set, got ", got.size(), " classes; label ", label,
-                      " is ", class_text(expected, label), " there and ", class_text(got, label),
-                      " here (a set is packed by another's list with --classes-from)"));
+  const bool alike = label < std::min(expected.size(), got.size()) &&
+                     differ_in_normalization(expected[label], got[label]);
+  constexpr const char* kNormalization = ": they differ only in their Unicode normalization";
+  fail_at(place,
+          text(source, ": expected the ", expected.size(), " classes of the training set, got ",
+               got.size(), " classes; label ", label, " is ", class_text(expected, label),
+               " there and ", class_text(got, label), " here", alike ? kNormalization : "",
+               " (a set is packed by another's list with --classes-from)"));
 }
 
 PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log) {
