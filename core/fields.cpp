@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/config_file.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -41,6 +42,8 @@ int64_t read_integer(const Json& json, const JsonPlace& place, Range range) {
   const bool fits =
       json.is_number_integer() &&
       !(json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
+  if (json.is_number_integer() && !fits && !std::isfinite(range.maximum))
+    fail_expected(place, poseidon::text("an integer of at most ", INT64_MAX), json);
   if (!fits || !inside(static_cast<double>(json.get<int64_t>()), range))
     fail_expected(place, "an integer" + range_text(range), json);
   return json.get<int64_t>();
@@ -76,6 +79,17 @@ std::string listed(const std::vector<std::string>& names) {
   fail_at(place, "expected one of " + listed(names) + ", got " + shown(Json(got)) + hint);
 }
 
+/// A key that is missing may be there misspelt: of those that nothing has asked for, the one that
+/// is near to it is named.
+[[noreturn]] void fail_missing(std::string_view key, const Json& object, const JsonPlace& place,
+                               const std::vector<std::string>& known) {
+  const std::string missing(key);
+  for (const auto& [given, value] : object.items())
+    if (std::ranges::find(known, given) == known.end() && nearest_key(given, {missing}) == missing)
+      fail_at(place.at(given), "did you mean \"" + missing + "\", which is missing?");
+  fail_at(place, "\"" + missing + "\" is missing");
+}
+
 std::vector<std::string> names_of(const std::vector<Variant>& variants) {
   std::vector<std::string> names;
   for (const Variant& variant : variants) names.push_back(variant.name);
@@ -95,7 +109,7 @@ const Json* FieldReader::find(std::string_view key, Presence presence) {
   known_.emplace_back(key);
   const auto at = object_.find(std::string(key));
   if (at != object_.end()) return &*at;
-  if (presence == Presence::kRequired) fail_at(place_, poseidon::text("\"", key, "\" is missing"));
+  if (presence == Presence::kRequired) fail_missing(key, object_, place_, known_);
   return nullptr;
 }
 
@@ -104,7 +118,7 @@ bool FieldReader::has(std::string_view key) const { return object_.contains(std:
 void FieldReader::finish() const {
   for (const auto& [key, value] : object_.items())
     if (std::find(known_.begin(), known_.end(), key) == known_.end())
-      fail_at(place_.at(key), "unknown key" + suggestion(key, known_));
+      fail_at(place_.at(key), "unknown key" + key_suggestion(key, known_));
 }
 
 void FieldReader::boolean(std::string_view key, bool& value, std::string_view) {
@@ -363,6 +377,9 @@ class FieldSchema final : public Fields {
   Json variants_ = Json::array();  ///< "oneOf" branches; the object's own keys are repeated in each
 };
 
+/// Keys of notes, which parse_config leaves out.
+constexpr const char* kNotePattern = "^(_|//)";
+
 void add_range(Json& schema, Range range) {
   if (std::isfinite(range.minimum))
     schema[range.above_minimum ? "exclusiveMinimum" : "minimum"] = range.minimum;
@@ -477,6 +494,7 @@ Json FieldSchema::take() {
   Json schema{{"type", "object"}, {"properties", properties_}};
   if (!required_.empty()) schema["required"] = required_;
   if (variants_.empty()) {
+    schema["patternProperties"] = Json{{kNotePattern, true}};
     schema["additionalProperties"] = false;
     return schema;
   }

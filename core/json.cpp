@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "core/config_file.h"
 #include "core/error.h"
 
 namespace poseidon {
@@ -30,24 +31,48 @@ LineColumn line_column(std::string_view json_text, size_t byte) {
   return at;
 }
 
+/// Which extensions of JSON are allowed.
+struct Extensions {
+  bool comments = false;
+  bool notes = false;
+};
+
+constexpr std::string_view kSchemaKey = "$schema";
+
+bool is_note(std::string_view key) { return key.starts_with('_') || key.starts_with("//"); }
+
+/// Removes notes from `value` and all that is in it.
+void remove_notes(Json& value) {
+  if (value.is_object())
+    for (auto at = value.begin(); at != value.end();)
+      at = is_note(at.key()) ? value.erase(at) : std::next(at);
+  if (value.is_structured())
+    for (Json& inner : value) remove_notes(inner);
+}
+
 /// Refuses what the grammar allows but a config must not hold: deep nesting and repeated keys.
 class StrictCallback {
  public:
-  explicit StrictCallback(const std::string& file) : file_(file) {}
+  StrictCallback(const std::string& file, bool notes) : file_(file), notes_(notes) {}
 
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
     if (depth > kMaxDepth)
       throw ConfigError(text(file_, ": nested deeper than ", kMaxDepth, " levels"));
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-      throw ConfigError(
-          text(file_, ": key \"", parsed.get<std::string>(), "\" is given twice in one object"));
+    if (event == Json::parse_event_t::key) refuse_repeated(parsed.get<std::string>());
     return true;
   }
 
  private:
+  void refuse_repeated(const std::string& key) {
+    if (notes_ && is_note(key)) return;
+    if (!keys_.back().insert(key).second)
+      throw ConfigError(text(file_, ": key \"", key, "\" is given twice in one object"));
+  }
+
   const std::string& file_;
+  bool notes_;
   std::vector<std::set<std::string>> keys_;
 };
 
@@ -58,6 +83,13 @@ std::string reason(const std::string& what) {
   const size_t start = end == std::string::npos ? what.rfind("] ") : end;
   if (start == std::string::npos) return what;
   return what.substr(end == std::string::npos ? start + 2 : start);
+}
+
+/// As it is shown in messages: cut in the middle where it is long.
+std::string shortened(const std::string& message) {
+  constexpr size_t kMost = 200, kEnd = 40;
+  if (message.size() <= kMost) return message;
+  return message.substr(0, kMost - kEnd) + "..." + message.substr(message.size() - kEnd);
 }
 
 /// Where the number stands that "number overflow parsing '1e999'" speaks of.
@@ -93,24 +125,30 @@ void fail_at(const JsonPlace& place, std::string_view message) {
   throw PlacedError(place, message);
 }
 
-Json parse_json(std::string_view json_text, const std::string& file_name) {
+namespace {
+
+Json parse(std::string_view json_text, const std::string& file_name, Extensions allowed) {
   if (json_text.size() > kMaxBytes)
     throw ConfigError(text(file_name, ": ", json_text.size(), " bytes of JSON; at most ", kMaxBytes,
                            " are read"));
   try {
-    return Json::parse(json_text, StrictCallback(file_name));
+    Json json =
+        Json::parse(json_text, StrictCallback(file_name, allowed.notes), true, allowed.comments);
+    if (allowed.notes) remove_notes(json);
+    if (allowed.notes && json.is_object()) json.erase(std::string(kSchemaKey));
+    return json;
   } catch (const Json::parse_error& error) {
     const LineColumn at = line_column(json_text, error.byte == 0 ? 0 : error.byte - 1);
-    throw ConfigError(
-        text(file_name, ":", at.line, ":", at.column, ": not valid JSON: ", reason(error.what())));
+    throw ConfigError(text(file_name, ":", at.line, ":", at.column,
+                           ": not valid JSON: ", shortened(reason(error.what()))));
   } catch (const Json::exception& error) {
     const LineColumn at = line_column(json_text, place_of_number(json_text, error.what()));
-    throw ConfigError(
-        text(file_name, ":", at.line, ":", at.column, ": not valid JSON: ", reason(error.what())));
+    throw ConfigError(text(file_name, ":", at.line, ":", at.column,
+                           ": not valid JSON: ", shortened(reason(error.what()))));
   }
 }
 
-Json read_json(const std::filesystem::path& path) {
+std::string read_text(const std::filesystem::path& path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure))
     throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
@@ -123,7 +161,25 @@ Json read_json(const std::filesystem::path& path) {
     file.read(piece.data(), piece.size());
     content.append(piece.data(), static_cast<size_t>(file.gcount()));
   } while (file && content.size() <= kMaxBytes);
-  return parse_json(content, path.string());
+  return content;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view json_text, const std::string& file_name) {
+  return parse(json_text, file_name, {});
+}
+
+Json parse_config(std::string_view json_text, const std::string& file_name) {
+  return parse(json_text, file_name, {.comments = true, .notes = true});
+}
+
+Json read_json(const std::filesystem::path& path) {
+  return parse(read_text(path), path.string(), {.comments = true});
+}
+
+Json read_config(const std::filesystem::path& path) {
+  return parse_config(read_text(path), path.string());
 }
 
 std::string shown(const Json& value) {
@@ -148,9 +204,62 @@ std::string nearest(std::string_view given, const std::vector<std::string>& cand
   return best;
 }
 
-std::string suggestion(std::string_view given, const std::vector<std::string>& candidates) {
-  const std::string name = nearest(given, candidates);
+namespace {
+
+std::vector<std::string_view> words_of(std::string_view key) {
+  std::vector<std::string_view> words;
+  while (!key.empty()) {
+    const size_t end = std::min(key.find('_'), key.size());
+    words.push_back(key.substr(0, end));
+    key.remove_prefix(std::min(end + 1, key.size()));
+  }
+  return words;
+}
+
+std::string initials_of(const std::vector<std::string_view>& words) {
+  std::string initials;
+  for (const std::string_view word : words) initials += word.substr(0, 1);
+  return initials;
+}
+
+/// The part of the words of both keys that stands in both, 0 to 1.
+double words_in_common(const std::vector<std::string_view>& one,
+                       const std::vector<std::string_view>& other) {
+  constexpr size_t kLeastLetters = 4;
+  const auto common = std::ranges::count_if(one, [&](std::string_view word) {
+    return word.size() >= kLeastLetters && std::ranges::find(other, word) != other.end();
+  });
+  return static_cast<double>(common) / static_cast<double>(std::max(one.size(), other.size()));
+}
+
+std::string question(const std::string& name) {
   return name.empty() ? "" : "; did you mean \"" + name + "\"?";
+}
+
+}  // namespace
+
+std::string nearest_key(std::string_view given, const std::vector<std::string>& keys) {
+  given = given.substr(0, 64);
+  const std::vector<std::string_view> words = words_of(given);
+  for (const std::string& key : keys)
+    if (given.size() >= 2 && initials_of(words_of(key)) == given) return key;
+  if (std::string near = nearest(given, keys); !near.empty()) return near;
+  std::string best;
+  double most = 0;
+  for (const std::string& key : keys) {
+    const double common = words_in_common(words, words_of(key));
+    if (common > most) best = key;
+    most = std::max(most, common);
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view given, const std::vector<std::string>& candidates) {
+  return question(nearest(given, candidates));
+}
+
+std::string key_suggestion(std::string_view given, const std::vector<std::string>& keys) {
+  return question(nearest_key(given, keys));
 }
 
 }  // namespace poseidon

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "core/config_file.h"
 #include "core/error.h"
 #include "layers/registry.h"
 #include "net/blocks.h"
@@ -295,7 +296,7 @@ void describe_network(Fields& fields) {
 }
 
 Network::Network(const std::filesystem::path& file, int64_t batch, LabelForm form)
-    : Network(read_json(file), file.string(), batch, form) {}
+    : Network(read_config(file), file.string(), batch, form) {}
 
 Network::Network(const Json& json, const std::string& file, int64_t batch, LabelForm form)
     : file_(file), json_(json), label_form_(form) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "tests/support/error_of.h"
 
 using namespace poseidon;
 
@@ -164,12 +165,38 @@ TEST_CASE("a number out of range is refused") {
         "job.json: /steps/1: expected an integer >= 0, got -1");
 }
 
+TEST_CASE("a whole number that no integer holds is refused for its size") {
+  CHECK(refusal(R"({"count": 1, "steps": [18446744073709551615]})") ==
+        "job.json: /steps/0: expected an integer of at most 9223372036854775807, got "
+        "18446744073709551615");
+}
+
 TEST_CASE("a pair has two parts") {
   CHECK(refusal(R"({"count": 1, "kernel": [3]})") ==
         "job.json: /kernel: expected an integer or [height, width], got [3]");
 }
 
 TEST_CASE("a missing key is named") { CHECK(refusal("{}") == "job.json: /: \"count\" is missing"); }
+
+TEST_CASE("a missing key that is there misspelt is named as it stands") {
+  CHECK(refusal(R"({"coumt": 3})") ==
+        "job.json: /coumt: did you mean \"count\", which is missing?");
+  const auto optimizer = [](const std::string& json_text) {
+    return error_of<ConfigError>([&] {
+      double rate = 0;
+      std::string type;
+      read_fields(parse_json(json_text, "job.json"), {"job.json", ""}, [&](Fields& fields) {
+        fields.variant("type", type, {{"sgd", "", [](Fields&) {}}}, "", Presence::kRequired);
+        fields.number("learning_rate", rate, {}, "", Presence::kRequired);
+      });
+    });
+  };
+  CHECK(optimizer(R"({"type": "sgd", "lr": 1})") ==
+        "job.json: /lr: did you mean \"learning_rate\", which is missing?");
+  CHECK(optimizer(R"({"typ": "sgd", "learning_rate": 1})") ==
+        "job.json: /typ: did you mean \"type\", which is missing?");
+  CHECK(optimizer(R"({"type": "sgd", "x": 1})") == "job.json: /: \"learning_rate\" is missing");
+}
 
 TEST_CASE("an unknown key is refused with the nearest known name") {
   CHECK(refusal(R"({"count": 1, "kernal": 3})") ==
@@ -206,6 +233,7 @@ TEST_CASE("the schema says what the reader takes") {
   CHECK(properties["color"]["enum"] == Json::array({"red", "green"}));
   CHECK(properties["color"]["default"] == "red");
   CHECK(properties["crop"]["additionalProperties"] == false);
+  CHECK(properties["crop"]["patternProperties"] == Json{{"^(_|//)", true}});
   CHECK(properties["items"]["items"]["properties"]["id"]["type"] == "integer");
   CHECK(properties["extra"] == Json{{"description", "anything"}});
 }
@@ -217,6 +245,7 @@ TEST_CASE("each variant is a branch of the schema with its own keys and the comm
   const Json& fixed = made["oneOf"][0];
   const Json& exp = made["oneOf"][1];
   CHECK(fixed["additionalProperties"] == false);
+  CHECK(fixed["patternProperties"] == Json{{"^(_|//)", true}});
   CHECK_FALSE(fixed["properties"].contains("gamma"));
   CHECK(exp["properties"]["gamma"]["maximum"] == 1.0);
   CHECK(exp["properties"]["count"] == true);

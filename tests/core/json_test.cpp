@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/config_file.h"
 #include "core/error.h"
 #include "tests/support/error_of.h"
 
@@ -109,4 +110,51 @@ TEST_CASE("the nearest name is offered when it is near") {
 TEST_CASE("json: a number that is too large is named with its line") {
   CHECK(error_of<ConfigError>([] { parse_json("{\"a\": 1,\n \"b\": 1e999}", "f.json"); }) ==
         "f.json:2:7: not valid JSON: number overflow parsing '1e999'");
+  const std::string cut = refusal("[" + std::string(400, '7') + "]");
+  CHECK(cut.starts_with("job.json:1:2: not valid JSON: number overflow parsing '777"));
+  CHECK(cut.find("7...7") != std::string::npos);
+  CHECK(cut.size() < 250);
+}
+
+TEST_CASE("a config may hold comments, which a wire message may not") {
+  const std::string commented = "{ // why\n \"a\": /* two\nlines */ 1 // end\n}";
+  CHECK(parse_config(commented, "job.json").dump() == R"({"a":1})");
+  CHECK(refusal(commented).starts_with("job.json:1:3: not valid JSON"));
+  CHECK(error_of<ConfigError>([] {
+          parse_config("{} /* open", "job.json");
+        }).starts_with("job.json:1:"));
+}
+
+TEST_CASE("notes and the address of a schema are left out of a config") {
+  CHECK(parse_config(R"({"$schema": "s.json", "_why": {"deep": [1]}, "a": {"_b": 1, "c": 2},
+                         "//": "x", "d": [{"_e": 1}, 3], "//": "y"})",
+                     "job.json")
+            .dump() == R"({"a":{"c":2},"d":[{},3]})");
+  // Only the top object is one that a schema describes.
+  CHECK(parse_config(R"({"a": {"$schema": 1}})", "job.json").dump() == R"({"a":{"$schema":1}})");
+  CHECK(parse_json(R"({"_a": 1})", "job.json").dump() == R"({"_a":1})");
+}
+
+TEST_CASE("errors keep line and column in a config with comments and notes") {
+  const auto refused = [](const std::string& json_text) {
+    return error_of<ConfigError>([&] { parse_config(json_text, "job.json"); });
+  };
+  CHECK(refused("// one\n{ /* two\n three */ \"a\": }").starts_with("job.json:3:16: not valid"));
+  CHECK(refused("// one\n{\"a\": 1, \"a\": 2}") ==
+        "job.json: key \"a\" is given twice in one object");
+  CHECK(
+      refused("/* " + std::string(3, '\n') + "*/ [1e999]").starts_with("job.json:4:5: not valid"));
+  CHECK(refused("{\"_\": " + nested(66) + "}") == "job.json: nested deeper than 64 levels");
+}
+
+TEST_CASE("a key is near by its initials and by its words") {
+  const std::vector<std::string> keys{"learning_rate", "weight_decay", "batch_per_worker"};
+  CHECK(nearest_key("lr", keys) == "learning_rate");
+  CHECK(nearest_key("wd", keys) == "weight_decay");
+  CHECK(nearest_key("batch_size", keys) == "batch_per_worker");
+  CHECK(nearest_key("base_learning", keys) == "learning_rate");
+  CHECK(nearest_key("decay", keys) == "weight_decay");
+  CHECK(nearest_key("x", keys) == "");
+  CHECK(nearest_key("", keys) == "");
+  CHECK(key_suggestion("lr", keys) == "; did you mean \"learning_rate\"?");
 }

@@ -342,6 +342,11 @@ constexpr const char* kDialect = "https://json-schema.org/draft/2020-12/schema";
 
 Json titled(const char* title, Json schema) {
   Json out{{"$schema", kDialect}, {"title", title}};
+  Json properties{{"$schema",
+                   {{"type", "string"},
+                    {"description", "address or path of this schema, for editors; ignored"}}}};
+  properties.update(schema["properties"]);
+  schema["properties"] = std::move(properties);
   out.update(schema);
   return out;
 }

@@ -117,7 +117,8 @@ std::string config_reference() {
   writer.line(
       "Made by `poseidon-train --reference` from the code that reads them; a test holds the "
       "two together. The same as JSON Schema, for editors: `configs/schema/job.schema.json` "
-      "and `configs/schema/network.schema.json`. Unknown keys are refused. Paths are seen "
+      "and `configs/schema/network.schema.json`. Unknown keys are refused. Comments (`//` and "
+      "`/* */`) and keys that begin with `_` or `//` are ignored. Paths are seen "
       "from the folder of the file they stand in, those of `--set` from where you are; "
       "`${VARIABLES}` in them are replaced.\n");
   writer.line("## Job file");
