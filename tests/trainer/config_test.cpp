@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
+#include "trainer/job/known_data.h"
 #include "trainer/job/overrides.h"
 
 using namespace poseidon;
@@ -84,6 +85,55 @@ TEST_CASE("--set words that cannot be applied are refused") {
         "--set momentum: expected PATH=VALUE, as in optimizer.momentum=0.9");
   CHECK(refusal({"a..b=1"}) == "--set a..b=1: a key is empty");
   CHECK(refusal({"name.first=1"}) == "--set name.first=1: name is \"tiny\", which has no keys");
+}
+
+TEST_CASE("what --set has set is told as the argument's, with the path that is meant") {
+  const TinyJob job;
+  const auto refused = [&](const std::string& argument) {
+    return error_of<ConfigError>([&] { job.load({"train.seed=4", argument}); });
+  };
+  CHECK(refused("lr=0.1") ==
+        "--set lr=0.1: the job has no such key; did you mean optimizer.learning_rate?");
+  CHECK(refused("steps=3") == "--set steps=3: the job has no such key; did you mean train.steps?");
+  CHECK(refused("train.batch_size=3") ==
+        "--set train.batch_size=3: the job has no such key; did you mean data.global_batch?");
+  CHECK(refused("optimiser.momentum=0").ends_with("did you mean optimizer.momentum?"));
+  CHECK(refused("zzz=1") == "--set zzz=1: the job has no such key");
+  CHECK(refused("train.steps=many") ==
+        "--set train.steps=many: expected an integer in [1, 1000000000000], got \"many\"");
+  CHECK(refused("optimizer={\"lr\": 1}") ==
+        "--set optimizer={\"lr\": 1}: did you mean \"learning_rate\", which is missing?");
+  CHECK(refused("network=/no/network.json") ==
+        "--set network=/no/network.json: the network file \"/no/network.json\" does not exist");
+  CHECK(refused("train/steps=3") ==
+        "--set train/steps=3: expected dots between keys, as in optimizer.momentum=0.9");
+  // Flags of their own set this, too.
+  CHECK(refused("device.threads=-1").find("/device/threads: expected an integer in [0, 1024]") !=
+        std::string::npos);
+  // What the file has is the file's.
+  CHECK(refused("optimizer.momentum=null") == "");
+  write_text(job.folder / "job.json", "{\"lrate\": 1}");
+  CHECK(refused("name=x").starts_with((job.folder / "job.json").string() + ": /"));
+}
+
+TEST_CASE("comments and notes change nothing of a job") {
+  const TinyJob plain, noted;
+  const auto with_notes = [](std::string text) {
+    text.replace(text.find('{'), 1, "{\n  // why\n  \"$schema\": \"s.json\", \"_why\": [1, 2],\n");
+    const size_t inner = text.find("{", text.find("{") + 1);
+    return text.replace(inner, 1, "{\"_comment\": \"here\", /* and here */ ");
+  };
+  write_text(noted.folder / "job.json", with_notes(kTinyJob));
+  write_text(noted.folder / "tiny_network.json", with_notes(kTinyNetwork));
+  const Job one = plain.load(), other = noted.load();
+  CHECK(config_hash(one.decisive_part()) == config_hash(other.decisive_part()));
+  CHECK(one.network->json() == other.network->json());
+  noted.run("run", {"train.steps=1"});
+  for (const char* file : {"run/config.json", "run/network.json"}) {
+    const std::string written = read_text(noted.folder / file);
+    CHECK(written.find("$schema") == std::string::npos);
+    CHECK(written.find("\"_") == std::string::npos);
+  }
 }
 
 TEST_CASE("mistakes are named with file, place, expected and got") {
@@ -198,15 +248,19 @@ TEST_CASE("a job is loaded with its network, or refused") {
   const TinyJob job;
   CHECK(job.load().network->name() == "tiny");
   CHECK(error_of<ConfigError>([&] { job.load({"network=/no/such.json"}); }) ==
-        (job.folder / "job.json").string() +
-            ": /network: the network file \"/no/such.json\" does not exist");
-  const std::string place = (job.folder / "job.json").string() + ": /data/train/path: ";
+        "--set network=/no/such.json: the network file \"/no/such.json\" does not exist");
   CHECK(error_of<ConfigError>([&] {
           job.load({"data.train.type=mnist", "data.train.path=/no/mnist"});
-        }) == place + "\"/no/mnist\" does not exist");
+        }) == "--set data.train.path=/no/mnist: \"/no/mnist\" does not exist");
   CHECK(error_of<ConfigError>([&] {
           job.load({"data.train.type=mnist", "data.train.path=${D}/mnist"});
-        }) == place + "\"${D}/mnist\": the variable D is not set");
+        }) == "--set data.train.path=${D}/mnist: \"${D}/mnist\": the variable D is not set");
+  Json json = read_json(job.folder / "job.json");
+  json["network"] = "/no/such.json";
+  write_text(job.folder / "job.json", json.dump());
+  CHECK(error_of<ConfigError>([&] { job.load(); }) ==
+        (job.folder / "job.json").string() +
+            ": /network: the network file \"/no/such.json\" does not exist");
 }
 
 TEST_CASE("data and network that do not go together are refused") {
@@ -218,16 +272,16 @@ TEST_CASE("data and network that do not go together are refused") {
   };
   const std::string place = (job.folder / "job.json").string() + ": /data/train: ";
   CHECK(refused({"data.train.classes=4"})
-            .ends_with("has 4 classes, but network \"tiny\" tells only "
-                       "3 apart"));
+            .ends_with("has 4 classes (0, 1, 2, 3), but network \"tiny\" tells only 3 apart"));
   CHECK(refused({"data.train.height=7"})
             .starts_with(place + "for the input 2x6x6 of network \"tiny\": "));
 }
 
 TEST_CASE("classes that differ only in their normalization are refused, and that is told") {
   const auto refused = [](const std::string& got) {
-    return error_of<ConfigError>(
-        [&] { refuse_other_classes({"j.json", "/data/test"}, "set", {"caf\u00E9"}, {got}); });
+    return error_of<ConfigError>([&] {
+      refuse_other_classes({"j.json", "/data/test"}, "set", {"caf\u00E9"}, {got});
+    });
   };
   const std::string told = "they differ only in their Unicode normalization";
   CHECK(refused("cafe\u0301").find(told) != std::string::npos);
@@ -249,7 +303,7 @@ TEST_CASE("a test set with other classes than the training set is refused") {
     json["data"]["test"] = {{"type", "images"}, {"path", (job.folder / test).string()}};
     write_text(job.folder / "job.json", json.dump());
     SilentLog log;
-    return error_of<ConfigError>([&] { check_data(job.load(), log); });
+    return error_of<ConfigError>([&] { look_at_data(job.load(), log); });
   };
   const std::string place = (job.folder / "job.json").string() + ": /data/test: ";
   CHECK(refused("train") == "");

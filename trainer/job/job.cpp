@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "core/config_file.h"
 #include "core/error.h"
+#include "core/name_list.h"
 #include "core/opened_for_user.h"
 #include "core/printable.h"
 #include "data/sample_extras.h"
+#include "trainer/job/file_kinds.h"
+#include "trainer/job/known_data.h"
 #include "trainer/job/overrides.h"
 
 namespace poseidon::trainer {
@@ -79,26 +83,59 @@ net::LabelForm label_form(const JobConfig& config) {
   return config.data.train.transform.mix.present ? net::LabelForm::kMixed : net::LabelForm::kPlain;
 }
 
-Job load_job(const JobSource& source, Log& log) {
+namespace {
+
+/// The file as JSON, where it is a job at all.
+Json read_job_file(const JobSource& source) {
+  if (const std::string advice = advice_on_job(source.file); !advice.empty())
+    throw ConfigError(source.file.string() + ": " + advice);
+  Json json = read_config(source.file);
+  if (json.is_object() && json.contains("layers") && !json.contains("network"))
+    throw ConfigError(source.file.string() +
+                      ": is a network file, expected a job file, whose \"network\" names it "
+                      "(docs/config.md)");
+  return json;
+}
+
+void refuse_without_loss(const Job& job, const std::string& network_file) {
+  if (!job.network->has_loss())
+    throw ConfigError(network_file +
+                      ": /layers: a network that is trained needs a loss, such as softmax_loss");
+  if (job.config.data.has_test && !job.network->in_test().has_loss())
+    throw ConfigError(network_file +
+                      ": /layers: a network that is tested needs a loss in phase \"test\" too");
+}
+
+/// What the file and the overrides say together.
+Job job_of(const Json& json, const JobSource& source, Log& log) {
   Job job{.file = source.file.string(), .config = {}, .network = nullptr};
-  Json json = read_json(source.file);
-  for (const std::string& key : apply_overrides(json, source.overrides, fs::current_path()))
-    log.info("--set changes the type: " + key + " of " + job.file + " is left out");
   job.config = read_job_config(json, job.file, source.use);
   if (job.config.name.empty()) job.config.name = source.file.stem().string();
   if (source.use == JobUse::kRun) refuse_what_is_not_built(job.config, job.file);
   Schedule(job.config.optimizer.schedule, 1, 1, 1, job.file + ": /optimizer/schedule");
   resolve_paths(job.config, source, log);
-  const fs::path network_file = network_path(job.config, source);
+  return job;
+}
+
+}  // namespace
+
+Job load_job(const JobSource& source, Log& log) {
+  Json json = read_job_file(source);
+  for (const std::string& key : apply_overrides(json, source.overrides, fs::current_path()))
+    log.info("--set changes the type: " + key + " of " + source.file.string() + " is left out");
+  Job job;
+  fs::path network_file;
+  try {
+    job = job_of(json, source, log);
+    network_file = network_path(job.config, source);
+  } catch (const PlacedError& error) {
+    refuse_override(error, source.overrides);
+    throw;
+  }
   job.network = std::make_unique<net::Network>(
       network_file, std::max<int64_t>(1, job.config.shard_batch()), label_form(job.config));
   job.config.network = fs::absolute(network_file).lexically_normal().string();
-  if (!job.network->has_loss())
-    throw ConfigError(network_file.string() +
-                      ": /layers: a network that is trained needs a loss, such as softmax_loss");
-  if (job.config.data.has_test && !job.network->in_test().has_loss())
-    throw ConfigError(network_file.string() +
-                      ": /layers: a network that is tested needs a loss in phase \"test\" too");
+  refuse_without_loss(job, network_file.string());
   const std::string& times = job.config.device.times;
   if (job.config.device.type == kReplayDevice && fs::exists(times))
     set_times(job, read_json(times), times);
@@ -126,12 +163,13 @@ void check_classes(const net::Network& network, const data::DatasetDescription& 
   const auto classes = static_cast<int64_t>(data.classes.size());
   if (network.classes() == 0) return;
   if (classes > network.classes())
-    fail_at(place, text(data.source, " has ", classes, " classes, but network \"", network.name(),
-                        "\" tells only ", network.classes(), " apart"));
+    fail_at(place, text(data.source, " has ", classes, " classes (", name_list(data.classes),
+                        "), but network \"", network.name(), "\" tells only ", network.classes(),
+                        " apart"));
   if (classes < network.classes())
     log.warning(text(place.file, ": ", place.pointer, ": ", data.source, " has ", classes,
-                     " classes, network \"", network.name(), "\" tells ", network.classes(),
-                     " apart"));
+                     " classes (", name_list(data.classes), "), network \"", network.name(),
+                     "\" tells ", network.classes(), " apart"));
 }
 
 /// What the network reads beside images is there, and can be prepared as the job asks.
@@ -225,26 +263,37 @@ PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log)
   return test;
 }
 
-size_t check_data(const Job& job, Log& log) {
+KnownData known_data(const PreparedData& train, const PreparedData& test) {
+  KnownData known;
+  const auto add = [&known](const PreparedData& data, auto& description) {
+    if (data.dataset == nullptr) return;
+    description = data.dataset->description();
+    known.bytes += data.dataset->memory_bytes();
+  };
+  add(train, known.train);
+  add(test, known.test);
+  return known;
+}
+
+KnownData look_at_data(const Job& job, Log& log) {
   const data::DatasetConfig& train = job.config.data.train;
   const data::DatasetConfig& test = job.config.data.test;
   const auto there = [](const std::string& path) { return path.empty() || fs::exists(path); };
   const bool prepared = there(train.transform.mean_image);
   const bool test_there =
       job.config.data.has_test && there(test.path) && there(test.transform.mean_image);
-  if (!prepared) return 0;
-  PreparedData trained;
-  size_t bytes = 0;
+  if (!prepared) return {};
+  PreparedData trained, tested;
   if (there(train.path)) {
     trained = open_data(job, DataPart::kTrain, log);
     check_first_sample(trained, {job.file, "/data/train"});
-    bytes += trained.dataset->memory_bytes();
   }
-  if (!test_there) return bytes;
-  const PreparedData tested = trained.dataset != nullptr ? open_test_data(job, trained, log)
-                                                         : open_data(job, DataPart::kTest, log);
-  check_first_sample(tested, {job.file, "/data/test"});
-  return bytes + tested.dataset->memory_bytes();
+  if (test_there) {
+    tested = trained.dataset != nullptr ? open_test_data(job, trained, log)
+                                        : open_data(job, DataPart::kTest, log);
+    check_first_sample(tested, {job.file, "/data/test"});
+  }
+  return known_data(trained, tested);
 }
 
 }  // namespace poseidon::trainer

@@ -76,8 +76,4 @@ void refuse_other_classes(const JsonPlace& place, const std::string& source,
 /// are not those of `train`: labels are places in these lists.
 PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log);
 
-/// The same for all of the job's datasets whose files are there; of the others load_job has warned.
-/// Returns what they would hold in memory, bytes.
-size_t check_data(const Job& job, Log& log);
-
 }  // namespace poseidon::trainer

@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 
+#include "core/config_file.h"
 #include "core/error.h"
 #include "trainer/job/config.h"
 
@@ -39,8 +40,12 @@ Assignment parse(const std::string& argument) {
     throw ConfigError("--set " + argument + ": expected PATH=VALUE, as in optimizer.momentum=0.9");
   Assignment assignment{argument, split(argument.substr(0, equals)),
                         value_of(argument.substr(equals + 1))};
-  for (const std::string& key : assignment.path)
+  for (const std::string& key : assignment.path) {
     if (key.empty()) throw ConfigError("--set " + argument + ": a key is empty");
+    if (key.find('/') != std::string::npos)
+      throw ConfigError("--set " + argument +
+                        ": expected dots between keys, as in optimizer.momentum=0.9");
+  }
   return assignment;
 }
 
@@ -158,6 +163,66 @@ void drop_keys_of_old_type(const Typed& typed, const std::string& old_type, Json
 }
 
 }  // namespace
+
+namespace {
+
+/// Adds the dotted paths of all keys of an object, those of its variants included.
+void add_paths(const Json& schema, const std::string& prefix, std::vector<std::string>& paths) {
+  if (!schema.is_object()) return;
+  if (schema.contains("properties"))
+    for (const auto& [key, inner] : schema["properties"].items()) {
+      if (key.starts_with('$')) continue;
+      const std::string path = prefix + key;
+      if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+      add_paths(inner, path + ".", paths);
+    }
+  if (schema.contains("oneOf"))
+    for (const Json& branch : schema["oneOf"]) add_paths(branch, prefix, paths);
+}
+
+/// Flags such as --workers are overrides too, and no --set; their errors name the key alone.
+const std::set<std::string> kSetByFlags{"cluster.workers", "cluster.servers", "device.type",
+                                        "device.indices",  "device.threads",  "device.times"};
+
+std::string last_key(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+/// Whether the error is about what the argument set, or an object that the argument made.
+bool is_about(const PlacedError& error, const std::string& assigned) {
+  const std::string& pointer = error.place().pointer;
+  return pointer == assigned || pointer.starts_with(assigned + "/") ||
+         (error.message().starts_with("unknown key") && assigned.starts_with(pointer + "/"));
+}
+
+}  // namespace
+
+std::string nearest_job_path(std::string_view typed) {
+  std::vector<std::string> paths, keys;
+  add_paths(job_schema(), "", paths);
+  // Of equal keys the one with the shortest path is what is meant without a path.
+  std::ranges::stable_sort(paths, {},
+                           [](const std::string& path) { return std::ranges::count(path, '.'); });
+  for (const std::string& path : paths) keys.push_back(last_key(path));
+  if (const std::string near = nearest(typed, paths); !near.empty()) return near;
+  const std::string key = last_key(std::string(typed));
+  const auto same = std::ranges::find(keys, key);
+  const auto at = same != keys.end() ? same : std::ranges::find(keys, nearest_key(key, keys));
+  return at == keys.end() ? "" : paths[static_cast<size_t>(at - keys.begin())];
+}
+
+void refuse_override(const PlacedError& error, std::span<const std::string> arguments) {
+  for (const std::string& argument : arguments) {
+    const Assignment assignment = parse(argument);
+    std::string pointer;
+    for (const std::string& key : assignment.path) pointer += "/" + key;
+    const std::string path = joined(assignment.path);
+    if (!is_about(error, pointer) || kSetByFlags.contains(path)) continue;
+    if (!error.message().starts_with("unknown key"))
+      throw ConfigError("--set " + argument + ": " + error.message());
+    const std::string near = nearest_job_path(path);
+    throw ConfigError("--set " + argument + ": the job has no such key" +
+                      (near.empty() || near == path ? "" : "; did you mean " + near + "?"));
+  }
+}
 
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder) {

@@ -17,4 +17,12 @@ namespace poseidon::trainer {
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
+/// Throws the error of a value that one of `arguments` set, in the name of that argument. Returns
+/// where the value is the job file's own.
+void refuse_override(const PlacedError& error, std::span<const std::string> arguments);
+
+/// The dotted path of the job's key that is nearest to `typed`, which may lack the objects around
+/// it: "optimizer.learning_rate" for "lr"; "" where none is near.
+std::string nearest_job_path(std::string_view typed);
+
 }  // namespace poseidon::trainer

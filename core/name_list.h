@@ -1,0 +1,19 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace poseidon {
+
+/// "a, b, c": at most five names, then how many more there are, "and 117 more".
+inline std::string name_list(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 5;
+  std::string out;
+  for (size_t i = 0; i < std::min(kMost, names.size()); ++i) out += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMost ? out + text(" and ", names.size() - kMost, " more") : out;
+}
+
+}  // namespace poseidon

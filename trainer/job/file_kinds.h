@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace poseidon::trainer {
+
+/// Files that users mistake for one another, recognised by their first bytes or their names.
+enum class FileKind {
+  kUnknown,
+  kSafetensors,
+  kPyTorch,     ///< a zip archive or a pickle, written by torch.save
+  kCaffeModel,  ///< weights in protobuf's binary format
+  kCaffeSolverState,
+  kCaffeText,  ///< a prototxt: a network or a solver
+  kHdf5,       ///< Caffe's or Keras's weights
+  kOnnx,
+};
+
+/// Of a file that cannot be read: kUnknown.
+FileKind kind_of_file(const std::filesystem::path& file);
+
+/// What a file is that was given in place of a safetensors file, and the command that converts it:
+/// "is a PyTorch file; ..."; "" for one of no known kind.
+std::string advice_on_weights(const std::filesystem::path& file);
+
+/// What a file or folder is that was given in place of a job file, and the flag or command that
+/// takes it; "" where it may be a job file.
+std::string advice_on_job(const std::filesystem::path& file);
+
+/// What a file is that was given in place of a caffemodel, and what to do; "" where it may be one.
+std::string advice_on_caffemodel(const std::filesystem::path& file);
+
+}  // namespace poseidon::trainer
