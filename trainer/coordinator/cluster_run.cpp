@@ -8,6 +8,8 @@
 #include "trainer/coordinator/coordinator_io.h"
 #include "trainer/coordinator/member_ids.h"
 #include "trainer/coordinator/run_ending.h"
+#include "trainer/job/job_numbers.h"
+#include "trainer/job/plausibility.h"
 #include "trainer/measure/memory_estimate.h"
 #include "trainer/messages/facts.h"
 #include "trainer/messages/job_message.h"
@@ -87,6 +89,7 @@ class ClusterRun final : public JobWatcher {
   void ended(const comm::Outcome& outcome) override { ending_.end(outcome); }
 
   void look_at_data_and_memory();
+  void introduce(const KnownData& data);
   void begin();
   Json job_message() const;
   comm::Coordinator::Options coordinator_options() const;
@@ -133,7 +136,10 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
           }) {}
 
 Json ClusterRun::go() {
-  if (launcher_->gathering().on_this_host) look_at_data_and_memory();
+  if (launcher_->gathering().on_this_host)
+    look_at_data_and_memory();
+  else
+    introduce({});
   if (!options_.weights.empty()) check_weights_file(options_.weights);
   directory_.make();
   directory_.write_config(job_);
@@ -149,11 +155,21 @@ Json ClusterRun::go() {
 /// warnings of this process are the clearer ones.
 void ClusterRun::look_at_data_and_memory() {
   const comm::Plan& plan = io_.plan().plan();
-  const size_t data = check_data(job_, console_);
+  const KnownData data = look_at_data(job_, console_);
   MemoryEstimate estimate =
       estimate_memory(job_, plan, net_options(job_, io_.plan().published(), plan, 2));
-  estimate.data = data;
+  estimate.data = data.bytes;
   warn_of_memory(job_, estimate, plan.workers(), console_);
+  introduce(data);
+}
+
+/// Says what is trained on what, as far as this host has the data, and warns of settings that
+/// nobody intends.
+void ClusterRun::introduce(const KnownData& data) {
+  console_.info(job_in_numbers(job_, data));
+  RunFacts facts{.job = job_, .data = data, .has_weights = !options_.weights.empty()};
+  if (records_.resumed() != nullptr) facts.resumed = resumed_at(records_.resumed()->state());
+  warn_of_doubtful_settings(facts, console_);
 }
 
 /// Children are started before this process has other threads.

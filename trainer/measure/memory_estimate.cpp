@@ -7,6 +7,8 @@
 #include "core/memory.h"
 #include "data/loader.h"
 #include "trainer/job/choices.h"
+#include "trainer/job/job_numbers.h"
+#include "trainer/job/plausibility.h"
 #include "trainer/plan/measured_plan.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/state/send_window.h"
@@ -129,16 +131,20 @@ void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t work
                    job.config.batch_key(), " takes less"));
 }
 
-Json check_job(const Job& job, Log& log) {
+Json check_job(const Job& job, bool has_weights, Log& log) {
   const comm::Plan plan = plan_before_run(job);
   MemoryEstimate memory = estimate_memory(job, plan,
                                           {.choices = choices_of(job),
                                            .versions = plan.workers() == 1 ? 1 : 2,
                                            .factored = factored_layers(plan),
                                            .factor_rows = plan.global_batch});
-  memory.data = check_data(job, log);
+  const KnownData data = look_at_data(job, log);
+  memory.data = data.bytes;
   Json result = job.network->summary();
   result["memory"] = memory.json();
+  result["warnings"] = doubtful_settings({.job = job, .data = data, .has_weights = has_weights});
+  for (const Json& doubt : result["warnings"]) log.warning(doubt.get<std::string>());
+  log.info(job_in_numbers(job, data));
   return result;
 }
 

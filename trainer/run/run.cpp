@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "trainer/job/job_numbers.h"
+#include "trainer/job/plausibility.h"
 #include "trainer/measure/memory_estimate.h"
 #include "trainer/messages/device_note.h"
 #include "trainer/plan/sync_plan.h"
@@ -34,6 +36,7 @@ class Run final : public RunSink {
   void open_directory();
   void restore();
   void report_from_here();
+  void introduce();
   Json end();
 
   bool begin(int64_t done) override { return done < published_.last_step && !halted(); }
@@ -81,6 +84,7 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
 }
 
 Json Run::go() {
+  introduce();
   build();
   open_directory();
   try {
@@ -91,6 +95,15 @@ Json Run::go() {
     throw RunError(error.what() + files_.last_text());
   }
   return end();
+}
+
+/// Says what is trained on what, and warns of settings that nobody intends.
+void Run::introduce() {
+  const KnownData data = known_data(train_data_, test_data_);
+  console_.info(job_in_numbers(job_, data));
+  RunFacts facts{.job = job_, .data = data, .has_weights = !options_.weights.empty()};
+  if (resumed_ != nullptr) facts.resumed = resumed_at(resumed_->state());
+  warn_of_doubtful_settings(facts, console_);
 }
 
 /// Warns of the memory that the net will take, last before it is taken.

@@ -68,6 +68,10 @@ void refuse_other_batch(const RunState& state, const Job& job, const std::filesy
                          ": expected the batch of the checkpoint"));
 }
 
+ResumedAt resumed_at(const RunState& state) {
+  return {.step = state.step, .learning_rate = state.learning_rate};
+}
+
 void warn_of_changes(const RunState& state, const Job& job, Log& log) {
   const std::string changed = changes(state.config, job.decisive_part());
   if (!changed.empty())

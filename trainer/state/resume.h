@@ -6,6 +6,7 @@
 
 #include "core/log.h"
 #include "trainer/job/job.h"
+#include "trainer/job/plausibility.h"
 #include "trainer/state/checkpoint.h"
 
 /// Whether a job goes on with what a checkpoint holds.
@@ -19,6 +20,9 @@ std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesy
 /// Throws ConfigError when the samples used so far are not those of whole steps of this job;
 /// `named` is what the user gave.
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);
+
+/// For what is doubtful of a job that goes on.
+ResumedAt resumed_at(const RunState& state);
 
 /// Tells of what was changed in the job since the checkpoint and changes results.
 void warn_of_changes(const RunState& state, const Job& job, Log& log);
