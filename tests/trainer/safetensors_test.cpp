@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/step/named_tensor.h"
@@ -99,4 +102,66 @@ TEST_CASE("a disk that is full is told with the file's name") {
   if (!fs::exists("/dev/full")) return;
   CHECK(error_of<RunError>([] { AppendFile("/dev/full").append("x"); }) ==
         "/dev/full: cannot be written: No space left on device");
+}
+
+TEST_CASE("tensors that lie over one another are refused") {
+  const TinyJob folder;
+  const auto header = [](const char* first, const char* second) {
+    return text(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": )", first,
+                R"(}, "b": {"dtype": "F32", "shape": [1], "data_offsets": )", second, "}}");
+  };
+  CHECK(refusal(folder, file_of(header("[0, 8]", "[4, 8]"), 12)) ==
+        "the data of tensor \"b\" overlap those of \"a\"");
+  CHECK(refusal(folder, file_of(header("[4, 12]", "[2, 6]"), 12)) ==
+        "the data of tensor \"a\" overlap those of \"b\"");
+  CHECK(refusal(folder, file_of(header("[4, 12]", "[0, 4]"), 12)) == "");
+}
+
+TEST_CASE("half precision is read as floats, integers are not") {
+  const TinyJob folder;
+  const fs::path path = folder.folder / "half.safetensors";
+  const std::string header =
+      R"({"h": {"dtype": "F16", "shape": [7], "data_offsets": [0, 14]}, "b": {"dtype": "BF16",)"
+      R"( "shape": [2], "data_offsets": [14, 18]}, "i": {"dtype": "I8", "shape": [1],)"
+      R"( "data_offsets": [18, 19]}})";
+  const std::vector<uint16_t> values{0x3C00, 0xC000, 0x0001, 0x7BFF, 0x7C00,
+                                     0x8000, 0x3555, 0x3F80, 0xC040};
+  std::string bytes = file_of(header, 19);
+  std::memcpy(bytes.data() + 8 + header.size(), values.data(), 18);
+  write_text(path, bytes);
+  const SafetensorsFile file(path);
+  const std::vector<float> halves = file.read(*file.find("h"));
+  CHECK(halves[0] == 1);
+  CHECK(halves[1] == -2);
+  CHECK(halves[2] == 0x1p-24F);
+  CHECK(halves[3] == 65504);
+  CHECK(std::isinf(halves[4]));
+  CHECK(std::signbit(halves[5]));
+  CHECK(halves[6] == 0x1.554p-2F);
+  CHECK(file.read(*file.find("b")) == std::vector<float>{1, -3});
+  CHECK(error_of<RunError>([&] {
+          file.read(*file.find("i"));
+        }).ends_with("tensor \"i\": expected dtype F32, got I8"));
+  CHECK(holds_floats("BF16"));
+  CHECK_FALSE(holds_floats("I8"));
+}
+
+TEST_CASE("names lose the prefixes of wrappers where all have them") {
+  const TinyJob folder;
+  const auto names_after = [&](const std::vector<std::string>& names, const std::string& removed) {
+    std::vector<NamedTensor> tensors;
+    for (const std::string& name : names) tensors.push_back(tensor(name, {1}, 0));
+    AtomicFile out(folder.folder / "a.safetensors");
+    write_safetensors(out, tensors, {{"step", "7"}});
+    out.commit();
+    SafetensorsFile file(folder.folder / "a.safetensors");
+    CHECK(file.remove_wrappers() == removed);
+    std::string after;
+    for (const auto& entry : file.entries()) after += entry.name + " ";
+    return after;
+  };
+  CHECK(names_after({"module.a", "module.b"}, "module.") == "a b ");
+  CHECK(names_after({"_orig_mod.a"}, "_orig_mod.") == "a ");
+  CHECK(names_after({"module._orig_mod.a"}, "module._orig_mod.") == "a ");
+  CHECK(names_after({"module.a", "b"}, "") == "module.a b ");
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/name_list.h"
 #include "core/opened_for_user.h"
 #include "trainer/state/safetensors.h"
 
@@ -100,15 +101,24 @@ bool means(const NamedTensor& tensor, const std::string& name) {
   return tensor.name == name || Averages::name_of(tensor.name) == name;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 8;
-  std::string out;
-  for (size_t i = 0; i < std::min(kMost, names.size()); ++i) {
-    if (i > 0) out += ", ";
-    out += names[i];
-  }
-  if (names.size() > kMost) out += text(" and ", names.size() - kMost, " more");
-  return out;
+void refuse_other_type(const std::filesystem::path& file, const SafetensorsFile::Entry& entry) {
+  if (!holds_floats(entry.type))
+    throw ConfigError(text("--weights ", file.string(), ": tensor \"", entry.name,
+                           "\": expected dtype F32, F16 or BF16, got ", entry.type));
+}
+
+/// Whether the file has any tensor of the network under its name.
+bool has_any(const SafetensorsFile& file, const RunTensors& tensors) {
+  return std::ranges::any_of(tensors.weights, [&](const NamedTensor& tensor) {
+    return file.find(tensor.name) != nullptr;
+  });
+}
+
+/// "2 tensors of F16 or BF16 converted to F32"; "" where there is none.
+std::string conversion_text(const MatchReport& match) {
+  return match.converted == 0
+             ? ""
+             : text(", ", match.converted, " of them converted from F16 or BF16 to F32");
 }
 
 }  // namespace
@@ -152,6 +162,18 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
   for (int64_t late = 0; late < in_flight; ++late) refuse(tensors.sums[static_cast<size_t>(late)]);
 }
 
+std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& log) {
+  constexpr const char* kImportedWeights = "weights.safetensors";
+  if (!std::filesystem::is_directory(named)) return named;
+  if (has_checkpoint(named))
+    return opened_for_user([&] { return open_checkpoint(named, log)->weights_file(); });
+  if (std::filesystem::exists(named / kImportedWeights)) return named / kImportedWeights;
+  throw ConfigError("--weights " + named.string() +
+                    ": expected a safetensors file, a run directory with a checkpoint, or a "
+                    "folder with " +
+                    kImportedWeights);
+}
+
 void check_weights_file(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file))
     throw ConfigError("--weights " + file.string() + ": no such file");
@@ -161,8 +183,9 @@ void check_weights_file(const std::filesystem::path& file) {
 MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors,
                          WeightsTaken taken) {
   check_weights_file(path);
-  const SafetensorsFile file = opened_for_user([&] { return SafetensorsFile(path); });
+  SafetensorsFile file = opened_for_user([&] { return SafetensorsFile(path); });
   MatchReport match;
+  if (!has_any(file, tensors)) match.unwrapped = file.remove_wrappers();
   for (const NamedTensor& tensor : tensors.weights) {
     if (Averages::is_name(tensor.name)) continue;
     const auto* entry = source_of(tensor, file, taken);
@@ -173,8 +196,10 @@ MatchReport load_weights(const std::filesystem::path& path, const RunTensors& te
                                      " in the file, ", extents_text(tensor.shape.extents()),
                                      " in the network)"));
     } else {
+      refuse_other_type(path, *entry);
       tensor.set(file.read(*entry));
       ++match.matched;
+      match.converted += entry->type == "F32" ? 0 : 1;
       match.averages += entry->name == tensor.name ? 0 : 1;
     }
   }
@@ -191,14 +216,18 @@ MatchReport load_weights(const std::filesystem::path& path, const RunTensors& te
 
 void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log) {
   const std::string name = file.string();
+  if (!match.unwrapped.empty())
+    log.info(text(name, ": removed \"", match.unwrapped,
+                  "\" from the names of its tensors, which PyTorch's wrappers put there"));
   log.info(text(name, ": ", match.matched, " tensors taken",
-                match.averages > 0 ? text(", ", match.averages, " of them averages") : ""));
+                match.averages > 0 ? text(", ", match.averages, " of them averages") : "",
+                conversion_text(match)));
   if (!match.different.empty())
-    log.warning(name + ": another shape, so left at first values: " + listed(match.different));
+    log.warning(name + ": another shape, so left at first values: " + name_list(match.different));
   if (!match.missing.empty())
-    log.warning(name + ": not in the file, so left at first values: " + listed(match.missing));
+    log.warning(name + ": not in the file, so left at first values: " + name_list(match.missing));
   if (!match.unused.empty())
-    log.warning(name + ": not in the network, so not used: " + listed(match.unused));
+    log.warning(name + ": not in the network, so not used: " + name_list(match.unused));
 }
 
 }  // namespace poseidon::trainer

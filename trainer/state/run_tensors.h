@@ -24,6 +24,8 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
 struct MatchReport {
   size_t matched = 0;
   size_t averages = 0;                 ///< of those matched, where they were asked for
+  size_t converted = 0;                ///< of those matched, from another type than F32
+  std::string unwrapped;               ///< prefix that was removed from all names of the file
   std::vector<std::string> missing;    ///< of the network, not in the file
   std::vector<std::string> unused;     ///< of the file, not in the network
   std::vector<std::string> different;  ///< another shape: "ip2.weight: 10x500 in the file, 5x500"
@@ -33,6 +35,10 @@ enum class WeightsTaken : uint8_t {
   kOwn,
   kAverages,  ///< that the file has of them, in place of their own
 };
+
+/// The file of weights that "--weights" names: a safetensors file, a run directory's newest
+/// checkpoint, or what poseidon-import made in a folder. "" for "". Throws ConfigError.
+std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& log);
 
 /// Sets every weight that the safetensors file has under the same name and with the same shape; the
 /// others stay as they are, and so do averages. Throws ConfigError when none matches, RunError for

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 
+#include "core/bf16.h"
 #include "core/error.h"
+#include "trainer/job/file_kinds.h"
 
 namespace poseidon::trainer {
 
@@ -74,6 +78,7 @@ void SafetensorsFile::fail(const std::string& message) const {
 }
 
 void SafetensorsFile::read_header() {
+  if (const std::string advice = advice_on_weights(file_.path()); !advice.empty()) fail(advice);
   uint64_t length = 0;
   if (file_.size() < sizeof length)
     fail(text("is no safetensors file: it has ", file_.size(), " bytes"));
@@ -96,6 +101,29 @@ void SafetensorsFile::read_header() {
     else
       entries_.push_back(read_entry(name, value, sizeof length + length));
   }
+  refuse_overlaps();
+}
+
+void SafetensorsFile::refuse_overlaps() const {
+  std::vector<const Entry*> sorted;
+  for (const Entry& entry : entries_)
+    if (entry.bytes > 0) sorted.push_back(&entry);
+  std::ranges::sort(sorted, {}, [](const Entry* entry) { return entry->offset; });
+  for (size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i]->offset < sorted[i - 1]->offset + sorted[i - 1]->bytes)
+      fail(text("the data of tensor \"", sorted[i]->name, "\" overlap those of \"",
+                sorted[i - 1]->name, "\""));
+}
+
+std::string SafetensorsFile::remove_wrappers() {
+  std::string removed;
+  for (const std::string_view prefix : {"module.", "_orig_mod.", "module."}) {
+    const auto wrapped = [&](const Entry& entry) { return entry.name.starts_with(prefix); };
+    if (entries_.empty() || !std::ranges::all_of(entries_, wrapped)) continue;
+    for (Entry& entry : entries_) entry.name.erase(0, prefix.size());
+    removed += prefix;
+  }
+  return removed;
 }
 
 SafetensorsFile::Entry SafetensorsFile::read_entry(const std::string& name, const Json& json,
@@ -146,7 +174,35 @@ std::vector<Value> SafetensorsFile::read_values(const Entry& entry, const char* 
   return values;
 }
 
+namespace {
+
+/// IEEE 754's half precision.
+float value_of_half(uint16_t bits) {
+  const float sign = (bits & 0x8000U) != 0 ? -1.0F : 1.0F;
+  const int exponent = bits >> 10 & 0x1F, mantissa = bits & 0x3FF;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  if (exponent < 31) return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return mantissa == 0 ? sign * kInfinity : std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace
+
+bool holds_floats(std::string_view type) {
+  return type == "F32" || type == "F16" || type == "BF16";
+}
+
 std::vector<float> SafetensorsFile::read(const Entry& entry) const {
+  if (entry.type == "BF16") {
+    const std::vector<Bf16> values = read_values<Bf16>(entry, "BF16");
+    return {values.begin(), values.end()};
+  }
+  if (entry.type == "F16") {
+    std::vector<float> values;
+    for (const uint16_t bits : read_values<uint16_t>(entry, "F16"))
+      values.push_back(value_of_half(bits));
+    return values;
+  }
   return read_values<float>(entry, "F32");
 }
 

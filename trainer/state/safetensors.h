@@ -48,14 +48,19 @@ class SafetensorsFile {
   const Json& metadata() const { return metadata_; }
   /// Null when there is none of that name.
   const Entry* find(const std::string& name) const;
-  /// The values of an F32 tensor.
+  /// The values of an F32, F16 or BF16 tensor.
   std::vector<float> read(const Entry& entry) const;
   /// Those of an I64 tensor.
   std::vector<int64_t> read_integers(const Entry& entry) const;
   const InputFile& file() const { return file_; }
 
+  /// Removes the prefixes "module." and "_orig_mod.", which PyTorch's wrappers put before the names
+  /// of a network's tensors, where all names have them. Returns what was removed; "": nothing.
+  std::string remove_wrappers();
+
  private:
   void read_header();
+  void refuse_overlaps() const;
   Entry read_entry(const std::string& name, const Json& json, uint64_t data_begin) const;
   template <class Value>
   std::vector<Value> read_values(const Entry& entry, const char* type) const;
@@ -65,6 +70,9 @@ class SafetensorsFile {
   std::vector<Entry> entries_;
   Json metadata_ = Json::object();
 };
+
+/// Whether values of this type can be read as floats.
+bool holds_floats(std::string_view type);
 
 /// "3x224x224"; "scalar" without extents.
 std::string extents_text(std::span<const int64_t> extents);
