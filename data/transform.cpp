@@ -83,6 +83,9 @@ void check_range(const std::vector<double>& range, const char* key) {
 /// One value for each channel from a list of none, one, or one each.
 std::vector<float> per_channel(const std::vector<double>& values, int64_t channels, double absent,
                                const char* key) {
+  if (values.size() > 1 && channels == 1)
+    fail(text("\"", key, "\": expected 1 value, as the network's images are gray, got ",
+              values.size()));
   if (values.size() > 1 && static_cast<int64_t>(values.size()) != channels)
     fail(text("\"", key, "\": expected 1 or ", channels, " values, one for each channel, got ",
               values.size()));

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/wire_message.h"
+#include "trainer/job/file_kinds.h"
 
 namespace poseidon::importer {
 
@@ -199,6 +200,8 @@ std::vector<std::byte> read_message(const std::filesystem::path& file) {
 }  // namespace
 
 std::vector<CaffeWeights> read_caffemodel(const std::filesystem::path& file) {
+  if (const std::string advice = trainer::advice_on_caffemodel(file); !advice.empty())
+    throw ConfigError(file.string() + ": " + advice);
   return parse_caffemodel(read_message(file), file.string());
 }
 

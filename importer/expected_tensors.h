@@ -4,20 +4,21 @@
 #include <string>
 #include <vector>
 
+#include "core/name_list.h"
 #include "net/network.h"
 #include "trainer/state/safetensors.h"
 
 namespace poseidon::importer {
 
-/// Names in one sentence: "a, b".
+/// Names in one sentence: "a, b"; after five only how many more there are.
 class Listing {
  public:
-  void add(const std::string& entry) { text_ += (text_.empty() ? "" : ", ") + entry; }
-  bool empty() const { return text_.empty(); }
-  const std::string& text() const { return text_; }
+  void add(std::string entry) { entries_.push_back(std::move(entry)); }
+  bool empty() const { return entries_.empty(); }
+  std::string text() const { return name_list(entries_); }
 
  private:
-  std::string text_;
+  std::vector<std::string> entries_;
 };
 
 struct ExpectedTensor {
@@ -29,8 +30,8 @@ struct ExpectedTensor {
 /// The tensors of a network as weights files have them.
 std::vector<ExpectedTensor> weights_of(const net::Network& network);
 
-/// Throws ConfigError that names every tensor of the file that is missing, not expected, or of
-/// another form; `owner` is whose they should be.
+/// Throws ConfigError that names the first tensors of the file that are missing, not expected, or
+/// of another form; `owner` is whose they should be. F16 and BF16 are taken for F32.
 void expect_tensors(const trainer::SafetensorsFile& file, std::span<const ExpectedTensor> expected,
                     const std::string& owner);
 

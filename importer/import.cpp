@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/name_list.h"
 #include "data/pfm.h"
 #include "importer/caffe_model.h"
 #include "importer/job_mapping.h"
@@ -16,6 +17,8 @@
 #include "importer/weight_mapping.h"
 #include "net/network.h"
 #include "trainer/job/config.h"
+#include "trainer/job/file_kinds.h"
+#include "trainer/job/plausibility.h"
 #include "trainer/state/safetensors.h"
 
 namespace poseidon::importer {
@@ -28,6 +31,10 @@ constexpr uint64_t kMostTextBytes = 4 << 20;
 constexpr const char* kMeanImage = "mean.pfm";
 
 std::string read_text(const fs::path& file) {
+  const trainer::FileKind kind = trainer::kind_of_file(file);
+  if (kind != trainer::FileKind::kUnknown && kind != trainer::FileKind::kCaffeText)
+    throw ConfigError(file.string() +
+                      ": holds weights, expected a prototxt, with a .caffemodel as --weights");
   std::vector<std::byte> bytes;
   try {
     read_file(file, kMostTextBytes, bytes);
@@ -66,7 +73,7 @@ class CaffeImporter {
         network_(read_text(asked.prototxt), asked.prototxt.string()) {}
 
   ImportReport run() {
-    refuse_used_folder(asked_.output);
+    if (!asked_.force) refuse_used_folder(asked_.output);
     read_data_layers();
     const SampleShape shape = asked_.input ? *asked_.input : sample_shape(network_, train_);
     if (asked_.bgr_to_rgb && shape[0] != 3)
@@ -74,6 +81,7 @@ class CaffeImporter {
     imported_ = map_network(network_, shape, remarks_, asked_.extras);
     check_network();
     remark_inputs();
+    if (asked_.weights.empty()) remark_zeros();
     if (!asked_.solver.empty() || has_data()) make_job();
     network_.top().refuse_unread(remarks_);
     if (!asked_.weights.empty()) make_weights();
@@ -118,6 +126,20 @@ class CaffeImporter {
                   text("the network has further inputs: ", text_of(checked_->extras()),
                        ": its data set needs an extra of each name and shape "
                        "(poseidon-data pack --extra)"));
+  }
+
+  /// Caffe's weights are 0 where no filler is named, and networks of old name none for some layers.
+  void remark_zeros() {
+    const std::vector<std::string> names = trainer::layers_of_zeros(*checked_);
+    if (names.empty()) return;
+    const auto first = std::ranges::find(imported_.layers, names[0], &ImportedLayer::name);
+    remarks_.warn(
+        first->source->place(),
+        text("without a \"weight_filler\" all weights begin at 0, as in Caffe: all outputs "
+             "of ",
+             name_list(names),
+             " are equal and stay so; expected weight_filler { type: \"xavier\" } or "
+             "--weights"));
   }
 
   void make_job() {
@@ -169,7 +191,7 @@ class CaffeImporter {
   }
 
   void write() const {
-    fs::create_directories(asked_.output);
+    begin_folder(asked_.output);
     if (!weights_.tensors.empty()) {
       AtomicFile file(asked_.output / "weights.safetensors");
       trainer::write_safetensors(file, weights_.tensors,

@@ -21,6 +21,7 @@ struct CaffeImport {
   std::vector<Extra> extras = {};
   bool bgr_to_rgb = false;
   bool skip_unknown = false;
+  bool force = false;  ///< `output` may be an earlier import, which is overwritten
 };
 
 /// What was written.

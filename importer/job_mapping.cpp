@@ -48,13 +48,21 @@ Json dataset_of(const CaffeData& data, const char* path, const JobSources& sourc
 }
 
 /// Tests crop the centre and mirror nothing, whatever is said; all else has to be as in training,
-/// or a transform of their own.
+/// or a transform of their own. A test set without one would be prepared as the training set is.
 Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks) {
   Json json = dataset_of(*sources.test, kTestData, sources, remarks);
   Json of_training = train.value("transform", Json::object());
   of_training.erase("mirror");
   if (json.contains("transform")) json["transform"].erase("mirror");
-  if (json.value("transform", Json::object()) == of_training) json.erase("transform");
+  const bool as_they_are = !json.contains("transform");
+  if (as_they_are) json["transform"] = Json::object();
+  if (json["transform"] == of_training)
+    json.erase("transform");
+  else if (as_they_are)
+    remarks.warn(sources.test->layer->place(),
+                 sources.test->layer->shown() +
+                     " has no \"transform_param\", so Caffe tests samples as they are: the "
+                     "\"transform\" of data.test in job.json is empty");
   return json;
 }
 

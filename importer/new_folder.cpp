@@ -7,7 +7,18 @@ namespace poseidon::importer {
 void refuse_used_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder)))
-    throw ConfigError(folder.string() + ": exists already; expected a new or empty folder");
+    throw ConfigError(folder.string() +
+                      ": exists already; expected a new or empty folder, or --force, which "
+                      "overwrites an earlier import there");
+}
+
+void begin_folder(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  if (fs::exists(folder) && !fs::is_directory(folder))
+    throw ConfigError(folder.string() + ": is a file, expected a folder");
+  fs::create_directories(folder);
+  for (const char* file : {"network.json", "job.json", "weights.safetensors", "mean.pfm"})
+    fs::remove(folder / file);
 }
 
 }  // namespace poseidon::importer

@@ -96,13 +96,16 @@ std::string counts_of(const std::vector<StateTensor>& state, const trainer::Safe
 
 }  // namespace
 
-ImportReport import_torchvision(const TorchvisionImport& asked) {
+ImportReport import_torchvision(const TorchvisionImport& asked, Log& log) {
   const TorchvisionArch& arch = torchvision_arch(asked.arch);
-  refuse_used_folder(asked.output);
+  if (!asked.force) refuse_used_folder(asked.output);
   const Json json = network_of(arch, asked.classes);
   const net::Network network(json, (asked.output / "network.json").string(), 1);
   const std::vector<StateTensor> state = state_tensors(arch, network);
-  const auto file = opened_for_user([&] { return trainer::SafetensorsFile(asked.weights); });
+  auto file = opened_for_user([&] { return trainer::SafetensorsFile(asked.weights); });
+  if (const std::string removed = file.remove_wrappers(); !removed.empty())
+    log.info(text(asked.weights.string(), ": removed \"", removed,
+                  "\" from the names of its tensors, which PyTorch's wrappers put there"));
   check_state(arch, state, file);
   const std::vector<trainer::NamedTensor> tensors = tensors_of(network, state, file);
   const Json job = job_of(arch, network);
@@ -111,7 +114,7 @@ ImportReport import_torchvision(const TorchvisionImport& asked) {
   Json metadata{{"format", "pt"}, {"producer", "poseidon"}};
   if (const std::string counts = counts_of(state, file); !counts.empty())
     metadata[kCountsKey] = counts;
-  std::filesystem::create_directories(asked.output);
+  begin_folder(asked.output);
   AtomicFile weights(asked.output / "weights.safetensors");
   trainer::write_safetensors(weights, tensors, metadata);
   weights.commit();

@@ -53,11 +53,10 @@ class WeightMapper {
   WeightMapper(const net::Network& network, const ImportedNetwork& imported,
                std::span<CaffeWeights> weights, const WeightOptions& options, Log& log)
       : network_(network), options_(options), log_(log) {
-    for (CaffeWeights& layer : weights)
-      if (!stored_.emplace(layer.layer, &layer).second)
-        fail(text("two layers are named \"", layer.layer, "\""));
+    for (CaffeWeights& layer : weights) stored_[layer.layer].push_back(&layer);
     for (const ImportedLayer& layer : imported.layers)
       if (layer.phases[Phase::kTrain]) layers_[layer.name()] = &layer;
+    for (const net::Node& node : network.nodes()) note_names(node);
   }
 
   ImportedWeights map() {
@@ -74,16 +73,29 @@ class WeightMapper {
   }
 
  private:
+  /// Of a layer that has tensors in Caffe's file, which omits others of its name.
+  void note_names(const net::Node& node) {
+    const layers::Definition& definition = *node.definition;
+    if (definition.parameters().empty() && definition.statistics().empty()) return;
+    const ImportedLayer& layer = *layers_.at(definition.name);
+    for (const CaffeLayer* caffe : {layer.source, layer.scale})
+      if (caffe != nullptr) layers_of_name_[caffe->name].insert(caffe);
+  }
+
   [[noreturn]] void fail(const std::string& message) const {
     throw ConfigError(options_.file + ": " + message);
   }
 
+  /// Layers that share a name have their weights in the file in the order of the network.
   CaffeWeights* stored(const CaffeLayer* layer) {
     if (layer == nullptr) return nullptr;
     const auto found = stored_.find(layer->name);
     if (found == stored_.end()) return nullptr;
-    used_.insert(layer->name);
-    return found->second;
+    const std::set<const CaffeLayer*>& twins = layers_of_name_.at(layer->name);
+    const auto index = static_cast<size_t>(std::distance(twins.begin(), twins.find(layer)));
+    if (index >= found->second.size()) return nullptr;
+    used_.insert(found->second[index]);
+    return found->second[index];
   }
 
   void map_parameters(const net::Node& node) {
@@ -202,18 +214,23 @@ class WeightMapper {
   }
 
   void remark_unused() {
-    for (const auto& [name, layer] : stored_)
-      if (!used_.contains(name))
-        log_.info(text(options_.file, ": the weights of \"", name,
-                       "\" are left out: the network has no such layer"));
+    for (const auto& [name, same] : stored_)
+      for (const CaffeWeights* layer : same)
+        if (!used_.contains(layer))
+          log_.info(text(options_.file, ": the weights of \"", name,
+                         "\" are left out: the network has no ",
+                         same.size() > 1 ? "further" : "such", " layer",
+                         same.size() > 1 ? " of that name" : ""));
   }
 
   const net::Network& network_;
   const WeightOptions& options_;
   Log& log_;
-  std::map<std::string, CaffeWeights*> stored_;
+  std::map<std::string, std::vector<CaffeWeights*>> stored_;  ///< by Caffe's names
+  /// Those that have weights here, in the order of the network, which holds them one by one.
+  std::map<std::string, std::set<const CaffeLayer*>> layers_of_name_;
   std::map<std::string, const ImportedLayer*> layers_;  ///< by our names
-  std::set<std::string> used_;
+  std::set<const CaffeWeights*> used_;
   std::vector<const CaffeLayer*> missing_;
   ImportedWeights out_;
   bool reversed_ = false;

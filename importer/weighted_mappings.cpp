@@ -99,6 +99,22 @@ MappedLayer map_bias(const CaffeLayer& layer, Remarks& remarks) {
   return {.keys = keys, .parameters = 1};
 }
 
+/// Here training goes by the batch's statistics, and testing by the running ones.
+void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remarks& remarks) {
+  const std::optional<bool> running = from.boolean("use_global_stats");
+  if (!running) return;
+  if (*running && layer.in_training)
+    remarks.warn(from.place_of("use_global_stats"),
+                 layer.shown() +
+                     " normalizes by the batch in training here, and by the running "
+                     "statistics in testing only");
+  if (!*running && layer.in_testing)
+    remarks.warn(from.place_of("use_global_stats"),
+                 layer.shown() +
+                     " is tested by the statistics of each batch in Caffe, and by the running "
+                     "statistics here: accuracies differ");
+}
+
 /// Caffe's has no scale and no shift: these are frozen, unless a Scale layer follows.
 MappedLayer map_batch_norm(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("batch_norm_param");
@@ -109,11 +125,7 @@ MappedLayer map_batch_norm(const CaffeLayer& layer, Remarks& remarks) {
     fail_at(from.place_of("moving_average_fraction"), "expected a number from 0 to 1");
   // What is left of a decimal fraction is one too: 1 - 0.999 is meant to be 0.001.
   keys["momentum"] = plain_number(std::stod(text(1 - kept)));
-  if (from.boolean("use_global_stats").value_or(false))
-    remarks.warn(from.place_of("use_global_stats"),
-                 layer.shown() +
-                     " normalizes by the batch in training here, and by the running "
-                     "statistics in testing only");
+  remark_statistics(layer, from, remarks);
   keys["learning_rate_multipliers"] = {0, 0};
   return {.keys = keys, .parameters = 0};
 }

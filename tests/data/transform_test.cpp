@@ -383,6 +383,10 @@ TEST_CASE("transform: what does not go together is refused") {
   CHECK_THROWS_WITH_AS(make(config),
                        "transform: \"mean\": expected 1 or 3 values, one for each channel, got 2",
                        ConfigError);
+  CHECK_THROWS_WITH_AS(Transform(config, Shape{1, 24, 24}, Phase::kTrain, 1),
+                       "transform: \"mean\": expected 1 value, as the network's images are gray, "
+                       "got 2",
+                       ConfigError);
   config.mean = {};
   config.resize_short = 10;
   config.resize = {30, 30};

@@ -349,8 +349,6 @@ TEST_CASE("weights that do not fit are refused, those of no use are named") {
   CHECK(shape.fault() == "m.caffemodel: tensor \"ip.weight\": expected the shape 2x12, got 12x2");
   Import count(kTwoLayers, conv + made::layer("ip", {made::blob({2, 12}, two.ip)}));
   CHECK(count.fault() == "m.caffemodel: layer \"ip\": expected 2 tensors, got 1");
-  Import twice(kTwoLayers, conv + conv);
-  CHECK(twice.fault() == "m.caffemodel: two layers are named \"conv\"");
   Import infinite(kTwoLayers, made::layer("conv", {made::blob({3, 2, 1, 2}, two.conv),
                                                    made::blob({3}, {1, HUGE_VALF, 3})}));
   CHECK(infinite.fault() == "m.caffemodel: tensor \"conv.bias\" holds a value that is not finite");
@@ -386,7 +384,8 @@ TEST_CASE("a folder that is in use is left alone, and nothing is half written") 
   Import import(kTwoLayers);
   import.write("out/mine", "x");
   CHECK(import.without_folder(error_of<ConfigError>([&] { import.run(); })) ==
-        "out: exists already; expected a new or empty folder");
+        "out: exists already; expected a new or empty folder, or --force, which overwrites an "
+        "earlier import there");
   Import missing(kTwoLayers);
   missing.asked.solver = missing.folder / "none.prototxt";
   CHECK(missing.fault().find("none.prototxt: cannot be opened") != std::string::npos);
@@ -501,6 +500,121 @@ TEST_CASE("LeNet and its solver are the job that the project has") {
   CHECK(imported["data"]["batch_per_worker"] == 64);
   CHECK(imported["data"]["train"]["transform"] == ours["data"]["train"]["transform"]);
   CHECK_FALSE(imported["data"]["test"].contains("transform"));
+}
+
+TEST_CASE("layers of one name take their weights in the order of the network") {
+  const std::string network =
+      "name: 'twins' input: 'x' input_shape { dim: 1 dim: 1 dim: 1 dim: 2 }\n"
+      "layer { name: 'same' type: 'Scale' bottom: 'x' top: 'a' }\n"
+      "layer { name: 'same' type: 'ReLU' bottom: 'a' top: 'r' }\n"
+      "layer { name: 'same' type: 'Scale' bottom: 'r' top: 'b' }\n";
+  const Wire three = made::layer("same", {made::blob({1}, {3})}),
+             five = made::layer("same", {made::blob({1}, {5})}),
+             seven = made::layer("same", {made::blob({1}, {7})});
+  Import both(network, three + five + seven);
+  CHECK(both.run().tensors == 2);
+  CHECK(both.tensor("same.scale") == Floats{3});
+  const auto second = both.json("network.json")["layers"][2]["name"].get<std::string>();
+  CHECK(both.tensor(second + ".scale") == Floats{5});
+  CHECK(
+      both.lines_with(both.said.notes, "left out") ==
+      Lines{"m.caffemodel: the weights of \"same\" are left out: the network has no further layer "
+            "of that name"});
+  Import one(network, three);
+  CHECK(one.run().tensors == 1);
+  CHECK(one.lines_with(one.said.warnings, "has no weights here").size() == 1);
+}
+
+TEST_CASE("weights in another format are refused by what they are") {
+  using namespace std::string_literals;
+  Import state(kTwoLayers, "\x08\xe8\7\x12\x05x.cfm"s);
+  CHECK(state.fault() ==
+        "m.caffemodel: is the state of a Caffe solver, which holds no weights; expected the "
+        ".caffemodel of the same iteration");
+  Import hdf5(kTwoLayers, "\x89HDF\r\n\x1a\n and more"s);
+  CHECK(
+      hdf5.fault().starts_with("m.caffemodel: is an HDF5 file of Caffe; expected its binary form"));
+  Import swapped(kTwoLayers);
+  swapped.asked.prototxt = swapped.write("n.caffemodel", "\x0a\1n");
+  CHECK(swapped.without_folder(error_of<ConfigError>([&] { swapped.run(); })) ==
+        "n.caffemodel: holds weights, expected a prototxt, with a .caffemodel as --weights");
+}
+
+TEST_CASE("weights that begin at 0 are warned of, unless weights are given") {
+  const TwoLayers two;
+  const std::string trained =
+      std::string(kTwoLayers) +
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n"
+      "input: 'label' input_dim: [1, 1, 1, 1]\n";
+  Import zeros(trained);
+  zeros.run();
+  CHECK(
+      zeros.lines_with(zeros.said.warnings, "weight_filler") ==
+      Lines{"n.prototxt:2:1: without a \"weight_filler\" all weights begin at 0, as in Caffe: all "
+            "outputs of conv are equal and stay so; expected weight_filler { type: \"xavier\" } or "
+            "--weights"});
+  Import given(trained, two.model());
+  given.run();
+  CHECK(given.lines_with(given.said.warnings, "weight_filler").empty());
+}
+
+TEST_CASE("a folder that is not empty is written to only with force") {
+  const TwoLayers two;
+  Import import(kTwoLayers, two.model());
+  import.run();
+  CHECK(error_of<ConfigError>([&] { import.run(); })
+            .ends_with("exists already; expected a new or empty folder, or --force, which "
+                       "overwrites an earlier import there"));
+  import.asked.force = true;
+  import.asked.weights = "";
+  import.run();
+  CHECK_FALSE(std::filesystem::exists(import.asked.output / "weights.safetensors"));
+}
+
+TEST_CASE("test data without a transform are tested as they are, as in Caffe") {
+  const auto network = [](const std::string& training) {
+    return "name: 't'\n"
+           "layer { name: 'd' type: 'Data' top: 'x' top: 'y' include { phase: TRAIN }" +
+           training +
+           " data_param { batch_size: 4 } }\n"
+           "layer { name: 'd' type: 'Data' top: 'x' top: 'y' include { phase: TEST }\n"
+           "  data_param { batch_size: 4 } }\n"
+           "layer { name: 'fc' type: 'InnerProduct' bottom: 'x' top: 'fc'\n"
+           "  inner_product_param { num_output: 10 weight_filler { type: 'xavier' } } }\n"
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'y' top: 'loss' }\n";
+  };
+  Import scaled(network(" transform_param { scale: 0.1 }"));
+  scaled.asked.input = SampleShape{3, 8, 8};
+  scaled.run();
+  CHECK(scaled.json("job.json")["data"]["test"]["transform"] == Json::object());
+  CHECK(
+      scaled.lines_with(scaled.said.warnings, "as they are") ==
+      Lines{"n.prototxt:3:1: layer \"d\" (Data) has no \"transform_param\", so Caffe tests samples "
+            "as they are: the \"transform\" of data.test in job.json is empty"});
+  // Tests mirror nothing, whatever the transform says.
+  for (const char* same : {"", " transform_param { mirror: true }"}) {
+    Import plain(network(same));
+    plain.asked.input = SampleShape{3, 8, 8};
+    plain.run();
+    CHECK_FALSE(plain.json("job.json")["data"]["test"].contains("transform"));
+  }
+}
+
+TEST_CASE("batch norms that Caffe tests by each batch's statistics are warned of") {
+  const auto warned = [](const std::string& rule) {
+    Import import(
+        "name: 't' input: 'x' input_dim: [1, 2, 2, 2]\n"
+        "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'b' " +
+        rule + " }\n");
+    import.run();
+    return import.said.warnings.size() == 1 ? import.said.warnings[0] : "";
+  };
+  CHECK(warned("batch_norm_param { use_global_stats: false }")
+            .ends_with("layer \"b\" (BatchNorm) is tested by the statistics of each batch in "
+                       "Caffe, and by the running statistics here: accuracies differ"));
+  CHECK(warned("batch_norm_param { use_global_stats: true }").find("normalizes by the batch") !=
+        std::string::npos);
+  CHECK(warned("") == "");
 }
 
 }  // namespace poseidon::importer

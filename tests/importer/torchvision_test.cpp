@@ -10,6 +10,7 @@
 #include "importer/torchvision_import.h"
 #include "importer/torchvision_state.h"
 #include "tests/data/made_files.h"
+#include "tests/importer/said.h"
 #include "tests/support/error_of.h"
 #include "tests/support/folders.h"
 
@@ -36,7 +37,7 @@ std::vector<StateTensor> state_of(const std::string& name) {
 /// A file of tensors of no values but zeros.
 std::filesystem::path made_file(const Folder& folder, std::vector<trainer::StoredTensor> tensors) {
   for (trainer::StoredTensor& tensor : tensors) {
-    tensor.bytes = tensor.type == "I64" ? 8 : 4;
+    tensor.bytes = tensor.type == "I64" ? 8 : tensor.type == "BF16" ? 2 : 4;
     for (const int64_t extent : tensor.shape) tensor.bytes *= static_cast<uint64_t>(extent);
     tensor.get = [](std::span<std::byte> to) { std::ranges::fill(to, std::byte{0}); };
   }
@@ -141,11 +142,31 @@ TEST_CASE("an import that is refused leaves nothing") {
   const TorchvisionImport asked{.arch = "vgg11",
                                 .weights = made_file(folder, {{.name = "x", .type = "F32"}}),
                                 .output = folder / "out"};
-  const std::string message = error_of<ConfigError>([&] { import_torchvision(asked); });
+  made::Said said;
+  const std::string message = error_of<ConfigError>([&] { import_torchvision(asked, said); });
   CHECK(message.find("missing: features.0.weight (F32 64x3x3x3), features.0.bias (F32 64)") !=
         std::string::npos);
+  CHECK(message.find(" and 17 more; not of it: ") != std::string::npos);
   CHECK(message.ends_with("; not of it: x (F32 scalar)"));
   CHECK_FALSE(std::filesystem::exists(asked.output));
+}
+
+TEST_CASE("names of wrappers are removed, and half precision is taken") {
+  const Folder folder;
+  const std::vector<trainer::StoredTensor> tensors{
+      {.name = "module.features.0.weight", .type = "BF16", .shape = {64, 3, 3, 3}}};
+  made::Said said;
+  const std::string message = error_of<ConfigError>([&] {
+    import_torchvision(
+        {.arch = "vgg11", .weights = made_file(folder, tensors), .output = folder / "out"}, said);
+  });
+  CHECK(message.find("missing: features.0.bias (F32 64)") != std::string::npos);
+  CHECK(message.find("another form") == std::string::npos);
+  CHECK(message.find("not of it") == std::string::npos);
+  REQUIRE(said.notes.size() == 1);
+  CHECK(
+      said.notes[0].ends_with("removed \"module.\" from the names of its tensors, which PyTorch's "
+                              "wrappers put there"));
 }
 
 TEST_CASE("pixels are prepared as torchvision does") {
