@@ -47,7 +47,7 @@ OnnxLayer::Names OnnxLayer::inputs() const {
 }
 
 Shape OnnxLayer::input_shape(size_t index) const {
-  return trained_.network().shape_of(node_.inputs[index]);
+  return trained_.network().in_test().shape_of(node_.inputs[index]);
 }
 
 bool OnnxLayer::has_parameter(std::string_view name) const {

@@ -75,6 +75,28 @@ TEST_CASE("each layer becomes the nodes that ONNX Runtime computes the same with
   }
 }
 
+TEST_CASE("layers see their own inputs where a layer of tests alone stands before them") {
+  const char* with_hits =
+      R"({"name": "hits", "phase": "test", "input": "aux", "type": "accuracy"},)";
+  const auto lines_of = [](const std::string& between) {
+    return exported(Weights(network_of(Json::parse(
+                        R"([{"name": "aux", "type": "linear", "outputs": 2},
+                            {"name": "aux_loss", "type": "softmax_loss", "weight": 0.3},)" +
+                        between +
+                        R"({"name": "c", "input": "input", "type": "convolution", "outputs": 4,
+                            "kernel": 1},
+                           {"name": "fc", "type": "linear", "outputs": 2},
+                           {"name": "loss", "type": "softmax_loss"}])"))))
+        .lines();
+  };
+  const Lines lines = lines_of(with_hits);
+  CHECK(lines == lines_of(""));
+  // Both linear layers read four axes.
+  CHECK(std::ranges::count_if(lines, [](const std::string& line) {
+          return line.find("Flatten(") != std::string::npos;
+        }) == 2);
+}
+
 TEST_CASE("each type of layer has a case, but for those that a model has not") {
   std::set<std::string> types;
   for (const Json& each : layer_cases())

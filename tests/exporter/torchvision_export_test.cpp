@@ -51,10 +51,10 @@ TEST_CASE("what is exported again is the same state dict, bit for bit and in ord
   json["layers"][json["layers"].size() - 2]["outputs"] = 10;
   const net::Network network(json, "n.json", 1);
   made::write_state(given, importer::state_tensors(arch, network));
-  const importer::ImportReport imported = importer::import_torchvision(
-      {.arch = "mobilenet_v2", .weights = given, .output = folder / "out", .classes = 10});
-  CHECK(imported.parameters == network.parameter_count());
   Said said;
+  const importer::ImportReport imported = importer::import_torchvision(
+      {.arch = "mobilenet_v2", .weights = given, .output = folder / "out", .classes = 10}, said);
+  CHECK(imported.parameters == network.parameter_count());
   const TrainedWeights trained(folder / "out", "", said);
   const TorchvisionReport report = export_torchvision(trained, {.arch = "", .output = back}, said);
   CHECK(report.arch == "mobilenet_v2");

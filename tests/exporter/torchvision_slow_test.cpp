@@ -12,6 +12,7 @@
 #include "net/net.h"
 #include "tests/data/made_files.h"
 #include "tests/exporter/made_state.h"
+#include "tests/importer/said.h"
 #include "tests/support/folders.h"
 #include "trainer/state/run_tensors.h"
 
@@ -24,8 +25,9 @@ std::vector<float> imported_scores(const std::string& name) {
   const importer::TorchvisionArch& arch = importer::torchvision_arch(name);
   const net::Network shipped(importer::shipped_network(arch.network), name, 1);
   made::write_state(folder / "state", importer::state_tensors(arch, shipped));
+  importer::made::Said said;
   importer::import_torchvision(
-      {.arch = name, .weights = folder / "state", .output = folder / "out"});
+      {.arch = name, .weights = folder / "state", .output = folder / "out"}, said);
   const net::Network network(folder / "out/network.json", 1);
   cpu::CpuDevice device(0);
   const auto factory = layers::cpu::make_cpu_factory(device);
