@@ -24,7 +24,10 @@ inline CLI::Validator whole_number(int64_t least,
     const auto [end, fault] = std::from_chars(given.data(), given.data() + given.size(), value);
     const bool whole = fault == std::errc() && end == given.data() + given.size();
     if (whole && value >= least && value <= most) return "";
-    return "expected a whole number " + range + ", got " + given;
+    constexpr size_t kMostShown = 40;
+    const bool cut = given.size() > kMostShown;
+    return "expected a whole number " + range + ", got " + given.substr(0, kMostShown) +
+           (cut ? "..." : "");
   };
   return CLI::Validator(refusal, "", "whole number");
 }

@@ -13,7 +13,8 @@ inline void add_isa_and_version(CLI::App& app, const std::string& program, const
   app.add_option_function<std::string>(
          "--isa", [](const std::string& name) { choose_isa(name); },
          "compute with this instruction set and no better one, for example x86-64-v3")
-      ->group(group);
+      ->group(group)
+      ->type_name("NAME");
   // Behind it: they are carried out in this order.
   app.set_version_flag("--version", [program] {
     return program + " " + POSEIDON_VERSION + "\n" + cpu::instruction_set();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "apps/command_line.h"
 #include "apps/flag_checks.h"
 #include "apps/input_end.h"
 #include "apps/isa_option.h"
@@ -216,13 +217,7 @@ int run(const char* name, const char* description, bool computes, int count, cha
   Arguments arguments;
   add_options(app, arguments, computes);
   arguments.options.wanted_rank = rank_of_launcher();
-  try {
-    app.parse(count, values);
-  } catch (const CLI::Success& success) {
-    return app.exit(success, std::cout, std::cerr);
-  } catch (const CLI::ParseError& error) {
-    throw ConfigError(std::string(error.what()) + " (see " + name + " --help)");
-  }
+  if (!parse_command_line(app, name, count, values)) return 0;
   std::stop_source stop;
   arguments.options.stop = stop.get_token();
   const StopSignals signals([&stop](const std::string& signal) {

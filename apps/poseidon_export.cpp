@@ -4,6 +4,8 @@
 #include <iostream>
 #include <string>
 
+#include "apps/command_line.h"
+#include "apps/output_file.h"
 #include "apps/run_program.h"
 #include "core/counted.h"
 #include "core/error.h"
@@ -16,10 +18,11 @@
 namespace {
 
 using namespace poseidon;
+using apps::parse_command_line;
 
 struct ExportFlags {
   std::string source, output, network, arch;
-  bool fold_batch_norm = false, json = false;
+  bool fold_batch_norm = false, json = false, force = false;
 };
 
 CLI::App* add_command(CLI::App& program, const char* name, const char* doc, const char* output,
@@ -28,10 +31,14 @@ CLI::App* add_command(CLI::App& program, const char* name, const char* doc, cons
   command
       ->add_option("source", flags.source,
                    "a run directory, a checkpoint, a folder of poseidon-import's, or weights")
-      ->required();
-  command->add_option("output", flags.output, output)->required();
-  command->add_option("--network", flags.network,
-                      "the network file, where no network.json lies with the weights");
+      ->required()
+      ->type_name("FILE");
+  command->add_option("output", flags.output, output)->required()->type_name("FILE");
+  command
+      ->add_option("--network", flags.network,
+                   "the network file, where no network.json lies with the weights")
+      ->type_name("FILE");
+  command->add_flag("--force", flags.force, "overwrite the output where it exists");
   command->add_flag("--json", flags.json, "the result as one JSON object");
   return command;
 }
@@ -71,7 +78,7 @@ void export_onnx(const ExportFlags& flags, Log& log) {
 }
 
 int run(int count, char** arguments) {
-  CLI::App program{"Makes other programs' files of what was trained."};
+  CLI::App program{"Makes other programs' files of what was trained.", "poseidon-export"};
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("poseidon-export ") + POSEIDON_VERSION);
   program.footer("docs/import.md says what becomes of each layer and each tensor.");
@@ -85,13 +92,8 @@ int run(int count, char** arguments) {
                                "the .onnx file to write", flags);
   onnx->add_flag("--fold-batch-norm", flags.fold_batch_norm,
                  "make batch norms part of the convolutions and linear layers before them");
-  try {
-    program.parse(count, arguments);
-  } catch (const CLI::Success& success) {
-    return program.exit(success, std::cout, std::cerr);
-  } catch (const CLI::ParseError& error) {
-    throw ConfigError(std::string(error.what()) + " (see poseidon-export --help)");
-  }
+  if (!parse_command_line(program, "poseidon-export", count, arguments)) return 0;
+  apps::refuse_existing(flags.output, flags.force);
   StandardErrorLog log;
   if (torchvision->parsed())
     export_torchvision(flags, log);

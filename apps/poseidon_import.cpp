@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/command_line.h"
 #include "apps/flag_checks.h"
 #include "apps/run_program.h"
 #include "core/counted.h"
@@ -19,23 +20,34 @@
 namespace {
 
 using namespace poseidon;
+using apps::parse_command_line;
 
 struct CaffeFlags {
   std::string prototxt, solver, weights, output, input;
   std::vector<std::string> extras;
-  bool bgr_to_rgb = false, skip_unknown = false, json = false;
+  bool bgr_to_rgb = false, skip_unknown = false, json = false, force = false;
 };
+
+void add_force(CLI::App& command, bool& force) {
+  command.add_flag("--force", force,
+                   "write to a folder that is not empty, and overwrite an earlier import there");
+}
 
 CLI::App* add_caffe(CLI::App& program, CaffeFlags& flags) {
   CLI::App* command = program.add_subcommand(
       "caffe", "write network.json, job.json and weights.safetensors of a Caffe network");
-  command->add_option("output", flags.output, "folder to write to, new or empty")->required();
+  command->add_option("output", flags.output, "folder to write to, new or empty")
+      ->required()
+      ->type_name("FOLDER");
   command
       ->add_option("--prototxt", flags.prototxt,
                    "the network: train_val.prototxt or deploy.prototxt")
-      ->required();
-  command->add_option("--solver", flags.solver, "solver.prototxt, for job.json");
-  command->add_option("--weights", flags.weights, "trained weights, a .caffemodel");
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--solver", flags.solver, "solver.prototxt, for job.json")->type_name("FILE");
+  command->add_option("--weights", flags.weights, "trained weights, a .caffemodel")
+      ->type_name("FILE");
+  add_force(*command, flags.force);
   command->add_option("--input", flags.input,
                       "CHANNELSxHEIGHTxWIDTH of a sample, where the network does not tell it");
   command->add_option("--extra", flags.extras,
@@ -52,14 +64,19 @@ CLI::App* add_caffe(CLI::App& program, CaffeFlags& flags) {
 struct TorchvisionFlags {
   std::string arch, weights, output;
   int64_t classes = 1000;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 CLI::App* add_torchvision(CLI::App& program, TorchvisionFlags& flags) {
   CLI::App* command = program.add_subcommand(
       "torchvision", "write network.json, job.json and weights.safetensors of a state dict");
-  command->add_option("weights", flags.weights, "the state dict, a .safetensors file")->required();
-  command->add_option("output", flags.output, "folder to write to, new or empty")->required();
+  command->add_option("weights", flags.weights, "the state dict, a .safetensors file")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("output", flags.output, "folder to write to, new or empty")
+      ->required()
+      ->type_name("FOLDER");
+  add_force(*command, flags.force);
   command->add_option("--arch", flags.arch, "torchvision's name of the network")->required();
   command->add_option("--classes", flags.classes, "how many its scores tell apart")
       ->capture_default_str()
@@ -92,7 +109,8 @@ void import_caffe(const CaffeFlags& flags) {
                               .input = std::nullopt,
                               .extras = {},
                               .bgr_to_rgb = flags.bgr_to_rgb,
-                              .skip_unknown = flags.skip_unknown};
+                              .skip_unknown = flags.skip_unknown,
+                              .force = flags.force};
   if (!flags.input.empty()) {
     try {
       asked.input = importer::parse_sample_shape(flags.input);
@@ -107,15 +125,18 @@ void import_caffe(const CaffeFlags& flags) {
 }
 
 void import_torchvision(const TorchvisionFlags& flags) {
+  StandardErrorLog log;
   print_report(importer::import_torchvision({.arch = flags.arch,
                                              .weights = flags.weights,
                                              .output = flags.output,
-                                             .classes = flags.classes}),
+                                             .classes = flags.classes,
+                                             .force = flags.force},
+                                            log),
                flags.output, flags.json);
 }
 
 int run(int count, char** arguments) {
-  CLI::App program{"Makes networks, jobs and weights of other programs' files."};
+  CLI::App program{"Makes networks, jobs and weights of other programs' files.", "poseidon-import"};
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("poseidon-import ") + POSEIDON_VERSION);
   program.footer("docs/import.md says what becomes of each layer and each field.");
@@ -123,13 +144,7 @@ int run(int count, char** arguments) {
   TorchvisionFlags torchvision_flags;
   const CLI::App* caffe = add_caffe(program, caffe_flags);
   add_torchvision(program, torchvision_flags);
-  try {
-    program.parse(count, arguments);
-  } catch (const CLI::Success& success) {
-    return program.exit(success, std::cout, std::cerr);
-  } catch (const CLI::ParseError& error) {
-    throw ConfigError(std::string(error.what()) + " (see poseidon-import --help)");
-  }
+  if (!parse_command_line(program, "poseidon-import", count, arguments)) return 0;
   if (caffe->parsed())
     import_caffe(caffe_flags);
   else

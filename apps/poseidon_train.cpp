@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "apps/output_file.h"
 #include "apps/run_program.h"
 #include "apps/stop_signals.h"
 #include "apps/train_options.h"
@@ -26,7 +27,10 @@
 #include "trainer/measure/timing.h"
 #include "trainer/measure/tune.h"
 #include "trainer/plan/sync_plan.h"
+#include "trainer/report/run_directory.h"
+#include "trainer/report/trace_file.h"
 #include "trainer/run/run.h"
+#include "trainer/state/run_tensors.h"
 
 namespace poseidon::apps {
 
@@ -51,11 +55,12 @@ trainer::JobSource source_of(const TrainOptions& options) {
       .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
-trainer::RunOptions run_options(const TrainOptions& options,
+/// A run directory as weights means its newest checkpoint.
+trainer::RunOptions run_options(const TrainOptions& options, Console& console,
                                 const std::atomic<bool>* stop = nullptr) {
   return {.output = options.output,
           .resume = options.resume,
-          .weights = options.weights,
+          .weights = trainer::weights_file_of(options.weights, console),
           .replan = options.replan,
           .max_steps = options.max_steps,
           .trace = options.trace,
@@ -69,15 +74,26 @@ void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
 
 /// A file with a result: in the output folder, which is made, or NAME.`name` here.
 std::filesystem::path result_file(const Job& job, const TrainOptions& options, const char* name) {
-  if (options.output.empty()) return job.config.name + "." + name;
-  std::filesystem::create_directories(options.output);
-  return options.output / name;
+  const bool here = options.output.empty();
+  const std::filesystem::path file =
+      here ? std::filesystem::path(job.config.name + "." + name) : options.output / name;
+  refuse_existing(file, options.force);
+  if (!here) std::filesystem::create_directories(options.output);
+  return file;
+}
+
+/// A run that goes on may have a trace of its earlier part.
+void refuse_existing_trace(const TrainOptions& options) {
+  if (!options.trace || options.resume.empty()) return;
+  const std::filesystem::path run =
+      options.output.empty() ? trainer::run_directory_of(options.resume) : options.output;
+  refuse_existing(run / trainer::kTraceFile, options.force);
 }
 
 /// Writes the choices to a file that device.choices can name.
 void tune(const Job& job, const TrainOptions& options, Console& console) {
-  const Json result = trainer::tune(job, console);
   const std::filesystem::path file = result_file(job, options, "choices.json");
+  const Json result = trainer::tune(job, console);
   write_file(file, result.dump(2) + "\n");
   if (options.json) return print(result, true, nullptr);
   std::printf("%.1f ms a step by the fixed rule, %.1f ms by these choices: %s\n",
@@ -113,10 +129,11 @@ void check_later_members(const Job& job, const TrainOptions& options) {
 
 Json train(const Job& job, const TrainOptions& options, Console& console) {
   check_later_members(job, options);
+  refuse_existing_trace(options);
   const StopSignals signals([&console](const std::string& signal) {
     console.info(signal + ": stopping after this step; once more ends at once");
   });
-  const trainer::RunOptions run = run_options(options, &signals.come());
+  const trainer::RunOptions run = run_options(options, console, &signals.come());
   if (trains_here(job, options)) return trainer::train(job, run, console);
   check_slots(job, options);
   trainer::ClusterOptions cluster{.external = options.external,
@@ -138,20 +155,20 @@ Json test(const Job& job, const TrainOptions& options, Console& console) {
   const StopSignals signals([&console](const std::string& signal) {
     console.info(signal + ": stopping after this batch; once more ends at once");
   });
-  return trainer::test(job, run_options(options, &signals.come()), console);
+  return trainer::test(job, run_options(options, console, &signals.come()), console);
 }
 
 Json extract(const Job& job, const TrainOptions& options, Console& console) {
   const StopSignals signals([&console](const std::string& signal) {
     console.info(signal + ": stopping after this batch; once more ends at once");
   });
-  return trainer::extract(job, run_options(options, &signals.come()), options.layers,
+  return trainer::extract(job, run_options(options, console, &signals.come()), options.layers,
                           result_file(job, options, "features.safetensors"), console);
 }
 
 /// All images that can be read, then what cannot be.
 void classify(const Job& job, const TrainOptions& options, Console& console) {
-  const Json result = trainer::classify(job, run_options(options),
+  const Json result = trainer::classify(job, run_options(options, console),
                                         {options.images.begin(), options.images.end()}, console);
   print(result, options.json, print_scores);
   const auto failed = std::ranges::count_if(
@@ -159,6 +176,11 @@ void classify(const Job& job, const TrainOptions& options, Console& console) {
   if (failed > 0)
     throw RunError(
         text(failed, " of ", counted(options.images.size(), "image"), " could not be classified"));
+}
+
+Json check(const Job& job, const TrainOptions& options, Console& console) {
+  const bool has_weights = !options.weights.empty() || !options.resume.empty();
+  return trainer::check_job(job, has_weights, console);
 }
 
 /// Or else processes of its own, which are started while this one has one thread.
@@ -171,7 +193,7 @@ int perform(const TrainOptions& options, Console& console) {
   std::optional<cpu::TeamWaits> waits;
   if (computes_here(job, options)) waits.emplace();
   switch (options.action) {
-    case Action::kCheck: print(trainer::check_job(job, console), options.json, print_check); break;
+    case Action::kCheck: print(check(job, options, console), options.json, print_check); break;
     case Action::kPlan:
       print(trainer::plan_job(job, options.times, options.simulates), options.json, print_plan);
       break;

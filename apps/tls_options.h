@@ -10,12 +10,16 @@ namespace poseidon::apps {
 /// `group` is theirs in --help.
 inline void add_tls_options(CLI::App& app, comm::TlsFiles& files, const char* group) {
   app.add_option("--tls-certificate", files.certificate,
-                 "PEM file: this node's certificate; connections then go by TLS 1.3")
-      ->group(group);
-  app.add_option("--tls-key", files.key, "PEM file: the certificate's private key")->group(group);
+                 "PEM: this node's certificate; connections then go by TLS 1.3")
+      ->group(group)
+      ->type_name("FILE");
+  app.add_option("--tls-key", files.key, "PEM: the certificate's private key")
+      ->group(group)
+      ->type_name("FILE");
   app.add_option("--tls-authority", files.authority,
-                 "PEM file: who must have signed the peers' certificates")
-      ->group(group);
+                 "PEM: the authority that signed the peers' certificates")
+      ->group(group)
+      ->type_name("FILE");
 }
 
 }  // namespace poseidon::apps

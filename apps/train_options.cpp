@@ -1,16 +1,19 @@
 #include "apps/train_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <iostream>
 
+#include "apps/command_line.h"
 #include "apps/flag_checks.h"
 #include "apps/isa_option.h"
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
 #include "core/error.h"
 #include "trainer/job/device_list.h"
+#include "trainer/job/overrides.h"
 #include "trainer/report/run_directory.h"
 
 namespace poseidon::apps {
@@ -35,25 +38,34 @@ constexpr const char* kOutputGroup = "What is printed";
 
 constexpr const char* kFooter =
     "\nExamples:\n"
-    "  poseidon-train configs/lenet-digits.json --output runs/digits --set train.steps=200\n"
+    "  poseidon-train configs/lenet-digits.json --output runs/digits\n"
     "  poseidon-train --resume runs/digits\n"
     "  poseidon-train --resume runs/digits --test\n"
     "  poseidon-train --resume runs/digits --classify 1.png 2.jpg\n"
     "  poseidon-train configs/lenet-digits.json --workers 2 --check --json\n"
-    "\nFurther: README.md (recipes), docs/config.md (every key of job and network files),\n"
-    "docs/cluster.md (several machines), docs/plan.md, docs/security.md, docs/trace.md";
+    "\nFurther: README.md (recipes), docs/config.md (every key of job and network\n"
+    "files), docs/cluster.md (several machines), docs/plan.md, docs/security.md,\n"
+    "docs/trace.md";
 
 void add_train_options(CLI::App& app, Arguments& arguments) {
   const auto option = [&](const char* name, auto& value, const char* doc) {
     return app.add_option(name, value, doc)->group(kTrainGroup);
   };
-  option("CONFIG", arguments.config, "job file; --resume has its own");
-  option("--set", arguments.options.overrides, "PATH=VALUE: override a value of the job")
+  option("CONFIG", arguments.config, "job file; --resume has its own")->type_name("FILE");
+  option("--set", arguments.options.overrides, "override a value of the job")
+      ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  option("--output", arguments.output, "run directory; default: runs/<name>-<date>-<time>");
-  option("--resume", arguments.resume, "go on: a run directory, or a checkpoint in one");
-  option("--weights", arguments.weights, "begin with the weights of a safetensors file");
+  option("--output", arguments.output, "run directory; default: runs/<name>-<date>-<time>")
+      ->type_name("FOLDER");
+  option("--resume", arguments.resume, "go on: a run directory, or a checkpoint in one")
+      ->type_name("RUN");
+  option("--weights", arguments.weights,
+         "begin with the weights of a safetensors file, or of a run's newest checkpoint")
+      ->type_name("FILE");
+  app.add_flag("--force", arguments.options.force,
+               "overwrite the file of --tune, --extract or --trace where it exists")
+      ->group(kTrainGroup);
   option("--max-steps", arguments.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
   option("--threads", arguments.threads, "computing threads; 0: all cores")->check(whole_number(0));
@@ -71,11 +83,13 @@ void add_actions(CLI::App& app, Arguments& arguments) {
   flag("--time", arguments.actions[2], "time each layer");
   flag("--test", arguments.actions[3], "test the weights of --resume or --weights");
   app.add_option("--classify", arguments.options.images,
-                 "IMAGE...: likeliest classes of your own images, by --resume or --weights")
+                 "likeliest classes of your own images, by --resume or --weights")
+      ->type_name("FILE")
       ->group(kOtherGroup);
   app.add_option("--extract", arguments.options.layers,
-                 "LAYER[,LAYER]...: write what these layers make of each test sample to "
+                 "write what these layers make of each test sample to "
                  "features.safetensors in the folder of --output, by --resume or --weights")
+      ->type_name("LAYER[,LAYER]")
       ->delimiter(',')
       ->take_all()
       ->allow_extra_args(false)
@@ -87,6 +101,7 @@ void add_actions(CLI::App& app, Arguments& arguments) {
       ->group(kOtherGroup);
   app.add_option("--times", arguments.times,
                  "with --plan or --device replay: the output of --time --json")
+      ->type_name("FILE")
       ->group(kOtherGroup);
   flag("--simulate", arguments.options.simulates,
        "with --plan and --times: simulate a few steps of the plan");
@@ -105,16 +120,20 @@ void add_cluster_options(CLI::App& app, Arguments& arguments) {
   flag("--replan", arguments.options.replan, "with --resume: choose anew (may change bits)");
   flag("--external", arguments.external, "wait for daemons on this and other machines");
   option("--hosts", arguments.hosts,
-         "FILE with a line [user@]host[:port] [slots=N] for each host: start workers and servers "
-         "there, by ssh");
-  option("--listen", arguments.listen,
-         "with --external, --hosts: ADDR:PORT where others join; port 0: any")
+         "file with a line [user@]host[:port] [slots=N] for each host: start workers and servers "
+         "there, by ssh")
+      ->type_name("FILE");
+  option("--listen", arguments.listen, "with --external, --hosts: where others join; port 0: any")
+      ->type_name("ADDR:PORT")
       ->check(address());
   option("--remote-folder", arguments.remote_folder,
-         "with --hosts: folder of the programs there; default: as here");
+         "with --hosts: folder of the programs there; default: as here")
+      ->type_name("FOLDER");
   option("--data-root", arguments.data_root,
-         "with --hosts: folder of the data there; default: $POSEIDON_DATA of here, else of there");
-  option("--secret-file", arguments.secret_file, "with --external: the cluster's secret");
+         "with --hosts: folder of the data there; default: $POSEIDON_DATA of here, else of there")
+      ->type_name("FOLDER");
+  option("--secret-file", arguments.secret_file, "with --external: the cluster's secret")
+      ->type_name("FILE");
   add_tls_options(app, arguments.options.tls, kClusterGroup);
   flag("--insecure", arguments.options.insecure,
        "with --external: allow to listen beyond loopback without a secret or TLS");
@@ -235,6 +254,18 @@ void check_cluster_arguments(const Arguments& arguments) {
         "that are started from here have a secret of their own, and no certificates");
 }
 
+/// A key of the job, as other programs' flags name it; and what no flag of this program asks for.
+std::string advice_on_flag(const std::string& flag, const std::string& value) {
+  if (flag == "-q" || flag == "--quiet")
+    return "2>/dev/null, as messages go to standard error and results to standard output";
+  if (flag == "-v" || flag == "--verbose") return "--json, whose result has all there is to say";
+  std::string typed = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::ranges::replace(typed, '-', '_');
+  const std::string path = trainer::nearest_job_path(typed);
+  if (path.empty()) return "";
+  return "--set " + path + "=" + (value.empty() ? "VALUE" : value);
+}
+
 std::filesystem::path config_of(const Arguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
   if (!arguments.resume.empty()) return trainer::job_file_of(arguments.resume);
@@ -253,14 +284,8 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
   add_actions(app, arguments);
   add_cluster_options(app, arguments);
   add_output_options(app, arguments);
-  try {
-    app.parse(count, values);
-  } catch (const CLI::Success& success) {
-    app.exit(success, std::cout, std::cerr);
+  if (!parse_command_line(app, "poseidon-train", count, values, advice_on_flag))
     return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw ConfigError(std::string(error.what()) + " (see poseidon-train --help)");
-  }
   arguments.options.action = action_of(arguments);
   arguments.options.output = arguments.output;
   arguments.options.resume = arguments.resume;
@@ -278,6 +303,8 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
       !arguments.device.starts_with(trainer::kReplayDevice))
     throw ConfigError("--times " + arguments.times +
                       ": expected --plan or --device replay beside it");
+  if (arguments.options.replan && arguments.resume.empty())
+    throw ConfigError("--replan: expected --resume beside it, whose choices it does not take");
   if (arguments.options.simulates && arguments.options.action != Action::kPlan)
     throw ConfigError("--simulate: expected --plan beside it");
   if (arguments.options.trace && arguments.options.action != Action::kTrain)

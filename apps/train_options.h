@@ -35,6 +35,7 @@ struct TrainOptions {
   std::optional<int64_t> max_steps;
   bool json = false;
   bool trace = false;
+  bool force = false;               ///< overwrite the file that a command writes
   bool simulates = false;           ///< of --plan: simulates it, too
   std::filesystem::path times;      ///< of --plan: what --time --json gave; may be empty
   std::vector<std::string> images;  ///< of --classify

@@ -13,10 +13,12 @@ using trainer::write_text;
 
 namespace {
 
-Finished plot(const TinyJob& job) {
+Finished plot_run(const TinyJob& job, const std::vector<std::string>& arguments) {
   const std::string script = test::source_folder() + "/scripts/plot-run";
-  return Program(script, {job.folder.string()}, job.folder).wait();
+  return Program(script, arguments, job.folder).wait();
 }
+
+Finished plot(const TinyJob& job) { return plot_run(job, {"--force", job.folder.string()}); }
 
 std::string train_line(int step, double loss) {
   return "{\"type\":\"train\",\"step\":" + std::to_string(step) +
@@ -58,6 +60,25 @@ TEST_CASE("plot-run: what cannot be drawn is said in one line") {
   CHECK(refused() == "plot-run: " + metrics + ": cannot be read: No such file or directory\n");
   write_text(metrics, "");
   CHECK(refused() == "plot-run: " + metrics + ": no training steps in it\n");
+}
+
+TEST_CASE("plot-run: no file is overwritten unasked") {
+  const TinyJob job;
+  write_text(job.folder / "metrics.jsonl", train_line(1, 2) + train_line(2, 1));
+  const std::string run = job.folder.string(), kept = (job.folder / "kept").string();
+  write_text(kept, "kept");
+  const Finished refused = plot_run(job, {run, kept});
+  CHECK(refused.code == 2);
+  CHECK(refused.err == "plot-run: " + kept +
+                           ": exists already; expected a new file, or --force, which overwrites "
+                           "it\n");
+  CHECK(read_text(kept) == "kept");
+  CHECK(plot_run(job, {run}).code == 0);
+  CHECK(plot_run(job, {run}).code == 2);
+  CHECK(plot_run(job, {run, kept, "--force"}).code == 0);
+  const Finished two = plot_run(job, {run, run});
+  CHECK(two.code == 2);
+  CHECK(has(two.err, ": is a folder, expected an SVG file to write"));
 }
 
 TEST_CASE("plot-run: the smoothed line begins and ends at the data") {

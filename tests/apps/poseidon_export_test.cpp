@@ -49,15 +49,26 @@ TEST_CASE("poseidon-export takes a run, or one of its checkpoints") {
       "outputs": ["fc"], "nodes": 4, "tensors": 8})"));
   const made::Bytes bytes = made::read(model);
   const Finished of_checkpoint =
-      run(folder, {"onnx", trained + "/checkpoints/step-3.state", model});
+      run(folder, {"onnx", trained + "/checkpoints/step-3.state", model, "--force"});
   CHECK(of_checkpoint.out == model +
                                  ": ONNX, operators of version 17, 4 nodes, 8 tensors, outputs: "
                                  "fc\n");
   CHECK((made::read(model) == bytes));
-  const Finished folded = run(folder, {"onnx", trained, model, "--fold-batch-norm", "--json"});
+  for (const char* command : {"onnx", "torchvision"}) {
+    const Finished again = run(folder, {command, trained, model});
+    CHECK(again.code == 2);
+    CHECK(again.err == "poseidon-export: " + model +
+                           ": exists already; expected a new file, or --force, which overwrites "
+                           "it\n");
+    CHECK((made::read(model) == bytes));
+  }
+  const Finished into = run(folder, {"onnx", trained, trained, "--force"});
+  CHECK(into.err == "poseidon-export: " + trained + ": is a folder, expected a file to write\n");
+  const Finished folded =
+      run(folder, {"onnx", trained, model, "--fold-batch-norm", "--json", "--force"});
   CHECK(Json::parse(folded.out)["nodes"] == 3);
 
-  const Finished another = run(folder, {"torchvision", trained, model});
+  const Finished another = run(folder, {"torchvision", trained, model, "--force"});
   CHECK(another.code == 2);
   CHECK(another.err.ends_with("got \"small\"\n"));
 }
@@ -67,6 +78,16 @@ TEST_CASE("poseidon-export: mistakes end with 2") {
   CHECK(run(folder, {}).code == 2);
   CHECK(run(folder, {"--help"}).code == 0);
   CHECK(run(folder, {"onnx"}).code == 2);
+  CHECK(run(folder, {}).err ==
+        "poseidon-export: a command is missing, one of: torchvision, onnx (see poseidon-export "
+        "--help)\n");
+  CHECK(
+      run(folder, {"onx", "a", "b"}).err ==
+      "poseidon-export: unknown command \"onx\", expected one of: torchvision, onnx; did you mean "
+      "\"onnx\"? (see poseidon-export --help)\n");
+  CHECK(run(folder, {"onnx", "a", "b", "--forse"}).err ==
+        "poseidon-export: unknown flag --forse; did you mean --force? (see poseidon-export "
+        "--help)\n");
   const Finished nothing = run(folder, {"onnx", "nowhere", "out.onnx"});
   CHECK(nothing.code == 2);
   CHECK(nothing.err == "poseidon-export: nowhere: no such folder or file\n");

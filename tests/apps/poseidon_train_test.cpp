@@ -81,7 +81,9 @@ TEST_CASE("usage and config errors end with 2 and one line") {
     CHECK(std::count(finished.err.begin(), finished.err.end(), '\n') == 1);
     return finished.err;
   };
-  CHECK(has(refused({"--set", "optimizer.momentun=1"}), "did you mean \"momentum\"?"));
+  CHECK(has(refused({"--set", "optimizer.momentun=1"}),
+            "--set optimizer.momentun=1: the job has no such key; did you mean "
+            "optimizer.momentum?"));
   CHECK(has(refused({"--no-such-flag"}), "--no-such-flag"));
   CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan or --device replay"));
   CHECK(has(refused({"--external"}), "--external: expected --listen ADDR:PORT beside it"));
@@ -104,6 +106,91 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(none.code == 2);
   CHECK(has(none.err, "/no/job.json: cannot be read"));
   CHECK(Program("poseidon-train", {}, job.folder).wait().code == 2);
+}
+
+TEST_CASE("a flag of another program is answered with what replaces it here") {
+  const TinyJob job;
+  const auto refused = [&](std::vector<std::string> words) {
+    const Finished finished = run(job, std::move(words));
+    CHECK(finished.code == 2);
+    const std::string begin = "poseidon-train: ", end = " (see poseidon-train --help)\n";
+    REQUIRE(finished.err.starts_with(begin));
+    REQUIRE(finished.err.ends_with(end));
+    return finished.err.substr(begin.size(), finished.err.size() - begin.size() - end.size());
+  };
+  CHECK(refused({"--epochs", "3"}) == "unknown flag --epochs; did you mean --set train.epochs=3?");
+  CHECK(refused({"--lr=0.1", "--batch-size", "32"}) ==
+        "unknown flag --lr; did you mean --set optimizer.learning_rate=0.1?; unknown flag "
+        "--batch-size; did you mean --set data.global_batch=32?");
+  CHECK(refused({"--momentum"}) ==
+        "unknown flag --momentum; did you mean --set optimizer.momentum=VALUE?");
+  CHECK(refused({"--worker", "3"}) == "unknown flag --worker; did you mean --workers?");
+  CHECK(refused({"-q"}) ==
+        "unknown flag -q; did you mean 2>/dev/null, as messages go to standard "
+        "error and results to standard output?");
+  CHECK(refused({"--zzzzzz"}) == "unknown flag --zzzzzz");
+  CHECK(refused({"one", "two"}) == "expected no further argument, got one two");
+  const std::string digits(400, '9');
+  CHECK(refused({"--max-steps", digits}) ==
+        "--max-steps: expected a whole number >= 0, got " + digits.substr(0, 40) + "...");
+}
+
+TEST_CASE("flags that say nothing or mean nothing are refused") {
+  const TinyJob job;
+  for (const char* flag : {"--device", "--output", "--resume", "--set"}) {
+    const Finished finished = run(job, {flag, ""});
+    CHECK(finished.code == 2);
+    CHECK(has(finished.err, std::string(flag) + ": expected a value, got an empty text"));
+  }
+  CHECK(has(run(job, {"--replan"}).err,
+            "--replan: expected --resume beside it, whose choices it does not take"));
+}
+
+TEST_CASE("a run begins with what is trained on what, and warns of what is doubtful, once") {
+  const TinyJob job;
+  const std::vector<std::string> doubtful{"--set", "train.test_every=100", "--output",
+                                          (job.folder / "run").string()};
+  const std::string numbers =
+      "50 samples of 3 classes (0 ... 2), 21 for tests; 343 parameters are "
+      "trained, none frozen; 6.3 steps per epoch\n";
+  const std::string doubt = "warning: " + (job.folder / "job.json").string() +
+                            ": /train/test_every: is 100, but the job ends after step 9: the only "
+                            "test is that of the end\n";
+  const auto times = [](const std::string& text, const std::string& part) {
+    int count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++count;
+    return count;
+  };
+  const Finished one = run(job, doubtful);
+  CHECK(one.code == 0);
+  CHECK(times(one.err, numbers) == 1);
+  CHECK(times(one.err, doubt) == 1);
+  const Finished check = run(job, {"--check", "--json", "--set", "train.test_every=100"});
+  CHECK(check.code == 0);
+  CHECK(times(check.err, doubt) == 1);
+  CHECK(Json::parse(check.out)["warnings"] == Json{doubt.substr(9, doubt.size() - 10)});
+  CHECK(Json::parse(run(job, {"--check", "--json"}).out)["warnings"] == Json::array());
+  const Finished two = run(job, {"--workers", "2", "--set", "train.test_every=100", "--output",
+                                 (job.folder / "two").string()});
+  INFO(two.err);
+  CHECK(two.code == 0);
+  CHECK(times(two.err, doubt) == 1);
+  CHECK(times(two.err, "50 samples of 3 classes") == 1);
+}
+
+TEST_CASE("--weights takes a run, and --trace overwrites no earlier trace") {
+  const TinyJob job;
+  const std::string first = (job.folder / "run").string();
+  CHECK(run(job, {"--output", first, "--max-steps", "3", "--trace"}).code == 0);
+  const Finished second =
+      run(job, {"--weights", first, "--output", (job.folder / "second").string()});
+  CHECK(second.code == 0);
+  CHECK(has(second.err, first + "/checkpoints/step-3.safetensors: 7 tensors taken\n"));
+  const Finished again = run(job, {"--resume", first, "--trace"});
+  CHECK(again.code == 2);
+  CHECK(has(again.err, first + "/trace.json: exists already; expected a new file, or --force"));
+  CHECK(run(job, {"--resume", first, "--trace", "--force"}).code == 0);
 }
 
 TEST_CASE("--resume names what is missing, and takes a checkpoint of a run") {
@@ -205,8 +292,9 @@ TEST_CASE("output that cannot be written is an error") {
                                 job.folder, "/dev/full")
                             .wait();
   CHECK(full.code == 1);
-  CHECK(full.err ==
-        "poseidon-train: standard output: cannot be written: No space left on device\n");
+  CHECK(full.err.ends_with(
+      "frozen; 6.3 steps per epoch\n"
+      "poseidon-train: standard output: cannot be written: No space left on device\n"));
   const Finished data = Program("poseidon-data", {"--help"}, job.folder, "/dev/full").wait();
   CHECK(data.code == 1);
 }

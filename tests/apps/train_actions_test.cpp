@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include <algorithm>
 #include <set>
 
@@ -32,8 +34,9 @@ TEST_CASE("--check prints the network; missing data is a warning there and an er
 
   const Finished refused = run(job, missing);
   CHECK(refused.code == 2);
-  CHECK(
-      has(refused.err, "/data/train/path: \"${NOWHERE}/mnist\": the variable NOWHERE is not set"));
+  CHECK(has(refused.err,
+            "--set data.train.path=${NOWHERE}/mnist: \"${NOWHERE}/mnist\": the variable NOWHERE is "
+            "not set"));
 }
 
 TEST_CASE("--check tells of what memory a run is made, and of all of it") {
@@ -170,7 +173,7 @@ TEST_CASE("--extract writes features of the layers that are named, by run or by 
   CHECK(run(job, {"--output", output}).code == 0);
   const fs::path folder = job.folder / "features";
   const auto extract = [&](std::vector<std::string> words) {
-    words.insert(words.end(), {"--output", folder.string()});
+    words.insert(words.end(), {"--output", folder.string(), "--force"});
     return run(job, std::move(words));
   };
   const Finished extracted = extract({"--extract", "conv,ip", "--resume", output, "--json"});
@@ -184,6 +187,13 @@ TEST_CASE("--extract writes features of the layers that are named, by run or by 
   CHECK(told.code == 0);
   CHECK(has(told.out, "features.safetensors: 21 samples by "));
   CHECK(has(told.out, "conv  [21,5,4,4]"));
+  CHECK(trainer::read_text(folder / "features.safetensors") == bytes);
+  const Finished again =
+      run(job, {"--extract", "conv", "--resume", output, "--output", folder.string()});
+  CHECK(again.code == 2);
+  CHECK(again.err ==
+        "poseidon-train: " + (folder / "features.safetensors").string() +
+            ": exists already; expected a new file, or --force, which overwrites it\n");
   CHECK(trainer::read_text(folder / "features.safetensors") == bytes);
   const Finished wrong = extract({"--extract", "conv1", "--resume", output});
   CHECK(wrong.code == 2);
@@ -296,7 +306,18 @@ TEST_CASE("--schema prints what editors need, --version and --help answer") {
   CHECK(Json::parse(answer({"--schema", "job"}))["title"] == "Poseidon job");
   CHECK(has(answer({"--version"}), "poseidon-train "));
   CHECK(has(answer({"--version"}), "own kernels for " + std::string(name_of(isa()))));
+  CHECK(Json::parse(answer({"--schema", "network"}))["properties"].contains("$schema"));
   const std::string help = answer({"--help"});
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.size() <= 80);
+  }
+  for (const char* program : {"poseidon-import", "poseidon-export", "poseidon-worker"}) {
+    CAPTURE(program);
+    CHECK(Program(program, {"--help"}, job.folder).wait().out.size() > 100);
+  }
+  CHECK(has(Program("poseidon-export", {"onnx", "--help"}, job.folder).wait().out, "--force"));
   for (const char* part : {"--resume", "Several workers:", "Examples:", "docs/config.md"})
     CHECK(has(help, part));
   CHECK(

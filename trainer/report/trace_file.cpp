@@ -208,7 +208,7 @@ Json TraceCollection::events() const {
 }
 
 void write_trace(const TraceCollection& trace, const std::filesystem::path& folder, Log& log) {
-  const std::filesystem::path file = folder / "trace.json";
+  const std::filesystem::path file = folder / kTraceFile;
   write_file(file, trace.events().dump());
   log.info(text("the trace of the last steps is in ", file.string(),
                 "; https://ui.perfetto.dev and chrome://tracing show it"));

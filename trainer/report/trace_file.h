@@ -13,6 +13,8 @@
 /// docs/trace.md.
 namespace poseidon::trainer {
 
+inline constexpr const char* kTraceFile = "trace.json";
+
 /// A trace holds the last steps of a run only.
 inline constexpr int64_t kTraceSteps = 20;
 

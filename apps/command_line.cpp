@@ -1,0 +1,135 @@
+#include "apps/command_line.h"
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+#include <vector>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace poseidon::apps {
+
+namespace {
+
+constexpr size_t kColumns = 80;
+
+using Words = std::vector<std::string>;
+
+bool is_flag(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+/// "--epochs" of "--epochs=3".
+std::string name_of_flag(const std::string& word) { return word.substr(0, word.find('=')); }
+
+/// What was given with a flag: after its "=", or as the next argument.
+std::string value_of_flag(const Words& words, size_t index) {
+  const size_t equals = words[index].find('=');
+  if (equals != std::string::npos) return words[index].substr(equals + 1);
+  return index + 1 < words.size() && !is_flag(words[index + 1]) ? words[index + 1] : "";
+}
+
+/// The command that was named, or the program itself.
+const CLI::App& parsed_command(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : *commands.back();
+}
+
+Words flags_of(const CLI::App& app) {
+  Words flags;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+std::string unknown_flag_text(const CLI::App& app, const Words& words, size_t index,
+                              const FlagAdvice& advice) {
+  const std::string flag = name_of_flag(words[index]);
+  std::string meant = flag.size() > 3 ? nearest(flag, flags_of(app)) : "";
+  if (meant.empty() && advice) meant = advice(flag, value_of_flag(words, index));
+  return "unknown flag " + flag + (meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
+/// Of arguments that are no option's, in the order typed. Flags come first: what is after one may
+/// be its value.
+std::string unexpected_text(const CLI::App& app, const Words& words, const Words& unexpected,
+                            const FlagAdvice& advice) {
+  std::string flags, others;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (std::ranges::find(unexpected, words[i]) == unexpected.end()) continue;
+    if (is_flag(words[i]))
+      flags += (flags.empty() ? "" : "; ") + unknown_flag_text(app, words, i, advice);
+    else
+      others += (others.empty() ? "" : " ") + words[i];
+  }
+  if (!flags.empty()) return flags;
+  return "expected no further argument, got " + others;
+}
+
+std::string missing_command_text(const CLI::App& app, const Words& words) {
+  Words names;
+  std::string listed;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+    listed += (listed.empty() ? "" : ", ") + command->get_name();
+  }
+  const auto word = std::ranges::find_if_not(words, is_flag);
+  if (word == words.end()) return "a command is missing, one of: " + listed;
+  return "unknown command \"" + *word + "\", expected one of: " + listed + suggestion(*word, names);
+}
+
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw ConfigError(option->get_name() + ": expected a value, got an empty text");
+}
+
+}  // namespace
+
+std::string wrapped_help(const std::string& help, size_t text_column) {
+  std::istringstream lines(help);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t text_begin = line.find_first_not_of(' ');
+    const bool of_option = text_begin != std::string::npos && text_begin > 0 &&
+                           (line.size() > text_column && line[text_column - 1] == ' ');
+    const size_t indent = of_option ? text_column : std::min(text_begin, text_column);
+    while (line.size() > kColumns) {
+      const size_t blank = line.rfind(' ', kColumns);
+      if (blank == std::string::npos || blank <= indent) break;
+      out += line.substr(0, line.find_last_not_of(' ', blank) + 1) + "\n";
+      line = std::string(indent, ' ') + line.substr(blank + 1);
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+bool parse_command_line(CLI::App& app, const std::string& program, int count, char** arguments,
+                        const FlagAdvice& advice) {
+  const Words words(arguments + 1, arguments + count);
+  const std::string see = " (see " + program + " --help)";
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << wrapped_help(app.help(), app.get_formatter()->get_column_width());
+    return false;
+  } catch (const CLI::Success& success) {
+    app.exit(success, std::cout, std::cerr);
+    return false;
+  } catch (const CLI::ExtrasError&) {
+    const Words unexpected = app.remaining(true);
+    throw ConfigError(unexpected_text(parsed_command(app), words, unexpected, advice) + see);
+  } catch (const CLI::RequiredError& error) {
+    const bool lacks_command =
+        app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+    throw ConfigError((lacks_command ? missing_command_text(app, words) : error.what()) + see);
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(error.what() + see);
+  }
+  refuse_empty_values(app);
+  for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
+  return true;
+}
+
+}  // namespace poseidon::apps

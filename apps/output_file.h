@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace poseidon::apps {
+
+/// Throws ConfigError where a file that a command is to write exists, unless `force`.
+inline void refuse_existing(const std::filesystem::path& file, bool force) {
+  if (std::filesystem::is_directory(file))
+    throw ConfigError(file.string() + ": is a folder, expected a file to write");
+  if (!force && std::filesystem::exists(file))
+    throw ConfigError(file.string() +
+                      ": exists already; expected a new file, or --force, which "
+                      "overwrites it");
+}
+
+}  // namespace poseidon::apps
