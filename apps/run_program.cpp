@@ -1,5 +1,8 @@
 #include "apps/run_program.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +12,7 @@
 #include "core/failure.h"
 #include "core/log.h"
 #include "core/printable.h"
+#include "core/standard_streams.h"
 
 namespace poseidon::apps {
 
@@ -19,6 +23,14 @@ void refuse_other_encodings(int count, char** arguments) {
     if (!is_utf8(arguments[i]))
       throw ConfigError(text("argument ", i, " of the command line, \"", arguments[i],
                              "\": expected UTF-8, got other bytes"));
+}
+
+/// To what the user may have at most: a cluster's coordinator has a connection for each member.
+void raise_limit_of_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /// A full disk is seen when buffers are emptied, at the latest.
@@ -40,6 +52,9 @@ int report(const char* program, const std::exception_ptr& thrown) {
 
 int run_program(const char* program, int count, char** arguments,
                 const std::function<int()>& body) {
+  open_standard_streams();
+  ::signal(SIGXFSZ, SIG_IGN);
+  raise_limit_of_files();
   try {
     refuse_other_encodings(count, arguments);
     const int code = body();

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "core/error.h"
 
@@ -16,6 +17,12 @@ std::string message_of(const std::exception_ptr& thrown) {
     return error.what();
   } catch (const std::filesystem::filesystem_error& error) {
     return text(error.path1().string(), ": ", error.code().message());
+  } catch (const std::system_error& error) {
+    // Of threads, above all, that the limits on processes or memory do not allow.
+    return text("this process cannot have what it needs: ", error.code().message(),
+                error.code() == std::errc::resource_unavailable_try_again
+                    ? ", perhaps a thread; see ulimit -u and ulimit -v"
+                    : "");
   } catch (const std::bad_alloc&) {
     return "out of memory";
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #include "core/file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstring>
 
 #include "core/digest.h"
+#include "core/memory.h"
 
 namespace poseidon {
 
@@ -20,10 +22,21 @@ constexpr size_t kWriteBuffer = size_t{1} << 20;
 constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;  // less umask
 constexpr const char* kTemporary = ".tmp";  // behind the name of a file that is being written
 
+/// The limit of this process that an error comes from, for messages; "" for other errors.
+std::string limit_text(int reason) {
+  if (reason != EFBIG && reason != EMFILE) return "";
+  rlimit limit{};
+  const bool known = ::getrlimit(reason == EFBIG ? RLIMIT_FSIZE : RLIMIT_NOFILE, &limit) == 0;
+  if (!known || limit.rlim_cur == RLIM_INFINITY) return "";
+  if (reason == EMFILE) return text(" (the limit, ulimit -n, is ", limit.rlim_cur, ")");
+  return text(" (the limit, ulimit -f, is ", bytes_text(limit.rlim_cur), ")");
+}
+
 /// `what` was tried with `path` and failed; errno says why.
 [[noreturn]] void fail_run(const fs::path& path, const char* what) {
   const int reason = errno;
-  throw RunError(text(path.string(), ": cannot be ", what, ": ", std::strerror(reason)));
+  throw RunError(
+      text(path.string(), ": cannot be ", what, ": ", std::strerror(reason), limit_text(reason)));
 }
 
 /// The number of bytes that could be written; less than all of them with errno set.
@@ -54,7 +67,8 @@ Descriptor open_file(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0) {
     const bool out_of_files = errno == EMFILE || errno == ENFILE;
-    const std::string message = text(path.string(), ": cannot be opened: ", std::strerror(errno));
+    const std::string message =
+        text(path.string(), ": cannot be opened: ", std::strerror(errno), limit_text(errno));
     if (out_of_files) throw OutOfFiles(message);
     throw ConfigError(message);
   }
@@ -161,7 +175,8 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 
 void AtomicFile::sync() {
   flush();
-  if (::fsync(file_.number()) != 0) fail_run(path_, "synced");
+  // EINVAL: the file system cannot sync.
+  if (::fsync(file_.number()) != 0 && errno != EINVAL) fail_run(path_, "synced");
 }
 
 void AtomicFile::commit() {

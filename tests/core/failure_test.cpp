@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "core/error.h"
 
@@ -19,4 +21,24 @@ TEST_CASE("what was thrown is told in words, and by an exit code") {
   CHECK(told(std::bad_alloc()) == std::pair<std::string, int>("out of memory", 1));
   CHECK(told(LogicError("a check")) == std::pair<std::string, int>("internal error: a check", 1));
   CHECK(told(7).second == 1);
+}
+
+TEST_CASE("a thread that cannot be started is told with the limits that forbid it") {
+  const std::exception_ptr thrown = std::make_exception_ptr(
+      std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
+  CHECK(message_of(thrown) ==
+        "this process cannot have what it needs: Resource temporarily unavailable, perhaps a "
+        "thread; see ulimit -u and ulimit -v");
+  CHECK(exit_code_of(thrown) == 1);
+}
+
+TEST_CASE("once work has begun, no error is the user's") {
+  CHECK(after_beginning([] { return 3; }) == 3);
+  CHECK_THROWS_WITH_AS(after_beginning([]() -> int { throw ConfigError("gone"); }), "gone",
+                       RunError);
+  CHECK_THROWS_AS(after_beginning([]() -> int {
+                    throw std::filesystem::filesystem_error("", std::error_code());
+                  }),
+                  RunError);
+  CHECK_THROWS_AS(after_beginning([]() -> int { throw PeerLost("a node"); }), PeerLost);
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/shell_word.h"
+
 #include <algorithm>
 
 using namespace poseidon::trainer;

@@ -1,8 +1,6 @@
 #include "trainer/coordinator/ssh_command.h"
 
-#include <algorithm>
-#include <cctype>
-#include <string_view>
+#include "core/shell_word.h"
 
 namespace poseidon::trainer {
 
@@ -15,19 +13,7 @@ constexpr const char* kOptions[] = {
     "ControlMaster=no", "ControlPath=none",      "ClearAllForwardings=yes", "ForwardAgent=no",
     "ForwardX11=no",    "PermitLocalCommand=no", "RemoteCommand=none"};
 
-bool stands_for_itself(unsigned char c) {
-  return std::isalnum(c) != 0 ||
-         std::string_view("-_./:=,@%+").find(static_cast<char>(c)) != std::string_view::npos;
-}
-
 }  // namespace
-
-std::string quoted_for_shell(const std::string& word) {
-  if (!word.empty() && std::ranges::all_of(word, stands_for_itself)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
 
 std::vector<std::string> ssh_command(const Host& host, const std::vector<std::string>& command) {
   std::vector<std::string> arguments{"ssh", "-T"};

@@ -12,7 +12,4 @@ namespace poseidon::trainer {
 /// minute.
 std::vector<std::string> ssh_command(const Host& host, const std::vector<std::string>& command);
 
-/// A text that a POSIX shell takes for one word, which is `word`.
-std::string quoted_for_shell(const std::string& word);
-
 }  // namespace poseidon::trainer
