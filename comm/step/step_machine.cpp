@@ -90,6 +90,18 @@ int64_t StepMachine::least_complete() const {
   return all_can && !layers_.empty() ? all_have - 1 : all_have;
 }
 
+bool StepMachine::abandon_after(int64_t step) {
+  check(step <= done_, "only a step that has begun can be abandoned");
+  const auto is_torn = [&](const Layer& of) { return of.updated > step - staleness_; };
+  if (std::ranges::any_of(layers_, is_torn)) return false;
+  for (Layer& layer : layers_) {
+    layer.contributed = false;
+    layer.arrived = std::min(layer.arrived, step);
+  }
+  done_ = step;
+  return true;
+}
+
 std::vector<size_t> StepMachine::revert_to(int64_t step) {
   check(step >= least_complete() && step <= complete(), "a worker goes back one step at most");
   [[maybe_unused]] const int64_t complete_before = complete();

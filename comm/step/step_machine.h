@@ -61,6 +61,10 @@ class StepMachine {
   /// Goes back to `step` complete steps, at least least_complete(): the layers whose last update is
   /// to be taken back. The next step is then computed from there, and nothing is in flight.
   std::vector<size_t> revert_to(int64_t step);
+  /// Gives up all steps after `step`, of which no sum will be complete, or none will be used: the
+  /// step under way, and one that is done here but not on another device. Returns false, and
+  /// changes nothing, if a layer has made an update that step `step` does not have.
+  bool abandon_after(int64_t step);
 
  private:
   struct Layer {

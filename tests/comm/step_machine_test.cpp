@@ -39,6 +39,40 @@ Layers update_all(StepMachine& machine) {
 
 }  // namespace
 
+TEST_CASE("a step is abandoned only while no layer has made an update of it") {
+  StepMachine machine({.layers = 2});
+  compute_step(machine, 2);
+  arrive(machine, {1, 0});
+  update_all(machine);
+  machine.contributed(1);
+  machine.arrived(1);
+  CHECK(machine.abandon_after(1));
+  CHECK(machine.done() == 1);
+  CHECK(machine.open(1));
+  CHECK_FALSE(machine.due());
+  machine.contributed(1);
+  machine.arrived(1);
+  machine.updated(1);
+  CHECK_FALSE(machine.abandon_after(1));
+  CHECK_FALSE(machine.open(0) && machine.complete() == 2);
+}
+
+TEST_CASE("a step that is done here is abandoned where another device has failed in it") {
+  StepMachine machine({.layers = 2, .staleness = 1});
+  for (int step = 0; step < 2; ++step) {
+    compute_step(machine, 2);
+    arrive(machine, {1, 0});
+    update_all(machine);
+  }
+  compute_step(machine, 2);
+  CHECK(machine.done() == 3);
+  CHECK_FALSE(machine.abandon_after(1));
+  CHECK(machine.done() == 3);
+  CHECK(machine.abandon_after(2));
+  CHECK(machine.done() == 2);
+  CHECK(machine.has_all_sums());
+}
+
 TEST_CASE("a gate is shut from the contribution to the update") {
   StepMachine machine({.layers = 2});
   CHECK(machine.open(0));

@@ -27,7 +27,12 @@ class LateExchange final : public GradientExchange {
 
   void begin_backward(int64_t shard) override { local_.begin_backward(shard); }
   void contribute_statistics(int64_t shard) override { local_.contribute_statistics(shard); }
-  void contribute(int layer, int64_t shard) override { local_.contribute(layer, shard); }
+  void contribute(int layer, int64_t shard) override {
+    if (contributions_left_-- == 0) throw RunError("a contribution fails");
+    local_.contribute(layer, shard);
+  }
+  /// After so many contributions from now on.
+  void fail_after(int64_t contributions) { contributions_left_ = contributions; }
   void release(int layer) override { local_.release(layer); }
   std::optional<int> arrived() override {
     // Every other time, so that some layers are updated early and some late.
@@ -49,7 +54,7 @@ class LateExchange final : public GradientExchange {
   }
 
   LocalExchange local_;
-  int64_t arrivals_left_;
+  int64_t arrivals_left_, contributions_left_ = -1;
   int64_t polls_ = 0;
 };
 

@@ -72,6 +72,35 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
   }
 }
 
+TEST_CASE(
+    "a step that fails in one version is given up where it has changed nothing, else refused") {
+  constexpr int64_t kSteps = 3;
+  const TinyJob tiny;
+  int64_t whole = 0, torn = 0;
+  for (const Setup& setup : kSetups) {
+    const Job job = tiny.load(setup.overrides);
+    const std::vector<std::vector<float>> expected = undisturbed(job, setup.options(1), kSteps);
+    for (int64_t contributions = 0;; ++contributions) {
+      Training training(job, setup.options(1));
+      training.exchange.fail_after(contributions);
+      const std::string error = error_of<RunError>([&] {
+        for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
+      });
+      if (error.empty()) break;
+      const int64_t done = training.loop.steps_done();
+      if (!training.loop.abandon_after(done)) {
+        ++torn;
+        continue;
+      }
+      ++whole;
+      training.loop.settle();
+      CHECK(training.state() == expected[static_cast<size_t>(done)]);
+    }
+  }
+  CHECK(whole > 0);
+  CHECK(torn > 0);
+}
+
 TEST_CASE("what goes back, by a step too where it can, goes on to the bits of an undisturbed run") {
   constexpr int64_t kSteps = 4;
   const TinyJob tiny;

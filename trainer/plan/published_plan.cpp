@@ -18,11 +18,21 @@ void PublishedPlan::describe(Fields& fields) {
   fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
   fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
+  fields.boolean("tested", tested, "the parameters after first_step are tested");
   fields.boolean("trace", trace, "record what is done when");
   fields.boolean("restored", restored, "of a later view: its first values come as a checkpoint's");
 }
 
 namespace {
+
+/// Whether the run that is gone on with has a test of this step.
+bool is_tested(const RunOptions& options, int64_t step) {
+  const std::filesystem::path run = run_of_checkpoint(options.resume);
+  std::error_code failure;
+  const bool same =
+      options.output.empty() || std::filesystem::equivalent(options.output, run, failure);
+  return same && has_test(run, step);
+}
 
 /// The kind of device that a checkpoint's job names, "" where that is not known.
 std::string device_of_job(const RunState& state) {
@@ -74,6 +84,7 @@ PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoin
   refuse_other_batch(resumed->state(), job, options.resume);
   published.first_step = resumed->state().step;
   published.in_flight = resumed->state().in_flight;
+  published.tested = is_tested(options, published.first_step);
   return published;
 }
 

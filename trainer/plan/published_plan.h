@@ -23,6 +23,7 @@ struct PublishedPlan {
   bool again = false;      ///< in another view: what is due after them may have been lost with it
   int64_t last_step = 0;   ///< where this run ends
   int64_t in_flight = 0;   ///< of the steps done, those whose sums the first values carry
+  bool tested = false;     ///< metrics.jsonl has a test after first_step
   bool trace = false;      ///< all members record what they do
   bool restored = false;   ///< of a later view: its first values are those of a checkpoint
   void describe(Fields& fields);

@@ -35,12 +35,18 @@ void RunLoop::do_what_is_due() {
 
 void RunLoop::settle() {
   if (settled_step_ == steps_done()) return;
-  settled_step_ = steps_done();
   sink_.settling();
   if (steps_done() == computation_.part().published.steps) computation_.finish();
   computation_.settle_for_checkpoint();
   computation_.compare_devices();
+  settled_step_ = steps_done();
   sink_.settled(steps_done());
+}
+
+std::optional<int64_t> RunLoop::save_last_step() {
+  const std::optional<int64_t> step = computation_.abandon_step();
+  if (step) checkpoint();
+  return step;
 }
 
 void RunLoop::checkpoint() {
@@ -48,9 +54,15 @@ void RunLoop::checkpoint() {
   sink_.checkpoint(steps_done());
 }
 
+/// By an earlier session, which has not come to the end of the run.
+bool RunLoop::was_tested() const {
+  const PublishedPlan& published = computation_.part().published;
+  return published.tested && !published.again && steps_done() == published.first_step;
+}
+
 void RunLoop::test() {
   settle();
-  if (test_.dataset == nullptr || tested_step_ == steps_done()) return;
+  if (test_.dataset == nullptr || tested_step_ == steps_done() || was_tested()) return;
   tested_step_ = steps_done();
   const WorkerPart& part = computation_.part();
   const JobConfig& config = part.job.config;

@@ -44,6 +44,9 @@ class RunLoop {
   /// go on in another view behind one of the run's own, and what is due after that may have been
   /// lost with the view before.
   bool go(bool again = false);
+  /// When go() has thrown: has the last complete step written as a checkpoint. Returns that step;
+  /// none if an update of the step that failed had begun. Lets through what the sink throws.
+  std::optional<int64_t> save_last_step();
 
  private:
   int64_t steps_done() const { return computation_.steps_done(); }
@@ -51,6 +54,7 @@ class RunLoop {
   void do_what_is_due();
   void settle();
   void checkpoint();
+  bool was_tested() const;
   void test();
 
   WorkerComputation& computation_;

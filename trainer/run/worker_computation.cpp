@@ -66,16 +66,11 @@ void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& op
   threads_.run(make_one, 1);
 }
 
-/// While not all devices have an end that waits, none is to be told of a failure.
-void WorkerComputation::plan(const WorkerPart& part) {
-  part_ = std::make_unique<const WorkerPart>(part);
+/// While not all devices have an end that waits, none is to be told of a failure. The first device
+/// has memory that the others read: it is the first to have any.
+void WorkerComputation::plan(const WorkerPart& with) {
+  part_ = std::make_unique<const WorkerPart>(with);
   threads_.on_failure([](const std::string&) {});
-  plan_all();
-  if (makers_.lose) threads_.on_failure(makers_.lose);
-}
-
-/// The first device has memory that the others read: it is the first to have any.
-void WorkerComputation::plan_all() {
   const std::vector<comm::Part> shards =
       shards_of_devices(part().plan.assignment.shards_of(part().rank), devices_.size());
   const auto plan_one = [&](size_t device) {
@@ -93,6 +88,7 @@ void WorkerComputation::plan_all() {
   };
   plan_one(0);
   threads_.run(plan_one, 1);
+  if (makers_.lose) threads_.on_failure(makers_.lose);
 }
 
 /// The first is the last to end, as others read its memory.
@@ -127,6 +123,17 @@ void WorkerComputation::finish() {
 
 void WorkerComputation::revert_to(int64_t step) {
   threads_.run([&](size_t device) { devices_[device]->revert_to(step); });
+}
+
+/// A device may be done with a step that another one has failed in.
+std::optional<int64_t> WorkerComputation::abandon_step() {
+  const auto done_by = [](const auto& device) { return device->steps.loop->steps_done(); };
+  const int64_t step = done_by(*std::ranges::min_element(devices_, {}, done_by));
+  std::vector<char> whole(devices_.size());
+  threads_.run(
+      [&](size_t device) { whole[device] = devices_[device]->steps.loop->abandon_after(step); });
+  if (std::ranges::count(whole, 0) > 0) return std::nullopt;
+  return step;
 }
 
 RunState WorkerComputation::state_after(int64_t step) {

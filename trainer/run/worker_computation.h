@@ -46,6 +46,10 @@ class WorkerComputation {
   void settle_for_checkpoint();
   void finish();
   void revert_to(int64_t step);
+  /// When step() has thrown: gives up the step under way. Returns the last complete step, which
+  /// settle_for_checkpoint() then brings the parameters to; none if an update of a later step has
+  /// begun, so that the parameters are of no step.
+  std::optional<int64_t> abandon_step();
   /// The last step that is complete on all devices, to which all can go back: each of them gives
   /// its part to every sum.
   int64_t last_complete_step() const;
@@ -70,7 +74,6 @@ class WorkerComputation {
  private:
   Computation& first() const { return *devices_[0]; }
   void make(const WorkerPart& part, const net::Net::Options& options);
-  void plan_all();
   void end();
 
   const Makers makers_;

@@ -399,32 +399,50 @@ bool has_checkpoint(const fs::path& run) {
 
 namespace {
 
-/// Of these steps, the one with the best test accuracy; -1 where none was tested.
-int64_t best_tested(const fs::path& metrics, std::span<const int64_t> steps) {
-  std::ifstream lines(metrics);
-  int64_t best = -1;
-  double best_top1 = -1;
+/// Calls `use` with the step and the line of each test in a run's metrics.
+template <class Use>
+void for_each_test(const fs::path& run, const Use& use) {
+  std::ifstream lines(run / "metrics.jsonl");
   for (std::string line; std::getline(lines, line);) {
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object() || json.value("type", Json()) != "test") continue;
-    const Json step_told = json.value("step", Json()), top1_told = json.value("top1", Json());
-    if (!step_told.is_number_integer() || !top1_told.is_number()) continue;
-    const auto step = step_told.get<int64_t>();
-    const auto top1 = top1_told.get<double>();
-    if (top1 < best_top1 || std::ranges::find(steps, step) == steps.end()) continue;
-    best = step;
-    best_top1 = top1;
+    if (const Json step = json.value("step", Json()); step.is_number_integer())
+      use(step.get<int64_t>(), json);
   }
+}
+
+/// Of these steps, the one with the best test accuracy; -1 where none was tested.
+int64_t best_tested(const fs::path& run, std::span<const int64_t> steps) {
+  int64_t best = -1;
+  double best_top1 = -1;
+  for_each_test(run, [&](int64_t step, const Json& line) {
+    const Json top1 = line.value("top1", Json());
+    if (!top1.is_number() || top1.get<double>() < best_top1) return;
+    if (std::ranges::find(steps, step) == steps.end()) return;
+    best = step;
+    best_top1 = top1.get<double>();
+  });
   return best;
 }
 
 }  // namespace
 
+fs::path run_of_checkpoint(const fs::path& run_or_file) {
+  if (fs::is_directory(run_or_file)) return run_or_file;
+  return fs::absolute(run_or_file).parent_path().parent_path();
+}
+
+bool has_test(const fs::path& run, int64_t step) {
+  bool found = false;
+  for_each_test(run, [&](int64_t tested, const Json&) { found = found || tested == step; });
+  return found;
+}
+
 void prune_checkpoints(const fs::path& run, int64_t keep) {
   if (keep == 0) return;
   const fs::path folder = run / "checkpoints";
   const std::vector<int64_t> steps = steps_in(folder, INT64_MAX);
-  const int64_t best = best_tested(run / "metrics.jsonl", steps);
+  const int64_t best = best_tested(run, steps);
   for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) {
     if (steps[i] == best) continue;
     std::error_code ignored;  // what cannot be removed is in nobody's way

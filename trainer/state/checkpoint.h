@@ -70,6 +70,11 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& folder, cons
 /// test accuracy by its metrics.jsonl, the later of equals.
 void prune_checkpoints(const std::filesystem::path& run, int64_t keep);
 
+/// The run directory that "--resume" names, itself or by a checkpoint in it.
+std::filesystem::path run_of_checkpoint(const std::filesystem::path& run_or_file);
+/// Whether the metrics.jsonl of a run has a test of the parameters after `step`.
+bool has_test(const std::filesystem::path& run, int64_t step);
+
 /// A checkpoint that was read back and found whole.
 class Checkpoint {
  public:

@@ -60,4 +60,9 @@ void Arrivals::lose(const std::string& why) {
   changed_.notify_all();
 }
 
+void Arrivals::forget_loss() {
+  MutexLock lock(mutex_);
+  lost_.reset();
+}
+
 }  // namespace poseidon::trainer

@@ -24,6 +24,8 @@ class Arrivals {
   void check_alive();
   /// Says that the job is lost. Any thread may call it, and whoever waits learns of it.
   void lose(const std::string& why);
+  /// Takes lose() back: what had arrived by then can be taken.
+  void forget_loss();
 
   /// What wait() calls when it has waited for a second, and when such a wait has ended with a
   /// layer. Set it before the first wait.

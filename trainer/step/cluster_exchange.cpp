@@ -57,6 +57,10 @@ void ClusterExchange::lose(const std::string& why) {
   for (DeviceExchange* device : devices_) device->lose(why);
 }
 
+void ClusterExchange::forget_loss() {
+  for (DeviceExchange* device : devices_) device->forget_loss();
+}
+
 DevicesAlone::DevicesAlone(const comm::Plan& plan, size_t devices, uint64_t first_step)
     : exchange_(plan, 0, devices, first_step, [this](const std::function<void()>& task) {
         MutexLock lock(mutex_);

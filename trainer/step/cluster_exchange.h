@@ -58,6 +58,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   }
   /// Whoever waits, or comes to wait, is told.
   void lose(const std::string& why);
+  /// Takes lose() back, so that the sums which had arrived by then can still be used.
+  void forget_loss();
 
  private:
   void take(const std::vector<DevicePart>& given);

@@ -60,6 +60,7 @@ class DeviceExchange final : public GradientExchange {
   void has_arrived(uint32_t layer) { arrivals_.push(layer); }
   /// Whoever waits, or comes to wait, is told.
   void lose(const std::string& why) { arrivals_.lose(why); }
+  void forget_loss() { arrivals_.forget_loss(); }
 
  private:
   /// What is handed over once the device's work has reached an event.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/failure.h"
 #include "trainer/step/net_batches.h"
 
 namespace poseidon::trainer {
@@ -39,7 +40,9 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
   const int64_t batches = loader.steps_per_pass() * options.own_parts.count;
   for (int64_t step = 0; step < batches; ++step) {
     if (options.goes_on && !options.goes_on(step, batches)) return std::nullopt;
-    const data::Batch& batch = loader.next();
+    const data::Batch& batch =
+        step == 0 ? loader.next()
+                  : after_beginning([&]() -> const data::Batch& { return loader.next(); });
     if (batch.valid == 0) continue;
     set_input(net, batch, loader);
     const layers::StepNumbers numbers{.seed = options.seed, .step = step};

@@ -105,7 +105,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   });
   device_trace_.ends_forward();
   if (shard == 0 && options_.between_passes) {
-    open_gates();  // of layers that the forward pass has not asked for
+    settle();  // of layers that the forward pass has not asked for
     options_.between_passes(steps_done());
   }
   const auto number = static_cast<int64_t>(shard);
@@ -176,10 +176,6 @@ void TrainingLoop::await_update(size_t index) {
       await_arrival(index);
 }
 
-void TrainingLoop::open_gates() {
-  for (const int layer : net_.parameters().summed_layers()) open_gate(layer);
-}
-
 void TrainingLoop::make_updates() {
   note_contributed();
   take_arrivals();
@@ -220,13 +216,17 @@ void TrainingLoop::update(size_t index) {
   Device& device = net_.device();
   std::vector<Event>& read = read_[index];
   const Event when = together_ ? device.record() : read.front();
+  updating_ = true;
   updated_[index] = device.beside(
       Lane::kUpdate, when, [&] { updates_.make(layer_at(index), machine_.next_update(index)); });
   std::ranges::rotate(read, read.begin() + 1);
   machine_.updated(index);
+  updating_ = false;
 }
 
-void TrainingLoop::settle() { open_gates(); }
+void TrainingLoop::settle() {
+  for (const int layer : net_.parameters().summed_layers()) open_gate(layer);
+}
 
 void TrainingLoop::settle_for_checkpoint() {
   settle();
@@ -246,7 +246,7 @@ void TrainingLoop::settle_for_checkpoint() {
 
 void TrainingLoop::finish() {
   machine_.finish();
-  open_gates();
+  settle();
 }
 
 void TrainingLoop::revert_to(int64_t step) {

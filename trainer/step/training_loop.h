@@ -75,6 +75,10 @@ class TrainingLoop {
   /// Exchange and loader stand elsewhere, so this loop makes no further step: another one does, on
   /// the same net and optimizer, with those of its own.
   void revert_to(int64_t step);
+  /// Gives up the steps after `step` when one of them has failed: settle() then brings the
+  /// parameters to what step `step` + 1 is computed with. Returns false if an update of a later
+  /// step has begun, so that the parameters are of no step. This loop makes no further step.
+  bool abandon_after(int64_t step) { return !updating_ && machine_.abandon_after(step); }
 
  private:
   const data::Batch& next_batch();
@@ -86,7 +90,6 @@ class TrainingLoop {
 
   // Layers by index in Parameters::summed_layers(), as machine_ knows them.
   void open_gate(int layer);
-  void open_gates();
   void take_arrivals();
   void await_update(size_t index);
   void await_arrival(size_t index);
@@ -114,6 +117,7 @@ class TrainingLoop {
   std::vector<std::vector<Event>> read_;
   std::vector<Event> updated_;       ///< by index: when the last update is through
   std::vector<size_t> contributed_;  ///< since the loop was last between layers
+  bool updating_ = false;            ///< an update has begun, and has failed or is under way
   TraceRecorder::Label data_label_ = 0;
   DeviceTrace device_trace_;
   StepTimes times_;                    ///< of the step under way, but for compute_ms
