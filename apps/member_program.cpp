@@ -42,6 +42,7 @@ struct Arguments {
   std::string data_root, run_directory;
   /// Of the server beside a worker; null where there is none.
   std::shared_ptr<trainer::LifeSigns> server_life;
+  std::string stop_signals = kDefaultStopSignals;
   int64_t join_timeout = 0;
   int64_t workers_on_host = 1;
   bool once = false;
@@ -102,6 +103,8 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_option("--join-timeout", arguments.join_timeout,
                  "seconds to look for the coordinator; 0: for ever")
       ->check(whole_number(0, 1000000000));
+  app.add_option("--stop-signals", arguments.stop_signals,
+                 "signals by which it leaves, beside INT, TERM and HUP; default: USR1,USR2,XCPU");
   app.add_flag("--once", arguments.once, "end after one job");
   app.add_flag("--end-with-stdin", arguments.end_with_stdin,
                "leave when standard input ends, as with the connection that this was started by");
@@ -220,10 +223,12 @@ int run(const char* name, const char* description, bool computes, int count, cha
   if (!parse_command_line(app, name, count, values)) return 0;
   std::stop_source stop;
   arguments.options.stop = stop.get_token();
-  const StopSignals signals([&stop](const std::string& signal) {
-    StandardErrorLog().info(signal + ": leaving; once more ends at once");
-    stop.request_stop();
-  });
+  const StopSignals signals(
+      [&stop](const std::string& signal) {
+        StandardErrorLog().info(stopping_text(signal, "leaving"));
+        stop.request_stop();
+      },
+      read_stop_signals(arguments.stop_signals));
   complete(arguments, name, computes);
   std::atomic<bool> input_has_ended = false;
   arguments.options.why_stopped = [&input_has_ended] {

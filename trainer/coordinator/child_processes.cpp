@@ -97,7 +97,7 @@ void close_all_but(int one, int other) {
 /// In the child, between fork and exec: only what is safe there.
 [[noreturn]] void become(char* const* arguments, char* const* variables, const Kept& kept) {
   // To a whole group they are for the coordinator, which ends the job in good order.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
