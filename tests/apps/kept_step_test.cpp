@@ -19,7 +19,12 @@ TEST_CASE("a coordinator that is killed without a checkpoint loses no step of it
   CHECK(finished.err.find("has no checkpoint yet") != std::string::npos);
   CHECK(finished.err.find(" has kept step " + std::to_string(kept) + ": fetched") !=
         std::string::npos);
-  CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
+  const Json summary = Json::parse(finished.out);
+  CHECK(summary["first_step"] == kept + 1);
+  REQUIRE(summary["sessions"].size() == 2);
+  CHECK(summary["sessions"][0]["first_step"] == 1);
+  CHECK(summary["sessions"][0]["how"] == "interrupted");
+  CHECK(summary["sessions"][1]["how"] == "finished");
   CHECK(fs::exists(lost.cluster.job.folder / "run/checkpoints" /
                    ("step-" + std::to_string(kept) + ".state")));
 }

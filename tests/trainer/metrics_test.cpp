@@ -1,36 +1,14 @@
 #include "trainer/report/metrics.h"
 
 #include <doctest/doctest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
+#include "tests/support/full_disk.h"
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
 
 namespace {
-
-/// No file of this process can grow beyond some bytes while it lives: a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    ignored_ = signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, ignored_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_{};
-  sighandler_t ignored_ = SIG_DFL;
-};
 
 StepReport report_of(int64_t step) {
   StepReport report;

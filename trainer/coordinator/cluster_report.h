@@ -53,8 +53,10 @@ class ClusterReport {
   /// What was reported of later steps does not count: they are made again, to other values.
   void forget_after(int64_t step) { run_.forget_after(step); }
 
-  /// The run has ended, maybe before the step that was to be its last.
-  void end() { run_.end(); }
+  // As those of RunReport.
+  void note_events(const Json& events) { run_.note_events(events); }
+  void end(int64_t steps, const std::string& failure) { run_.end(steps, failure); }
+  void add_sessions(Json& summary) const { run_.add_sessions(summary); }
 
   /// The last step that all workers have reported; 0: none.
   int64_t last_step() const { return run_.last_step(); }

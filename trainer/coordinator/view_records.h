@@ -34,6 +34,12 @@ class ViewRecords {
   /// "view", "step", "at_s"}, of the view that it began with; and "replayed_steps" and "lost_s" of
   /// all views together.
   void write_to(Json& summary) const;
+  /// The same as an object of its own.
+  Json events() const {
+    Json all = Json::object();
+    write_to(all);
+    return all;
+  }
   bool is_first() const { return views_.size() <= 1; }
 
  private:

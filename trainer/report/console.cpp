@@ -3,13 +3,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <utility>
+
+#include "core/error.h"
 #include "core/printable.h"
+#include "trainer/report/time_text.h"
 
 namespace poseidon::trainer {
 
 namespace {
 
 constexpr std::string_view kClear = "\r\033[K";
+constexpr size_t kMostEarlyLines = 1000;
+constexpr uint64_t kMostLogBytes = uint64_t{16} << 20;
 
 void put(const std::string& bytes) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
@@ -24,11 +30,17 @@ std::string_view cut_to_row(std::string_view line) {
 
 }  // namespace
 
+std::string session_header(const std::string& command) {
+  return text("---- process ", ::getpid(),
+              " begins: ", command.empty() ? "poseidon-train" : command);
+}
+
 Console::~Console() { finish(); }
 
 void Console::write(std::string_view line) {
-  if (mode_ == Mode::kSilent) return;
   MutexLock lock(mutex_);
+  append(text(time_of_day(), " ", printable(line), "\n"));
+  if (mode_ == Mode::kSilent) return;
   std::string out;
   if (!shown_.empty()) out += kClear;
   out += printable(line);
@@ -47,6 +59,49 @@ void Console::finish() {
   MutexLock lock(mutex_);
   if (!shown_.empty()) put("\n");
   shown_.clear();
+}
+
+void Console::open_log(const std::filesystem::path& file, const std::string& header) {
+  MutexLock lock(mutex_);
+  try {
+    log_.emplace(file);
+  } catch (const RunError&) {
+    return;  // the folder is full, or cannot be written: that is reported for what must be there
+  }
+  log_path_ = file;
+  std::error_code failure;
+  log_bytes_ = std::filesystem::file_size(file, failure);
+  append(text(time_of_day(), " ", printable(header), "\n"));
+  for (const std::string& line : std::exchange(early_, {})) append(line);
+}
+
+void Console::record(std::string_view line) {
+  MutexLock lock(mutex_);
+  append(text(time_of_day(), " ", printable(line), "\n"));
+}
+
+void Console::close_log() {
+  MutexLock lock(mutex_);
+  log_.reset();
+}
+
+void Console::append(const std::string& line) {
+  if (!log_) {
+    if (log_path_.empty() && early_.size() < kMostEarlyLines) early_.push_back(line);
+    return;
+  }
+  try {
+    if (log_bytes_ > kMostLogBytes) {
+      std::error_code failure;
+      std::filesystem::rename(log_path_, log_path_.string() + ".1", failure);
+      log_.emplace(log_path_);
+      log_bytes_ = 0;
+    }
+    log_->append(line);
+    log_bytes_ += line.size();
+  } catch (const RunError&) {
+    // A record for people must not end the run.
+  }
 }
 
 }  // namespace poseidon::trainer

@@ -1,5 +1,8 @@
 #include "trainer/report/event_file.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "core/digest.h"
 
 namespace poseidon::trainer {
@@ -44,9 +47,24 @@ uint32_t masked_crc(const std::string& bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u;
 }
 
-std::filesystem::path path_in(const std::filesystem::path& folder, double seconds) {
-  return folder /
-         ("events.out.tfevents." + std::to_string(static_cast<int64_t>(seconds)) + ".poseidon");
+constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".poseidon";
+
+/// The seconds in the name of an event file; -1 for another file.
+int64_t seconds_in(const std::string& name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
+  int64_t seconds = -1;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size() - kSuffix.size(),
+                  seconds);
+  return seconds;
+}
+
+/// The clock may have been set back since the last session, or stand in the same second.
+std::filesystem::path path_in(const std::filesystem::path& folder, double now) {
+  auto seconds = static_cast<int64_t>(now);
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure))
+    seconds = std::max(seconds, seconds_in(entry.path().filename().string()) + 1);
+  return folder / (std::string(kPrefix) + std::to_string(seconds) + std::string(kSuffix));
 }
 
 }  // namespace
@@ -59,6 +77,16 @@ std::string tf_record(const std::string& data) {
   out += data;
   put_bytes(out, masked_crc(data));
   return out;
+}
+
+std::string session_message(int64_t first_step, double seconds) {
+  std::string session;
+  put_integer(session, 1, 1);  // status: START
+  std::string event;
+  put_double(event, 1, seconds);
+  put_integer(event, 2, first_step);
+  put_text(event, 7, session);
+  return event;
 }
 
 std::string event_message(int64_t step, double seconds, std::span<const Scalar> scalars) {
@@ -82,6 +110,10 @@ EventFile::EventFile(const std::filesystem::path& folder, double seconds_since_1
   put_double(first, 1, seconds_since_1970);
   put_text(first, 3, "brain.Event:2");
   file_.append(tf_record(first));
+}
+
+void EventFile::begin_session(int64_t first_step, double seconds_since_1970) {
+  file_.append(tf_record(session_message(first_step, seconds_since_1970)));
 }
 
 void EventFile::add(int64_t step, double seconds_since_1970, std::span<const Scalar> scalars) {

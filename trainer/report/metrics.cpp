@@ -1,11 +1,13 @@
 #include "trainer/report/metrics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 
 #include "core/error.h"
 #include "core/json.h"
+#include "trainer/report/time_text.h"
 
 namespace poseidon::trainer {
 
@@ -19,19 +21,28 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Keeps the lines of an earlier run up to `step`: what came after was lost with that run.
-const fs::path& cut_after(const fs::path& path, int64_t step) {
+double elapsed_of(const Json& line) {
+  const bool known = line.contains("elapsed_s") && line["elapsed_s"].is_number();
+  return known ? line["elapsed_s"].get<double>() : 0;
+}
+
+/// Keeps the lines of earlier sessions up to `step`: what came after was lost with them.
+EarlierLines cut_after(const fs::path& path, int64_t step) {
+  EarlierLines earlier;
   std::ifstream file(path);
-  if (!file) return path;
+  if (!file) return earlier;
   std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
-        json["step"].get<int64_t>() <= step)
-      kept += line + "\n";
+  for (std::string text; std::getline(file, text);) {
+    const Json line = Json::parse(text, nullptr, false);
+    if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) continue;
+    earlier.last = line;
+    if (line["step"].get<int64_t>() > step) continue;
+    kept += text + "\n";
+    (line.value("type", "") == "test" ? earlier.last_test : earlier.last_train) = line;
+    earlier.elapsed_s = elapsed_of(line);
   }
   write_file(path, kept);
-  return path;
+  return earlier;
 }
 
 template <class... Values>
@@ -72,13 +83,6 @@ std::string workers_text(const std::vector<StepTimes>& workers) {
 
 }  // namespace
 
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<long long>(seconds + 0.5);
-  if (whole < 60) return formatted("%lld s", whole);
-  if (whole < 3600) return formatted("%lld:%02lld", whole / 60, whole % 60);
-  return formatted("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
-}
-
 double Metrics::Window::samples_per_second(int64_t batch) const {
   const double ms = times.all_ms();
   return ms > 0 ? static_cast<double>(steps * batch) / ms * 1000 : 0;
@@ -88,8 +92,11 @@ Metrics::Metrics(const fs::path& folder, const Options& options, Console& consol
     : options_(options),
       console_(console),
       path_(folder / "metrics.jsonl"),
-      lines_(cut_after(path_, options.steps_done)),
-      events_(folder, seconds_since_1970()) {}
+      earlier_(cut_after(path_, options.steps_done)),
+      lines_(path_),
+      events_(folder, seconds_since_1970()) {
+  if (!earlier_.last.is_null()) events_.begin_session(options.steps_done + 1, seconds_since_1970());
+}
 
 double Metrics::samples_per_second() const {
   return whole_.samples_per_second(options_.global_batch);
@@ -137,12 +144,18 @@ void Metrics::write_line() {
                               {"train/samples_per_second", rate}};
   add_told(options_.scalars.told(report.mean), "train/", line, scalars);
   append(line, scalars);
-  if (!console_.live()) console_.info(progress_line(report));
+  if (console_.live())
+    console_.record(progress_line(report));
+  else
+    console_.info(progress_line(report));
   window_ = {};
 }
 
-/// What is told of a run must not end it.
-void Metrics::append(const Json& line, std::span<const Scalar> scalars) {
+/// What is told of a run must not end it. Elapsed seconds go on from session to session.
+void Metrics::append(Json line, std::span<const Scalar> scalars) {
+  const std::chrono::duration<double> session = std::chrono::steady_clock::now() - start_;
+  line["time"] = time_of_day(std::chrono::system_clock::now());
+  line["elapsed_s"] = std::round((earlier_.elapsed_s + session.count()) * 1000) / 1000;
   try {
     options_.before_writing();
     lines_.append(line.dump() + "\n");
@@ -157,7 +170,8 @@ std::string Metrics::progress_line(const StepReport& report) const {
   const double rate = samples_per_second();
   const double epoch = static_cast<double>(report.step * options_.global_batch) /
                        static_cast<double>(options_.epoch_samples);
-  const double left = static_cast<double>((options_.steps - report.step) * options_.global_batch);
+  const double left =
+      static_cast<double>((options_.last_step - report.step) * options_.global_batch);
   const std::optional<double> top1 = options_.scalars.find("top1", report.mean);
   return formatted("step %lld/%lld  epoch %.2f  loss %.4f  ", static_cast<long long>(report.step),
                    static_cast<long long>(options_.steps), epoch, report.mean.loss) +
@@ -179,9 +193,12 @@ void Metrics::tested(int64_t step, const TestResult& result) {
                 result.seconds));
 }
 
-/// TensorBoard shows the later of two values of a step.
 void Metrics::forget_after(int64_t step) {
-  lines_ = AppendFile(cut_after(path_, step));
+  const double elapsed_s = earlier_.elapsed_s;
+  earlier_ = cut_after(path_, step);
+  earlier_.elapsed_s = elapsed_s;
+  lines_ = AppendFile(path_);
+  events_.begin_session(step + 1, seconds_since_1970());
   window_ = {};
 }
 

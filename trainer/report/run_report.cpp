@@ -34,10 +34,17 @@ void check_same(const std::string& what, const SampleSums& again, const SampleSu
 RunReport::RunReport(const RunDirectory& directory, Metrics::Options options, Console& console)
     : directory_(directory),
       test_scalars_(options.test_scalars),
-      metrics_(directory.path(), checked(std::move(options), directory), console) {}
+      steps_(options.steps),
+      metrics_(directory.path(), checked(options, directory), console),
+      history_({.run = directory.path(),
+                .steps_done = options.steps_done,
+                .last_line = metrics_.earlier().last,
+                .before_writing = [&directory] { directory.check_lock(); }},
+               console) {}
 
 void RunReport::trained(const StepReport& report, bool last) {
   if (report.step <= last_report_.step) return check_again(report);
+  history_.begin();
   last_report_ = report;
   metrics_.trained(report, last);
 }
@@ -55,6 +62,9 @@ void RunReport::tested(int64_t step, const TestResult& result) {
       check_same(text("the test after step ", step), result.mean, last_test_->mean, 1e-9);
     return;
   }
+  const Json& earlier = metrics_.earlier().last_test;
+  if (!last_test_ && !earlier.is_null() && step <= earlier["step"].get<int64_t>()) return;
+  history_.begin();
   metrics_.tested(step, result);
   last_test_ = result;
   tested_step_ = step;
@@ -68,23 +78,43 @@ void RunReport::forget_after(int64_t step) {
   tested_step_ = 0;
 }
 
-/// Of the last test; null where there was none, or no layer reports it.
+void RunReport::end(int64_t steps, const std::string& failure) {
+  metrics_.end();
+  const std::string how = !failure.empty() ? "failed: " + failure
+                          : steps < steps_ ? "stopped"
+                                           : "finished";
+  history_.end(steps, how);
+}
+
+/// Of the last step that was logged in an earlier session where this one has made none.
+Json RunReport::trained_loss() const {
+  if (last_report_.step > 0) return last_report_.mean.loss;
+  const Json& earlier = metrics_.earlier().last_train;
+  return earlier.is_null() ? Json() : earlier.value("loss", Json());
+}
+
+/// Of the last test, maybe of an earlier session; null where there was none, or no layer reports
+/// it.
 Json RunReport::tested(const std::string& key) const {
-  if (!last_test_) return {};
+  if (!last_test_) {
+    const Json& earlier = metrics_.earlier().last_test;
+    return earlier.is_null() ? Json() : earlier.value(key, Json());
+  }
+  if (key == "loss") return last_test_->mean.loss;
+  if (key == "step") return tested_step_;
   const std::optional<double> value = test_scalars_.find(key, last_test_->mean);
   return value ? Json(*value) : Json();
 }
 
 Json RunReport::summary(const Job& job, const RunEnd& end) const {
-  const bool trained = last_report_.step > 0;
   return {{"name", job.config.name},
           {"first_step", end.first_step + 1},
           {"steps", end.steps},
-          {"train_loss", trained ? Json(last_report_.mean.loss) : Json()},
+          {"train_loss", trained_loss()},
           {"test_top1", tested("top1")},
           {"test_top5", tested("top5")},
-          {"test_loss", last_test_ ? Json(last_test_->mean.loss) : Json()},
-          {"test_step", last_test_ ? Json(tested_step_) : Json()},
+          {"test_loss", tested("loss")},
+          {"test_step", tested("step")},
           {"samples_per_second", metrics_.samples_per_second()},
           {"bytes_sent", end.bytes_sent},
           {"bytes_received", end.bytes_received},

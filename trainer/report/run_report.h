@@ -10,6 +10,7 @@
 #include "trainer/job/job.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/report/run_history.h"
 
 namespace poseidon::trainer {
 
@@ -47,8 +48,13 @@ class RunReport {
   void tested(int64_t step, const TestResult& result);
   /// What was reported of later steps does not count, and is reported anew.
   void forget_after(int64_t step);
-  /// The run has ended, maybe before the step that was to be its last.
-  void end() { metrics_.end(); }
+  /// What has happened to the nodes of the session so far, as ViewRecords::write_to() has it.
+  void note_events(const Json& events) { history_.note_events(events); }
+  /// The run has ended after `steps` steps, maybe before the one that was to be its last. `failure`
+  /// says why it failed; "" where it has not.
+  void end(int64_t steps, const std::string& failure);
+  /// Adds all sessions of the run to its summary.
+  void add_sessions(Json& summary) const { history_.add_to(summary); }
 
   /// The last step that was trained in this run, counted from 1; 0 before the first.
   int64_t last_step() const { return last_report_.step; }
@@ -57,10 +63,13 @@ class RunReport {
  private:
   void check_again(const StepReport& report) const;
   Json tested(const std::string& key) const;
+  Json trained_loss() const;
 
   const RunDirectory& directory_;
   const ScalarKeys test_scalars_;
+  const int64_t steps_;  ///< of the whole job
   Metrics metrics_;
+  RunHistory history_;
   StepReport last_report_;
   std::optional<TestResult> last_test_;
   int64_t tested_step_ = 0;
