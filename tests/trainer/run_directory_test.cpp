@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include "tests/support/full_disk.h"
 #include "tests/trainer/tiny_job.h"
+#include "trainer/report/disk_space.h"
 #include "trainer/state/checkpoint.h"
 
 using namespace poseidon;
@@ -71,6 +73,95 @@ TEST_CASE("a run that does not begin leaves no folder, or an empty one as it was
     directory.keep();
   }
   CHECK(fs::exists(path / "checkpoints"));
+}
+
+TEST_CASE("a folder that a killed process has left before the first step is taken again") {
+  const TinyJob job;
+  const fs::path path = job.folder / "run";
+  const pid_t child = fork();
+  if (child == 0) {
+    RunDirectory directory(path, false);
+    directory.make();
+    directory.write("config.json", Json::object());
+    write_text(path / "metrics.jsonl", "");
+    write_text(path / "summary.json.tmp", "half");
+    _exit(0);  // as if killed
+  }
+  waitpid(child, nullptr, 0);
+  CHECK(job.run("run", {}, {.max_steps = 1})["steps"] == 1);
+  // What a run has come to is not.
+  CHECK_THROWS_AS(job.run("run"), ConfigError);
+  fs::remove_all(path / "checkpoints");
+  CHECK_THROWS_AS(job.run("run"), ConfigError);
+}
+
+TEST_CASE("a folder of which the lock cannot be written is left as it was") {
+  const TinyJob job;
+  const fs::path path = job.folder / "run";
+  {
+    const FullDisk full(0);
+    RunDirectory directory(path, false);
+    CHECK_THROWS_AS(directory.make(), RunError);
+  }
+  CHECK_FALSE(fs::exists(path));
+  RunDirectory first(path, false);
+  first.make();
+  first.keep();
+  RunDirectory second(path, true);
+  CHECK_THROWS_AS(second.make(), ConfigError);
+  CHECK(fs::exists(path / "run.lock"));
+}
+
+TEST_CASE("folders with the name of a job and the time are made for one run each") {
+  const TinyJob job;
+  const fs::path before = fs::current_path();
+  fs::current_path(job.folder);
+  {
+    RunDirectory first("tiny"), second("tiny");
+    CHECK(first.path() != second.path());
+    first.make();
+    first.keep();
+    CHECK(fs::is_empty(second.path()));
+  }
+  CHECK(std::distance(fs::directory_iterator("runs"), fs::directory_iterator()) == 1);
+  fs::current_path(before);
+}
+
+TEST_CASE("a lock that cannot be read is an error of the run, not of the user") {
+  const TinyJob job;
+  RunDirectory directory(job.folder / "run", false);
+  directory.make();
+  directory.keep();
+  std::string contents = RunLock::text_in(directory.path());
+  write_text(directory.path() / "run.lock", std::string(5000, 'x'));
+  CHECK_THROWS_AS(directory.check_lock(), RunError);
+  write_text(directory.path() / "run.lock", contents);
+  CHECK_NOTHROW(directory.check_lock());
+}
+
+TEST_CASE("room for a checkpoint is looked for before the first step") {
+  const TinyJob job;
+  SilentLog log;
+  const CheckpointBytes some{.weights = 1000, .state = 2000};
+  CHECK_NOTHROW(check_disk_space(job.folder, some, {}, 1, log));
+  const uint64_t more = fs::space(job.folder).available;
+  CHECK(error_of<ConfigError>([&] {
+          check_disk_space(job.folder, {.weights = more, .state = 1}, {}, 1, log);
+        }).starts_with(job.folder.string() + ": the disk has "));
+  const FullDisk limit(4096);
+  CHECK(error_of<ConfigError>([&] { check_disk_space(job.folder, some, {}, 1, log); })
+            .starts_with("the limit on the size of a file (ulimit -f) is 4.1 kB, but a "
+                         "checkpoint of this run has a file of "));
+}
+
+TEST_CASE("checkpoints that are on the disk at once are those kept, the best, and the next") {
+  const TrainConfig all{.checkpoint_every = 10, .keep_checkpoints = 0};
+  const TrainConfig two{.checkpoint_every = 10, .keep_checkpoints = 2};
+  CHECK(most_new_checkpoints({}, 100, 0) == 1);
+  CHECK(most_new_checkpoints(all, 100, 5) == 11);
+  CHECK(most_new_checkpoints(two, 100, 0) == 4);
+  CHECK(most_new_checkpoints(two, 100, 3) == 1);
+  CHECK(most_new_checkpoints(two, 10, 0) == 2);
 }
 
 TEST_CASE("a failed start leaves no folder") {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace poseidon::trainer {
 
@@ -16,6 +17,10 @@ struct RunOptions {
   std::optional<int64_t> max_steps = std::nullopt;  ///< stop after this step of the job
   bool trace = false;                               ///< write trace.json
   const std::atomic<bool>* stop = nullptr;  ///< set from outside: end after the step; may be null
+  std::string command = {};                 ///< the command line, for console.log
+  /// What a command that continues the run has after "--resume RUN", as a shell reads it: "", or
+  /// " --external --listen ...".
+  std::string resume_flags = {};
 };
 
 }  // namespace poseidon::trainer

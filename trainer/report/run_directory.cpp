@@ -1,6 +1,11 @@
 #include "trainer/report/run_directory.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 
 #include "core/digest.h"
@@ -8,6 +13,7 @@
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/secret.h"
+#include "core/shell_word.h"
 
 namespace poseidon::trainer {
 
@@ -38,6 +44,50 @@ std::string read_id(const fs::path& file) {
   return id;
 }
 
+bool is_half_done(const fs::path& file) { return file.extension() == ".tmp"; }
+
+bool holds_nothing(const fs::path& folder) {
+  std::error_code failure;
+  const fs::directory_iterator entries(folder, failure);
+  return !failure && std::ranges::all_of(entries, [](const fs::directory_entry& entry) {
+    return is_half_done(entry.path());
+  });
+}
+
+/// Whether a run makes such a file or folder before its first step.
+bool is_made_before_first_step(const fs::path& path) {
+  constexpr std::array<std::string_view, 9> kNames{kRunFile,       kClassesFile,   "run.lock",
+                                                   "config.json",  "network.json", "plan.json",
+                                                   "traffic.json", "console.log",  "logs"};
+  std::error_code failure;
+  const std::string name = path.filename().string();
+  if (name == "checkpoints") return holds_nothing(path);
+  if (name == "metrics.jsonl") return fs::file_size(path, failure) == 0 && !failure;
+  return std::ranges::find(kNames, name) != kNames.end() ||
+         name.starts_with("events.out.tfevents.") || is_half_done(path);
+}
+
+/// Whether a process that made this folder for a run has vanished before its first step: then there
+/// is nothing in it that is worth keeping.
+bool is_of_run_that_did_not_begin(const fs::path& folder) {
+  std::error_code failure;
+  if (!fs::exists(folder / "run.lock", failure)) return false;
+  const fs::directory_iterator entries(folder, failure);
+  return !failure && std::ranges::all_of(entries, [](const fs::directory_entry& entry) {
+    return is_made_before_first_step(entry.path());
+  });
+}
+
+/// "runs/<name>-<date>-<time>".
+fs::path dated_path(const std::string& name) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::array<char, 32> when{};
+  std::strftime(when.data(), when.size(), "-%Y%m%d-%H%M%S", &local);
+  return fs::path("runs") / (name + when.data());
+}
+
 /// The uppermost folder on the way to `path` that is not there; "" when all are.
 fs::path uppermost_missing(fs::path path) {
   fs::path missing;
@@ -52,15 +102,33 @@ RunDirectory::RunDirectory(fs::path path, bool resumed)
   std::error_code failure;
   if (fs::exists(path_) && !fs::is_directory(path_))
     throw ConfigError("--output " + path_.string() + ": is a file, expected a folder");
-  if (!resumed && fs::exists(path_) && !fs::is_empty(path_, failure))
-    throw ConfigError("--output " + path_.string() +
-                      ": is not empty; name another folder, or go on "
-                      "with the run in it by --resume " +
-                      path_.string());
+  if (resumed || !fs::exists(path_) || fs::is_empty(path_, failure)) return;
+  if (is_of_run_that_did_not_begin(path_)) return;
+  throw ConfigError("--output " + path_.string() +
+                    ": is not empty; name another folder, or go on "
+                    "with the run in it by --resume " +
+                    path_.string());
+}
+
+/// Whoever makes the folder has it: processes that start in the same second get one each.
+RunDirectory::RunDirectory(const std::string& name) {
+  const fs::path first = dated_path(name);
+  made_ = uppermost_missing(first);
+  std::error_code failure;
+  fs::create_directories(first.parent_path(), failure);
+  path_ = first;
+  for (int number = 1; ::mkdir(path_.c_str(), 0777) != 0; ++number) {
+    if (errno == ENOENT && fs::create_directories(first.parent_path(), failure)) continue;
+    if (errno != EEXIST)
+      throw RunError(text(path_.string(), ": cannot be made: ", std::strerror(errno)));
+    path_ = first.string() + "-" + std::to_string(number);
+  }
+  if (made_.empty() || made_ == fs::absolute(first)) made_ = fs::absolute(path_);
+  changed_ = true;
 }
 
 RunDirectory::~RunDirectory() {
-  if (kept_ || resumed_ || !lock_) return;
+  if (kept_ || resumed_ || !changed_) return;
   std::error_code ignored;
   if (!made_.empty()) {
     fs::remove_all(path_, ignored);
@@ -77,11 +145,16 @@ RunDirectory::~RunDirectory() {
 
 void RunDirectory::make() {
   std::error_code failure;
-  const fs::path missing = uppermost_missing(path_);
+  if (!changed_) made_ = uppermost_missing(path_);
+  changed_ = true;
   fs::create_directories(checkpoints(), failure);
   if (failure) throw RunError(checkpoints().string() + ": cannot be made: " + failure.message());
-  lock_.emplace(path_);
-  made_ = missing;
+  try {
+    lock_.emplace(path_);
+  } catch (const ConfigError&) {
+    changed_ = false;  // what is in the folder is another process's
+    throw;
+  }
   tidy();
   id_ = read_id(path_ / kRunFile);
   if (!id_.empty()) return;
@@ -146,30 +219,20 @@ fs::path job_file_of(const fs::path& run_or_file) {
 RunDirectory open_run_directory(const fs::path& output, const fs::path& resume,
                                 const std::string& name) {
   const fs::path resumed = resume.empty() ? fs::path() : run_directory_of(resume);
-  const fs::path path = !output.empty()    ? output
-                        : !resumed.empty() ? resumed
-                                           : default_run_directory(name);
+  if (output.empty() && resumed.empty()) return RunDirectory(name);
+  const fs::path path = output.empty() ? resumed : output;
   std::error_code failure;
   return RunDirectory(path, !resumed.empty() && fs::equivalent(path, resumed, failure));
 }
 
-fs::path default_run_directory(const std::string& name) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char when[32];
-  std::strftime(when, sizeof when, "-%Y%m%d-%H%M%S", &local);
-  const fs::path path = fs::path("runs") / (name + when);
-  for (int number = 2;; ++number) {
-    const fs::path candidate =
-        number == 2 ? path : fs::path(path.string() + "-" + std::to_string(number - 1));
-    if (!fs::exists(candidate)) return candidate;
-  }
+std::string resume_command(const fs::path& folder, const RunOptions& options, int64_t step) {
+  const bool goes_on_to_limit = options.max_steps && step < *options.max_steps;
+  return text("poseidon-train --resume ", quoted_for_shell(folder.string()), options.resume_flags,
+              goes_on_to_limit ? text(" --max-steps ", *options.max_steps) : "");
 }
 
-std::string stopped_text(int64_t step, int64_t steps, const fs::path& folder) {
-  return text("stopped after step ", step, " of ", steps, "; to go on: poseidon-train --resume ",
-              folder.string());
+std::string stopped_text(int64_t step, int64_t steps, const std::string& command) {
+  return text("stopped after step ", step, " of ", steps, "; to go on: ", command);
 }
 
 }  // namespace poseidon::trainer

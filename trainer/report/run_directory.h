@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "trainer/job/job.h"
+#include "trainer/job/run_options.h"
 #include "trainer/report/run_lock.h"
 
 namespace poseidon::trainer {
@@ -16,12 +17,17 @@ namespace poseidon::trainer {
 inline constexpr const char* kClassesFile = "classes.json";
 
 /// Where a run keeps what it makes: run.json, config.json, network.json, classes.json, plan.json,
-/// traffic.json, metrics.jsonl, summary.json, the TensorBoard file and checkpoints/.
+/// traffic.json, metrics.jsonl, sessions.jsonl, summary.json, console.log, the TensorBoard file and
+/// checkpoints/.
 class RunDirectory {
  public:
-  /// Only looks. A folder that is not empty is refused with ConfigError unless `resumed`.
+  /// Only looks. A folder that is not empty is refused with ConfigError unless `resumed`, or unless
+  /// a process that was killed before its first step has left it.
   RunDirectory(std::filesystem::path path, bool resumed);
-  /// A folder that make() made for a run that did not begin is removed.
+  /// Makes an empty folder "runs/<name>-<date>-<time>", with a number after it where another
+  /// process has that one. Throws RunError.
+  explicit RunDirectory(const std::string& name);
+  /// A folder that was made for a run that did not begin is removed.
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -52,6 +58,7 @@ class RunDirectory {
  private:
   std::filesystem::path path_;
   bool resumed_ = false, kept_ = false;
+  bool changed_ = false;        ///< there may be something in the folder, or the folder itself
   std::filesystem::path made_;  ///< the uppermost folder that was not there before; "": none
   std::optional<RunLock> lock_;
   std::string id_;
@@ -70,10 +77,11 @@ std::filesystem::path job_file_of(const std::filesystem::path& run_or_file);
 RunDirectory open_run_directory(const std::filesystem::path& output,
                                 const std::filesystem::path& resume, const std::string& name);
 
-/// "runs/<name>-<date>-<time>"; with a number behind it where that is taken.
-std::filesystem::path default_run_directory(const std::string& name);
+/// The command that continues the run in `folder`, which has come to `step`, as a shell reads it.
+std::string resume_command(const std::filesystem::path& folder, const RunOptions& options,
+                           int64_t step);
 
 /// What a run that was stopped says, and how it goes on.
-std::string stopped_text(int64_t step, int64_t steps, const std::filesystem::path& folder);
+std::string stopped_text(int64_t step, int64_t steps, const std::string& command);
 
 }  // namespace poseidon::trainer

@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -33,6 +35,16 @@ std::string holder_in(const std::string& contents) {
   return text("process ", json["pid"].dump(), " on ", shown(json["host"]));
 }
 
+/// The holder has the lock for a moment before its name stands in the file.
+std::string await_holder(const fs::path& run) {
+  std::string contents = RunLock::text_in(run);
+  for (int attempt = 0; attempt < 50 && contents.find('\n') == std::string::npos; ++attempt) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    contents = RunLock::text_in(run);
+  }
+  return holder_in(contents);
+}
+
 int64_t fence_in(const std::string& contents) {
   const Json json = Json::parse(contents, nullptr, false);
   const bool has = json.is_object() && json.contains("fence") && json["fence"].is_number_integer();
@@ -45,7 +57,11 @@ std::string RunLock::text_in(const fs::path& run) {
   std::error_code failure;
   if (!fs::is_regular_file(run / kName, failure)) return "";
   std::vector<std::byte> bytes;
-  read_file(run / kName, kMostLockBytes, bytes);
+  try {
+    read_file(run / kName, kMostLockBytes, bytes);
+  } catch (const ConfigError& error) {
+    throw RunError(error.what());  // the file is this run's own, not the user's
+  }
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -56,8 +72,10 @@ RunLock::RunLock(const fs::path& run) : run_(run) {
     throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
-      throw RunError(text(path.string(), ": cannot be locked: ", std::strerror(errno)));
-    throw ConfigError(text(run.string(), ": another run writes here: ", holder_in(text_in(run))));
+      throw ConfigError(text(path.string(), ": cannot be locked: ", std::strerror(errno),
+                             "; the file system must have locks, or name a folder on another one "
+                             "with --output"));
+    throw ConfigError(text(run.string(), ": another run writes here: ", await_holder(run)));
   }
   const Json json{
       {"host", host_name()}, {"pid", ::getpid()}, {"fence", fence_in(text_in(run)) + 1}};
@@ -65,7 +83,7 @@ RunLock::RunLock(const fs::path& run) : run_(run) {
   const bool written = ::ftruncate(file_.number(), 0) == 0 &&
                        ::pwrite(file_.number(), words_.data(), words_.size(), 0) ==
                            static_cast<ssize_t>(words_.size()) &&
-                       ::fsync(file_.number()) == 0;
+                       (::fsync(file_.number()) == 0 || errno == EINVAL);
   if (!written) throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
 }
 
