@@ -153,7 +153,8 @@ TEST_CASE("a first layer reads the input as it is written, and only another need
     const PlayedJob played(network);
     const Job job = played.load();
     Training training(make_played_backend({}), job);
-    return std::ranges::count(time_on_random_values(job, training.engine.net(), 1),
+    SilentLog log;
+    return std::ranges::count(time_on_random_values(job, training.engine.net(), 1, log),
                               "reorder of the input", &net::Timing::name);
   };
   CHECK(copies_of_input({kSmallResNet}) == 0);

@@ -2,6 +2,7 @@
 
 #include "trainer/coordinator/coordinator_io.h"
 #include "trainer/messages/notes.h"
+#include "trainer/report/run_classes.h"
 #include "trainer/state/run_tensors.h"
 #include "trainer/state/tensor_store.h"
 
@@ -19,8 +20,10 @@ void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<boo
     };
 }
 
+/// `all_fit`: set to false where a weights file has no value for a weight.
 std::vector<IndexedTensor> first_values(const Json& list, const Checkpoint* resumed,
-                                        const std::filesystem::path& weights, Log& log) {
+                                        const std::filesystem::path& weights, Log& log,
+                                        bool& all_fit) {
   if (resumed == nullptr && weights.empty()) return {};
   TensorStore store(list);
   RunTensors tensors = store.tensors();
@@ -33,10 +36,13 @@ std::vector<IndexedTensor> first_values(const Json& list, const Checkpoint* resu
     mark_known(of_step, first, known);
     first += of_step.size();
   }
-  if (resumed != nullptr)
+  if (resumed != nullptr) {
     resumed->restore(tensors);
-  else
-    report_match(weights, load_weights(weights, tensors), log);
+  } else {
+    const MatchReport match = load_weights(weights, tensors);
+    report_match(weights, match, log);
+    all_fit = match.all_fit();
+  }
   std::vector<IndexedTensor> values;
   for (uint32_t index = 0; index < known.size(); ++index)
     if (known[index]) values.push_back({index, store.entries()[index].payload()});
@@ -48,7 +54,14 @@ std::vector<IndexedTensor> first_values(const Json& list, const Checkpoint* resu
 void FirstValues::make(const Json& list, const Checkpoint* resumed,
                        const std::filesystem::path& weights, Log& log) {
   made_ = true;
-  values_ = first_values(list, resumed, weights, log);
+  values_ = first_values(list, resumed, weights, log, all_fit_);
+}
+
+std::optional<std::vector<std::string>> FirstValues::checked_classes(const RunOptions& options,
+                                                                     Log& log) {
+  if (!made_ || !classes_) return std::nullopt;
+  check_classes_of_run(options, *classes_, all_fit_, log);
+  return std::exchange(classes_, std::nullopt);
 }
 
 void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,

@@ -82,7 +82,9 @@ Json extract(const Job& job, const RunOptions& options, const std::vector<std::s
     }
     file.add_labels(batch.labels.first(samples));
   };
-  const auto result = evaluate(trained.net(), data, test_options(job, options, tested), console);
+  const auto result =
+      evaluate(trained.net(), data, test_options(job, options, console, tested), console);
+  console.finish();
   if (!result) throw RunError("the extraction was stopped; nothing is left of it");
   file.commit();
   return {{"name", job.config.name},

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "trainer/inference/confusion.h"
 #include "trainer/inference/trained_net.h"
+#include "trainer/report/run_classes.h"
 #include "trainer/report/scalar_keys.h"
 
 namespace poseidon::trainer {
@@ -24,7 +25,8 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
                   batch.labels.first(static_cast<size_t>(batch.valid)));
   };
   const std::optional<TestResult> result =
-      evaluate(trained.net(), data, test_options(job, options, tested), console);
+      evaluate(trained.net(), data, test_options(job, options, console, tested), console);
+  console.finish();
   if (!result) throw RunError("the test was stopped");
   Json json = confusion.json(classes);
   json.update({{"name", job.config.name},

@@ -6,7 +6,8 @@
 #include "core/error.h"
 #include "core/fields.h"
 #include "trainer/job/choices.h"
-#include "trainer/report/run_directory.h"
+#include "trainer/report/run_classes.h"
+#include "trainer/report/test_progress.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/run_tensors.h"
 #include "trainer/step/averages.h"
@@ -78,24 +79,18 @@ TrainedNet::TrainedNet(const Job& job, const RunOptions& options,
                log);
 }
 
-TestOptions test_options(const Job& job, const RunOptions& options,
+TestOptions test_options(const Job& job, const RunOptions& options, Console& console,
                          std::function<void(const data::Batch&)> tested) {
   return {.seed = static_cast<uint64_t>(job.config.train.seed),
           .loader_threads = static_cast<int>(job.config.data.loader_threads),
           .on_error = job.config.data.test.on_error,
-          .goes_on = [&options](int64_t, int64_t) { return !options.stop || !*options.stop; },
+          .goes_on =
+              [&options, progress = TestProgress(console, "testing")](int64_t done,
+                                                                      int64_t of) mutable {
+                progress.at(done, of);
+                return !options.stop || !*options.stop;
+              },
           .tested = std::move(tested)};
-}
-
-std::vector<std::string> classes_of_run(const RunOptions& options) {
-  const fs::path run = run_directory_of(options.resume.empty() ? options.weights : options.resume);
-  const fs::path file = run / kClassesFile;
-  std::vector<std::string> names;
-  if (run.empty() || !fs::exists(file)) return names;
-  read_fields(read_json(file), {file.string(), ""}, [&](Fields& fields) {
-    fields.texts("classes", names, "names, in order of their labels", Presence::kRequired);
-  });
-  return names;
 }
 
 std::vector<std::string> class_names(const Job& job, const RunOptions& options) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/job/run_options.h"
+#include "trainer/report/console.h"
 #include "trainer/step/engine.h"
 #include "trainer/step/evaluation.h"
 
@@ -37,16 +38,13 @@ class TrainedNet {
   std::optional<int64_t> step_;
 };
 
-/// What a pass over the job's test set is asked for, which RunOptions::stop ends; `tested` as
-/// TestOptions has it.
-TestOptions test_options(const Job& job, const RunOptions& options,
+/// What a pass over the job's test set is asked for, which RunOptions::stop ends and whose progress
+/// the console shows; `tested` as TestOptions has it.
+TestOptions test_options(const Job& job, const RunOptions& options, Console& console,
                          std::function<void(const data::Batch&)> tested);
 
-/// The names of the classes that the run of `options` was trained with; none where it tells of
-/// none.
-std::vector<std::string> classes_of_run(const RunOptions& options);
-
-/// The same, else those of the job's data where they are at hand.
+/// The names of the classes that the run of `options` was trained with, else those of the job's
+/// data where they are at hand.
 std::vector<std::string> class_names(const Job& job, const RunOptions& options);
 
 /// "cat", or "class 7" for one without a name.

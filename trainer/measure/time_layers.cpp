@@ -41,7 +41,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
   const int versions = job.config.cluster.workers > 1 ? 2 : 1;
   Engine engine(job, {.choices = choices, .versions = versions}, log);
   net::Net& net = engine.net();
-  const std::vector<net::Timing> timings = time_on_random_values(job, net, repeats);
+  const std::vector<net::Timing> timings = time_on_random_values(job, net, repeats, log);
   const double pass = time_pass(job, net, kPassRepeats);
   Optimizer optimizer(job.config.optimizer, net, engine.updater());
   const double update = update_ms(net, optimizer, repeats);

@@ -1,5 +1,9 @@
 #include "trainer/measure/timing.h"
 
+#include <chrono>
+#include <cmath>
+
+#include "core/error.h"
 #include "core/philox.h"
 
 namespace poseidon::trainer {
@@ -15,6 +19,8 @@ void fill_input(net::Net& net) {
     for (float& value : *list) value = random.next_uniform(-1, 1);
   net.set_input(values, extras);
 }
+
+constexpr double kLongTiming = 5;  ///< seconds, from which on users are told
 
 constexpr layers::StepNumbers kFirstStep{.seed = 1};
 
@@ -32,12 +38,20 @@ std::vector<int32_t> first_labels(const Job& job) {
 
 }  // namespace
 
-std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats) {
+std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats,
+                                               Log& log) {
   net.values().initialize(static_cast<uint64_t>(job.config.train.seed));
   fill_input(net);
   const std::vector<int32_t> labels = first_labels(job);
   const layers::StepContext context = step_on(labels, job);
-  net.diagnosis().time(context, 2);  // warm: memory touched, code made
+  using Clock = std::chrono::steady_clock;
+  net.diagnosis().time(context, 1);  // warm: memory touched, code made
+  const Clock::time_point start = Clock::now();
+  net.diagnosis().time(context, 1);
+  const double expected_s = std::chrono::duration<double>(Clock::now() - start).count() * repeats;
+  if (expected_s > kLongTiming)
+    log.info(text("timing each layer in ", repeats, " steps, which takes about ",
+                  std::llround(expected_s), " s"));
   return net.diagnosis().time(context, repeats);
 }
 

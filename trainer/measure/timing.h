@@ -11,7 +11,9 @@ namespace poseidon::trainer {
 
 /// Times every layer of a net in training on random values (medians over `repeats` steps, after two
 /// that do not count). Overwrites the net's parameters.
-std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats);
+/// Says how long that takes if it takes long.
+std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats,
+                                               Log& log);
 
 /// Times a shard's forward and backward pass in one go, milliseconds, on the values and the input
 /// that the net has (the median over `repeats`, after one that does not count).

@@ -116,7 +116,8 @@ class NetTimer {
   TimedChoices time(const std::string& what, const net::Choices& choices) {
     Engine engine(job_, {.choices = choices}, log_);
     TimedChoices timed;
-    for (const net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats)) {
+    SilentLog silent;
+    for (const net::Timing& timing : time_on_random_values(job_, engine.net(), kRepeats, silent)) {
       timed.layer_ms[timing.name] += timing.forward_ms + timing.backward_ms;
       timed.total_ms += timing.forward_ms + timing.backward_ms;
     }

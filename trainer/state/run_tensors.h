@@ -29,6 +29,9 @@ struct MatchReport {
   std::vector<std::string> missing;    ///< of the network, not in the file
   std::vector<std::string> unused;     ///< of the file, not in the network
   std::vector<std::string> different;  ///< another shape: "ip2.weight: 10x500 in the file, 5x500"
+
+  /// Whether the file has had a value for every weight of the network.
+  bool all_fit() const { return missing.empty() && different.empty(); }
 };
 
 enum class WeightsTaken : uint8_t {

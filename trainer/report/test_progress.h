@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "trainer/report/console.h"
+
+namespace poseidon::trainer {
+
+/// How far a test is: on a terminal a line that is written over, else a line after 10 s, 20 s, 40 s
+/// and so on. Used by one thread.
+class TestProgress {
+ public:
+  /// `what` is done, for example "testing". `console` must outlive it.
+  TestProgress(Console& console, std::string what) : console_(console), what_(std::move(what)) {}
+
+  /// `done` of `of` batches are tested; 0 begins a test.
+  void at(int64_t done, int64_t of);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Console& console_;
+  const std::string what_;
+  Clock::time_point start_{}, next_{};
+};
+
+}  // namespace poseidon::trainer
