@@ -1,16 +1,20 @@
 // poseidon-train: trains a network from a job file, or checks, times and tests it.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
+#include <thread>
 
 #include "apps/output_file.h"
 #include "apps/run_program.h"
 #include "apps/stop_signals.h"
 #include "apps/train_options.h"
 #include "apps/train_print.h"
+#include "core/cores.h"
 #include "core/counted.h"
 #include "core/cpu/team_waits.h"
 #include "core/error.h"
@@ -64,7 +68,9 @@ trainer::RunOptions run_options(const TrainOptions& options, Console& console,
           .replan = options.replan,
           .max_steps = options.max_steps,
           .trace = options.trace,
-          .stop = stop};
+          .stop = stop,
+          .command = options.command,
+          .resume_flags = options.resume_flags};
 }
 
 void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
@@ -127,15 +133,39 @@ void check_later_members(const Job& job, const TrainOptions& options) {
   if (cluster.gather_s > 0) refuse("gather_s", cluster.gather_s);
 }
 
+std::function<void(const std::string&)> asks_to_stop(Console& console, const std::string& after) {
+  return [&console, after](const std::string& signal) {
+    console.info(stopping_text(signal, "stopping after this " + after));
+  };
+}
+
+std::vector<int> stop_signals(const TrainOptions& options) {
+  return read_stop_signals(options.stop_signals);
+}
+
+/// Files of the data and of the run, and several for each member of a cluster.
+void check_open_files(const Job& job, const TrainOptions& options) {
+  constexpr rlim_t kOfRun = 16, kOfMember = 6;
+  const trainer::ClusterConfig& cluster = job.config.cluster;
+  const auto members = static_cast<rlim_t>(cluster.workers + cluster.servers);
+  const rlim_t expected = trains_here(job, options) ? kOfRun : kOfRun + kOfMember * members;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= expected) return;
+  throw ConfigError(text("the limit on open files (ulimit -n) is ", limit.rlim_cur,
+                         ", expected at least ", expected, " for this run; raise the limit"));
+}
+
 Json train(const Job& job, const TrainOptions& options, Console& console) {
+  check_open_files(job, options);
   check_later_members(job, options);
   refuse_existing_trace(options);
-  const StopSignals signals([&console](const std::string& signal) {
-    console.info(signal + ": stopping after this step; once more ends at once");
-  });
-  const trainer::RunOptions run = run_options(options, console, &signals.come());
+  const StopSignals signals(asks_to_stop(console, "step"), stop_signals(options));
+  trainer::RunOptions run = run_options(options, console, &signals.come());
   if (trains_here(job, options)) return trainer::train(job, run, console);
   check_slots(job, options);
+  // By itself --hosts asks for a worker in each slot.
+  if (!options.ssh.hosts.empty() && run.resume_flags.find(" --workers ") == std::string::npos)
+    run.resume_flags += text(" --workers ", job.config.cluster.workers);
   trainer::ClusterOptions cluster{.external = options.external,
                                   .ssh = options.ssh,
                                   .listen = options.listen,
@@ -152,16 +182,12 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
 }
 
 Json test(const Job& job, const TrainOptions& options, Console& console) {
-  const StopSignals signals([&console](const std::string& signal) {
-    console.info(signal + ": stopping after this batch; once more ends at once");
-  });
+  const StopSignals signals(asks_to_stop(console, "batch"), stop_signals(options));
   return trainer::test(job, run_options(options, console, &signals.come()), console);
 }
 
 Json extract(const Job& job, const TrainOptions& options, Console& console) {
-  const StopSignals signals([&console](const std::string& signal) {
-    console.info(signal + ": stopping after this batch; once more ends at once");
-  });
+  const StopSignals signals(asks_to_stop(console, "batch"), stop_signals(options));
   return trainer::extract(job, run_options(options, console, &signals.come()), options.layers,
                           result_file(job, options, "features.safetensors"), console);
 }
@@ -171,8 +197,12 @@ void classify(const Job& job, const TrainOptions& options, Console& console) {
   const Json result = trainer::classify(job, run_options(options, console),
                                         {options.images.begin(), options.images.end()}, console);
   print(result, options.json, print_scores);
-  const auto failed = std::ranges::count_if(
-      result["images"], [](const Json& image) { return image.contains("error"); });
+  int64_t failed = 0;
+  for (const Json& image : result["images"]) {
+    if (!image.contains("error")) continue;
+    console.info(image["error"].get<std::string>());
+    ++failed;
+  }
   if (failed > 0)
     throw RunError(
         text(failed, " of ", counted(options.images.size(), "image"), " could not be classified"));
@@ -188,8 +218,30 @@ bool computes_here(const Job& job, const TrainOptions& options) {
   return options.action != Action::kTrain || trains_here(job, options);
 }
 
+/// More threads than cores may be more than this process is allowed, and then OpenMP's library ends
+/// it without a word of where the number comes from.
+void check_threads(const Job& job) {
+  const int64_t wanted = job.config.device.threads;
+  if (wanted <= available_cores()) return;
+  std::atomic<bool> over = false;
+  std::vector<std::jthread> threads;
+  std::string why;
+  try {
+    while (std::ssize(threads) < wanted) threads.emplace_back([&over] { over.wait(false); });
+  } catch (const std::system_error& error) {
+    why = error.code().message();
+  }
+  over = true;
+  over.notify_all();
+  if (why.empty()) return;
+  throw ConfigError(text(job.file, ": /device/threads: expected at most ", threads.size(),
+                         ", as this process can start no more (", why, "; see ulimit -u), got ",
+                         wanted));
+}
+
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
+  if (computes_here(job, options)) check_threads(job);
   std::optional<cpu::TeamWaits> waits;
   if (computes_here(job, options)) waits.emplace();
   switch (options.action) {

@@ -9,9 +9,11 @@
 #include "apps/command_line.h"
 #include "apps/flag_checks.h"
 #include "apps/isa_option.h"
+#include "apps/stop_signals.h"
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
 #include "core/error.h"
+#include "core/shell_word.h"
 #include "trainer/job/device_list.h"
 #include "trainer/job/overrides.h"
 #include "trainer/report/run_directory.h"
@@ -25,7 +27,7 @@ struct Arguments {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
   std::string config, output, resume, weights, device, listen, times, secret_file;
-  std::string hosts, remote_folder, data_root;
+  std::string hosts, remote_folder, data_root, stop_signals = kDefaultStopSignals;
   bool external = false;
   std::array<bool, 7> actions{};  ///< check, plan, time, test, tune, reference, devices
 };
@@ -68,6 +70,9 @@ void add_train_options(CLI::App& app, Arguments& arguments) {
       ->group(kTrainGroup);
   option("--max-steps", arguments.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
+  option("--stop-signals", arguments.stop_signals,
+         "signals that end the run after its step, beside INT, TERM and HUP; default: "
+         "USR1,USR2,XCPU");
   option("--threads", arguments.threads, "computing threads; 0: all cores")->check(whole_number(0));
   option("--device", arguments.device,
          "what computes: cpu, cuda or cuda:1 (the second GPU), replay, which only takes its time; "
@@ -266,6 +271,39 @@ std::string advice_on_flag(const std::string& flag, const std::string& value) {
   return "--set " + path + "=" + (value.empty() ? "VALUE" : value);
 }
 
+/// What the job file in the run directory does not say. Hosts have a worker in each slot unless a
+/// number is given.
+std::string resume_flags(const Arguments& arguments) {
+  std::string flags;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) flags += std::string(" ") + flag + " " + quoted_for_shell(value);
+  };
+  const auto number = [](const std::optional<int64_t>& value) {
+    return value ? std::to_string(*value) : "";
+  };
+  if (!isa_is_best()) add("--isa", std::string(name_of(isa())));
+  add("--workers", number(arguments.workers));
+  add("--servers", number(arguments.servers));
+  if (arguments.external) flags += " --external";
+  add("--hosts", arguments.hosts);
+  add("--listen", arguments.listen);
+  add("--remote-folder", arguments.remote_folder);
+  add("--data-root", arguments.data_root);
+  add("--secret-file", arguments.secret_file);
+  add("--tls-certificate", arguments.options.tls.certificate);
+  add("--tls-key", arguments.options.tls.key);
+  add("--tls-authority", arguments.options.tls.authority);
+  if (arguments.options.insecure) flags += " --insecure";
+  if (arguments.stop_signals != kDefaultStopSignals) add("--stop-signals", arguments.stop_signals);
+  return flags;
+}
+
+std::string command_line(int count, char** values) {
+  std::string command = "poseidon-train";
+  for (int i = 1; i < count; ++i) command += " " + quoted_for_shell(values[i]);
+  return command;
+}
+
 std::filesystem::path config_of(const Arguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
   if (!arguments.resume.empty()) return trainer::job_file_of(arguments.resume);
@@ -309,6 +347,10 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
     throw ConfigError("--simulate: expected --plan beside it");
   if (arguments.options.trace && arguments.options.action != Action::kTrain)
     throw ConfigError("--trace: only a training run has one");
+  read_stop_signals(arguments.stop_signals);
+  arguments.options.stop_signals = arguments.stop_signals;
+  arguments.options.command = command_line(count, values);
+  arguments.options.resume_flags = resume_flags(arguments);
   add_overrides(arguments);
   arguments.options.config = config_of(arguments);
   return arguments.options;

@@ -48,6 +48,9 @@ struct TrainOptions {
   comm::TlsFiles tls;                 ///< with external
   bool insecure = false;
   std::string schema;  ///< of --schema: "job" or "network"
+  std::string stop_signals;
+  std::string command;       ///< the whole command line
+  std::string resume_flags;  ///< as trainer::RunOptions has them
 };
 
 /// Parses the command line. Throws ConfigError for a wrong one; none when --help or --version was

@@ -225,10 +225,7 @@ void print_features(const Json& features) {
 
 void print_scores(const Json& scores) {
   for (const Json& image : scores["images"]) {
-    if (image.contains("error")) {
-      std::printf("%s\n", text_of(image, "error").c_str());
-      continue;
-    }
+    if (image.contains("error")) continue;  // told on standard error
     std::printf("%s:", text_of(image, "file").c_str());
     for (const Json& score : image["scores"])
       std::printf("  %s %.1f %%", text_of(score, "class").c_str(),
@@ -239,10 +236,11 @@ void print_scores(const Json& scores) {
 
 /// What this run did itself, which may be the rest of a longer one, and what was tested last.
 void print_summary(const Json& summary) {
-  const auto first = summary["first_step"].get<long long>();
-  const auto last = summary["steps"].get<long long>();
-  std::printf("%s: %lld steps ", name_of(summary).c_str(), last - first + 1);
-  if (first > 1) std::printf("(%lld to %lld) ", first, last);
+  const auto first = summary["first_step"].get<int64_t>();
+  const auto last = summary["steps"].get<int64_t>();
+  std::printf("%s: %s ", name_of(summary).c_str(), counted(last - first + 1, "step").c_str());
+  if (first > 1 && last > first)
+    std::printf("(%lld to %lld) ", static_cast<long long>(first), static_cast<long long>(last));
   std::printf("in %.1f s, %.0f samples/s", summary["wall_seconds"].get<double>(),
               summary["samples_per_second"].get<double>());
   if (summary["test_top1"].is_number()) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+using namespace poseidon;
 using namespace poseidon::trainer;
 
 namespace {

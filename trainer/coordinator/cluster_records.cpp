@@ -8,6 +8,7 @@
 #include "trainer/messages/facts.h"
 #include "trainer/plan/balance_advice.h"
 #include "trainer/plan/sync_plan.h"
+#include "trainer/report/disk_space.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/tensor_check.h"
 
@@ -80,6 +81,7 @@ void ClusterRecords::begin(DecidedPlan decided) {
   report_.emplace(decided_.plan, directory_,
                   Metrics::Options{.steps = published.steps,
                                    .steps_done = published.first_step,
+                                   .last_step = published.last_step,
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = decided_.plan.global_batch,
                                    .epoch_samples = samples,
@@ -92,6 +94,7 @@ void ClusterRecords::started(ViewRecords::Clock::time_point when) {
   started_ = true;
   values_.clear();
   views_.started(when);
+  if (!views_.is_first()) report_->note_events(views_.events());
   console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
                      counted(decided_.plan.servers(), "server"),
                      views_.is_first() ? " begin" : " go on", " with step ",
@@ -110,6 +113,7 @@ void ClusterRecords::go_on(const NextView& next) {
   decided_.devices = next.devices;
   views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
   report_->begin_view(first_step);
+  report_->note_events(views_.events());
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
   // What was reported of the steps behind the checkpoint came of values that nobody has any more,
@@ -147,8 +151,10 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
     if (difference_of(decided_.devices).empty()) throw;
     return console_.warning(error.what());
   }
+  if (tensors && !values_.are_made()) make_first_values(tensors->list);
+  if (const auto classes = values_.checked_classes(options_, console_))
+    directory_.write(kClassesFile, {{"classes", *classes}});
   if (!tensors) return;
-  if (!values_.are_made()) make_first_values(tensors->list);
   values_.send(node.rank, view_, decided_.published.first_step, io_);
 }
 
@@ -175,6 +181,9 @@ void ClusterRecords::make_first_values(const Json& list) {
     if (published.first_step >= published.last_step) checkpoints_.end_with(*resumed_, list);
   }
   resumed_.reset();
+  if (!started_)
+    check_disk_space(directory_.path(), checkpoint_bytes(list, published.in_flight),
+                     job_.config.train, published.last_step - published.first_step, console_);
 }
 
 /// Data may be where the workers are, and not here; all have the same.
@@ -185,7 +194,7 @@ void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
   if (note.classes.size() > most)
     throw ConfigError(text(note.classes.size(), " classes, where network \"", job_.network->name(),
                            "\" tells only ", most, " apart"));
-  directory_.write(kClassesFile, {{"classes", note.classes}});
+  values_.take_classes(note.classes);
 }
 
 void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& note) {
@@ -247,8 +256,7 @@ int64_t ClusterRecords::step_under_way() const {
   return std::max(report_->last_step(), decided_.published.first_step) + 1;
 }
 
-ClusterRecords::Results ClusterRecords::results(double wall_seconds,
-                                                const std::string& failure) const {
+ClusterRecords::Results ClusterRecords::results(double wall_seconds, const std::string& failure) {
   const int64_t saved = checkpoints_.saved_step();
   const int64_t steps = failure.empty() ? saved : std::max(saved, report_->last_step());
   const int64_t of_view = std::max<int64_t>(steps - published().first_step, 0);
@@ -266,12 +274,14 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds,
                                       .checkpoint = checkpoints_.last()},
                                      results.traffic);
   views_.write_to(results.summary);
+  report_->note_events(views_.events());
+  report_->end(saved, failure);
+  report_->add_sessions(results.summary);
   if (!failure.empty()) results.summary["failure"] = failure;
   return results;
 }
 
 void ClusterRecords::write(const Results& results) {
-  report_->end();
   trace_.write(directory_.path(), console_);
   directory_.write_or_warn("traffic.json", results.traffic, console_);
   directory_.write_or_warn("summary.json", results.summary, console_);

@@ -49,8 +49,9 @@ class ClusterRecords {
   struct Results {
     Json summary, traffic;
   };
-  Results results(double wall_seconds, const std::string& failure) const;
-  /// Writes them, with the last line of metrics and the trace. No more steps will be reported.
+  /// Ends the session: no more steps will be reported.
+  Results results(double wall_seconds, const std::string& failure);
+  /// Writes them, with the trace.
   void write(const Results& results);
 
   /// Null where the run begins anew, and from the first values on.

@@ -14,6 +14,7 @@
 #include "trainer/messages/facts.h"
 #include "trainer/messages/job_message.h"
 #include "trainer/messages/member_end.h"
+#include "trainer/report/run_directory.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/run_tensors.h"
 
@@ -142,6 +143,7 @@ Json ClusterRun::go() {
     introduce({});
   if (!options_.weights.empty()) check_weights_file(options_.weights);
   directory_.make();
+  console_.open_log(directory_.path() / kConsoleFile, session_header(options_.command));
   directory_.write_config(job_);
   begin();
   loop();
@@ -299,15 +301,15 @@ Json ClusterRun::finish() {
   if (!ending_.outcome().finished) fail();
   ClusterRecords::Results results = records_.results(wall_seconds(), "");
   records_.write(results);
-  if (halted_)
-    console_.info(stopped_text(records_.checkpoints().saved_step(), records_.published().steps,
-                               directory_.path()));
+  const int64_t saved = records_.checkpoints().saved_step(), steps = records_.published().steps;
+  if (halted_ || saved < steps)
+    console_.info(stopped_text(saved, steps, resume_command(directory_.path(), options_, saved)));
   return std::move(results.summary);
 }
 
 /// Ends with the loss; after the first step tables and trace are written as far as they are known.
 void ClusterRun::fail() {
-  const std::string last = records_.checkpoints().last_text();
+  std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {
     if (halted_) throw RunError("stopped before the first step" + last);
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
@@ -318,6 +320,8 @@ void ClusterRun::fail() {
     attempt([&] { records_.write(known); });  // the disk may be what failed
     cluster_.failed(known.summary);
   }
+  if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
+    last += "; to go on: " + resume_command(directory_.path(), options_, saved);
   if (end_of(ending_.outcome().loss) == MemberEnd::kPeerLost) throw PeerLost(why + last);
   throw RunError(why + last);
 }
@@ -337,7 +341,8 @@ double ClusterRun::wall_seconds() const {
 
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                       Console& console) {
-  return ClusterRun(job, options, cluster, console).go();
+  ClusterRun run(job, options, cluster, console);
+  return recorded(console, [&] { return run.go(); });
 }
 
 }  // namespace poseidon::trainer

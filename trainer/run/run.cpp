@@ -3,13 +3,17 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "core/failure.h"
 #include "trainer/job/job_numbers.h"
 #include "trainer/job/plausibility.h"
 #include "trainer/measure/memory_estimate.h"
 #include "trainer/messages/device_note.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/report/checkpoint_files.h"
+#include "trainer/report/disk_space.h"
+#include "trainer/report/run_classes.h"
 #include "trainer/report/run_report.h"
+#include "trainer/report/test_progress.h"
 #include "trainer/report/trace_file.h"
 #include "trainer/run/run_loop.h"
 #include "trainer/state/resume.h"
@@ -35,19 +39,30 @@ class Run final : public RunSink {
   std::function<void(const std::string&)> lose();
   void open_directory();
   void restore();
+  void take_weights();
   void report_from_here();
   void introduce();
-  Json end();
+  bool lacks_test() const;
+  [[noreturn]] void fail(RunLoop& loop, const std::exception_ptr& failure);
+  std::string save_last_step(RunLoop& loop);
+  Json end(const std::string& failure, bool is_whole);
+  std::string resume_command() const {
+    return trainer::resume_command(directory_.path(), options_, steps_saved());
+  }
+  int64_t steps_saved() const { return files_.last_step().value_or(0); }
 
   bool begin(int64_t done) override { return done < published_.last_step && !halted(); }
   void trained(StepReport report) override;
   void checkpoint(int64_t step) override;
-  bool testing(int64_t, int64_t) override { return !halted(); }
+  bool testing(int64_t done, int64_t of) override {
+    test_progress_.at(done, of);
+    return !halted();
+  }
   void tested(int64_t step, const TestSums& sums) override { report_->tested(step, sums.mean()); }
   bool halted() override { return options_.stop != nullptr && *options_.stop; }
 
   void write_own_trace() const;
-  Json summary() const;
+  Json summary(const std::string& failure, bool is_whole);
 
   const Clock::time_point start_ = Clock::now();
   const Job& job_;
@@ -60,6 +75,7 @@ class Run final : public RunSink {
   const comm::Plan plan_;
   const DeviceNotes devices_;
   PublishedPlan published_;
+  TestProgress test_progress_{console_, "testing"};
   TraceRecorder trace_;
   std::unique_ptr<DevicesAlone> alone_;  ///< null for one device
   std::unique_ptr<WorkerComputation> computation_;
@@ -79,6 +95,8 @@ Run::Run(const Job& job, const RunOptions& options, Console& console)
       plan_(plan_of(job, resumed_.get(), options.replan)),
       devices_({{0, device_note(job.device())}}),
       published_(begun_plan(job, plan_, resumed_.get(), options)) {
+  const std::vector<std::string>& classes = train_data_.dataset->classes();
+  if (!options.resume.empty()) check_classes_of_run(options, classes, true, console);
   set_devices(published_, devices_);
   set_end(published_, job, train_data_.dataset->size(), options);
 }
@@ -87,14 +105,49 @@ Json Run::go() {
   introduce();
   build();
   open_directory();
+  RunLoop loop(*computation_, test_data_, *this, console_);
   try {
-    if (RunLoop(*computation_, test_data_, *this, console_).go())
-      console_.info(stopped_text(computation_->steps_done(), published_.steps, directory_.path()));
-  } catch (const RunError& error) {
-    if (options_.trace) write_own_trace();
-    throw RunError(error.what() + files_.last_text());
+    const bool halted = loop.go(lacks_test());
+    if (halted || steps_saved() < published_.steps)
+      console_.info(stopped_text(steps_saved(), published_.steps, resume_command()));
+  } catch (...) {
+    fail(loop, std::current_exception());
   }
-  return end();
+  return end("", true);
+}
+
+/// The session before may have ended between a checkpoint and the test that was due with it.
+bool Run::lacks_test() const {
+  const int64_t every = job_.config.train.test_every, step = published_.first_step;
+  return step > 0 && every > 0 && step % every == 0 && !published_.tested;
+}
+
+/// Whatever has ended the run, its last complete step is written. Before its first step nothing is
+/// lost, and the error may be the user's.
+void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
+  console_.finish();
+  std::string why = message_of(failure);
+  if (report_->last_step() == 0) {
+    if (exit_code_of(failure) == 2) std::rethrow_exception(failure);
+    throw RunError(why + files_.last_text());
+  }
+  const std::string saved = save_last_step(loop);
+  if (saved != why) why += saved.empty() ? "" : "; " + saved;
+  end(why, saved.empty());
+  why += files_.last_text();
+  throw RunError(files_.last_step() ? text(why, "; to go on: ", resume_command()) : why);
+}
+
+/// Returns why it could not; "" where it could.
+std::string Run::save_last_step(RunLoop& loop) {
+  if (alone_ != nullptr) alone_->exchange().forget_loss();
+  try {
+    if (loop.save_last_step()) return "";
+    return text("step ", computation_->steps_done() + 1,
+                " was under way and had changed some layers, so the step before it is not saved");
+  } catch (...) {
+    return message_of(std::current_exception());
+  }
 }
 
 /// Says what is trained on what, and warns of settings that nobody intends.
@@ -147,16 +200,25 @@ std::function<void(const std::string&)> Run::lose() {
 
 void Run::open_directory() {
   directory_.make();
+  console_.open_log(directory_.path() / kConsoleFile, session_header(options_.command));
+  check_disk_space(directory_.path(),
+                   checkpoint_bytes(computation_->tensors(), published_.in_flight),
+                   job_.config.train, published_.last_step - published_.first_step, console_);
   if (resumed_ != nullptr)
     restore();
   else if (!options_.weights.empty())
-    report_match(options_.weights, load_weights(options_.weights, computation_->tensors()),
-                 console_);
+    take_weights();
   directory_.write_config(job_);
   directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
   directory_.write("plan.json", plan_json(plan_, computation_->engine().net().choices(), devices_));
   directory_.write("traffic.json", traffic_json(plan_, 0));
   report_from_here();
+}
+
+void Run::take_weights() {
+  const MatchReport match = load_weights(options_.weights, computation_->tensors());
+  report_match(options_.weights, match, console_);
+  check_classes_of_run(options_, train_data_.dataset->classes(), match.all_fit(), console_);
 }
 
 void Run::restore() {
@@ -175,6 +237,7 @@ void Run::report_from_here() {
   report_.emplace(directory_,
                   Metrics::Options{.steps = published_.steps,
                                    .steps_done = published_.first_step,
+                                   .last_step = published_.last_step,
                                    .log_every = job_.config.train.log_every,
                                    .global_batch = plan_.global_batch,
                                    .epoch_samples = train_data_.dataset->size(),
@@ -197,38 +260,53 @@ void Run::checkpoint(int64_t step) {
   files_.write(state, computation_->tensors());
 }
 
-Json Run::end() {
+Json Run::end(const std::string& failure, bool is_whole) {
   console_.finish();
-  if (options_.trace) write_own_trace();
-  Json result = summary();
+  write_own_trace();
+  Json result = summary(failure, is_whole);
   directory_.write_or_warn("summary.json", result, console_);
   return result;
 }
 
+/// What cannot be written is reported, and not more.
 void Run::write_own_trace() const {
+  if (!options_.trace) return;
   TraceCollection all;
   for (const TraceNote& spans : write_spans(trace_)) all.add({comm::Role::kWorker, 0}, spans);
-  write_trace(all, directory_.path(), console_);
+  try {
+    write_trace(all, directory_.path(), console_);
+  } catch (const RunError& error) {
+    console_.warning(error.what());
+  }
 }
 
-Json Run::summary() const {
-  return report_->summary(
-      job_, {.first_step = published_.first_step,
-             .steps = computation_->steps_done(),
+/// `is_whole`: the tensors are those of a step. The digests are those of the last checkpoint.
+Json Run::summary(const std::string& failure, bool is_whole) {
+  const bool is_saved = is_whole && steps_saved() == computation_->steps_done();
+  RunEnd end{.first_step = published_.first_step,
+             .steps = steps_saved(),
              .steps_of_job = published_.steps,
              .wall_seconds = std::chrono::duration<double>(Clock::now() - start_).count(),
              .device = names_of(devices_),
              .servers = job_.config.cluster.servers,
              .threads = computation_->engine().threads(),
-             .weights_sha256 = weights_sha256(computation_->tensors()),
-             .state_sha256 = state_sha256(computation_->tensors(), computation_->in_flight()),
-             .checkpoint = files_.last()});
+             .checkpoint = files_.last()};
+  if (is_saved) {
+    end.weights_sha256 = weights_sha256(computation_->tensors());
+    end.state_sha256 = state_sha256(computation_->tensors(), computation_->in_flight());
+  }
+  report_->end(end.steps, failure);
+  Json summary = report_->summary(job_, end);
+  report_->add_sessions(summary);
+  if (!failure.empty()) summary["failure"] = failure;
+  return summary;
 }
 
 }  // namespace
 
 Json train(const Job& job, const RunOptions& options, Console& console) {
-  return Run(job, options, console).go();
+  Run run(job, options, console);
+  return recorded(console, [&] { return run.go(); });
 }
 
 }  // namespace poseidon::trainer
