@@ -15,7 +15,7 @@ namespace {
 /// For headers, and for the small files of a run.
 constexpr uint64_t kSmallFiles = 16 << 10;
 
-uint64_t bytes_of(const std::vector<NamedTensor>& tensors) {
+uint64_t bytes_of_tensors(const std::vector<NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const NamedTensor& tensor : tensors) bytes += tensor.count() * sizeof(float);
   return bytes;
@@ -43,9 +43,10 @@ void check_file_limit(const CheckpointBytes& bytes) {
 }  // namespace
 
 CheckpointBytes checkpoint_bytes(const RunTensors& tensors, int64_t in_flight) {
-  CheckpointBytes bytes{.weights = bytes_of(tensors.weights), .state = bytes_of(tensors.optimizer)};
+  CheckpointBytes bytes{.weights = bytes_of_tensors(tensors.weights),
+                        .state = bytes_of_tensors(tensors.optimizer)};
   for (int64_t step = 0; step < in_flight; ++step)
-    bytes.state += bytes_of(tensors.sums[static_cast<size_t>(step)]);
+    bytes.state += bytes_of_tensors(tensors.sums[static_cast<size_t>(step)]);
   return bytes;
 }
 

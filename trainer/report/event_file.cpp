@@ -47,14 +47,14 @@ uint32_t masked_crc(const std::string& bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u;
 }
 
-constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".poseidon";
+constexpr std::string_view kEventPrefix = "events.out.tfevents.", kEventSuffix = ".poseidon";
 
 /// The seconds in the name of an event file; -1 for another file.
 int64_t seconds_in(const std::string& name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
+  if (!name.starts_with(kEventPrefix) || !name.ends_with(kEventSuffix)) return -1;
   int64_t seconds = -1;
-  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size() - kSuffix.size(),
-                  seconds);
+  std::from_chars(name.data() + kEventPrefix.size(),
+                  name.data() + name.size() - kEventSuffix.size(), seconds);
   return seconds;
 }
 
@@ -64,7 +64,7 @@ std::filesystem::path path_in(const std::filesystem::path& folder, double now) {
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failure))
     seconds = std::max(seconds, seconds_in(entry.path().filename().string()) + 1);
-  return folder / (std::string(kPrefix) + std::to_string(seconds) + std::string(kSuffix));
+  return folder / (std::string(kEventPrefix) + std::to_string(seconds) + std::string(kEventSuffix));
 }
 
 }  // namespace

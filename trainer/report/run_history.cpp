@@ -13,25 +13,25 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr const char* kFile = "sessions.jsonl";
+constexpr const char* kSessionsFile = "sessions.jsonl";
 
-std::string host_name() {
+std::string session_host() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
 }
 
-std::string type_of(const Json& line) {
+std::string type_of_line(const Json& line) {
   const bool known = line.is_object() && line.contains("type") && line["type"].is_string();
   return known ? line["type"].get<std::string>() : "";
 }
 
-Json list_in(const Json& object, const char* key) {
+Json list_under(const Json& object, const char* key) {
   return object.contains(key) && object[key].is_array() ? object[key] : Json::array();
 }
 
 /// Adds a line of the file to the sessions as summary.json shows them.
 void take_line(Json& sessions, const Json& line) {
-  const std::string type = type_of(line);
+  const std::string type = type_of_line(line);
   if (type == "begin")
     sessions.push_back({{"begin", line.value("time", Json())},
                         {"host", line.value("host", Json())},
@@ -45,8 +45,8 @@ void take_line(Json& sessions, const Json& line) {
     session["how"] = line.value("how", Json());
   } else if (type == "events") {
     for (const char* key : {"losses", "joins"}) {
-      Json all = list_in(session, key);
-      for (const Json& event : list_in(line, key))
+      Json all = list_under(session, key);
+      for (const Json& event : list_under(line, key))
         if (event.is_object()) all.push_back(event);
       session[key] = std::move(all);
     }
@@ -54,7 +54,7 @@ void take_line(Json& sessions, const Json& line) {
   }
 }
 
-Json sum_of(const Json& sessions, const char* key) {
+Json sum_over(const Json& sessions, const char* key) {
   Json sum;
   for (const Json& session : sessions) {
     if (!session.contains(key) || !session[key].is_number()) continue;
@@ -76,7 +76,7 @@ RunHistory::RunHistory(Options options, Log& log)
 }
 
 void RunHistory::read() {
-  std::ifstream file(options_.run / kFile);
+  std::ifstream file(options_.run / kSessionsFile);
   for (std::string line; std::getline(file, line);)
     take_line(sessions_, Json::parse(line, nullptr, false));
 }
@@ -87,7 +87,7 @@ void RunHistory::begin() {
   end_interrupted();
   append({{"type", "begin"},
           {"time", begun_},
-          {"host", host_name()},
+          {"host", session_host()},
           {"pid", ::getpid()},
           {"first_step", options_.steps_done + 1}});
 }
@@ -110,8 +110,8 @@ void RunHistory::note_events(const Json& events) {
             {"replayed_steps", events.value("replayed_steps", Json(0))},
             {"lost_s", events.value("lost_s", Json(0.0))}};
   for (const char* key : {"losses", "joins"}) {
-    const Json all = list_in(events, key);
-    const size_t known = list_in(sessions_.back(), key).size();
+    const Json all = list_under(events, key);
+    const size_t known = list_under(sessions_.back(), key).size();
     line[key] = Json::array();
     for (size_t i = known; i < all.size(); ++i) line[key].push_back(all[i]);
   }
@@ -128,7 +128,7 @@ void RunHistory::append(const Json& line) {
   take_line(sessions_, line);
   try {
     options_.before_writing();
-    AppendFile(options_.run / kFile).append(line.dump() + "\n");
+    AppendFile(options_.run / kSessionsFile).append(line.dump() + "\n");
   } catch (const RunError& error) {
     if (!warned_) log_.warning(text(error.what(), "; the record of this session will have gaps"));
     warned_ = true;
@@ -142,7 +142,7 @@ void RunHistory::add_to(Json& summary) const {
     bool known = false;
     for (size_t i = 0; i < sessions_.size(); ++i) {
       known = known || sessions_[i].contains(key);
-      for (Json event : list_in(sessions_[i], key)) {
+      for (Json event : list_under(sessions_[i], key)) {
         event["session"] = i + 1;
         all.push_back(std::move(event));
       }
@@ -150,7 +150,7 @@ void RunHistory::add_to(Json& summary) const {
     if (known) summary[key] = std::move(all);
   }
   for (const char* key : {"replayed_steps", "lost_s"})
-    if (Json sum = sum_of(sessions_, key); !sum.is_null()) summary[key] = std::move(sum);
+    if (Json sum = sum_over(sessions_, key); !sum.is_null()) summary[key] = std::move(sum);
 }
 
 }  // namespace poseidon::trainer

@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr auto kBetweenLiveLines = std::chrono::milliseconds(100);
-constexpr auto kFirstLine = std::chrono::seconds(10);
+constexpr auto kBetweenShows = std::chrono::milliseconds(100);
+constexpr auto kFirstReport = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -16,7 +16,7 @@ void TestProgress::at(int64_t done, int64_t of) {
   const Clock::time_point now = Clock::now();
   if (done == 0) {
     start_ = now;
-    next_ = console_.live() ? now + kBetweenLiveLines : now + kFirstLine;
+    next_ = console_.live() ? now + kBetweenShows : now + kFirstReport;
   }
   if (now < next_) return;
   const double seconds = std::chrono::duration<double>(now - start_).count();
@@ -25,7 +25,7 @@ void TestProgress::at(int64_t done, int64_t of) {
       text(what_, ": batch ", done, " of ", of, ", ", duration_text(left), " left");
   if (console_.live()) {
     console_.show(line);
-    next_ = now + kBetweenLiveLines;
+    next_ = now + kBetweenShows;
   } else {
     console_.info(line);
     next_ = start_ + 2 * (now - start_);
