@@ -9,7 +9,7 @@
 
 namespace poseidon::data {
 
-/// What a file is by its name.
+/// The kind of a file, by its name.
 enum class FileKind : uint8_t {
   kImage,       ///< .jpg, .jpeg, .png, .bmp, .ppm, .pgm, .pnm, in upper or lower case
   kOtherImage,  ///< an image of a format that is not read, such as .webp
@@ -30,8 +30,8 @@ bool is_hidden(std::string_view name);
 /// never part of a dataset, at any depth.
 bool is_system_folder(std::string_view name);
 
-/// What lies in a folder or archive of class folders and is no sample though it might be meant as
-/// one.
+/// Files and folders that are not samples, of a folder of classes or an archive of one. They are
+/// counted, since a person may have meant them as samples.
 class IgnoredFiles {
  public:
   void add_other_image(const std::string& class_name, std::string_view file);
@@ -41,7 +41,7 @@ class IgnoredFiles {
   int64_t outside_images() const { return outside_; }
   /// The images of other formats of one class, as ".webp 2, .tif 1"; "" for none.
   std::string other_images(const std::string& class_name) const;
-  /// What a person should know of them, a sentence each.
+  /// One sentence for each sort of ignored files.
   std::vector<std::string> remarks() const;
 
  private:

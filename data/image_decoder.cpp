@@ -29,8 +29,8 @@ bool begins(std::span<const std::byte> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
-/// What other bytes are, for a message: images of other formats and pages of errors are often
-/// called .jpg.
+/// Names the format of other bytes, for a message. Images of other formats and error pages of
+/// servers are often called .jpg.
 const char* other_format(std::span<const std::byte> bytes) {
   constexpr std::pair<std::string_view, const char*> kOthers[] = {
       {"GIF8", "a GIF image"},

@@ -109,7 +109,7 @@ std::set<std::string> filled_classes(const ImageListing& listing) {
   return filled;
 }
 
-/// What else a folder without images in class folders may be.
+/// Names the likely kind of a folder that has no images in class folders.
 std::string hint_for(const fs::path& folder, const IgnoredFiles& ignored) {
   const std::string type = guess_type(folder.string());
   if (type != "images") return text("; it looks like a dataset of \"type\": \"", type, "\"");

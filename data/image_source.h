@@ -26,7 +26,7 @@ class ImageSource {
   /// The class folders, sorted; one without an image is a class, too. Empty where labels are
   /// numbers and no more.
   virtual const std::vector<std::string>& classes() const = 0;
-  /// What is no sample though it might be meant as one.
+  /// Files of the source that are not samples.
   virtual const IgnoredFiles& ignored() const = 0;
   virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
 };

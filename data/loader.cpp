@@ -104,8 +104,9 @@ class SamplePreparer {
     }
   }
 
-  /// The job has been checked by the first sample when a run began. What dataset or transform
-  /// refuse now, such as an image that is too small, is a fault of this sample and not of the job.
+  /// The start of a run checks the job by the first sample. So a later refusal by dataset or
+  /// transform, such as of an image that is too small, is a fault of the sample and not of the
+  /// job.
   void prepare_exactly(OrderedSample at, const SampleOutput& out, Memory& memory) {
     const auto name = [&] { return dataset_.name(at.index); };
     const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};

@@ -73,10 +73,10 @@ struct Batch {
 /// follow one another without a gap (see Order). In testing, passes of ceil(samples / global_batch)
 /// steps follow one another, each over the whole dataset in index order.
 ///
-/// A sample that cannot be used, for whatever reason that lies in it, is a corrupt sample: its file
-/// is gone, damaged or cannot be read, or dataset or transform refuse it. It stops the run (kStop),
-/// or it is named once, as one of the first hundred, and replaced by the next good sample in index
-/// order (kSkip).
+/// A sample is corrupt if its file is gone, damaged or unreadable, or if dataset or transform
+/// refuse it. A corrupt sample stops the run (kStop). With kSkip the next good sample in index
+/// order replaces it, and a warning names it. Only the first hundred are named; each of them is
+/// named once.
 ///
 /// A sample that is mixed is prepared with its partner, as that is prepared in the same epoch.
 class Loader {

@@ -24,7 +24,7 @@ struct Turn {
 /// The turn of an EXIF orientation, 1 to 8.
 Turn turn_of(int orientation);
 
-/// The orientation that a JPEG file tells, and the index of its two bytes in the file.
+/// The orientation that a JPEG file stores, and the index of its two bytes in the file.
 struct OrientationTag {
   int orientation = 1;  ///< 1 to 8
   size_t at = 0;

@@ -50,7 +50,7 @@ class Packer {
       sample.bytes = sample.storage;
     } else if (header.format == ImageFormat::kJpeg &&
                options_.orientation == OrientationRule::kIgnore) {
-      sample.storage = without_orientation(sample.bytes);  // whoever decodes it would turn it
+      sample.storage = without_orientation(sample.bytes);  // a decoder would turn it
       sample.bytes = sample.storage;
     }
   }

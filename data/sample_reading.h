@@ -11,7 +11,7 @@ namespace poseidon::data {
 
 /// Calls `read`, which reads the file of one sample. A failure of that file, such as a file that
 /// was removed or cut, or a failed disk, becomes CorruptSample; `place()` is the beginning of its
-/// text. What is no fault of the sample passes: no memory, too many open files.
+/// text. Errors of the process pass unchanged: no memory, too many open files.
 template <class Place, class Read>
 void read_for_sample(const Place& place, const Read& read) {
   try {

@@ -341,7 +341,7 @@ class RecordLoader {
 
 }  // namespace
 
-TEST_CASE("records: a shard that becomes shorter under a loader is a matter of its records") {
+TEST_CASE("records: a shard that is cut while a loader reads it gives corrupt samples") {
   for (const OnError on_error : {OnError::kStop, OnError::kSkip}) {
     const made::Folder folder;
     write_equal_records(folder / "set", 20);
@@ -365,7 +365,7 @@ TEST_CASE("records: a shard that becomes shorter under a loader is a matter of i
   }
 }
 
-TEST_CASE("records: a shard that is replaced under its readers is a matter of its records") {
+TEST_CASE("records: a shard that is replaced while it is read gives corrupt samples") {
   const made::Folder folder;
   write_equal_records(folder / "set", 20);
   write_equal_records(folder / "other", 20, 7);
@@ -384,8 +384,7 @@ TEST_CASE("records: a shard that is replaced under its readers is a matter of it
   CHECK(fault().find("the record's checksum does not match") != std::string::npos);
 }
 
-TEST_CASE(
-    "records: of many shards some are open, and one that is gone is a matter of its records") {
+TEST_CASE("records: of many shards some are open, and one that is gone is an error") {
   const made::Folder folder;
   std::vector<std::filesystem::path> paths;
   for (int i = 0; i < 5; ++i) {
