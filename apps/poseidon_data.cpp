@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "apps/command_line.h"
 #include "apps/flag_checks.h"
 #include "apps/run_program.h"
 #include "core/error.h"
@@ -322,20 +322,6 @@ void add_make(CLI::App& program, MakeFlags& flags) {
   command->add_flag("--json", flags.json, "the result as one JSON object");
 }
 
-/// An unknown subcommand is named, which the parser does not do.
-void check_subcommand(const CLI::App& program, int count, char** arguments) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
-  for (int i = 1; i < count; ++i) {
-    const std::string given = arguments[i];
-    if (given.starts_with("-")) continue;
-    if (std::ranges::find(names, given) == names.end())
-      throw ConfigError(text("\"", given, "\" is no subcommand", suggestion(given, names),
-                             " (see poseidon-data --help)"));
-    return;
-  }
-}
-
 int run(int count, char** arguments) {
   CLI::App program{
       "Packs images into record sets, describes datasets, generates and exports them."};
@@ -350,14 +336,7 @@ int run(int count, char** arguments) {
   add_info(program, info_flags);
   add_export(program, export_flags);
   add_make(program, make_flags);
-  check_subcommand(program, count, arguments);
-  try {
-    program.parse(count, arguments);
-  } catch (const CLI::Success& success) {
-    return program.exit(success, std::cout, std::cerr);
-  } catch (const CLI::ParseError& error) {
-    throw ConfigError(std::string(error.what()) + " (see poseidon-data --help)");
-  }
+  if (!apps::parse_command_line(program, "poseidon-data", count, arguments)) return 0;
   StandardErrorLog log;
   if (program.got_subcommand("pack")) pack(pack_flags, log);
   if (program.got_subcommand("info")) info(info_flags, log);

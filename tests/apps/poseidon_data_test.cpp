@@ -69,7 +69,10 @@ TEST_CASE("poseidon-data tells the shape of images, what it ignores, and an unkn
         std::string::npos);
   const Finished unknown = run(folder, {"inf", in});
   CHECK(unknown.code == 2);
-  CHECK(unknown.err.find("\"inf\" is no subcommand; did you mean \"info\"?") != std::string::npos);
+  CHECK(unknown.err.find("unknown command \"inf\", expected one of: pack, info, export, make; did "
+                         "you mean \"info\"?") != std::string::npos);
+  CHECK(run(folder, {"info", in, "--jsn"}).err.find("unknown flag --jsn; did you mean --json?") !=
+        std::string::npos);
 
   const made::Bytes photograph =
       made::with_orientation(data::encode_jpeg(made::smooth_image(12, 8, 3), 90), 6);
