@@ -6,13 +6,14 @@
 
 namespace poseidon::apps {
 
-/// What replaces a flag that a program does not have, such as "--set train.epochs=3"; "": nothing.
+/// Returns the replacement of a flag that a program does not have, such as "--set train.epochs=3";
+/// "" for none.
 /// `value` is the argument after the flag; "" where that is another flag, or none.
 using FlagAdvice = std::function<std::string(const std::string& flag, const std::string& value)>;
 
 /// Fills what `app` describes. Returns false where --help or --version was answered on standard
 /// output. Throws ConfigError for a wrong command line: unknown flags in the order typed, each with
-/// what is meant, and flags whose value is empty.
+/// its replacement, and flags whose value is empty.
 bool parse_command_line(CLI::App& app, const std::string& program, int count, char** arguments,
                         const FlagAdvice& advice = nullptr);
 

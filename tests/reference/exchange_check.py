@@ -119,7 +119,7 @@ class Check:
     def onnx(self, folder, samples):
         for options in ([], ["--fold-batch-norm"]):
             file = self.folder / "model.onnx"
-            self.program("poseidon-export", "onnx", folder, file, *options)
+            self.program("poseidon-export", "onnx", folder, file, "--force", *options)
             onnx.checker.check_model(str(file), full_check=True)
             session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
             outputs = [output.name for output in session.get_outputs()]
@@ -225,7 +225,7 @@ class LayerCheck(Check):
         safetensors.numpy.save_file(tensors, self.folder / "weights.safetensors")
         extents = [self.case["input"][key] for key in ("channels", "height", "width")]
         self.onnx(self.folder, random.uniform(-1, 1, [SAMPLES, *extents]))
-        self.program("poseidon-export", "onnx", self.folder, self.folder / "model.onnx")
+        self.program("poseidon-export", "onnx", self.folder, self.folder / "model.onnx", "--force")
         return text_of(onnx.load(self.folder / "model.onnx"))
 
 

@@ -1,4 +1,4 @@
-// What --weights takes.
+// Files that --weights takes.
 
 #include <doctest/doctest.h>
 

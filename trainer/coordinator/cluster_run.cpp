@@ -165,8 +165,7 @@ void ClusterRun::look_at_data_and_memory() {
   introduce(data);
 }
 
-/// Says what is trained on what, as far as this host has the data, and warns of settings that
-/// nobody intends.
+/// Logs the job in numbers, as far as this host has the data, and warns of doubtful settings.
 void ClusterRun::introduce(const KnownData& data) {
   console_.info(job_in_numbers(job_, data));
   RunFacts facts{.job = job_, .data = data, .has_weights = !options_.weights.empty()};

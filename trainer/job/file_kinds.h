@@ -20,15 +20,15 @@ enum class FileKind {
 /// Of a file that cannot be read: kUnknown.
 FileKind kind_of_file(const std::filesystem::path& file);
 
-/// What a file is that was given in place of a safetensors file, and the command that converts it:
-/// "is a PyTorch file; ..."; "" for one of no known kind.
+/// For a file that is no safetensors file: its kind and the command that converts it, "is a PyTorch
+/// file; ...". "" for an unknown kind.
 std::string advice_on_weights(const std::filesystem::path& file);
 
-/// What a file or folder is that was given in place of a job file, and the flag or command that
-/// takes it; "" where it may be a job file.
+/// For a file or folder that is no job file: its kind, and the flag or command that takes it. ""
+/// for one that may be a job file.
 std::string advice_on_job(const std::filesystem::path& file);
 
-/// What a file is that was given in place of a caffemodel, and what to do; "" where it may be one.
+/// For a file that is no caffemodel: its kind and the remedy. "" for one that may be a caffemodel.
 std::string advice_on_caffemodel(const std::filesystem::path& file);
 
 }  // namespace poseidon::trainer

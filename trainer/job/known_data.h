@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// What is known of the job's data; a part is absent where there is no test set, or its files are
-/// not there.
+/// Descriptions of the job's data. A part is absent if there is no test set, or if its files do not
+/// exist.
 struct KnownData {
   std::optional<data::DatasetDescription> train = {}, test = {};
   size_t bytes = 0;  ///< that both hold in memory
@@ -16,8 +16,8 @@ struct KnownData {
 
 KnownData known_data(const PreparedData& train, const PreparedData& test);
 
-/// Opens all of the job's datasets whose files are there, as a run does; of the others load_job has
-/// warned. Throws ConfigError, RunError.
+/// Opens all of the job's datasets whose files exist, as a run does. load_job has warned of the
+/// others. Throws ConfigError, RunError.
 KnownData look_at_data(const Job& job, Log& log);
 
 }  // namespace poseidon::trainer

@@ -17,8 +17,8 @@ namespace poseidon::trainer {
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
-/// Throws the error of a value that one of `arguments` set, in the name of that argument. Returns
-/// where the value is the job file's own.
+/// Throws the error in the name of the argument that set the wrong value. Returns if none of
+/// `arguments` set it.
 void refuse_override(const PlacedError& error, std::span<const std::string> arguments);
 
 /// The dotted path of the job's key that is nearest to `typed`, which may lack the objects around

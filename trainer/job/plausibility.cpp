@@ -20,7 +20,7 @@ namespace {
 using net::Network;
 using net::Node;
 
-/// Gathers what the rules find.
+/// Collects the findings of the rules.
 class Doubts {
  public:
   explicit Doubts(const Job& job) : job_(job) {}
@@ -121,7 +121,7 @@ void pixels_scaled_twice(const RunFacts& facts, Doubts& doubts) {
   }
 }
 
-/// What a network is trained on and what it is tested on differ in more than the augmentation.
+/// Training and test samples differ in more than the augmentation.
 void other_values_in_tests(const RunFacts& facts, Doubts& doubts) {
   const DataConfig& data = facts.job.config.data;
   if (!data.has_test || !data.test.has_transform) return;

@@ -8,17 +8,17 @@
 #include "core/log.h"
 #include "trainer/job/known_data.h"
 
-/// Settings that every check accepts, but with which nothing is learned, or which hardly anybody
-/// intends. They are warned of and never refused.
+/// Settings that every check accepts, although they prevent learning or are hardly intended. They
+/// cause warnings and are never refused.
 namespace poseidon::trainer {
 
-/// Where a resumed run stands.
+/// Progress of a resumed run.
 struct ResumedAt {
   int64_t step = 0;          ///< steps done
   double learning_rate = 0;  ///< that the run would have used next
 };
 
-/// What the rules look at.
+/// Input of the rules.
 struct RunFacts {
   const Job& job;
   const KnownData& data;
@@ -34,7 +34,7 @@ struct RunFacts {
 /// One sentence for each doubtful setting: "FILE: POINTER: value, consequence; remedy".
 std::vector<std::string> doubtful_settings(const RunFacts& facts);
 
-/// The same as warnings. Once in a run, by the process that the user has started.
+/// Logs the same as warnings. Only the process that the user has started calls it, once in a run.
 void warn_of_doubtful_settings(const RunFacts& facts, Log& log);
 
 /// Names of layers whose weights all begin at 0 and through which later layers with weights learn:

@@ -150,7 +150,7 @@ std::string Run::save_last_step(RunLoop& loop) {
   }
 }
 
-/// Says what is trained on what, and warns of settings that nobody intends.
+/// Logs the job in numbers, and warns of doubtful settings.
 void Run::introduce() {
   const KnownData data = known_data(train_data_, test_data_);
   console_.info(job_in_numbers(job_, data));
