@@ -46,6 +46,7 @@ class Validator {
     if (keyword == "items") return all_items(wanted, value);
     if (keyword == "required") return has_all(wanted, value);
     if (keyword == "properties") return properties_hold(wanted, value);
+    if (keyword == "patternProperties") return wanted == Json{{"^(_|//)", true}};
     if (keyword == "additionalProperties")
       return !wanted.get<bool>() ? none_more(schema, value) : true;
     if (keyword == "anyOf") return count(wanted, value) >= 1;
@@ -80,8 +81,11 @@ class Validator {
   }
   static bool none_more(const Json& schema, const Json& value) {
     if (!value.is_object()) return true;
-    for (const auto& [key, member] : value.items())
-      if (!schema["properties"].contains(key)) return false;
+    const bool notes = schema.contains("patternProperties");
+    for (const auto& [key, member] : value.items()) {
+      const bool is_note = notes && (key.starts_with("_") || key.starts_with("//"));
+      if (!is_note && !schema["properties"].contains(key)) return false;
+    }
     return true;
   }
   static int64_t count(const Json& schemas, const Json& value) {
@@ -116,6 +120,28 @@ TEST_CASE("the shipped schemas and the reference are what the code makes") {
   CHECK(read_text(kSource / "configs/schema/network.schema.json") ==
         network_schema().dump(2) + "\n");
   CHECK(read_text(kSource / "docs/config.md") == config_reference());
+}
+
+TEST_CASE("the schemas accept notes in every object, and their own address at the top") {
+  const auto with_note = [](Json json, const char* pointer, const char* key) {
+    json[Json::json_pointer(pointer)][key] = "why";
+    return json;
+  };
+  const Json job = Json::parse(kTinyJob), network = Json::parse(kTinyNetwork);
+  for (const char* object : {"", "/data", "/data/train", "/optimizer/schedule", "/train"}) {
+    CAPTURE(object);
+    CHECK(Validator::accepts(job_schema(), with_note(job, object, "_note")));
+    CHECK(Validator::accepts(job_schema(), with_note(job, object, "//")));
+    CHECK_FALSE(Validator::accepts(job_schema(), with_note(job, object, "note")));
+  }
+  for (const char* object : {"", "/input", "/layers/0", "/layers/0/weight_filler"}) {
+    CAPTURE(object);
+    CHECK(Validator::accepts(network_schema(), with_note(network, object, "_note")));
+    CHECK_FALSE(Validator::accepts(network_schema(), with_note(network, object, "note")));
+  }
+  CHECK(Validator::accepts(job_schema(), with_note(job, "", "$schema")));
+  CHECK(Validator::accepts(network_schema(), with_note(network, "", "$schema")));
+  CHECK_FALSE(Validator::accepts(job_schema(), with_note(job, "/train", "$schema")));
 }
 
 TEST_CASE("every shipped job is accepted by parser and schema, with its network") {
