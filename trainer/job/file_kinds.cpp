@@ -47,6 +47,7 @@ bool begins_as_pytorch(std::string_view head, std::string_view extension) {
 
 /// A name of a field of Caffe's NetParameter or SolverParameter before ':' or '{', after comments.
 bool begins_as_caffe_text(std::string_view head) {
+  if (head.find('\0') != std::string_view::npos) return false;
   size_t at = 0;
   while (at < head.size()) {
     if (head[at] == '#')
@@ -111,9 +112,9 @@ FileKind kind_of_file(const fs::path& file) {
   if (begins_as_safetensors(head, fs::file_size(file, failure))) return FileKind::kSafetensors;
   if (begins_as_pytorch(head, extension)) return FileKind::kPyTorch;
   if (extension == ".onnx") return FileKind::kOnnx;
+  if (extension == ".solverstate") return FileKind::kCaffeSolverState;
   // Fields of protobuf: a SolverState begins with its iteration, a NetParameter with its name.
-  if (head[0] == '\x08' && extension != ".caffemodel") return FileKind::kCaffeSolverState;
-  if (head[0] == '\x08' && head.find('\x12') < 12) return FileKind::kCaffeSolverState;
+  if (extension == ".caffemodel" && head[0] == '\x08') return FileKind::kCaffeSolverState;
   if (extension == ".caffemodel") return FileKind::kCaffeModel;
   if (begins_as_caffe_text(head)) return FileKind::kCaffeText;
   return FileKind::kUnknown;
