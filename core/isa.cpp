@@ -59,11 +59,7 @@ std::string_view name_of(Isa isa) {
 }
 
 const std::vector<Isa>& built_isas() {
-#ifdef POSEIDON_PORTABLE
-  static const std::vector<Isa> kBuilt{Isa::kX86V2, Isa::kX86V3, Isa::kX86V4};
-#else
-  static const std::vector<Isa> kBuilt{Isa::kNative};
-#endif
+  static const std::vector<Isa> kBuilt{POSEIDON_ISAS};  // third_party/instruction_sets.cmake
   return kBuilt;
 }
 

@@ -1,20 +1,29 @@
 #include "layers/cpu/backend.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "core/error.h"
 #include "core/isa.h"
 #include "layers/cpu/isa_backend.h"
 
 namespace poseidon::layers::cpu {
 
+namespace {
+
+struct Built {
+  Isa isa;
+  Backend (*make)(int threads, DataType activations);
+};
+/// One for each of built_isas(): third_party/instruction_sets.cmake.
+constexpr Built kBuilt[] = {POSEIDON_BACKENDS};
+
+}  // namespace
+
 Backend make_cpu_backend(int threads, DataType activations) {
-#ifdef POSEIDON_PORTABLE
-  switch (isa()) {
-    case Isa::kX86V4: return v4::make_backend(threads, activations);
-    case Isa::kX86V3: return v3::make_backend(threads, activations);
-    default: return v2::make_backend(threads, activations);
-  }
-#else
-  return native::make_backend(threads, activations);
-#endif
+  const auto* built = std::ranges::find(kBuilt, isa(), &Built::isa);
+  check(built != std::end(kBuilt), "kernels of this instruction set are in the build");
+  return built->make(threads, activations);
 }
 
 }  // namespace poseidon::layers::cpu
