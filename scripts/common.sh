@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: the project's root, and steps that tell their time.
+# Sourced by the scripts in this folder: the project's root as the working directory, and steps that print their time.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # quiet_step TEXT COMMAND...: runs it; its output is shown only when it fails.
@@ -18,16 +18,33 @@ quiet_step() {
   return "$status"
 }
 
-# configure_and_build [TARGET...]: the release build, all of it or some targets. On a terminal the
-# compiler's progress is shown.
-configure_and_build() {
-  local targets=()
+# build_step MINUTES TARGET...: builds targets of the release build, or all without any. MINUTES is what a first build
+# takes on one core. On a terminal the compiler's progress is shown, otherwise a line every ten seconds.
+build_step() {
+  local minutes=$1 begin=$SECONDS log status=0 targets=()
+  shift
   [ "$#" -eq 0 ] || targets=(--target "$@")
-  quiet_step "Configuring build/release" cmake --preset release || return
+  printf 'Building: the first time about %d minutes on %d processor cores\n' \
+    $(((minutes + $(nproc) - 1) / $(nproc))) "$(nproc)"
   if [ -t 1 ]; then
-    echo "Building (the first time takes some minutes)"
     cmake --build --preset release "${targets[@]}"
-  else
-    quiet_step "Building" cmake --build --preset release "${targets[@]}"
+    return
   fi
+  log=$(mktemp)
+  cmake --build --preset release "${targets[@]}" 2>&1 | tee "$log" | show_progress
+  status=${PIPESTATUS[0]}
+  [ "$status" -eq 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking) ' "$log"
+  rm -f "$log"
+  [ "$status" -ne 0 ] || printf 'Built in %d s\n' $((SECONDS - begin))
+  return "$status"
+}
+# Reads the lines of Ninja and prints one every ten seconds: "  [120/393] 80 s".
+show_progress() {
+  local line begin=$SECONDS next=$((SECONDS + 10))
+  while IFS= read -r line; do
+    if [ "$SECONDS" -ge "$next" ] && [[ $line =~ ^\[[0-9]+/[0-9]+\] ]]; then
+      printf '  %s %d s\n' "${BASH_REMATCH[0]}" $((SECONDS - begin))
+      next=$((SECONDS + 10))
+    fi
+  done
 }

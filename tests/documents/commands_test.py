@@ -124,7 +124,7 @@ class WhatIsFound(Scratch):
         reader = self.run_page("")
         reader.look_for_programs()
         self.assertEqual(reader.faults[0], "scripts/quickstart has not built poseidon-train")
-        self.assertEqual(len(reader.faults), 6)
+        self.assertEqual(len(reader.faults), 10)
 
 
 class WhatIsKept(Scratch):

@@ -29,7 +29,7 @@ import machines
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = SOURCE / "build" / "documents"  # emptied at the start
 PROGRAMS = ["poseidon-train", "poseidon-worker", "poseidon-server", "poseidon-data", "poseidon-import",
-            "poseidon-export"]
+            "poseidon-export", "poseidon-read-lmdb", "poseidon-read-leveldb", "poseidon-read-hdf5", "poseidon-export-hdf5"]
 LIMIT_S = 900  # for one command; the longest is a build with an empty compiler cache
 LEAVING_S = 15  # for a daemon that is asked to leave
 GRACE_S = 1  # for a command to end after one in the background that has failed
