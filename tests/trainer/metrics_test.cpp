@@ -4,6 +4,7 @@
 
 #include "tests/support/full_disk.h"
 #include "tests/trainer/tiny_job.h"
+#include "trainer/report/run_directory.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
@@ -32,4 +33,28 @@ TEST_CASE("lines of metrics that do not fit on the disk do not end the run") {
   const std::string lines = read_text(job.folder / "metrics.jsonl");
   CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);
   CHECK(lines.find("\"step\":3") != std::string::npos);
+}
+
+TEST_CASE("a lock that cannot be read costs a line, one of another process ends the run") {
+  const TinyJob job;
+  RunDirectory directory(job.folder / "run", false);
+  directory.make();
+  const fs::path lock = directory.path() / "run.lock", aside = directory.path() / "aside";
+  Console console(Console::Mode::kSilent);
+  Metrics metrics(directory.path(),
+                  {.steps = 5, .before_writing = [&directory] { directory.check_lock(); }},
+                  console);
+  metrics.trained(report_of(1), false);
+  // More than a lock ever has, as of a file system that is out of order.
+  fs::copy_file(lock, aside);
+  write_text(lock, std::string(100'000, 'x'));
+  CHECK_THROWS_AS(directory.check_lock(), RunError);
+  CHECK_NOTHROW(metrics.trained(report_of(2), false));
+  fs::copy_file(aside, lock, fs::copy_options::overwrite_existing);
+  metrics.trained(report_of(3), false);
+  write_text(lock, R"({"host": "head", "pid": 7, "fence": 2})");
+  CHECK(error_of<LockLost>([&] { metrics.trained(report_of(4), false); }) ==
+        directory.path().string() + ": was taken over by process 7 on \"head\"");
+  const std::string lines = read_text(directory.path() / "metrics.jsonl");
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);
 }

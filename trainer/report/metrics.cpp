@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "trainer/report/run_lock.h"
 #include "trainer/report/time_text.h"
 
 namespace poseidon::trainer {
@@ -151,7 +152,8 @@ void Metrics::write_line() {
   window_ = {};
 }
 
-/// What is told of a run must not end it. Elapsed seconds go on from session to session.
+/// What is told of a run must not end it, but what another process tells of it now. Elapsed seconds
+/// go on from session to session.
 void Metrics::append(Json line, std::span<const Scalar> scalars) {
   const std::chrono::duration<double> session = std::chrono::steady_clock::now() - start_;
   line["time"] = time_of_day(std::chrono::system_clock::now());
@@ -160,6 +162,8 @@ void Metrics::append(Json line, std::span<const Scalar> scalars) {
     options_.before_writing();
     lines_.append(line.dump() + "\n");
     events_.add(line.at("step").get<int64_t>(), seconds_since_1970(), scalars);
+  } catch (const LockLost&) {
+    throw;
   } catch (const RunError& error) {
     if (!warned_) console_.warning(text(error.what(), "; lines of metrics will be missing"));
     warned_ = true;

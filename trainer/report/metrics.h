@@ -35,11 +35,13 @@ class Metrics {
     int64_t epoch_samples = 1;
     ScalarKeys scalars = {};       ///< of training
     ScalarKeys test_scalars = {};  ///< of tests
-    /// Called before lines are written; throws RunError when they must not be.
+    /// Called before lines are written; throws RunError when they cannot be, LockLost when they
+    /// must not be.
     std::function<void()> before_writing = [] {};
   };
 
-  /// Lines that cannot be written are warned of once; the run goes on without them. A run that goes
+  /// Lines that cannot be written are warned of once; the run goes on without them, unless another
+  /// process has gone on with it. A run that goes
   /// on keeps the lines of metrics.jsonl up to the step it goes on from.
   Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
 

@@ -87,11 +87,19 @@ RunLock::RunLock(const fs::path& run) : run_(run) {
   if (!written) throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
 }
 
+bool RunLock::is_held() const {
+  try {
+    return text_in(run_) == words_;
+  } catch (const RunError&) {
+    return false;
+  }
+}
+
 void RunLock::check() const {
   const std::string found = text_in(run_);
   if (found == words_) return;
-  throw RunError(found.empty() ? text(run_.string(), ": is not there any more")
-                               : text(run_.string(), ": was taken over by ", holder_in(found)));
+  if (found.empty()) throw RunError(text(run_.string(), ": is not there any more"));
+  throw LockLost(text(run_.string(), ": was taken over by ", holder_in(found)));
 }
 
 }  // namespace poseidon::trainer
