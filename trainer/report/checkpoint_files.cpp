@@ -23,7 +23,7 @@ void CheckpointFiles::write(const RunState& state, const RunTensors& tensors,
                            {.agreed = agreed, .may_write = [this] { directory_.check_lock(); }});
   last_step_ = state.step;
   directory_.keep();
-  prune_checkpoints(directory_.path(), keep_);
+  prune_checkpoints(directory_.path(), keep_, state.step);
 }
 
 std::string CheckpointFiles::last_text() const {

@@ -438,10 +438,10 @@ bool has_test(const fs::path& run, int64_t step) {
   return found;
 }
 
-void prune_checkpoints(const fs::path& run, int64_t keep) {
+void prune_checkpoints(const fs::path& run, int64_t keep, int64_t newest) {
   if (keep == 0) return;
   const fs::path folder = run / "checkpoints";
-  const std::vector<int64_t> steps = steps_in(folder, INT64_MAX);
+  const std::vector<int64_t> steps = steps_in(folder, newest);
   const int64_t best = best_tested(run, steps);
   for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) {
     if (steps[i] == best) continue;

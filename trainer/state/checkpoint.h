@@ -66,9 +66,10 @@ struct WritingRules {
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
-/// Removes the checkpoints of a run but the `keep` newest (0: all stay) and the one with the best
-/// test accuracy by its metrics.jsonl, the later of equals.
-void prune_checkpoints(const std::filesystem::path& run, int64_t keep);
+/// Removes the checkpoints of a run up to step `newest` but the `keep` newest of them (0: all stay)
+/// and the one with the best test accuracy by its metrics.jsonl, the later of equals. Later ones,
+/// from before the run went back, stay: one may be damaged, and the run writes them again.
+void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t newest);
 
 /// The run directory that "--resume" names, itself or by a checkpoint in it.
 std::filesystem::path run_of_checkpoint(const std::filesystem::path& run_or_file);
