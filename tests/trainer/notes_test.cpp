@@ -156,3 +156,33 @@ TEST_CASE("the number of samples that workers tell is one") {
   }
   CHECK_THROWS_AS(training_samples({}), ConfigError);
 }
+
+TEST_CASE("a logical shard that is computed otherwise than before is named, with what differs") {
+  const TinyJob files;
+  const Job job = files.load({"cluster.workers=2", "cluster.servers=1", "comm.scheme=ps"});
+  const DeviceNote usual{
+      .kind = "cpu", .arithmetic = "oneDNN 2.6, v3", .threads = 2, .devices = "cpu"};
+  const auto plan_with = [&](const DeviceNote& device) {
+    PublishedPlan published = published_for(job);
+    set_devices(published, {{0, usual}, {1, device}});
+    return published.plan;
+  };
+  const auto moved = [&](const DeviceNote& device) {
+    return moved_shard(plan_with(usual), plan_with(device), job);
+  };
+  CHECK(moved(usual).empty());
+  DeviceNote other = usual;
+  other.devices = "cpu:1";
+  CHECK(moved(other).empty());
+  other.threads = 3;
+  CHECK(moved(other) ==
+        "logical shard 1 was computed by 2 threads until the view before and is by 3 threads now, "
+        "on worker 1, so the result is not that of an unbroken run");
+  other.arithmetic = "oneDNN 2.6, v2";
+  CHECK(moved(other).find("by oneDNN 2.6, v3 until the view before and is by oneDNN 2.6, v2 now") !=
+        std::string::npos);
+  other.kind = "cuda";
+  CHECK(moved(other).find("by cpu until the view before and is by cuda now") != std::string::npos);
+  // Of a plan that does not say what workers compute with nothing is known but the job's kind.
+  CHECK(moved_shard(published_for(job).plan, plan_with(usual), job).empty());
+}

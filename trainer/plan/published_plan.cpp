@@ -1,7 +1,9 @@
 #include "trainer/plan/published_plan.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "core/counted.h"
 #include "core/error.h"
 #include "trainer/job/choices.h"
 #include "trainer/plan/sync_plan.h"
@@ -41,30 +43,55 @@ std::string device_of_job(const RunState& state) {
   return known && state.config[type].is_string() ? state.config[type].get<std::string>() : "";
 }
 
-/// The kind of device that computes each logical shard of a plan; `otherwise` where it is not said.
-std::vector<std::string> kinds_by_shard(const Json& plan, const Job& job,
-                                        const std::string& otherwise) {
+/// What computes a logical shard.
+struct ShardDevice {
+  int64_t worker = 0;
+  DeviceNote device;
+};
+
+/// By logical shard of a plan; a worker whose device is not said has one of the kind `otherwise`.
+std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
+                                          const std::string& otherwise) {
   const DeviceNotes devices = devices_of_plan(plan);
   const comm::Assignment assignment =
       comm::read_plan(plan, {"the plan", ""}, layer_traffic(*job.network)).assignment;
-  std::vector<std::string> kinds;
+  std::vector<ShardDevice> shards;
   for (uint32_t shard = 0; shard < assignment.logical_shards(); ++shard) {
-    const auto device = devices.find(static_cast<uint16_t>(assignment.worker_of(shard)));
-    kinds.push_back(device == devices.end() ? otherwise : device->second.kind);
+    const int64_t worker = assignment.worker_of(shard);
+    const auto device = devices.find(static_cast<uint16_t>(worker));
+    shards.push_back({worker, device == devices.end()
+                                  ? DeviceNote{.kind = otherwise, .arithmetic = "", .devices = ""}
+                                  : device->second});
   }
-  return kinds;
+  return shards;
 }
 
-/// "logical shard 3 was computed by cuda until the checkpoint and is by cpu now, ...".
+/// The first fact by which two devices compute otherwise, of both: {"2 threads", "4 threads"}; two
+/// empty texts where they compute alike, or where it is not said of one.
+std::pair<std::string, std::string> difference_between(const DeviceNote& one,
+                                                       const DeviceNote& other) {
+  if (one.kind != other.kind) return {one.kind, other.kind};
+  if (one.arithmetic.empty() || other.arithmetic.empty()) return {};
+  if (one.arithmetic != other.arithmetic) return {one.arithmetic, other.arithmetic};
+  if (one.threads != other.threads)
+    return {counted(one.threads, "thread"), counted(other.threads, "thread")};
+  return {};
+}
+
+/// "logical shard 3 was computed by cuda until the checkpoint and is by cpu now, on worker 1, ...".
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job,
                         const std::string& otherwise, const std::string& until) {
-  const std::vector<std::string> old_kinds = kinds_by_shard(plan_before, job, otherwise);
-  const std::vector<std::string> kinds = kinds_by_shard(plan_now, job, otherwise);
-  if (old_kinds.size() != kinds.size()) return "";
-  const auto [was, is] = std::ranges::mismatch(old_kinds, kinds);
-  if (was == old_kinds.end()) return "";
-  return text("logical shard ", was - old_kinds.begin(), " was computed by ", *was, " until ",
-              until, " and is by ", *is, " now, so the result is not that of an unbroken run");
+  const std::vector<ShardDevice> before = devices_by_shard(plan_before, job, otherwise);
+  const std::vector<ShardDevice> now = devices_by_shard(plan_now, job, otherwise);
+  if (before.size() != now.size()) return "";
+  for (size_t shard = 0; shard < now.size(); ++shard) {
+    const auto [was, is] = difference_between(before[shard].device, now[shard].device);
+    if (was != is)
+      return text("logical shard ", shard, " was computed by ", was, " until ", until,
+                  " and is by ", is, " now, on worker ", now[shard].worker,
+                  ", so the result is not that of an unbroken run");
+  }
+  return "";
 }
 
 }  // namespace

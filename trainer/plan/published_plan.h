@@ -41,12 +41,11 @@ void set_end(PublishedPlan& published, const Job& job, int64_t samples, const Ru
 
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
-/// Tells where a logical shard is computed by another kind of device than it was until the
-/// checkpoint.
+/// Tells where a logical shard is computed otherwise than it was until the checkpoint: by another
+/// kind of device, arithmetic or number of threads.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
-/// The same of a run whose plan is another from here on; "" where no shard has moved to another
-/// kind.
+/// The same of a run whose plan is another from here on; "" where each shard is computed as before.
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
 /// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
