@@ -164,6 +164,10 @@ std::string Connection::announced(const FrameHeader& header) {
                 name_of(header.kind), " frame");
   if (phase_ == Phase::kOpen && is_handshake(header.kind))
     return text("a ", name_of(header.kind), " frame after the handshake");
+  if (phase_ == Phase::kOpen && header.kind == FrameKind::kControl)
+    if (const uint64_t most = owner_.machine().most_control_bytes(id_); header.length > most)
+      return text("a control frame announces ", header.length, " bytes, expected at most ", most,
+                  " from a node that is not a member yet");
   return "";
 }
 

@@ -8,16 +8,46 @@
 
 namespace poseidon::comm {
 
+namespace {
+
+/// What a node says of itself is kept, shown and passed on to all others.
+constexpr size_t kMostAddressBytes = 300, kMostFacts = 16, kMostFactBytes = 1024;
+/// Of a fact in a message.
+constexpr size_t kMostFactShown = 100;
+/// Connections to nodes that have proved themselves, and not asked to take part. They have
+/// `timeout` to do so.
+constexpr size_t kMostStrangers = 256;
+
+std::string shown_fact(const std::string& value) { return shortened(value, kMostFactShown); }
+
+/// What in a request is longer than any node says; "" if nothing is.
+std::string excess(const Join& join) {
+  if (join.address.size() > kMostAddressBytes)
+    return text("its address has ", join.address.size(), " bytes, expected at most ",
+                kMostAddressBytes);
+  if (join.facts.size() > kMostFacts)
+    return text("it states ", join.facts.size(), " facts, expected at most ", kMostFacts);
+  for (const Fact& fact : join.facts)
+    if (const size_t bytes = fact.name.size() + fact.value.size(); bytes > kMostFactBytes)
+      return text("a fact of it has ", bytes, " bytes, expected at most ", kMostFactBytes);
+  return "";
+}
+
+}  // namespace
+
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got) {
   for (const Fact& want : expected) {
     const auto have = std::ranges::find(got, want.name, &Fact::name);
-    if (have == got.end()) return text(want.name, " is not told, expected ", want.value);
+    if (have == got.end())
+      return text(want.name, " is not told, expected ", shown_fact(want.value));
     if (have->value != want.value)
-      return text(have->name, " is ", have->value, ", expected ", want.value);
+      return text(have->name, " is ", shown_fact(have->value), ", expected ",
+                  shown_fact(want.value));
   }
   for (const Fact& have : got)
     if (std::ranges::find(expected, have.name, &Fact::name) == expected.end())
-      return text(have.name, " is ", have.value, ", expected nothing of that name");
+      return text(shown_fact(have.name), " is ", shown_fact(have.value),
+                  ", expected nothing of that name");
   return "";
 }
 
@@ -29,13 +59,16 @@ void Admission::begin() {
 
 void Admission::opened(ConnectionId connection, const PeerIdentity& peer) {
   job_.liveness.add(connection, job_.now());
+  if (strangers_.size() >= kMostStrangers) refuse_oldest();
   strangers_[connection] = {.role = peer.role, .address = peer.address, .since = job_.now()};
 }
 
 void Admission::join(ConnectionId connection, const Join& join) {
   const auto stranger = strangers_.find(connection);
   if (stranger == strangers_.end()) return;
-  std::string why = objection(stranger->second, join);
+  std::string why = excess(join);
+  if (!why.empty()) return refuse(connection, why);
+  why = objection(stranger->second, join);
   if (!why.empty()) return refuse(connection, join.address, why);
   if (job_.state() != CoordinatorState::kGathering) {
     strangers_.erase(stranger);
@@ -53,6 +86,7 @@ void Admission::join(ConnectionId connection, const Join& join) {
 std::string Admission::objection(const Stranger& stranger, const Join& join) const {
   if (join.role == Role::kCoordinator) return "there is one coordinator";
   if (join.role != stranger.role) return "it asks for another role than it has proved";
+  if (job_.barred.contains(join.address)) return BarredHosts::kWhy;
   if (job_.state() != CoordinatorState::kGathering)
     if (std::string why = newcomers_.objection(join.role); !why.empty()) return why;
   return difference(job_.options.facts, join.facts);
@@ -98,6 +132,13 @@ std::optional<uint16_t> Admission::free_rank(Role role, int64_t wanted) const {
   for (uint16_t rank = 0; rank < count; ++rank)
     if (is_free(rank)) return rank;
   return std::nullopt;
+}
+
+void Admission::refuse_oldest() {
+  const auto oldest = std::ranges::min_element(
+      strangers_, {}, [](const auto& entry) { return entry.second.since; });
+  refuse(oldest->first, text("it has not asked to take part, and ", kMostStrangers,
+                             " other connections have come after it"));
 }
 
 /// Whoever has come in and does not ask to take part holds what others may need.

@@ -53,6 +53,7 @@ class Admission {
 
   std::string objection(const Stranger& stranger, const Join& join) const;
   void refuse(ConnectionId connection, const std::string& address, const std::string& why);
+  void refuse_oldest();
   void welcome(ConnectionId connection, const Join& join, NodeId node);
   std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
 

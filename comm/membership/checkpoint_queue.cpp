@@ -15,7 +15,6 @@ constexpr size_t kMostAgreed = 1024;
 
 void CheckpointQueue::begin_from(const SavedStep& saved) {
   saved_step_ = saved.step;
-  const MutexLock lock(mutex_);
   newest_ = saved;
 }
 
@@ -43,23 +42,13 @@ void CheckpointQueue::trust_survivors() {
 }
 
 SavedStep CheckpointQueue::hold() {
-  const MutexLock lock(mutex_);
   ++holds_;
   return newest_;
 }
 
 void CheckpointQueue::release() {
-  const MutexLock lock(mutex_);
   check(holds_ > 0, "what is released is held");
   --holds_;
-}
-
-/// Whether the job may still be given it as the last.
-bool CheckpointQueue::begin_writing(const SavedStep& next) {
-  const MutexLock lock(mutex_);
-  if (holds_ > 0) return false;
-  newest_ = next;
-  return true;
 }
 
 bool CheckpointQueue::may_be_written(int64_t step) const {
@@ -67,9 +56,9 @@ bool CheckpointQueue::may_be_written(int64_t step) const {
 }
 
 void CheckpointQueue::write_all() {
-  while (!waiting_.empty() && !failed_ && may_be_written(waiting_.begin()->first)) {
+  while (!waiting_.empty() && !failed_ && holds_ == 0 && may_be_written(waiting_.begin()->first)) {
     const auto [step, arrival] = *waiting_.begin();
-    if (!begin_writing({step, arrival.in_flight})) return;
+    newest_ = {step, arrival.in_flight};
     waiting_.erase(waiting_.begin());
     try {
       write(step, arrival);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "comm/wire/messages.h"
-#include "core/mutex.h"
 
 namespace poseidon::comm {
 
@@ -38,7 +37,7 @@ class CheckpointQueue {
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}
 
-  /// The run goes on from this checkpoint.
+  /// The run goes on from this checkpoint. What was written of later steps does not count.
   void begin_from(const SavedStep& saved);
 
   // These write what can be written. They throw RunError when that fails, and then nothing is
@@ -55,7 +54,7 @@ class CheckpointQueue {
 
   /// The last checkpoint, or one that is being written just now, becomes the one that the job goes
   /// back to; of step 0 where there is none. Nothing is written from then on, and so it stays the
-  /// last, until release() has been called as often. From any thread.
+  /// last, until release() has been called as often.
   SavedStep hold();
   /// The job has gone back.
   void release();
@@ -67,7 +66,6 @@ class CheckpointQueue {
 
  private:
   bool may_be_written(int64_t step) const;
-  bool begin_writing(const SavedStep& next);
   void write_all();
   void write(int64_t step, const Arrival& arrival);
 
@@ -77,9 +75,8 @@ class CheckpointQueue {
   bool trusting_ = false;
   std::atomic<int64_t> saved_step_ = 0;
   std::atomic<bool> failed_ = false;
-  Mutex mutex_;
-  SavedStep newest_ GUARDED_BY(mutex_);  ///< that was written, or is being written
-  int holds_ GUARDED_BY(mutex_) = 0;
+  SavedStep newest_;  ///< that was written, or is being written
+  int holds_ = 0;
 };
 
 }  // namespace poseidon::comm

@@ -4,6 +4,19 @@
 
 namespace poseidon::comm {
 
+namespace {
+
+bool is_id_used(const CoordinatedJob& job, NodeId id) {
+  const auto has_id = [=](const auto& entry) {
+    return entry.second.node.role == id.role && entry.second.id == id.rank;
+  };
+  return std::ranges::any_of(job.members, has_id) ||
+         std::ranges::any_of(job.newcomers,
+                             [=](const auto& entry) { return entry.second.node == id; });
+}
+
+}  // namespace
+
 CoordinatedJob::CoordinatedJob(const CoordinatorOptions& options_, Transport& transport_,
                                const CoordinatorHost& host_)
     : options(options_),
@@ -72,8 +85,14 @@ void CoordinatedJob::refuse_newcomers() {
   newcomers.clear();
 }
 
+/// The next one in turn, so an id comes again as late as possible.
 uint16_t CoordinatedJob::give_id(Role role) {
-  return static_cast<uint16_t>(options.count(role) + later_ids_[role]++);
+  const uint16_t first = options.count(role);
+  auto [last, is_first] = last_ids_.try_emplace(role, first);
+  uint16_t id = last->second;
+  if (!is_first) ++id;
+  while (id < first || is_id_used(*this, {role, id})) ++id;  // after 65,535 comes 0
+  return last->second = id;
 }
 
 void CoordinatedJob::disconnect(ConnectionId connection) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/barred_hosts.h"
 #include "comm/membership/coordinator_host.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/newcomer.h"
@@ -91,8 +92,7 @@ class CoordinatedJob {
   void disconnect(ConnectionId connection);
   /// Tells a node that it takes part.
   void welcome(ConnectionId connection, NodeId node) const;
-  /// Ids that members of a role have had so far, and another one.
-  uint32_t ids_given(Role role) const { return options.count(role) + later_ids_.at(role); }
+  /// An id for another member of a role, which no member and no newcomer has.
   uint16_t give_id(Role role);
   /// The job has ended without them.
   void refuse_newcomers();
@@ -112,6 +112,7 @@ class CoordinatedJob {
   ControlSender control;
   MemberTable members;
   NewcomerTable newcomers;
+  BarredHosts barred;
   Liveness liveness;
   Pace pace;
   /// The values that members have are wrong, or lack sums, so they go back to the last checkpoint;
@@ -124,7 +125,7 @@ class CoordinatedJob {
   Time entered_at_{0};
   std::optional<uint16_t> asked_;
   int failed_joins_ = 0;
-  std::map<Role, uint16_t> later_ids_{{Role::kWorker, 0}, {Role::kServer, 0}};
+  std::map<Role, uint16_t> last_ids_;  ///< given, by role; none before the first
 };
 
 }  // namespace poseidon::comm

@@ -5,6 +5,25 @@
 
 namespace poseidon::comm {
 
+namespace {
+/// A request to take part has a few hundred bytes.
+constexpr uint64_t kMostStrangerBytes = uint64_t{64} << 10;
+/// Of what a message that cannot be read is about.
+constexpr size_t kMostShown = 300;
+
+/// How long others may still report what they awaited from a member whose connection has broken.
+Time grace_of(const CoordinatedJob& job) { return job.options.timeout / 10; }
+
+void take_progress(CoordinatedJob& job, MemberRecord& member, const Note& note) {
+  if (!member.is_worker() || note.step <= member.step) return;
+  member.step = note.step;
+  member.doing.waits = false;
+  job.sign(member);
+  if (job.has_begun()) job.pace.reached(note.step, job.now());
+}
+
+}  // namespace
+
 Coordinator::Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host)
     : job_(options, transport, host),
       admission_(job_, newcomers_),
@@ -17,7 +36,7 @@ Coordinator::Coordinator(const Options& options, Transport& transport, const Coo
       halt_(job_),
       newcomers_(job_, halt_, regrouping_),
       preparation_(job_, verdict_, replicas_, halt_),
-      deadlines_(job_, admission_, verdict_, ending_) {}
+      deadlines_(job_, admission_, verdict_, ending_, preparation_) {}
 
 // ---- for the host
 
@@ -50,7 +69,22 @@ void Coordinator::report_absent(NodeId node, const std::string& why) {
   verdict_.accuse(job_.loss_of(node, Loss::Kind::kPeer, why));
 }
 
+void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::string& why) {
+  const MemberRecord* member = job_.members.find(node);
+  // In another view the rank may be another member's.
+  if (member == nullptr || view != job_.view()) return;
+  // close() is not followed by closed(): the loss is taken here.
+  job_.transport.close(member->connection);
+  verdict_.lose(*member, "it sent a message that cannot be read: " + shortened(why, kMostShown),
+                grace_of(job_));
+}
+
 // ---- for the transport
+
+uint64_t Coordinator::most_control_bytes(ConnectionId from) const {
+  const bool takes_part = job_.members.contains(from) || job_.newcomers.contains(from);
+  return takes_part ? kMostControlBytes : kMostStrangerBytes;
+}
 
 void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
   if (state() == State::kEnded) return job_.transport.close(connection);
@@ -64,7 +98,7 @@ std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& he
   if (!placement.fault.empty()) {
     // close() is not followed by closed(): the loss is taken here.
     job_.transport.close(from);
-    verdict_.lose(*member, text("it ", placement.fault), grace());
+    verdict_.lose(*member, text("it ", placement.fault), grace_of(job_));
   }
   return placement.accepted ? placement.memory : std::span<std::byte>();
 }
@@ -87,7 +121,7 @@ void Coordinator::closed(ConnectionId connection, const std::string& why) {
   admission_.forget(connection);
   newcomers_.forget(connection);
   if (const MemberRecord* member = job_.members.find(connection))
-    verdict_.lose(*member, why, grace());
+    verdict_.lose(*member, why, grace_of(job_));
 }
 
 void Coordinator::wake() {
@@ -128,11 +162,11 @@ void Coordinator::control(ConnectionId from, std::span<const std::byte> body) {
     else
       newcomers_.take(from, message);
   } catch (const ConfigError& error) {
-    const std::string why = text("it sent a message that cannot be read: ", error.what());
+    if (member != nullptr) return report_unreadable(member->node, job_.view(), error.what());
+    const std::string why =
+        "it sent a message that cannot be read: " + shortened(error.what(), kMostShown);
     if (job_.newcomers.contains(from)) return newcomers_.refuse(from, why);
-    if (member == nullptr) return admission_.refuse(from, why);
-    job_.transport.close(from);
-    verdict_.lose(*member, why, grace());
+    admission_.refuse(from, why);
   }
 }
 
@@ -149,7 +183,9 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
   } else if (message.is<Ready>()) {
     preparation_.ready(member, message.as<Ready>().digest);
   } else if (message.is<Note>()) {
-    take_note(member, message.as<Note>());
+    const auto note = message.as<Note>();
+    take_progress(job_, member, note);
+    job_.host.observer.noted(member.node, note);
   } else if (message.is<Digest>()) {
     job_.sign(member);
     replicas_.take(member, message.as<Digest>());
@@ -160,7 +196,7 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
   } else if (message.is<Paused>()) {
     newcomers_.paused(member, message.as<Paused>().step);
   } else if (message.is<Lost>()) {
-    take_loss(member, message.as<Lost>().loss);
+    verdict_.hear(member, message.as<Lost>().loss);
   } else if (message.is<LeftView>()) {
     regrouping_.left_view(member, message.as<LeftView>());
   } else if (message.is<Stopped>()) {
@@ -170,23 +206,6 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
   } else if (message.is<CannotSave>()) {
     ending_.cannot_save(member, message.as<CannotSave>().why);
   }
-}
-
-void Coordinator::take_note(MemberRecord& member, const Note& note) {
-  if (member.is_worker() && note.step > member.step) {
-    member.step = note.step;
-    member.doing.waits = false;
-    job_.sign(member);
-    if (job_.has_begun()) job_.pace.reached(note.step, job_.now());
-  }
-  job_.host.observer.noted(member.node, note);
-}
-
-void Coordinator::take_loss(const MemberRecord& member, const Loss& loss) {
-  if (loss.kind == Loss::Kind::kLeft && state() <= State::kFetching)
-    verdict_.lose(member, loss.why, Time{0});
-  else
-    verdict_.hear(member, loss);
 }
 
 }  // namespace poseidon::comm

@@ -36,6 +36,9 @@ class Coordinator final : public Machine {
   void halt();
   /// The host has the step that fetch_kept_step() asked for.
   void fetched() { preparation_.fetched(); }
+  /// The host has read the checkpoint that JobPlanner::restore() asked for: that of `step`, or none
+  /// for 0.
+  void restored(int64_t step) { regrouping_.restored(step); }
   /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
   /// Sends a note to all members, servers included.
@@ -46,6 +49,8 @@ class Coordinator final : public Machine {
   /// Reports the end of a node, seen by other means than its connection. If the node has not been a
   /// member yet, the job fails; the end of a member shows in its connection.
   void report_absent(NodeId node, const std::string& why);
+  /// A member of `view` has sent what cannot be read: it alone is lost.
+  void report_unreadable(NodeId node, uint32_t view, const std::string& why);
 
   State state() const { return job_.state(); }
   /// The number of the membership.
@@ -55,6 +60,8 @@ class Coordinator final : public Machine {
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
   std::string missing() const { return admission_.missing(); }
 
+  /// Less from a node that does not take part: whoever has the secret can send to this one.
+  uint64_t most_control_bytes(ConnectionId from) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
   std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override;
   void received(ConnectionId from, const FrameHeader& header,
@@ -66,10 +73,7 @@ class Coordinator final : public Machine {
  private:
   void control(ConnectionId from, std::span<const std::byte> body);
   void control(MemberRecord& member, const ControlMessage& message);
-  void take_note(MemberRecord& member, const Note& note);
-  void take_loss(const MemberRecord& member, const Loss& loss);
   void hear_nothing_of(ConnectionId connection);
-  Time grace() const { return job_.options.timeout / 10; }
 
   CoordinatedJob job_;
   Admission admission_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ class JobPlanner {
   /// All members are prepared. If a worker keeps a later step of this run than the coordinator has,
   /// asks it for that step and returns its rank; Coordinator::fetched() is called when it has come.
   virtual std::optional<uint16_t> fetch_kept_step() { return std::nullopt; }
+  /// The worker that was asked has not sent its step in time: it is not asked again.
+  virtual void give_up_kept_step(uint16_t /*worker*/) {}
   /// The job is about to begin with these, which have the ranks from 0 on now in their order.
   virtual void renumbered(const Survivors&) {}
   /// Returns the plan to be published, or nothing where none can be made: an error is then
@@ -59,12 +62,15 @@ class JobPlanner {
   /// Whether those who are left cannot go on with the values that they have: sums that belong to
   /// these are in flight, and with the lost one they are incomplete.
   virtual bool needs_checkpoint() { return false; }
-  /// Whether there is a checkpoint that is written, and in which all workers agree.
-  virtual bool has_checkpoint() { return false; }
-  /// The next plan_again() is for workers that begin with the last such checkpoint, or anew where
-  /// there is none, and not with the values that they have. Returns its step, 0 where they begin
-  /// anew.
-  virtual int64_t restore() { return 0; }
+  /// Returns the step of the last checkpoint that is written, and in which all workers agree; 0
+  /// where there is none.
+  virtual int64_t saved_step() { return 0; }
+  /// Reads and checks that checkpoint; if it is damaged, the one before it, and so on. Afterwards
+  /// calls Coordinator::restored() with the step of the first intact one, or with 0 if there is
+  /// none. The next plan_again() is for workers that begin with its values.
+  virtual void restore() {}
+  /// About how long the values of a view's joiners are on their way to them.
+  virtual std::chrono::nanoseconds handover_time() { return std::chrono::nanoseconds(0); }
   /// Returns the steps done before the first by the last plan. Not called before plan().
   virtual int64_t first_step() { return 0; }
 };

@@ -29,6 +29,8 @@ class CoordinatorLink {
 
   // Messages.
   void note(const Note& note) { tell(note); }
+  /// Sends a note that is encoded already.
+  void encoded_note(Payload note) { send_control(std::move(note), kUrgent); }
   /// Sends a note behind all bulk frames sent so far.
   void note_after_bulk(const Note& note) { tell_after_bulk(note); }
   void digest(const Digest& digest) { tell(digest); }

@@ -17,6 +17,11 @@ constexpr Time kLeastBeforeWarning = 60s;
 constexpr Time kMostForSurvivors = 5s;
 /// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
 constexpr Time kMeasurement = 60s;
+/// Of a worker that keeps a step, without a tensor of it: it has nothing else to do.
+constexpr Time kMostForKeptStep = 60s;
+/// Of a view with joiners, beyond the time that their values should take.
+constexpr Time kLeastForJoiners = 60s;
+constexpr int kHandovers = 4;
 
 }  // namespace
 
@@ -26,8 +31,10 @@ Time Deadlines::limit() const {
   switch (job_.state()) {
     case CoordinatorState::kGathering:
       return job_.options.gather_timeout.count() > 0 ? job_.options.gather_timeout : Time::max();
-    case CoordinatorState::kPreparing:
     case CoordinatorState::kFetching:
+      return std::min(job_.options.stall_timeout,
+                      std::max(kMostForKeptStep, 3 * job_.options.timeout));
+    case CoordinatorState::kPreparing:
     case CoordinatorState::kConnecting:
     case CoordinatorState::kRunning: return job_.options.stall_timeout;
     case CoordinatorState::kMeasuring: return job_.options.timeout + kMeasurement;
@@ -93,6 +100,7 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
 /// Survivors that are overdue are given up together: one at a time, each would cost all others
 /// another wait.
 void Deadlines::watch() {
+  if (give_up_joiners()) return;
   const CoordinatorState state = job_.state();
   const bool gives_up_all = state == CoordinatorState::kRegrouping ||
                             state == CoordinatorState::kFailing ||
@@ -104,6 +112,8 @@ void Deadlines::watch() {
 /// Whether the state had lasted too long for the slowest member.
 bool Deadlines::watch_slowest() {
   const MemberRecord* member = slowest();
+  // The members have left, and the coordinator reads the checkpoint that they go back to.
+  if (member == nullptr && job_.state() == CoordinatorState::kRegrouping) return false;
   const Time quiet = job_.now() - quiet_since(member);
   if (quiet >= limit()) {
     expire(member);
@@ -146,8 +156,8 @@ void Deadlines::expire(const MemberRecord* member) {
     case CoordinatorState::kMeasuring:
       return verdict_.accuse(
           job_.loss_of(*member, Loss::Kind::kStall, "its link was not measured within " + after));
+    case CoordinatorState::kFetching: return preparation_.give_up_keeper(*member, limit());
     case CoordinatorState::kPreparing:
-    case CoordinatorState::kFetching:
     case CoordinatorState::kConnecting:
     case CoordinatorState::kRunning:
       return verdict_.accuse(
@@ -164,6 +174,23 @@ void Deadlines::expire(const MemberRecord* member) {
       return ending_.give_up(member->node, "sent nothing of its checkpoint for " + after);
     case CoordinatorState::kEnded: return;
   }
+}
+
+/// The others wait for the joiners of a view, and can go on without them: that has an end, however
+/// busy those say that they are.
+bool Deadlines::give_up_joiners() {
+  if (job_.state() != CoordinatorState::kConnecting || !job_.has_begun()) return false;
+  const Time most = std::max(kLeastForJoiners, 3 * job_.options.timeout) +
+                    kHandovers * job_.host.planner.handover_time();
+  if (job_.now() - job_.entered_at() < most) return false;
+  std::vector<Loss> late;
+  for (const auto& [node, member] : job_.members)
+    if (!member.has_values && !member.ready)
+      late.push_back(
+          job_.loss_of(member, Loss::Kind::kStall,
+                       text("it has joined, and was not ready within ", seconds_text(most))));
+  if (!late.empty()) verdict_.accuse(std::move(late));
+  return !late.empty();
 }
 
 /// Who has not joined in time is lost, the first of them by name.

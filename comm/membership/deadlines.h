@@ -5,6 +5,7 @@
 #include "comm/membership/admission.h"
 #include "comm/membership/coordinated_job.h"
 #include "comm/membership/ending.h"
+#include "comm/membership/preparation.h"
 #include "comm/membership/verdict.h"
 
 namespace poseidon::comm {
@@ -14,8 +15,13 @@ namespace poseidon::comm {
 class Deadlines {
  public:
   /// All must outlive it.
-  Deadlines(CoordinatedJob& job, const Admission& admission, Verdict& verdict, Ending& ending)
-      : job_(job), admission_(admission), verdict_(verdict), ending_(ending) {}
+  Deadlines(CoordinatedJob& job, const Admission& admission, Verdict& verdict, Ending& ending,
+            Preparation& preparation)
+      : job_(job),
+        admission_(admission),
+        verdict_(verdict),
+        ending_(ending),
+        preparation_(preparation) {}
 
   /// Ends a state that has lasted too long; before that, warns of who makes no progress.
   void watch();
@@ -30,11 +36,13 @@ class Deadlines {
   std::string what_it_did(const MemberRecord& member) const;
   void expire(const MemberRecord* member);
   void give_up_gathering();
+  bool give_up_joiners();
 
   CoordinatedJob& job_;
   const Admission& admission_;
   Verdict& verdict_;
   Ending& ending_;
+  Preparation& preparation_;
   Time warned_at_{0};
 };
 

@@ -29,14 +29,23 @@ void Joining::seek() {
 }
 
 void Joining::missed(const std::string& why) {
-  const std::string what =
-      text("the coordinator at ", me_.options.coordinator, " cannot be reached: ", why);
+  seek_later(text("the coordinator at ", me_.options.coordinator, " cannot be reached: ", why));
+}
+
+void Joining::stay_away() {
+  me_.coordinator.opened();
+  me_.coordinator.close();
+  seek_later(text("the coordinator at ", me_.options.coordinator,
+                  " still leads the job that this node has drifted in"));
+}
+
+void Joining::seek_later(const std::string& why) {
   const Time now = me_.now();
   if (until_.count() > 0 && now >= until_) {
     me_.end();
-    return me_.host.refused(what);
+    return me_.host.refused(why);
   }
-  if (why != last_) me_.host.unreachable(what + "; trying again");
+  if (why != last_) me_.host.unreachable(why + "; trying again");
   last_ = why;
   me_.enter(MemberState::kSeeking);
   at_ = now + pause_;

@@ -18,6 +18,12 @@ class Joining {
   void wake();
   /// The coordinator, which has proved to be `peer`, has answered.
   void found(const PeerIdentity& peer);
+  /// Whether this is the coordinator of the job that the node does not join again.
+  bool avoids(const PeerIdentity& peer) const {
+    return me_.options.avoided != JobId{} && me_.options.avoided == peer.job;
+  }
+  /// That coordinator has answered: another job may follow it at the same address.
+  void stay_away();
   /// The coordinator cannot be reached, or is silent.
   void missed(const std::string& why);
   void welcomed(const Welcome& welcome);
@@ -25,6 +31,7 @@ class Joining {
 
  private:
   void seek();
+  void seek_later(const std::string& why);
 
   Membership& me_;
   Time until_{0};           ///< 0: without a limit

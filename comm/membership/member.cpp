@@ -44,6 +44,7 @@ std::string Member::refusal(const PeerIdentity& caller) const {
 
 void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
   if (me_.state() == MemberState::kEnded) return me_.transport.close(connection);
+  if (me_.coordinator.is(connection) && joining_.avoids(peer)) return joining_.stay_away();
   me_.liveness.add(connection, me_.now());
   if (me_.coordinator.is(connection)) return joining_.found(peer);
   me_.peers.answered(connection);

@@ -42,6 +42,8 @@ class Member final : public Machine {
 
   uint16_t rank() const { return me_.rank(); }
   uint32_t view() const { return me_.view(); }
+  /// The job that it takes part in, or asked to last; zeros before.
+  const JobId& job() const { return me_.self().job; }
   /// Takes what this node sends to the coordinator.
   CoordinatorLink& coordinator() { return me_.coordinator; }
   /// Takes frames for the other members.

@@ -17,6 +17,11 @@ MemberRecord* MemberTable::find(NodeId node) {
   return found == records_.end() ? nullptr : &found->second;
 }
 
+bool MemberTable::contains(ConnectionId connection) const {
+  return std::ranges::any_of(
+      records_, [=](const auto& entry) { return entry.second.connection == connection; });
+}
+
 size_t MemberTable::count(Role role) const {
   return static_cast<size_t>(
       std::ranges::count(records_, role, [](const auto& entry) { return entry.first.role; }));

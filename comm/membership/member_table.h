@@ -50,6 +50,7 @@ class MemberTable {
   MemberRecord* find(ConnectionId connection);
   MemberRecord* find(NodeId node);
   bool contains(NodeId node) const { return records_.contains(node); }
+  bool contains(ConnectionId connection) const;
   size_t count(Role role) const;
   /// Workers that have not got the values of the job.
   size_t count_without_values() const;

@@ -20,6 +20,7 @@ struct JoiningOptions {
   Time pause{0};         ///< how long to wait before the coordinator is looked for
   Time join_timeout{0};  ///< 0: without a limit
   bool carries_payload = true;
+  JobId avoided = {};  ///< the job that it does not join again; zeros: none
 };
 
 /// comm/membership/states.h says what ends each of them, and when.

@@ -12,7 +12,7 @@ namespace poseidon::comm {
 /// A node that is let into a job that has begun, and is no member yet: it opens job and data while
 /// the members go on.
 struct Newcomer {
-  NodeId node;  ///< by the id that it was welcomed with, which nobody else ever has
+  NodeId node;  ///< by the id that it was welcomed with, which no other node of the job has
   std::string address;
   bool prepared = false;
   std::vector<Fact> facts = {};  ///< once it is prepared

@@ -1,7 +1,6 @@
 #include "comm/membership/newcomers.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "comm/membership/admission.h"
 #include "comm/wire/liveness.h"
@@ -34,8 +33,6 @@ std::string Newcomers::objection(Role role) const {
   if (job_.failed_joins() >= kMostFailedJoins)
     return text("of those that were let in before, ", kMostFailedJoins,
                 " were lost before their first step");
-  if (job_.ids_given(role) > std::numeric_limits<uint16_t>::max())
-    return "too many nodes have joined the job already";
   return "";
 }
 

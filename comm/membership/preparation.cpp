@@ -5,6 +5,7 @@
 
 #include "comm/membership/admission.h"
 #include "comm/membership/link_probe.h"
+#include "comm/wire/texts.h"
 
 namespace poseidon::comm {
 
@@ -47,6 +48,16 @@ void Preparation::fetched() {
   if (job_.state() != CoordinatorState::kFetching) return;
   job_.enter(CoordinatorState::kPreparing);
   publish_when_prepared();
+}
+
+/// It may be good for the job even so: only what it keeps is given up. The next best is asked.
+void Preparation::give_up_keeper(const MemberRecord& keeper, Time quiet) {
+  job_.host.observer.slow(
+      keeper.node,
+      text(name_of(keeper.node), " keeps a later step of this run, and has sent nothing of it for ",
+           seconds_text(quiet), "; the job does without that step"));
+  job_.host.planner.give_up_kept_step(keeper.node.rank);
+  fetched();
 }
 
 // ---- the link

@@ -24,6 +24,8 @@ class Preparation {
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
   /// The host has the step that a worker keeps.
   void fetched();
+  /// The worker that was asked for its step has been silent for `quiet`.
+  void give_up_keeper(const MemberRecord& keeper, Time quiet);
   /// A worker is connected to those with whom it measures the link.
   void met(MemberRecord& member);
   /// A worker has measured its link.

@@ -4,14 +4,23 @@
 #include <limits>
 
 #include "comm/wire/mutation.h"
+#include "core/error.h"
 
 namespace poseidon::comm {
+
+namespace {
+
+/// Drifts that may take a job back to the same checkpoint. A later one ends the job: each costs all
+/// steps since the checkpoint.
+constexpr int kMostReturns = 3;
+
+}  // namespace
 
 bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
   std::vector<NodeId> nodes;
   for (const Loss& loss : losses) {
     if (!others_are_free_of(loss)) return false;
-    if (spoils_others(loss) && !job_.host.planner.has_checkpoint()) return false;
+    if (spoils_others(loss) && !may_go_back()) return false;
     nodes.push_back(loss.who);
   }
   return can_go_on_without(nodes);
@@ -59,6 +68,17 @@ bool Regrouping::loses_values(const Loss& loss) const {
   return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
 }
 
+bool Regrouping::may_go_back() const {
+  const int64_t saved = job_.host.planner.saved_step();
+  return saved > 0 && (saved > returned_to_ || returns_ < kMostReturns);
+}
+
+std::string Regrouping::why_it_ends(const Loss& loss) const {
+  if (loss.kind != Loss::Kind::kDrift || returns_ < kMostReturns || may_go_back()) return "";
+  return text("; ", returns_, " drifts before have taken the job back to step ", returned_to_,
+              ", and it has reached no later checkpoint");
+}
+
 bool Regrouping::lacks_values(NodeId node) const {
   const MemberRecord* member = job_.members.find(node);
   return member != nullptr && !member->has_values;
@@ -75,6 +95,7 @@ bool Regrouping::has_values(const Survivors& left) const {
 void Regrouping::begin(const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
     job_.restores |= loses_values(loss);
+    spoilt_ |= spoils_others(loss);
     evict(loss);
     job_.host.observer.regrouping(loss);
   }
@@ -103,7 +124,20 @@ void Regrouping::evict(const Loss& loss) {
   if (lost == nullptr) return;
   job_.control.tell(lost->connection, Failed{loss});
   job_.disconnect(lost->connection);
+  if (loss.kind == Loss::Kind::kDrift) bar_host(lost->address);
   forget(*lost);
+}
+
+void Regrouping::bar_host(const std::string& address) {
+  job_.barred.add(address);
+  std::erase_if(job_.newcomers, [this](const auto& entry) {
+    const auto& [connection, newcomer] = entry;
+    if (!job_.barred.contains(newcomer.address)) return false;
+    job_.control.tell(connection, Refused{BarredHosts::kWhy});
+    job_.disconnect(connection);
+    job_.host.observer.refused(newcomer.address, BarredHosts::kWhy);
+    return true;
+  });
 }
 
 void Regrouping::forget(const MemberRecord& lost) {
@@ -122,11 +156,30 @@ void Regrouping::go_on_when_all_left() {
   if (!std::ranges::all_of(job_.members, has_left) &&
       !(mutated(Mutation::kNotAllLeft) && std::ranges::any_of(job_.members, has_left)))
     return;
+  if (job_.restores && !restored_step_) return restore();
   const Survivors left = job_.survivors();
-  const int64_t step = job_.restores ? job_.host.planner.restore() : step_for_all();
+  const int64_t step = job_.restores ? *restored_step_ : step_for_all();
+  restored_step_.reset();
   reported_ = std::numeric_limits<int64_t>::max();
   const std::vector<Newcomer> joined = job_.begin_next_view(step);
   publish_(left, joined, step);
+}
+
+/// The step is named when its checkpoint has been read, and not before: it may be damaged.
+void Regrouping::restore() {
+  if (reading_) return;
+  reading_ = true;
+  job_.host.planner.restore();
+}
+
+void Regrouping::restored(int64_t step) {
+  reading_ = false;
+  if (job_.state() != CoordinatorState::kRegrouping) return;
+  restored_step_ = step;
+  if (spoilt_) returns_ = step > returned_to_ ? 1 : returns_ + 1;
+  if (spoilt_) returned_to_ = step;
+  spoilt_ = false;
+  go_on_when_all_left();
 }
 
 /// The least complete step. Where a lost worker has not reported that one, the one before, if all

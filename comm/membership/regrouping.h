@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <limits>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/membership/coordinated_job.h"
@@ -29,6 +31,9 @@ class Regrouping {
   bool can_go_on_after(const std::vector<Loss>& losses) const;
   /// Whether those that are left without these nodes can go on.
   bool can_go_on_without(const std::vector<NodeId>& nodes) const;
+  /// Why this loss ends a job that has gone back to one checkpoint too often; "" if that is not
+  /// why.
+  std::string why_it_ends(const Loss& loss) const;
   /// It does, or it does so already, when more are lost. The first loss is the one that members
   /// hear of.
   void begin(const std::vector<Loss>& losses);
@@ -36,11 +41,14 @@ class Regrouping {
   void let_in(const Loss& joined);
   /// A survivor has left the view after `step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
+  /// The checkpoint of `step` has been read and is intact; 0: all begin with their first values.
+  void restored(int64_t step);
   /// A member is no longer one. What it has reported of its steps counts.
   void forget(const MemberRecord& lost);
 
  private:
   void evict(const Loss& loss);
+  void bar_host(const std::string& address);
   void leave_view(const Loss& why);
   void go_on_when_all_left();
   int64_t step_for_all() const;
@@ -49,11 +57,18 @@ class Regrouping {
   bool others_are_free_of(const Loss& loss) const;
   bool spoils_others(const Loss& loss) const;
   bool loses_values(const Loss& loss) const;
+  bool may_go_back() const;
+  void restore();
 
   CoordinatedJob& job_;
   const Publish publish_;
   /// Steps that each lost worker has reported, since the last view began.
   int64_t reported_ = std::numeric_limits<int64_t>::max();
+  bool reading_ = false;                  ///< the checkpoint that all go back to
+  std::optional<int64_t> restored_step_;  ///< that of the checkpoint, once it has been read
+  bool spoilt_ = false;                   ///< they go back because of a drift
+  int64_t returned_to_ = 0;               ///< after the last drift
+  int returns_ = 0;                       ///< drifts in a row after which it was that step
 };
 
 }  // namespace poseidon::comm

@@ -30,6 +30,8 @@ void Verdict::suspect(const Loss& loss, Time grace) {
 }
 
 void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
+  if (accusation.kind == Loss::Kind::kLeft && job_.state() <= CoordinatorState::kFetching)
+    return lose(by, accusation.why, Time{0});
   if (job_.state() == CoordinatorState::kConcluding) return;
   // Who gives itself up is believed.
   if (accusation.kind != Loss::Kind::kPeer || accusation.who == by.node) return accuse(accusation);
@@ -94,6 +96,11 @@ void Verdict::accuse(std::vector<Loss> losses) {
   end_by(std::move(losses));
 }
 
+void Verdict::fail(Loss loss) {
+  loss.why += regrouping_.why_it_ends(loss);
+  ending_.fail(loss);
+}
+
 /// The coordinator knows the step best; an accuser knows what it waited for.
 void Verdict::end_by(std::vector<Loss> losses) {
   for (Loss& loss : losses)
@@ -101,7 +108,7 @@ void Verdict::end_by(std::vector<Loss> losses) {
   if (regrouping_.can_go_on_after(losses))
     regrouping_.begin(losses);
   else
-    ending_.fail(losses[0]);
+    fail(losses[0]);
 }
 
 }  // namespace poseidon::comm

@@ -41,6 +41,7 @@ class Verdict {
   void decide();
   std::vector<Loss> losses_by(const Suspicion& suspicion) const;
   void end_by(std::vector<Loss> losses);
+  void fail(Loss loss);
 
   CoordinatedJob& job_;
   Regrouping& regrouping_;

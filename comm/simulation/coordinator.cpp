@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "comm/wire/address.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -46,6 +47,10 @@ std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
     (newcomer.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
         .push_back(newcomer.node.rank);
   world_.result.joined += joined.size();
+  for (const Newcomer& newcomer : joined)
+    for (const Loss& loss : world_.result.regrouped)
+      if (loss.kind == Loss::Kind::kDrift && host_of(loss.address) == host_of(newcomer.address))
+        ++world_.result.admitted_again;
   world_.result.began_after.push_back(step);
   const Plan& plan = plan_now();
   world_.later_plans.emplace(++world_.result.view, next_plan(plan, members, int64_t{2} << 20));
@@ -65,7 +70,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
           [this](uint16_t keeper) {
             coordinator_.note(keeper, {.about = "fetch", .content = Json::object()});
           },
-          [this] { return queue_.hold(); },
+          [this] { read_checkpoint(); },
           [this](int64_t step, bool restores) { begin_view(step, restores); }),
       coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers()),
                     .servers = static_cast<uint16_t>(world.options.plan.servers()),
@@ -150,10 +155,10 @@ void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
   world_.result.checkpoints[step] = ComputeModel::digest(values);
   const auto first_sum = store.values.begin() + 1;
   if (step > 0)
-    world_.saved.emplace(SimulatedCheckpoint{
+    world_.saved[step] = {
         .step = step,
         .values = store.values[0],
-        .sums = {first_sum, first_sum + static_cast<std::ptrdiff_t>(digest.size()) - 1}});
+        .sums = {first_sum, first_sum + static_cast<std::ptrdiff_t>(digest.size()) - 1}};
   if (!failed_ && step > 0 && !world_.result.agreed.contains(step))
     world_.result.unagreed.push_back(step);
 }
@@ -179,6 +184,27 @@ void SimulatedCoordinator::failed(const Loss& loss) {
   handover_.end();
   drifted_ = !survivors_count(loss);
   if (!drifted_) attempt([&] { queue_.trust_survivors(); });
+}
+
+/// Reading takes a moment. A damaged checkpoint does not count, and nor do those after it.
+void SimulatedCoordinator::read_checkpoint() {
+  SavedStep held = queue_.hold();
+  const auto is_damaged = [this](int64_t step) {
+    return std::ranges::find(world_.options.damaged, step) != world_.options.damaged.end();
+  };
+  std::erase_if(world_.saved, [&](const auto& entry) { return is_damaged(entry.first); });
+  if (is_damaged(held.step)) {
+    held = {};
+    if (!world_.saved.empty()) {
+      const SimulatedCheckpoint& last = world_.saved.rbegin()->second;
+      held = {.step = last.step, .in_flight = std::ssize(last.sums)};
+    }
+    queue_.begin_from(held);
+  }
+  world_.network.after(node_, 1ms, [this, held] {
+    planner_.restored(held);
+    coordinator_.restored(held.step);
+  });
 }
 
 /// What is under way from workers is dropped: their ranks are others' in this view.

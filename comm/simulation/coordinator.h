@@ -24,20 +24,21 @@ struct ReplicaStore {
 /// Makes the plans of a simulated job: its options have the first.
 class SimulatedPlanner final : public JobPlanner {
  public:
-  /// `ask` asks a worker for the step that it keeps; `hold` keeps the checkpoint that it returns;
-  /// `begin_view` is told of each view behind the first, the steps done before it and whether all
-  /// begin with that checkpoint.
+  /// `ask` asks a worker for the step that it keeps; `read` reads the last intact checkpoint, and
+  /// calls restored() later; `begin_view` is told of each view behind the first, the steps done
+  /// before it and whether all begin with that checkpoint.
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
-                   std::function<SavedStep()> hold, std::function<void(int64_t, bool)> begin_view)
+                   std::function<void()> read, std::function<void(int64_t, bool)> begin_view)
       : world_(world),
         ask_(std::move(ask)),
-        hold_(std::move(hold)),
+        read_(std::move(read)),
         begin_view_(std::move(begin_view)) {}
 
   Json job() override { return Json::object(); }
   bool wants_link() override { return world_.options.measures_link; }
   void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
   std::optional<uint16_t> fetch_kept_step() override;
+  void give_up_kept_step(uint16_t) override { fetched_ = true; }
   std::optional<Json> plan(const std::vector<Fact>&, const Survivors& members) override;
   bool can_go_on(const Survivors& survivors) override {
     return can_survive(plan_now(), survivors.workers.size(), survivors.servers.size());
@@ -46,21 +47,20 @@ class SimulatedPlanner final : public JobPlanner {
                                  int64_t step) override;
   int64_t first_step() override { return first_step_; }
   bool needs_checkpoint() override { return world_.options.plan.staleness > 0; }
-  bool has_checkpoint() override { return world_.saved.has_value(); }
-  int64_t restore() override {
-    restored_ = hold_();
-    return restored_->step;
-  }
+  int64_t saved_step() override { return world_.saved.empty() ? 0 : world_.saved.rbegin()->first; }
+  void restore() override { read_(); }
 
   /// That of the last view.
   const Plan& plan_now() const { return world_.plan(world_.result.view); }
   bool awaits_kept_step() const { return world_.options.keeper && !fetched_; }
   void fetched() { fetched_ = true; }
+  /// The next view begins with this checkpoint.
+  void restored(const SavedStep& saved) { restored_ = saved; }
 
  private:
   SimulatedWorld& world_;
   const std::function<void(uint16_t)> ask_;
-  const std::function<SavedStep()> hold_;
+  const std::function<void()> read_;
   const std::function<void(int64_t, bool)> begin_view_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
@@ -99,6 +99,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
 
  private:
   void begin_view(int64_t step, bool restores);
+  void read_checkpoint();
   std::shared_ptr<ReplicaStore> make_store() const;
   void take_checkpoint(uint16_t worker, const Note& note);
   void hand_over_to(uint16_t worker);

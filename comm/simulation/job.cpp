@@ -52,7 +52,7 @@ class Job {
   uint32_t hosts() const { return static_cast<uint32_t>(options_.plan.assignment.hosts()); }
 
   int add(NodeId id, uint32_t host) {
-    return node_of_[id] = network_.add_node(SimulatedWorld::address_of(id), host);
+    return node_of_[id] = network_.add_node(world_.address_of(id), host);
   }
 
   NodeId add_member(Role role, uint32_t host) {

@@ -32,6 +32,7 @@ struct Fault {
 struct Arrival {
   Role role = Role::kWorker;
   uint64_t at_event = 0;
+  std::optional<NodeId> host_of = {};  ///< the node whose host it is on; none: a host of its own
 };
 
 /// What a node computes, or does for the protocol's sake.
@@ -68,6 +69,8 @@ struct SimulatedJobOptions {
   std::vector<Fault> faults = {};
   /// A worker whose values go wrong in this step, and then its gradients, without its knowing.
   std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
+  bool all_drift = false;             ///< and in each later view the worker that has its rank there
+  std::vector<int64_t> damaged = {};  ///< steps whose checkpoints cannot be read
   /// A worker that answers but computes no further from this step on.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
   std::vector<Hang> hangs = {};
@@ -112,6 +115,7 @@ struct SimulatedJobResult {
   uint32_t view = 1;                        ///< the last that was begun
   std::vector<int64_t> began_after;         ///< steps done before each view behind the first
   size_t joined = 0;                        ///< nodes that the job has got since it began
+  size_t admitted_again = 0;                ///< of those, on a host where a worker had drifted
   /// How often the last view that did so summed a logical shard of a layer in a step, by these.
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;
   /// The coordinator's states in the order in which events found it in them, and since when.

@@ -225,7 +225,8 @@ void SimulatedTraining::update(size_t layer) {
   const auto step = static_cast<uint64_t>(machine_.next_update(layer));
   replica_.update(step, layer);
   // In later views ranks are others'.
-  if (member_.view() == 1 && world_.options.drifts == std::pair(member_.rank(), step))
+  if ((member_.view() == 1 || world_.options.all_drift) &&
+      world_.options.drifts == std::pair(member_.rank(), step))
     replica_.spoil(layer);
   machine_.updated(layer);
 }

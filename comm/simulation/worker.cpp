@@ -49,8 +49,8 @@ bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
 /// Takes the values of the checkpoint of `step`, or first values where the job begins anew.
 void restore(SimulatedReplica& replica, const SimulatedWorld& world, int64_t step) {
   if (step == 0) return replica.take_first_values();
-  check(world.saved->step == step, "the checkpoint that all go back to is kept until they have");
-  replica.restore(*world.saved);
+  check(world.saved.contains(step), "the checkpoint that all go back to is kept until they have");
+  replica.restore(world.saved.at(step));
 }
 
 }  // namespace

@@ -8,8 +8,17 @@ namespace poseidon::comm {
 
 using namespace std::chrono_literals;
 
-std::string SimulatedWorld::address_of(NodeId node) {
-  return text(node.role == Role::kWorker ? "w" : node.role == Role::kServer ? "s" : "c", node.rank);
+std::string SimulatedWorld::address_of(NodeId node) const {
+  const auto name = [](NodeId of) {
+    return text(of.role == Role::kWorker ? "w" : of.role == Role::kServer ? "s" : "c", of.rank);
+  };
+  if (node.role == Role::kCoordinator || !is_arrival(node)) return name(node);
+  auto rank = static_cast<uint16_t>(node.role == Role::kWorker ? options.plan.workers()
+                                                               : options.plan.servers());
+  for (const Arrival& arrival : options.arrivals)
+    if (arrival.role == node.role && rank++ == node.rank && arrival.host_of)
+      return text(name(*arrival.host_of), ":", node.rank);
+  return name(node);
 }
 
 const Plan& SimulatedWorld::plan(uint32_t view) const {

@@ -26,12 +26,12 @@ struct SimulatedWorld {
   SimulatedNetwork& network;
   ComputeModel model;
   SimulatedJobResult& result;
-  std::map<uint32_t, Plan> later_plans = {};      ///< by view, of those after the first
-  std::optional<SimulatedCheckpoint> saved = {};  ///< the last one
+  std::map<uint32_t, Plan> later_plans = {};          ///< by view, of those after the first
+  std::map<int64_t, SimulatedCheckpoint> saved = {};  ///< by step
 
   const Plan& plan(uint32_t view) const;
   /// Where the other nodes reach `node`.
-  static std::string address_of(NodeId node);
+  std::string address_of(NodeId node) const;
   bool hangs(NodeId who, Work in) const;
   /// Whether it comes while the job runs.
   bool is_arrival(NodeId node) const;

@@ -26,6 +26,7 @@ enum class Mutation : int {
   kSpoiltValues = 17,        ///< after a drift the others go on with values that it has spoilt
   kWrongUpdate = 18,         ///< step 250 is updated with twice the learning rate
   kNoRestore = 19,           ///< with sums in flight too the others go on with their own values
+  kDriftedReturns = 20,      ///< a host on which a worker has drifted joins the job again
 };
 
 #ifndef POSEIDON_MUTATION

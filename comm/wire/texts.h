@@ -14,6 +14,11 @@ inline Payload payload_of(std::string text) {
   return {std::as_bytes(std::span(*owner)), owner};
 }
 
+/// The first `most` bytes of a text that may be too long to show or to keep.
+inline std::string shortened(const std::string& text, size_t most) {
+  return text.size() <= most ? text : text.substr(0, most) + "...";
+}
+
 inline std::string seconds_text(Time time) {
   return text(std::chrono::duration<double>(time).count(), " s");
 }

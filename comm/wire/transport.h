@@ -80,6 +80,11 @@ class Machine {
     static_cast<void>(caller);
     return "";
   }
+  /// Returns the most bytes that the body of a control frame from this connection may have.
+  virtual uint64_t most_control_bytes(ConnectionId from) const {
+    static_cast<void>(from);
+    return kMostControlBytes;
+  }
   /// A connection that was made by connect(), or accepted, is authenticated.
   virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
   /// Returns the destination of a bulk frame's body, of header.length bytes. If it is empty, the

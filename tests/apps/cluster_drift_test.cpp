@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/apps/cluster.h"
+#include "tests/support/sanitizers.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -13,17 +14,24 @@ namespace {
 /// Daemons, of which worker 1 updates its parameters by twice the learning rate in step 250.
 class DriftingJob {
  public:
-  explicit DriftingJob(int workers) : workers_(workers) {
+  explicit DriftingJob(int workers, bool drifts_once = true) : workers_(workers) {
     cluster_.start("poseidon-server", "server", {"--once"});
     cluster_.start("poseidon-worker", "worker-0", {"--once", "--rank", "0"});
-    drifting_ = &cluster_.start("poseidon-worker-drifting", "drifting",
-                                {"--once", "--rank", "1", "--threads", "1"});
+    std::vector<std::string> words{"--rank", "1", "--threads", "1"};
+    if (drifts_once) words.emplace_back("--once");
+    drifting_ = &cluster_.start("poseidon-worker-drifting", "drifting", words);
     for (int rank = 2; rank < workers; ++rank)
       cluster_.start("poseidon-worker", "worker-" + std::to_string(rank),
                      {"--once", "--rank", std::to_string(rank)});
   }
 
-  Finished train() { return cluster_.train("run", words(), "1", std::to_string(workers_)).wait(); }
+  Program start(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = words();
+    for (const std::string& each : more) all.insert(all.end(), {"--set", each});
+    return cluster_.train("run", all, "1", std::to_string(workers_));
+  }
+  Finished train() { return start().wait(); }
+  Program& another() { return cluster_.start("poseidon-worker", "another"); }
   Program& drifting() { return *drifting_; }
 
   /// The same by one process that nothing is wrong with.
@@ -104,4 +112,24 @@ TEST_CASE("two workers that drift apart end the job, which is resumed from the l
   CHECK(finished.err.find("; the last checkpoint is ") != std::string::npos);
   const std::string whole = job.undisturbed()["state_sha256"];
   CHECK(job.resumed()["state_sha256"] == whole);
+}
+
+TEST_CASE(
+    "a daemon that has drifted stays away from the job, and no other one of its host joins it") {
+  DriftingJob job(3, false);
+  const int steps = test::kIsSanitized ? 1200 : 8000;
+  Program train = job.start({"train.steps=" + std::to_string(steps), "cluster.max_workers=3",
+                             "train.log_every=100", "train.checkpoint_every=200"});
+  REQUIRE(says(train, "has drifted from the others"));
+  CHECK(says(job.drifting(), "this node takes no part in this job again"));
+  CHECK(says(job.drifting(), "still leads the job that this node has drifted in; trying again"));
+  const std::string why = "a worker on its host has drifted from the others";
+  CHECK(says(job.another(), "not let in: " + why));
+  const Finished finished = train.wait();
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  CHECK(finished.err.find(why) != std::string::npos);
+  const Json summary = Json::parse(finished.out);
+  CHECK(summary["views"].size() == 2);
+  CHECK(summary["joins"].empty());
 }

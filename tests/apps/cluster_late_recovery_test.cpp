@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/apps/cluster.h"
 #include "tests/apps/recovery_rounds.h"
 #include "tests/support/sanitizers.h"
 
@@ -111,5 +112,76 @@ TEST_CASE("who is lost while all are given the values of a checkpoint is done wi
                     {.victim = "server 0",
                      .after_ms = after_ms,
                      .behind_line = "goes on without it"}}) == "");
+  }
+}
+
+namespace {
+
+std::vector<std::string> words_of_daemons() {
+  return set({"cluster.recover=continue", "cluster.timeout_s=20", "cluster.logical_shards=2",
+              "data.global_batch=6", "comm.scheme=ps", "comm.staleness=1", "train.steps=1000",
+              "train.checkpoint_every=100", "train.log_every=1"});
+}
+
+/// The state of the same job by one process alone.
+std::string undisturbed_state(const Cluster& cluster) {
+  std::vector<std::string> words = words_of_daemons();
+  words.insert(words.end(), {(cluster.job.folder / "job.json").string(), "--output",
+                             (cluster.job.folder / "alone").string(), "--workers", "1", "--servers",
+                             "0", "--threads", "1", "--json"});
+  const Finished finished = Program("poseidon-train", words, cluster.job.folder).wait();
+  REQUIRE_MESSAGE(finished.code == 0, finished.err);
+  return Json::parse(finished.out)["state_sha256"];
+}
+
+/// The steps of the checkpoints that a run has written, oldest first.
+std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
+  std::vector<int64_t> steps;
+  for (int64_t step = 100; step <= 1000; step += 100)
+    if (std::filesystem::exists(folder / text("step-", step, ".state"))) steps.push_back(step);
+  return steps;
+}
+
+void flip_a_bit(const std::filesystem::path& path) {
+  std::string bytes = trainer::read_text(path);
+  bytes[bytes.size() / 2] ^= 1;
+  trainer::write_text(path, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a job goes on from the checkpoint before where the last one is damaged") {
+  for (const bool all_are_damaged : {false, true}) {
+    Cluster cluster;
+    const std::string state = undisturbed_state(cluster);
+    for (const char* name : {"a", "s"})
+      cluster.start(*name == 'a' ? "poseidon-worker" : "poseidon-server", name, {"--once"});
+    Program& victim = cluster.start("poseidon-worker", "b", {"--once"});
+    Program train = cluster.train("run", words_of_daemons());
+    const std::filesystem::path folder = cluster.job.folder / "run/checkpoints";
+    REQUIRE(eventually([&] { return steps_in(folder).size() >= 2; }));
+    // All others wait for it now, and write no other checkpoint.
+    victim.send(SIGSTOP);
+    std::vector<int64_t> steps;
+    do {
+      steps = steps_in(folder);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    } while (steps != steps_in(folder));
+    for (const int64_t step : steps)
+      if (all_are_damaged || step == steps.back())
+        flip_a_bit(folder / text("step-", step, ".safetensors"));
+    victim.send(SIGKILL);
+    const Finished finished = train.wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    CHECK(finished.err.find(text("step-", steps.back(), ".safetensors: is altered")) !=
+          std::string::npos);
+    const Json summary = Json::parse(finished.out);
+    CHECK(summary["state_sha256"] == state);
+    REQUIRE(summary["views"].size() == 2);
+    const int64_t expected = all_are_damaged ? 0 : steps[steps.size() - 2];
+    CHECK(summary["views"][1]["first_step"] == expected + 1);
+    CHECK(trainer::losses_of(cluster.job.folder / "run") ==
+          trainer::losses_of(cluster.job.folder / "alone"));
   }
 }

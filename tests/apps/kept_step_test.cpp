@@ -1,6 +1,8 @@
 // Daemons keep the last complete step of a run whose coordinator is gone: who goes on with the run
 // has lost nothing.
 
+#include <sstream>
+
 #include "tests/apps/lost_coordinator.h"
 
 using namespace poseidon;
@@ -27,4 +29,39 @@ TEST_CASE("a coordinator that is killed without a checkpoint loses no step of it
   CHECK(summary["sessions"][1]["how"] == "finished");
   CHECK(fs::exists(lost.cluster.job.folder / "run/checkpoints" /
                    ("step-" + std::to_string(kept) + ".state")));
+}
+
+namespace {
+
+/// "train 4", "test 4": all lines of a run's metrics with their losses, in order.
+std::vector<std::pair<std::string, Json>> lines_of(const fs::path& run) {
+  std::vector<std::pair<std::string, Json>> lines;
+  std::istringstream text(trainer::read_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    const Json json = Json::parse(line);
+    lines.emplace_back(json["type"].get<std::string>() + " " + json["step"].dump(), json["loss"]);
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("steps and tests that daemons made while the coordinator was gone have their lines") {
+  const Words settings{"--set", "train.test_every=20", "--set", "cluster.timeout_s=1",
+                       "--set", "train.steps=6000",    "--set", "train.checkpoint_every=100000"};
+  LostCoordinator lost(settings);
+  const Json whole = lost.undisturbed();
+  {
+    Program train = lost.start_until("40");
+    // It reads nothing more, and its daemons go on until they miss it.
+    train.send(SIGSTOP);
+    for (const int worker : {0, 1}) lost.kept_by(worker);
+    train.send(SIGKILL);
+    train.wait();
+  }
+  const Finished finished = lost.resume();
+  check_same(finished, whole);
+  CHECK(finished.err.find("are complete: the workers have kept their reports") !=
+        std::string::npos);
+  CHECK(lines_of(lost.cluster.job.folder / "run") == lines_of(lost.cluster.job.folder / "whole"));
 }

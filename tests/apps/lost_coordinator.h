@@ -34,9 +34,15 @@ class LostCoordinator {
     return Json::parse(finished.out);
   }
 
-  void kill_coordinator_after(const std::string& step) {
+  /// A run that has come to this step.
+  Program start_until(const std::string& step) {
     Program train = cluster.train("run", settings_);
     REQUIRE(says(train, "step " + step + "/"));
+    return train;
+  }
+
+  void kill_coordinator_after(const std::string& step) {
+    Program train = start_until(step);
     train.send(SIGKILL);
     train.wait();
   }

@@ -43,14 +43,16 @@ class StillTransport final : public Transport {
 };
 
 template <class Message>
-void tell(Machine& machine, ConnectionId from, const Message& message) {
+void tell(Machine& machine, ConnectionId from, const Message& message, uint32_t view = 1) {
   const std::string body = encode_message(message);
-  machine.received(from, {.kind = FrameKind::kControl, .view = 1}, std::as_bytes(std::span(body)));
+  machine.received(from, {.kind = FrameKind::kControl, .view = view},
+                   std::as_bytes(std::span(body)));
 }
 
 class QuietMember final : public MemberHost, public PayloadReceiver {
  public:
   void welcomed(uint16_t, const Json&) override { happened += "welcomed "; }
+  void unreachable(const std::string& why) override { happened += "unreachable: " + why + " "; }
   void refused(const std::string&) override { happened += "refused "; }
   void planned(const Planned&) override { happened += "planned "; }
   void started(uint64_t) override { happened += "started "; }
@@ -102,8 +104,8 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
     goes_on_after = step;
     return Json::object();
   }
-  bool has_checkpoint() override { return true; }
-  int64_t restore() override { return 4; }
+  int64_t saved_step() override { return 4; }
+  void restore() override { ++restores; }
   void started() override { running = true; }
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }
@@ -117,7 +119,7 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   void slow(NodeId, const std::string&) override {}
   void ended(const Outcome&) override { over = true; }
 
-  int members = 0;
+  int members = 0, restores = 0;
   int64_t goes_on_after = -1;
   bool running = false, wants_state = false, over = false;
   std::vector<uint16_t> without_state;
@@ -127,21 +129,34 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
 
 /// A coordinator of two workers or more, at connections 1, 2 and so on, which are this test.
 struct Crowd {
-  explicit Crowd(bool recovers = false, uint16_t count = 2)
+  explicit Crowd(bool recovers = false, uint16_t count = 2, uint16_t most = 0)
       : workers(count),
-        coordinator(
-            {.workers = count, .servers = 0, .facts = {{"build", "ours"}}, .recovers = recovers},
-            transport, {host, host, host}) {
+        coordinator({.workers = count,
+                     .servers = 0,
+                     .facts = {{"build", "ours"}},
+                     .recovers = recovers,
+                     .max_workers = most},
+                    transport, {host, host, host}) {
     coordinator.begin();
     for (ConnectionId id = 1; id <= workers; ++id)
       coordinator.opened(id, {.role = Role::kWorker, .address = ""});
   }
   template <class Message>
   void hears(ConnectionId from, const Message& message) {
-    tell(coordinator, from, message);
+    tell(coordinator, from, message, coordinator.view());
   }
   void join(ConnectionId from, const std::vector<Fact>& facts = {{"build", "ours"}}) {
-    hears(from, Join{.role = Role::kWorker, .address = "worker:1", .facts = facts});
+    hears(from, Join{.role = Role::kWorker, .address = text("host", from, ":1"), .facts = facts});
+  }
+  /// Another node comes to the job that runs.
+  void come(ConnectionId from, const std::string& address) {
+    coordinator.opened(from, {.role = Role::kWorker, .address = ""});
+    hears(from, Join{.role = Role::kWorker, .address = address, .facts = {{"build", "ours"}}});
+  }
+  /// The values of worker 2 differ after `step` steps from those of the others.
+  void drift(int64_t step) {
+    for (ConnectionId id = 1; id <= workers; ++id)
+      hears(id, Digest{.step = step, .values = {7, id == 3 ? 9 : 8}});
   }
   void begin() {
     for (ConnectionId id = 1; id <= workers; ++id) join(id);
@@ -405,6 +420,160 @@ TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends 
   for (const std::string& said : crowd.transport.said)
     CHECK(said.find("\"save\"") == std::string::npos);
   CHECK(crowd.host.over);
+}
+
+TEST_CASE("a step is named to go back to when the host has read its checkpoint") {
+  Crowd crowd(true, 3);
+  crowd.begin();
+  crowd.drift(5);
+  CHECK(crowd.host.restores == 0);
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 5, .least = 5});
+  CHECK(crowd.host.restores == 1);
+  CHECK(crowd.host.goes_on_after == -1);
+  crowd.transport.time += 1h;  // however long that takes
+  crowd.coordinator.wake();
+  CHECK(crowd.host.losses.empty());
+  crowd.coordinator.restored(2);
+  CHECK(crowd.host.goes_on_after == 2);
+}
+
+TEST_CASE("a checkpoint that has been read too late for a job is of no use to it") {
+  Crowd crowd(true, 3);
+  crowd.begin();
+  crowd.drift(5);
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 5, .least = 5});
+  crowd.coordinator.report_error("the disk is gone");
+  crowd.coordinator.restored(4);
+  CHECK(crowd.host.goes_on_after == -1);
+}
+
+TEST_CASE("a job admits no node of a host on which a worker has drifted") {
+  Crowd crowd(true, 3, 5);
+  crowd.begin();
+  crowd.come(8, "host3:7");  // it opens its data while the drift is found
+  CHECK(crowd.host.refusals.empty());
+  crowd.drift(5);
+  REQUIRE(crowd.host.refusals.size() == 1);
+  crowd.come(9, "host3:8");
+  crowd.come(10, "host4:8");
+  REQUIRE(crowd.host.refusals.size() == 2);
+  for (const std::string& why : crowd.host.refusals)
+    CHECK(why.starts_with("a worker on its host has drifted from the others"));
+}
+
+TEST_CASE("a member that has drifted in a job does not ask to take part in it again") {
+  for (const bool same_job : {true, false}) {
+    StillTransport transport;
+    QuietMember host;
+    Member member({.role = Role::kWorker,
+                   .coordinator = "head:1",
+                   .address = "",
+                   .facts = {},
+                   .avoided = same_job ? kJob : JobId{std::byte{8}}},
+                  transport, host, host);
+    member.join();
+    member.opened(1, {.role = Role::kCoordinator, .view = 1, .job = kJob, .address = "head:1"});
+    CHECK(transport.said.empty() == same_job);
+    CHECK(transport.closed.empty() != same_job);
+    CHECK(host.happened == (same_job ? "unreachable: the coordinator at head:1 still leads the job "
+                                       "that this node has drifted in; trying again "
+                                     : ""));
+  }
+}
+
+TEST_CASE("a node that does not take part yet may send little at once") {
+  Crowd crowd(true, 2, 3);
+  for (const ConnectionId id : {1u, 2u, 8u})
+    CHECK(crowd.coordinator.most_control_bytes(id) == 64 * 1024);
+  crowd.begin();
+  crowd.come(8, "host8:1");
+  for (const ConnectionId id : {1u, 2u, 8u})
+    CHECK(crowd.coordinator.most_control_bytes(id) == kMostControlBytes);
+  CHECK(crowd.coordinator.most_control_bytes(9) == 64 * 1024);
+}
+
+TEST_CASE("long texts of a node that asks to take part are neither shown nor kept") {
+  const std::string longer(8'000, 'x');
+  const std::vector<Fact> many(2'000, Fact{"a", "b"});
+  for (const Join& join : {Join{.address = longer, .facts = {{"build", "ours"}}},
+                           Join{.address = "a:1", .facts = {{"build", longer}}},
+                           Join{.address = "a:1", .facts = {{"build", longer.substr(0, 900)}}},
+                           Join{.address = "a:1", .facts = {{longer.substr(0, 900), "b"}}},
+                           Join{.address = "a:1", .facts = many}}) {
+    Crowd crowd;
+    crowd.hears(1, join);
+    REQUIRE(crowd.host.refusals.size() == 1);
+    CHECK(crowd.host.refusals[0].size() < 250);
+    CHECK(crowd.transport.said.back().size() < 300);
+  }
+  Crowd crowd;
+  const std::string body = "{\"type\": \"join\", \"" + longer + "\": 1}";
+  crowd.coordinator.received(1, {.kind = FrameKind::kControl, .view = 1},
+                             std::as_bytes(std::span(body)));
+  REQUIRE(crowd.host.refusals.size() == 1);
+  CHECK(crowd.host.refusals[0].size() < 400);
+}
+
+TEST_CASE("of many that have proved themselves and ask for nothing, the oldest have to go") {
+  Crowd crowd;
+  for (ConnectionId id = 10; id < 400; ++id) {
+    crowd.transport.time += 1ms;
+    crowd.coordinator.opened(id, {.role = Role::kWorker, .address = ""});
+  }
+  CHECK(crowd.transport.closed.size() == 390 + 2 - 256);
+  CHECK(crowd.transport.closed[0] == 1);
+  CHECK(crowd.transport.closed.back() == 10 + 390 - 256 - 1);
+}
+
+TEST_CASE("a note that cannot be read costs the member that has sent it, and not the job") {
+  Crowd crowd(true, 3);
+  crowd.begin();
+  crowd.coordinator.report_unreadable({Role::kWorker, 2}, 7, "of another view");
+  CHECK(crowd.transport.closed.empty());
+  crowd.coordinator.report_unreadable({Role::kWorker, 2}, 1, "\"labels\" is missing");
+  CHECK(crowd.transport.closed == std::vector<ConnectionId>{3});
+  crowd.hears(1, Lost{{.who = {Role::kWorker, 2}, .address = "", .why = "it", .awaited = "sums"}});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 0, .least = 0});
+  CHECK(crowd.host.goes_on_after == 0);
+  CHECK(crowd.host.losses.empty());
+}
+
+TEST_CASE("a joiner that says that it is busy, and is never ready, holds up nobody for long") {
+  Crowd crowd(true, 2, 3);
+  crowd.begin();
+  crowd.come(8, "host8:1");
+  crowd.hears(8, Prepared{{{"samples", "10"}}});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, HaltOffer{3});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, Paused{3});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 3, .least = 3});
+  REQUIRE(crowd.coordinator.view() == 2);
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, Ready{{7, 8}});
+  int seconds = 0;
+  while (crowd.coordinator.state() == CoordinatorState::kConnecting && ++seconds < 600) {
+    crowd.transport.time += 1s;
+    crowd.hears(8, Progress{.doing = "building the net", .unit = ""});
+    for (ConnectionId id : {1u, 2u}) crowd.coordinator.heard(id);
+    crowd.coordinator.wake();
+  }
+  CHECK(seconds == 60);
+  CHECK(crowd.transport.closed == std::vector<ConnectionId>{8});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 3, .least = 3});
+  for (ConnectionId id : {1u, 2u}) crowd.hears(id, Ready{{7, 8}});
+  CHECK(crowd.coordinator.state() == CoordinatorState::kRunning);
+}
+
+TEST_CASE("ids of members do not run out, however many nodes have joined and gone") {
+  StillTransport transport;
+  QuietCoordinator host;
+  CoordinatedJob job({.workers = 2, .facts = {}}, transport, {host, host, host});
+  job.newcomers[7] = {.node = {Role::kWorker, 5}, .address = "host7:1"};
+  uint16_t last = 1;
+  for (int joined = 0; joined < 140'000; ++joined) {
+    const uint16_t id = job.give_id(Role::kWorker);
+    const uint16_t next = last == 4 ? 6 : last == UINT16_MAX ? 2 : static_cast<uint16_t>(last + 1);
+    REQUIRE(id == next);
+    last = id;
+  }
 }
 
 TEST_CASE("who reports itself as lost is believed") {

@@ -4,6 +4,7 @@
 
 #include "comm/membership/drift.h"
 #include "comm/simulation/job.h"
+#include "tests/simulation/seeds/regroup.h"
 
 using namespace poseidon::comm;
 
@@ -71,4 +72,61 @@ TEST_CASE("a job of two workers that differ names both") {
         "the workers have drifted apart in step 8: \"all values\" of worker 0 differs from that of "
         "worker 1 after 8 steps");
   CHECK(result.ended);
+}
+
+namespace {
+
+/// Worker 1 drifts after the checkpoint of step 10.
+SimulatedJobOptions job_that_goes_back(int64_t workers) {
+  SimulatedJobOptions options = regrouping_job(workers, 2, workers + 2, SchemeRule::kPs);
+  options.steps = 30;
+  options.agree_every = 10;
+  options.digest_every = 1;
+  options.drifts = {1, 12};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a job that drifts take back to the same checkpoint again and again ends") {
+  SimulatedJobOptions options = job_that_goes_back(6);
+  options.all_drift = true;
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.ended);
+  REQUIRE(result.outcome.has_value());
+  CHECK_FALSE(result.outcome->finished);
+  CHECK(result.regrouped.size() == 3);
+  CHECK(result.began_after == std::vector<int64_t>{10, 10, 10});
+  const std::string why = result.outcome->loss.message();
+  CAPTURE(why);
+  CHECK(why.starts_with("worker 1 (w4) has drifted from the others in step "));
+  CHECK(
+      why.ends_with("; 3 drifts before have taken the job back to step 10, and it has reached no "
+                    "later checkpoint"));
+}
+
+TEST_CASE("a host on which a worker has drifted does not join again, and another one does") {
+  SimulatedJobOptions options = job_that_goes_back(3);
+  options.max_workers = 3;
+  const uint64_t event = run_job(options).events / 4;
+  for (const bool same_host : {true, false}) {
+    options.arrivals = {{.at_event = 3 * event}};
+    if (same_host) options.arrivals[0].host_of = NodeId{Role::kWorker, 1};
+    const SimulatedJobResult result = run_job(options);
+    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(result.outcome->finished);
+    CHECK(result.joined == (same_host ? 0 : 1));
+  }
+}
+
+TEST_CASE("after a drift a damaged checkpoint is passed over") {
+  SimulatedJobOptions options = job_that_goes_back(3);
+  options.drifts = {1, 22};
+  for (const std::vector<int64_t>& damaged : {std::vector<int64_t>{20}, {20, 10}}) {
+    options.damaged = damaged;
+    const SimulatedJobResult result = run_job(options);
+    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(result.outcome->finished);
+    CHECK(result.began_after == std::vector<int64_t>{damaged.size() == 1 ? 10 : 0});
+  }
 }

@@ -178,6 +178,20 @@ TEST_CASE("who makes no progress before it can take part is sent away, and nobod
   CHECK(has_warned(result, "no sign of progress for 3 s"));
 }
 
+TEST_CASE("who joins and is never ready is lost long before a member would be") {
+  SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kPs);
+  options.steps = 200;
+  options.forward = options.backward = std::chrono::milliseconds(5);
+  options.arrivals = {{.role = Role::kWorker, .at_event = 250}};
+  options.hangs = {{worker(2), Work::kBuilding}};
+  const SimulatedJobResult result = run_job(options);
+  CHECK(result.outcome->finished);
+  CHECK(result.joined == 1);
+  CHECK(result.view == 3);
+  REQUIRE(result.regrouped.size() == 2);
+  CHECK(result.regrouped[1].why == "it has joined, and was not ready within 60 s");
+}
+
 TEST_CASE("a job that is told to halt while others come halts") {
   SimulatedJobOptions options = growing_job(3, 2, 4, SchemeRule::kAuto);
   options.steps = 100;

@@ -121,3 +121,14 @@ TEST_CASE("a job with late sums that is told to halt while it goes back does so 
   options.agree_every = 4;
   halts_in_the_next_view(options, 900);
 }
+
+TEST_CASE("with late sums too a damaged checkpoint is passed over, and the first values are left") {
+  SimulatedJobOptions options = late_job(2, SchemeRule::kAuto, 1);
+  for (const std::vector<int64_t>& damaged : {std::vector<int64_t>{6}, {3, 6}}) {
+    options.damaged = damaged;
+    const std::array<size_t, 9> views = strike_everywhere(options, 53);
+    CHECK(views[6] == 0);
+    CHECK((views[3] > 0) == (damaged.size() == 1));
+    CHECK(views[0] > 0);
+  }
+}

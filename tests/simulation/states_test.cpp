@@ -89,8 +89,9 @@ std::vector<Stall> stalls() {
        "worker 1 (w1) made no progress before the first step: no sign of progress for 20 s; it was "
        "opening data"},
       {State::kFetching, with_a_kept_step({{worker(1), Work::kGiving}}), 20s,
-       "worker 1 (w1) made no progress before the first step: no sign of progress for 20 s; it was "
-       "opening data"},
+       "worker 1 keeps a later step of this run, and has sent nothing of it for 20 s; the job does "
+       "without that step",
+       true},
       {State::kMeasuring, on_a_slow_link(), 1060s,
        "worker 0 (w0) made no progress before the first step: its link was not measured within "
        "1060 s"},

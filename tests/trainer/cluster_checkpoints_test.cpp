@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "tests/support/lines.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/state/send_window.h"
 #include "trainer/step/cluster_exchange.h"
@@ -125,6 +126,59 @@ TEST_CASE("a writer whose run directory another has taken over writes nothing") 
         run.directory.path().string() + ": was taken over by process 7 on \"head\"");
   CHECK(run.files() == 0);
   CHECK(error_of<RunError>([&] { run.directory.write("summary.json", Json()); }) != "");
+}
+
+namespace {
+
+/// A run of the tiny job that has written checkpoints of steps 2, 4 and 6, and writes no more.
+struct SavedRun {
+  SavedRun() {
+    job.run("run", {"train.checkpoint_every=2", "train.keep_checkpoints=0"}, {.max_steps = 6});
+    directory.make();
+    checkpoints.begin_from({.step = 6}, file(6));
+  }
+  fs::path file(int64_t step, const char* kind = ".safetensors") const {
+    return job.folder / "run/checkpoints" / text("step-", step, kind);
+  }
+  void damage(const fs::path& path) const {
+    std::string bytes = read_text(path);
+    bytes[bytes.size() / 2] ^= 1;
+    write_text(path, bytes);
+  }
+  int64_t gone_back_to() {
+    const Checkpoint* intact = checkpoints.hold(loaded, 0, log);
+    return intact == nullptr ? 0 : intact->state().step;
+  }
+
+  const TinyJob job;
+  const Job loaded = job.load();
+  RunDirectory directory{job.folder / "run", true};
+  Lines log;
+  ClusterCheckpoints checkpoints{directory, 0, [](int64_t) { return RunState(); },
+                                 [](uint16_t, int64_t) {}};
+};
+
+}  // namespace
+
+TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened to later ones") {
+  for (const char* kind : {".safetensors", ".state"}) {
+    SavedRun run;
+    CHECK(run.gone_back_to() == 6);
+    CHECK(run.log.lines().empty());
+    run.damage(run.file(6, kind));
+    CHECK(run.gone_back_to() == 4);
+    CHECK(run.log.lines().find(text("step-6", kind, ": is altered")) != std::string::npos);
+    CHECK(run.checkpoints.saved_step() == 4);
+    CHECK(run.checkpoints.wants(6));  // it is written again
+    fs::resize_file(run.file(4, kind), 40);
+    CHECK(run.gone_back_to() == 2);
+    fs::remove(run.file(2, kind));
+    CHECK(run.gone_back_to() == 0);
+    CHECK(run.log.lines().find("no checkpoint is intact: ") != std::string::npos);
+    CHECK(run.log.lines().ends_with("; the job begins again with its first values"));
+    CHECK(run.checkpoints.saved_step() == 0);
+    CHECK(run.checkpoints.last().empty());
+  }
 }
 
 TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {

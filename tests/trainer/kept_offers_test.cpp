@@ -57,3 +57,35 @@ TEST_CASE("a keeper that is replaced while its step is written leaves others' of
   CHECK_FALSE(offers.keeper().has_value());
   CHECK(offers.choose(8) != nullptr);
 }
+
+TEST_CASE("a worker that does not send what it keeps is passed over, and the next best is asked") {
+  KeptOffers offers;
+  offers.add(0, kept(9));
+  offers.add(1, kept(8));
+  REQUIRE(offers.choose(0) != nullptr);
+  CHECK(offers.keeper() == 0);
+  offers.give_up(0);
+  CHECK(offers.is_too_late(0, 9));
+  CHECK_FALSE(offers.is_too_late(0, 8));
+  CHECK_FALSE(offers.is_too_late(1, 9));
+  CHECK(offers.asked_of(0, 9) == nullptr);
+  REQUIRE(offers.choose(0) != nullptr);
+  CHECK(offers.keeper() == 1);
+  offers.has_built(0);
+  CHECK_FALSE(offers.is_too_late(0, 9));  // it may be a checkpoint of this run now
+}
+
+TEST_CASE("kept reports go with their worker, stay when its step is fetched, and need an offer") {
+  KeptOffers offers;
+  offers.add_report(0, "of nothing");
+  offers.add(2, kept(9));
+  offers.add_report(2, "a");
+  offers.add_report(2, "b");
+  offers.renumber({0, 2});
+  offers.choose(0);
+  offers.fetched(1);
+  REQUIRE(offers.reports().size() == 1);
+  CHECK(offers.reports()[0].messages == std::vector<std::string>{"a", "b"});
+  offers.forget(1);
+  CHECK(offers.reports().empty());
+}

@@ -39,6 +39,7 @@ void CheckpointSession::hand_over_to(uint16_t worker) {
 }
 
 void CheckpointSession::take(uint16_t worker, const comm::Note& note) {
+  if (side_.kept.is_too_late(worker, note.step)) return;
   const auto sent = read_note<SentCheckpoint>(note);
   auto tensors = side_.reception.take(worker, note.step, sent);
   if (side_.handover.is_under_way()) {

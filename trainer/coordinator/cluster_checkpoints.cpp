@@ -1,5 +1,9 @@
 #include "trainer/coordinator/cluster_checkpoints.h"
 
+#include <utility>
+
+#include "trainer/state/resume.h"
+
 namespace poseidon::trainer {
 
 void ClusterCheckpoints::begin_from(const comm::SavedStep& saved,
@@ -13,6 +17,27 @@ void ClusterCheckpoints::end_with(const Checkpoint& checkpoint, const Json& list
   const RunTensors tensors = store.tensors();
   checkpoint.restore(tensors);
   note_digests(tensors, checkpoint.state().in_flight);
+}
+
+const Checkpoint* ClusterCheckpoints::hold(const Job& job, int64_t most_in_flight, Log& log) {
+  held_.reset();
+  const int64_t step = queue_.hold().step;
+  if (step == 0) {
+    log.info("there is no checkpoint yet: the job begins anew");
+    return nullptr;
+  }
+  held_ = intact_checkpoint(job, files_.last(), most_in_flight, log);
+  if (held_ == nullptr)
+    begin_from({}, "");
+  else if (held_->state().step != step)
+    begin_from({.step = held_->state().step, .in_flight = held_->state().in_flight},
+               held_->weights_file());
+  return held_.get();
+}
+
+std::shared_ptr<const Checkpoint> ClusterCheckpoints::release() {
+  queue_.release();
+  return std::exchange(held_, nullptr);
 }
 
 void ClusterCheckpoints::note_digests(const RunTensors& tensors, int64_t in_flight) {

@@ -36,13 +36,17 @@ class ClusterCheckpoints {
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
   void go_back_to(int64_t step) { queue_.go_back_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
-  void release() { queue_.release(); }
+  /// The job goes back to the last checkpoint that is intact, which is returned, read and checked;
+  /// null where it begins with its first values. It stays the last until release().
+  /// `most_in_flight`: steps whose sums workers have room for.
+  const Checkpoint* hold(const Job& job, int64_t most_in_flight, Log& log);
+  /// The job has gone back to that one, which is returned.
+  std::shared_ptr<const Checkpoint> release();
   /// Writes one that a worker has kept of an earlier part of the run, which it says beside the
   /// tensors. Throws RunError.
   void put(const RunState& state, TensorStore& store, const SentCheckpoint& sent);
 
   // From any thread, as those of the queue.
-  comm::SavedStep hold() { return queue_.hold(); }
   int64_t saved_step() const { return queue_.saved_step(); }
   bool wants(int64_t step) const { return queue_.wants(step); }
 
@@ -60,6 +64,7 @@ class ClusterCheckpoints {
   CheckpointFiles files_;
   const StateOf state_of_;
   comm::CheckpointQueue queue_;
+  std::shared_ptr<const Checkpoint> held_;
   std::string weights_digest_, state_digest_;
 };
 

@@ -23,18 +23,14 @@ std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string
   return std::nullopt;
 }
 
-/// What all go back to; null where they begin anew.
-std::shared_ptr<const Checkpoint> checkpoint_of(int64_t step, const std::filesystem::path& last,
-                                                const Job& job, Console& console) {
-  if (step == 0) {
-    console.info("there is no checkpoint yet: the job begins anew");
-    return nullptr;
-  }
-  std::shared_ptr<const Checkpoint> found = resumed_checkpoint(job, last, console);
-  if (found->state().step != step)
-    throw RunError(text(found->weights_file().string(), ": expected step ", step, ", got ",
-                        found->state().step));
-  return found;
+void report_written(CoordinatorIo& to, uint16_t worker, int64_t step) {
+  to.post([worker, step](CoordinatorSide& io) {
+    io.coordinator->note(worker, write_note(WrittenNote{}, step));
+  });
+}
+
+comm::SavedStep saved_step(const Checkpoint& checkpoint) {
+  return {.step = checkpoint.state().step, .in_flight = checkpoint.state().in_flight};
 }
 
 }  // namespace
@@ -54,17 +50,17 @@ ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDir
             return run_state(job_, decided_.published, *schedule_, step, choices_,
                              fact(decided_.facts, "the training set"));
           },
-          [this](uint16_t worker, int64_t step) { report_written(worker, step); }),
+          [this](uint16_t worker, int64_t step) { report_written(io_, worker, step); }),
       trace_(io, options.trace) {
-  if (resumed_ != nullptr)
-    checkpoints_.begin_from(
-        {.step = resumed_->state().step, .in_flight = resumed_->state().in_flight},
-        resumed_->weights_file());
+  if (resumed_ != nullptr) checkpoints_.begin_from(saved_step(*resumed_), resumed_->weights_file());
 }
 
-void ClusterRecords::begin(DecidedPlan decided) {
+void ClusterRecords::begin(DecidedPlan decided, const std::vector<KeptReports>& kept) {
   decided_ = std::move(decided);
-  if (!decided_.no_factors.empty()) console_.warning(decided_.no_factors);
+  if (!decided_.no_factors.empty())
+    console_.warning(decided_.no_factors);
+  else if (const std::string unlike = difference_of(decided_.devices); !unlike.empty())
+    console_.warning(unlike + "; the result depends on which of them computes which logical shard");
   if (!decided_.dealt.empty()) console_.info(decided_.dealt);
   const std::string advice = balance_advice(job_, decided_.plan, decided_.devices);
   if (!advice.empty()) console_.warning(advice);
@@ -78,16 +74,16 @@ void ClusterRecords::begin(DecidedPlan decided) {
   views_.add(decided_.plan, first_step_, first_step_);
   const int64_t samples = training_samples(decided_.facts);
   schedule_.emplace(schedule_of(job_, published.steps, samples));
-  report_.emplace(decided_.plan, directory_,
-                  Metrics::Options{.steps = published.steps,
-                                   .steps_done = published.first_step,
-                                   .last_step = published.last_step,
-                                   .log_every = job_.config.train.log_every,
-                                   .global_batch = decided_.plan.global_batch,
-                                   .epoch_samples = samples,
-                                   .scalars = ScalarKeys(job_.network->scalars()),
-                                   .test_scalars = ScalarKeys(job_.network->in_test().scalars())},
-                  console_);
+  const Metrics::Options metrics{.steps = published.steps,
+                                 .steps_done = published.first_step,
+                                 .last_step = published.last_step,
+                                 .log_every = job_.config.train.log_every,
+                                 .global_batch = decided_.plan.global_batch,
+                                 .epoch_samples = samples,
+                                 .scalars = ScalarKeys(job_.network->scalars()),
+                                 .test_scalars = ScalarKeys(job_.network->in_test().scalars())};
+  write_kept_reports(kept, job_, metrics, directory_, console_);
+  report_.emplace(decided_.plan, directory_, metrics, console_);
 }
 
 void ClusterRecords::started(ViewRecords::Clock::time_point when) {
@@ -107,7 +103,6 @@ void ClusterRecords::go_on(const NextView& next) {
   const int64_t first_step = next.published.first_step;
   const std::string moved = moved_shard(decided_.published.plan, next.published.plan, job_);
   if (!moved.empty()) console_.warning(moved);
-  ++view_;
   decided_.plan = next.plan;
   decided_.published = next.published;
   decided_.devices = next.devices;
@@ -118,14 +113,23 @@ void ClusterRecords::go_on(const NextView& next) {
   if (!next.published.restored) return;
   // What was reported of the steps behind the checkpoint came of values that nobody has any more,
   // and that were perhaps wrong somewhere.
-  checkpoints_.release();
   report_->forget_after(first_step);
   values_ = {};
-  resumed_ = checkpoint_of(first_step, checkpoints_.last(), job_, console_);
+  resumed_ = checkpoints_.release();
 }
 
-/// What cannot be made sense of is the sender's error, and ends the job. What is wrong with a file
-/// of this process is not.
+/// The step is named to all when its file has been read: a damaged one cannot be gone back to.
+void ClusterRecords::restore() {
+  const Checkpoint* intact = checkpoints_.hold(job_, sum_steps_, console_);
+  const comm::SavedStep saved = intact == nullptr ? comm::SavedStep{} : saved_step(*intact);
+  io_.post([saved](CoordinatorSide& io) {
+    io.restored = saved;
+    io.coordinator->restored(saved.step);
+  });
+}
+
+/// What cannot be made sense of is the sender's error, and costs the sender. What is wrong with a
+/// file of this process is not.
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
@@ -145,7 +149,10 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
     else
       dispatch<TrafficNote, TraceNote>(note, taken);
   } catch (const ConfigError& error) {
-    return io_.report_error(text(comm::name_of(node), ": ", error.what()));
+    return io_.post(
+        [node, view = views_.number(), why = std::string(error.what())](CoordinatorSide& io) {
+          io.coordinator->report_unreadable(node, view, why);
+        });
   } catch (const ReplayDiffers& error) {
     // A shard that has moved to a worker which computes otherwise comes to other bits.
     if (difference_of(decided_.devices).empty()) throw;
@@ -155,7 +162,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   if (const auto classes = values_.checked_classes(options_, console_))
     directory_.write(kClassesFile, {{"classes", *classes}});
   if (!tensors) return;
-  values_.send(node.rank, view_, decided_.published.first_step, io_);
+  values_.send(node.rank, views_.number(), decided_.published.first_step, io_);
 }
 
 /// The first worker's note says what tensors all have.
@@ -186,22 +193,25 @@ void ClusterRecords::make_first_values(const Json& list) {
                      job_.config.train, published.last_step - published.first_step, console_);
 }
 
-/// Data may be where the workers are, and not here; all have the same.
+/// Data may be where the workers are, and not here; all have the same, so too many classes are an
+/// error of the job.
 void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
   if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
   const auto most = static_cast<size_t>(job_.network->classes());
   if (most == 0) return;  // they are names of nothing
   if (note.classes.size() > most)
-    throw ConfigError(text(note.classes.size(), " classes, where network \"", job_.network->name(),
-                           "\" tells only ", most, " apart"));
+    return io_.report_error(text(comm::name_of(worker), ": ", note.classes.size(),
+                                 " classes, where network \"", job_.network->name(),
+                                 "\" tells only ", most, " apart"));
   values_.take_classes(note.classes);
 }
 
 void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& note) {
   if (!started_) throw ConfigError("a step before the first one was begun");
   directory_.keep();
-  if (report_->take_step(worker.rank, step, note, decided_.published.last_step))
-    trace_.ask_for_time();
+  if (!report_->take_step(worker.rank, step, note, decided_.published.last_step)) return;
+  trace_.ask_for_time();
+  acknowledger_.recorded(step, views_.number(), decided_.plan.workers());
 }
 
 void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
@@ -216,8 +226,9 @@ void ClusterRecords::take_kept_step(uint16_t worker, const RunState& state, Tens
   console_.info(text("worker ", worker, " has kept step ", state.step, ": fetched, and written to ",
                      checkpoints_.last().string()));
   resumed_ = resumed_checkpoint(job_, checkpoints_.last(), console_);
+  checkpoints_.begin_from(saved_step(*resumed_), resumed_->weights_file());
   warn_of_changes(resumed_->state(), job_, console_);
-  report_written(worker, state.step);
+  report_written(io_, worker, state.step);
   io_.post([worker, resumed = resumed_](CoordinatorSide& io) {
     io.kept.fetched(worker);
     io.plan.begin_from(resumed.get());
@@ -243,12 +254,6 @@ void ClusterRecords::write_checkpoints(const std::function<void()>& action) {
     if (lost_) return console_.warning(error.what());
     io_.report_error(error.what());
   }
-}
-
-void ClusterRecords::report_written(uint16_t worker, int64_t step) {
-  io_.post([worker, step](CoordinatorSide& io) {
-    io.coordinator->note(worker, write_note(WrittenNote{}, step));
-  });
 }
 
 int64_t ClusterRecords::step_under_way() const {

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "trainer/coordinator/acknowledger.h"
 #include "trainer/coordinator/cluster_checkpoints.h"
 #include "trainer/coordinator/cluster_report.h"
 #include "trainer/coordinator/cluster_trace.h"
 #include "trainer/coordinator/first_values.h"
+#include "trainer/coordinator/kept_reports.h"
 #include "trainer/coordinator/run_plan.h"
 #include "trainer/coordinator/view_records.h"
 #include "trainer/messages/notes.h"
@@ -26,10 +28,12 @@ class ClusterRecords {
   ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
-  /// The plan is decided.
-  void begin(DecidedPlan decided);
+  /// The plan is decided. `kept`: reports to an earlier coordinator of this run.
+  void begin(DecidedPlan decided, const std::vector<KeptReports>& kept);
   /// The first step of a view is under way.
   void started(ViewRecords::Clock::time_point when);
+  /// Reads the checkpoint that all go back to, and tells the I/O thread which it is.
+  void restore();
   /// The others go on by this plan.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
@@ -69,7 +73,6 @@ class ClusterRecords {
   void take(comm::NodeId worker, int64_t step, const StepNote& note);
   void make_first_values(const Json& list);
   void write_checkpoints(const std::function<void()>& action);
-  void report_written(uint16_t worker, int64_t step);
 
   const Job& job_;
   const RunOptions& options_;
@@ -81,7 +84,6 @@ class ClusterRecords {
   std::optional<Schedule> schedule_;  ///< from the plan on, as the next
   std::optional<ClusterReport> report_;
   ViewRecords views_;
-  uint32_t view_ = 1;       ///< the membership's, as its frames say
   int64_t first_step_ = 0;  ///< of the run
   int64_t sum_steps_ = 0;   ///< that workers may have room for
   FirstValues values_;
@@ -90,6 +92,7 @@ class ClusterRecords {
   ClusterCheckpoints checkpoints_;
   ClusterTrace trace_;
   bool started_ = false, lost_ = false;
+  Acknowledger acknowledger_{io_};
 };
 
 }  // namespace poseidon::trainer

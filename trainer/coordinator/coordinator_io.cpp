@@ -4,7 +4,7 @@ namespace poseidon::trainer {
 
 CoordinatorIo::CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
                              std::function<void(std::exception_ptr)> failed)
-    : side_{.plan = std::move(plan), .kept = {}, .reception = {}, .handover = {}} {
+    : side_{.plan = std::move(plan), .kept = {}, .reception = {}, .handover = {}, .restored = {}} {
   comm::AsioOptions listening;
   listening.listen = gathering.listen;
   listening.self = {.role = comm::Role::kCoordinator,

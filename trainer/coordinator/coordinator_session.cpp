@@ -43,6 +43,7 @@ void CoordinatorSession::started() {
 /// What the plan depends on is taken at once, before the worker says that it is prepared.
 void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   const bool worker = node.role == comm::Role::kWorker;
+  if (note.about == TensorsNote::kAbout && worker) side_.kept.has_built(node.rank);
   if (note.about == ClockNote::kAbout) {
     setting_.inbox.post(
         [this, node, clock = read_note<ClockNote>(note), now = TraceRecorder::now()] {
@@ -52,6 +53,8 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
     side_.plan.add_device(node.rank, read_note<DeviceNote>(note));
   } else if (note.about == KeptNote::kAbout && worker) {
     planner_.take_offer(node, note);
+  } else if (note.about == KeptReportNote::kAbout && worker) {
+    planner_.take_report(node, note);
   } else if (note.about == TimesNote::kAbout && worker && side_.plan.measures()) {
     side_.plan.add_times(node.rank, read_note<TimesNote>(note));
   } else if (note.about == TensorsNote::kAbout && worker && side_.handover.is_due()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "comm/membership/coordinator.h"
@@ -35,6 +36,7 @@ struct CoordinatorSide {
   KeptOffers kept;
   CheckpointReception reception;
   comm::Handover handover;
+  std::optional<comm::SavedStep> restored;   ///< the checkpoint that the next view begins with
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 
   /// The members have been told to leave their view, and know no other yet.

@@ -4,16 +4,60 @@
 
 namespace poseidon::trainer {
 
-void KeptOffers::renumber(const std::vector<uint16_t>& workers) {
-  std::map<uint16_t, KeptNote> offers;
+namespace {
+
+template <class Value>
+void renumber_keys(std::map<uint16_t, Value>& all, const std::vector<uint16_t>& workers) {
+  std::map<uint16_t, Value> renumbered;
   for (size_t rank = 0; rank < workers.size(); ++rank)
-    if (const auto offer = offers_.find(workers[rank]); offer != offers_.end())
-      offers.emplace(static_cast<uint16_t>(rank), std::move(offer->second));
-  offers_ = std::move(offers);
+    if (const auto found = all.find(workers[rank]); found != all.end())
+      renumbered.emplace(static_cast<uint16_t>(rank), std::move(found->second));
+  all = std::move(renumbered);
+}
+
+}  // namespace
+
+void KeptOffers::add(uint16_t worker, KeptNote kept) {
+  KeptReports& reports = reports_[worker];
+  reports.rank = kept.rank;
+  reports.plan = kept.state.plan;
+  offers_[worker] = std::move(kept);
+}
+
+void KeptOffers::add_report(uint16_t worker, std::string message) {
+  const auto found = reports_.find(worker);
+  // The step that they belong to may be of another job.
+  if (found != reports_.end()) found->second.add(std::move(message));
+}
+
+std::vector<KeptReports> KeptOffers::reports() const {
+  std::vector<KeptReports> all;
+  for (const auto& [worker, reports] : reports_) all.push_back(reports);
+  return all;
+}
+
+void KeptOffers::renumber(const std::vector<uint16_t>& workers) {
+  renumber_keys(offers_, workers);
+  renumber_keys(reports_, workers);
+  given_up_.clear();
+}
+
+void KeptOffers::give_up(uint16_t worker) {
+  const auto offer = offers_.find(worker);
+  if (offer != offers_.end()) given_up_[worker] = offer->second.state.step;
+  offers_.erase(worker);
+  if (keeper_ == worker) keeper_.reset();
+}
+
+bool KeptOffers::is_too_late(uint16_t worker, int64_t step) const {
+  const auto given_up = given_up_.find(worker);
+  return given_up != given_up_.end() && given_up->second == step;
 }
 
 void KeptOffers::forget(uint16_t worker) {
   offers_.erase(worker);
+  reports_.erase(worker);
+  given_up_.erase(worker);
   if (keeper_ == worker) keeper_.reset();
 }
 

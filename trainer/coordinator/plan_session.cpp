@@ -8,6 +8,15 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+/// A link as slow as any that training makes sense over; for deadlines, where none is known.
+constexpr double kSlowLinkMbps = 100;
+/// Of a parameter, at most: its value, two moments, an average.
+constexpr double kTensorsOfState = 4;
+
+}  // namespace
+
 /// Who comes while the job runs gets the plan too: its net is built before the others wait for it.
 Json PlanSession::job() {
   Json job = setting_.job_message;
@@ -49,6 +58,26 @@ void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   }
 }
 
+void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
+  auto kept = read_note<KeptReportNote>(note);
+  if (!setting_.goes_on) throw ConfigError("a kept report that was not asked for");
+  side_.kept.add_report(worker.rank, std::move(kept.report));
+}
+
+/// They come from one worker over the coordinator, whose link takes them once in and once for each
+/// joiner out.
+comm::Time PlanSession::handover_time() {
+  double bytes = 0;
+  for (const comm::LayerPlan& layer : side_.plan.plan().layers)
+    for (const auto& tensor : layer.traffic.tensors)
+      bytes += static_cast<double>(tensor.elements) * sizeof(float);
+  const auto joiners = static_cast<double>(side_.coordinator->workers_without_values());
+  const double known = setting_.job.config.comm.link_mbps;
+  const double mbps = known > 0 ? known : kSlowLinkMbps;
+  const double seconds = kTensorsOfState * bytes * (1 + joiners) * 8 / (mbps * 1e6);
+  return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(seconds));
+}
+
 void PlanSession::renumbered(const comm::Survivors& there) {
   setting_.inform("the job begins without " + side_.coordinator->missing());
   side_.plan.renumber(there);
@@ -65,7 +94,9 @@ std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts,
     setting_.inbox.post([failure = std::current_exception()] { std::rethrow_exception(failure); });
     return std::nullopt;
   }
-  setting_.inbox.post([this, all = decided(facts)] { setting_.records.begin(all); });
+  setting_.inbox.post([this, all = decided(facts), kept = side_.kept.reports()] {
+    setting_.records.begin(all, kept);
+  });
   return write_published_plan(plan.published());
 }
 
@@ -95,7 +126,7 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
-  const std::optional<comm::SavedStep> restored = std::exchange(restored_, std::nullopt);
+  const std::optional<comm::SavedStep> restored = std::exchange(side_.restored, std::nullopt);
   plan.go_on(left, joined, restored.value_or(comm::SavedStep{.step = step}), restored.has_value());
   side_.handover.begin_view(side_.coordinator->view(),
                             restored ? 0 : side_.coordinator->workers_without_values());
@@ -109,11 +140,9 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   return write_published_plan(plan.published());
 }
 
-bool PlanSession::has_checkpoint() { return setting_.records.checkpoints().saved_step() > 0; }
-
-int64_t PlanSession::restore() {
-  restored_ = setting_.records.checkpoints().hold();
-  return restored_->step;
+/// Files are the main thread's: this one must not stand still.
+void PlanSession::restore() {
+  setting_.inbox.post([this] { setting_.records.restore(); });
 }
 
 }  // namespace poseidon::trainer

@@ -19,27 +19,30 @@ class PlanSession final : public comm::JobPlanner {
   bool wants_link() override { return side_.plan.wants_link(); }
   void measured_link(const comm::LinkRate& rate, bool one_host) override;
   std::optional<uint16_t> fetch_kept_step() override;
+  void give_up_kept_step(uint16_t worker) override { side_.kept.give_up(worker); }
+  comm::Time handover_time() override;
   int64_t first_step() override { return side_.plan.published().first_step; }
   void renumbered(const comm::Survivors& there) override;
   std::optional<Json> plan(const std::vector<comm::Fact>& facts,
                            const comm::Survivors& members) override;
   bool can_go_on(const comm::Survivors& left) override { return side_.plan.can_go_on(left); }
   bool needs_checkpoint() override { return side_.plan.needs_checkpoint(); }
-  bool has_checkpoint() override;
-  int64_t restore() override;
+  int64_t saved_step() override { return setting_.records.checkpoints().saved_step(); }
+  void restore() override;
   std::string objection(const comm::Newcomer& newcomer) override;
   std::optional<Json> plan_again(const comm::Survivors& left,
                                  const std::vector<comm::Newcomer>& joined, int64_t step) override;
 
   /// A worker keeps a step of this run. Throws ConfigError for what is none.
   void take_offer(comm::NodeId worker, const comm::Note& note);
+  /// A report that it keeps with that step. Throws ConfigError.
+  void take_report(comm::NodeId worker, const comm::Note& note);
 
  private:
   DecidedPlan decided(const std::vector<comm::Fact>& facts) const;
 
   const CoordinatorSetting& setting_;
   CoordinatorSide& side_;
-  std::optional<comm::SavedStep> restored_;  ///< the checkpoint that the next view begins with
 };
 
 }  // namespace poseidon::trainer

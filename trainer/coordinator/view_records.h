@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +43,8 @@ class ViewRecords {
     return all;
   }
   bool is_first() const { return views_.size() <= 1; }
+  /// Of the last view, as the membership counts them.
+  uint32_t number() const { return std::max<uint32_t>(1, static_cast<uint32_t>(views_.size())); }
 
  private:
   const Clock::time_point begun_ = Clock::now();

@@ -26,13 +26,16 @@ void LastStep::drop(const std::string& run) {
 }
 
 void LastStep::keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
-                    const comm::Loss& loss) {
+                    const comm::Loss& loss, std::vector<std::string> reports) {
   const double seconds = job.job.config.cluster.rejoin_s;
   if (options_.keeper == nullptr || seconds <= 0 || step <= training.first_step()) return;
   if (!comm::survivors_count(loss)) return;
   try {
+    KeptStep kept = copy_step(job.message.run, training.state_after(step), training.tensors());
+    kept.rank = job.rank;
+    kept.reports = std::move(reports);
     options_.keeper->keep(
-        copy_step(job.message.run, training.state_after(step), training.tensors()),
+        std::move(kept),
         StepKeeper::Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
     log_.info(text("keeps step ", step, " of \"", job.job.config.name, "\" for ", seconds,
                    " s, in case its run is gone on with (poseidon-train --resume)"));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comm/wire/messages.h"
 #include "core/log.h"
@@ -23,9 +24,9 @@ class LastStep {
   /// The run has gone on: what was kept of it is of no use.
   void drop(const std::string& run);
   /// Keeps the step that `training` has ceased with: the coordinator may be gone, or have had no
-  /// room for a checkpoint.
+  /// room for a checkpoint. `reports`: of the last steps, which it may not have recorded.
   void keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
-            const comm::Loss& loss);
+            const comm::Loss& loss, std::vector<std::string> reports);
   /// The coordinator is gone. A child of it writes into its run directory what it would have
   /// written; all survivors of one step have the same bytes, so it does not matter who comes first.
   void write(const WorkerTraining& training, int64_t step);

@@ -15,7 +15,8 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
           .address = transport.advertised(),
           .facts = {{"build", build_identity()}},
           .pause = options.pause,
-          .join_timeout = options.join_timeout};
+          .join_timeout = options.join_timeout,
+          .avoided = role == comm::Role::kWorker ? *options.avoided : comm::JobId{}};
 }
 
 namespace {

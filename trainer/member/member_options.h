@@ -43,6 +43,8 @@ struct MemberOptions {
   /// Takes this part's signs of life. Never null.
   std::shared_ptr<LifeSigns> life = std::make_shared<LifeSigns>();
   // Of a worker.
+  /// The job that it has drifted in, and does not join again; zeros: none. Never null.
+  std::shared_ptr<comm::JobId> avoided = std::make_shared<comm::JobId>();
   int64_t threads = 0;
   std::optional<DeviceList> devices = std::nullopt;  ///< instead of the job's
   DataRoot data_root = {};

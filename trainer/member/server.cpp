@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "comm/membership/member.h"
 #include "core/error.h"
 #include "core/failure.h"
@@ -30,7 +32,7 @@ class ServerRun final : public comm::MemberHost {
   void started(uint64_t first_step) override;
   void noted(const comm::Note& note) override;
   void concluded() override;
-  int64_t step_under_way() override { return payload_.step_under_way(); }
+  int64_t step_under_way() override { return std::max(begun_step_, payload_.step_under_way()); }
   void regroup(const comm::Loss& loss) override;
   void failed(const comm::Loss& loss, bool alone) override;
   void dismissed() override;
@@ -47,7 +49,8 @@ class ServerRun final : public comm::MemberHost {
   std::optional<MemberEnd> end_;  ///< of the main thread
   std::optional<comm::Loss> loss_;
   Job job_;
-  bool began_ = false;  ///< the first step
+  bool began_ = false;      ///< the first step
+  int64_t begun_step_ = 0;  ///< with which the last view has begun, from 1; 0 before the first
 };
 
 ServerRun::ServerRun(const MemberOptions& options, Log& log)
@@ -107,6 +110,7 @@ void ServerRun::planned(const comm::Planned& planned) {
 
 void ServerRun::started(uint64_t first_step) {
   began_ = true;
+  begun_step_ = static_cast<int64_t>(first_step) + 1;
   log_.info(text("begins with step ", first_step + 1));
   options_.life->does({.doing = "adding gradients", .unit = {}, .waits = true});
 }

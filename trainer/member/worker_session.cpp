@@ -51,7 +51,9 @@ void WorkerSession::refused(const std::string& why) {
   });
 }
 
+/// All that was reported of the view before has come: the coordinator has begun the next one.
 void WorkerSession::planned(const comm::Planned& planned) {
+  task_.reports().clear();
   inbox_.post([this, planned, rank = member_->rank()] { task_.build(planned, rank); });
 }
 
@@ -64,14 +66,15 @@ void WorkerSession::started(uint64_t first_step) {
 
 void WorkerSession::noted(const comm::Note& note) {
   if (note.about == ValuesNote::kAbout) return payload_.announce(note);
-  dispatch<ClockNote, WrittenNote, FetchNote>(
+  dispatch<ClockNote, WrittenNote, FetchNote, RecordedNote>(
       note, Overloaded{[&](const ClockNote& clock) {
                          member_->coordinator().note(write_note(clock_answer(clock)));
                        },
                        [&](const WrittenNote&) { task_.sender().written(note.step); },
                        [&](const FetchNote&) {
                          inbox_.post([this, step = note.step] { task_.give_step(step); });
-                       }});
+                       },
+                       [&](const RecordedNote&) { task_.reports().acknowledge(note.step); }});
 }
 
 void WorkerSession::halt(int64_t step) {
@@ -109,6 +112,9 @@ void WorkerSession::regroup(const comm::Loss& loss) {
 void WorkerSession::failed(const comm::Loss& loss, bool alone) {
   end_computing(loss.message());
   task_.must_end_soon("the job has failed, and its computing did not cease");
+  if (loss.kind == comm::Loss::Kind::kDrift &&
+      loss.who == comm::NodeId{comm::Role::kWorker, member_->rank()})
+    inbox_.post([this, job = member_->job()] { task_.avoid(job); });
   inbox_.post([this, loss, alone] { task_.end_after(loss, alone); });
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/member/worker_task.h"
 
+#include <future>
+
 #include "core/error.h"
 #include "core/failure.h"
 #include "trainer/measure/timing.h"
@@ -14,6 +16,15 @@ namespace {
 
 /// Of each layer's timing at the join: others wait for it.
 constexpr int kJoinRepeats = 5;
+/// Posts are done at once, unless the I/O thread has failed.
+constexpr auto kMostForPosts = std::chrono::seconds(5);
+
+/// Waits until the I/O thread has done all that was posted to it so far.
+void wait_for_posts(WorkerSession& session) {
+  const auto done = std::make_shared<std::promise<void>>();
+  session.post([done](WorkerSession&) { done->set_value(); });
+  done->get_future().wait_for(kMostForPosts);
+}
 
 }  // namespace
 
@@ -83,10 +94,13 @@ void WorkerTask::offer_kept_step() {
   if (!job_.message.goes_on) return;
   const KeptStep* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr) return;
-  session_.note(
-      KeptNote{
-          .run = kept->run, .state = kept->state, .list = tensor_list(kept->tensors->tensors())},
-      kept->state.step);
+  session_.note(KeptNote{.run = kept->run,
+                         .rank = kept->rank,
+                         .state = kept->state,
+                         .list = tensor_list(kept->tensors->tensors())},
+                kept->state.step);
+  for (const std::string& report : kept->reports)
+    session_.note(KeptReportNote{report}, kept->state.step);
 }
 
 /// Who comes to a job that runs has the memory of its net before the others wait for it. Its place
@@ -102,6 +116,7 @@ void WorkerTask::build_ahead() {
 void WorkerTask::make_training(const Json& plan) {
   training_ = std::make_unique<WorkerTraining>(job_, read_published_plan(plan),
                                                WorkerTraining::Reports{.session = session_,
+                                                                       .sent = reports_,
                                                                        .progress = progress_,
                                                                        .sender = sender_,
                                                                        .grace = grace_,
@@ -192,7 +207,8 @@ void WorkerTask::end_after(const comm::Loss& loss, bool alone) {
 void WorkerTask::keep_last_step() {
   if (!began_ || !loss_) return;
   end_watch_.expect(LastStep::kGracePeriod, "its last complete step could not be copied");
-  last_step_.keep(*training_, job_, stopped_step_, *loss_);
+  wait_for_posts(session_);
+  last_step_.keep(*training_, job_, stopped_step_, *loss_, reports_.messages(stopped_step_));
 }
 
 void WorkerTask::save(int64_t step) {

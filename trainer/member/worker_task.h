@@ -10,6 +10,7 @@
 #include "trainer/member/last_step.h"
 #include "trainer/member/member_job.h"
 #include "trainer/member/progress.h"
+#include "trainer/member/report_log.h"
 #include "trainer/member/worker_training.h"
 
 namespace poseidon::trainer {
@@ -44,10 +45,14 @@ class WorkerTask {
   void save(int64_t step);
   void dismissed();
   void over(MemberEnd end);
+  /// This worker has drifted: it takes no part in `job` again.
+  void avoid(const comm::JobId& job) { *options_.avoided = job; }
 
   // From any thread.
   /// Where its own header says so.
   CheckpointSender& sender() { return sender_; }
+  /// Those that the coordinator has not acknowledged.
+  ReportLog& reports() { return reports_; }
   /// Ends the process where this thread does not come to an end; `why` says what has not ended.
   void must_end_soon(const char* why) { end_watch_.expect(grace_.period(), why); }
 
@@ -70,6 +75,7 @@ class WorkerTask {
   ProgressReporter progress_;
   CheckpointSender sender_;
   LastStep last_step_;
+  ReportLog reports_;
   PreparedJob job_;
   std::unique_ptr<WorkerTraining> training_;  ///< from the plan on
   bool began_ = false;                        ///< the first step

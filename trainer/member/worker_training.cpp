@@ -10,6 +10,16 @@
 
 namespace poseidon::trainer {
 
+namespace {
+
+void send_report(WorkerSession& session, ReportLog& sent, const comm::Note& note) {
+  const comm::Payload encoded = comm::payload_of(comm::encode_message(note));
+  sent.add(note.step, note.about == TestNote::kAbout, encoded);
+  session.member().coordinator().encoded_note(encoded);
+}
+
+}  // namespace
+
 WorkerTraining::WorkerTraining(const PreparedJob& job, const PublishedPlan& published,
                                const Reports& reports)
     : job_(job),
@@ -130,10 +140,11 @@ bool WorkerTraining::begin(int64_t done) {
 void WorkerTraining::trained(StepReport report) {
   reports_.grace.took(report.times.all_ms());
   report.layer_wait_ms = view_->exchange.by_layer_of_plan(report.layer_wait_ms);
-  reports_.session.post([report = std::move(report)](WorkerSession& session) {
-    session.member().coordinator().note(
-        write_note(step_note(report, session.payload().newly_moved()), report.step));
-  });
+  reports_.session.post(
+      [&sent = reports_.sent, report = std::move(report)](WorkerSession& session) {
+        send_report(session, sent,
+                    write_note(step_note(report, session.payload().newly_moved()), report.step));
+      });
 }
 
 /// Has the replicas compared, with the sums that stay in flight.
@@ -178,7 +189,8 @@ bool WorkerTraining::testing(int64_t done, int64_t of) {
 }
 
 void WorkerTraining::tested(int64_t step, const TestSums& sums) {
-  reports_.session.note(TestNote{sums}, step);
+  reports_.session.post([&sent = reports_.sent, note = write_note(TestNote{sums}, step)](
+                            WorkerSession& session) { send_report(session, sent, note); });
 }
 
 int64_t WorkerTraining::cease() {

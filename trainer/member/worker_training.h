@@ -8,6 +8,7 @@
 #include "trainer/member/end_watch.h"
 #include "trainer/member/member_job.h"
 #include "trainer/member/progress.h"
+#include "trainer/member/report_log.h"
 #include "trainer/member/worker_session.h"
 #include "trainer/member/worker_view.h"
 #include "trainer/run/run_loop.h"
@@ -21,6 +22,7 @@ class WorkerTraining final : public RunSink {
   /// What it reports by, all of which must outlive it.
   struct Reports {
     WorkerSession& session;
+    ReportLog& sent;
     ProgressReporter& progress;
     CheckpointSender& sender;
     ComputingGrace& grace;

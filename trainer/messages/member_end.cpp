@@ -9,6 +9,9 @@ MemberEnd end_of(const comm::Loss& loss) {
 }
 
 std::string end_text(const comm::Loss& loss, comm::NodeId self) {
+  if (loss.kind == comm::Loss::Kind::kDrift && loss.who == self)
+    return loss.message() +
+           "; this node takes no part in this job again: check its memory and its processor";
   const bool given_up =
       loss.kind == comm::Loss::Kind::kPeer || loss.kind == comm::Loss::Kind::kStall;
   if (!given_up || loss.who != self) return loss.message();

@@ -28,9 +28,14 @@ void TensorsNote::describe(Fields& fields) {
 
 void KeptNote::describe(Fields& fields) {
   fields.text("run", run, "whose step it is", kRequired);
+  fields.integer("rank", rank, between(0, 65535), "of the worker then", kRequired);
   fields.object(
       "state", [this](Fields& f) { state.describe(f); }, "of the step", kRequired);
   fields.raw("list", list, "of a checkpoint's tensors", kRequired);
+}
+
+void KeptReportNote::describe(Fields& fields) {
+  fields.text("report", report, "a note of a step or a test", kRequired);
 }
 
 void ValuesNote::describe(Fields& fields) {

@@ -35,10 +35,26 @@ struct TensorsNote {
 /// Worker to coordinator, before it is prepared: it keeps this step of the run, and could send it.
 struct KeptNote {
   static constexpr const char* kAbout = "kept";
-  std::string run;  ///< RunDirectory::id()
+  std::string run;   ///< RunDirectory::id()
+  int64_t rank = 0;  ///< of the worker in that run's last view
   RunState state;
   Json list = Json::object();  ///< as tensor_list() makes it
   void describe(Fields& fields);
+};
+
+/// Worker to coordinator, after KeptNote: it has sent this report of that run's last steps to a
+/// coordinator which may not have recorded it.
+struct KeptReportNote {
+  static constexpr const char* kAbout = "kept_report";
+  std::string report;  ///< the message: a note of StepNote or TestNote
+  void describe(Fields& fields);
+};
+
+/// Coordinator to worker, now and then: the steps up to that of the note are recorded, and the
+/// tests before it.
+struct RecordedNote {
+  static constexpr const char* kAbout = "recorded";
+  void describe(Fields&) {}
 };
 
 /// Coordinator to the worker that keeps a step: send it, as a checkpoint is sent.

@@ -17,6 +17,8 @@ struct KeptStep {
   std::string run;  ///< RunDirectory::id()
   RunState state;
   std::shared_ptr<TensorStore> tensors;
+  int64_t rank = 0;                       ///< of the worker in the last view
+  std::vector<std::string> reports = {};  ///< of the last steps, as messages
 };
 
 /// A copy of a run's tensors, with what a checkpoint says beside them.

@@ -60,6 +60,21 @@ std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesy
   });
 }
 
+std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
+                                              int64_t most_in_flight, Log& log) {
+  try {
+    std::unique_ptr<Checkpoint> found = resumed_checkpoint(job, newest, log);
+    const int64_t in_flight = found->state().in_flight;
+    if (in_flight <= most_in_flight) return found;
+    throw ConfigError(text(found->weights_file().string(), ": carries the sums of ", in_flight,
+                           " steps, expected at most ", most_in_flight));
+  } catch (const ConfigError& error) {
+    log.warning(text("no checkpoint is intact: ", error.what(),
+                     "; the job begins again with its first values"));
+    return nullptr;
+  }
+}
+
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named) {
   const int64_t batch = job.config.global_batch();
   if (state.samples == state.step * batch) return;

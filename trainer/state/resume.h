@@ -17,6 +17,12 @@ namespace poseidon::trainer {
 std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
                                                Log& log);
 
+/// The checkpoint whose weights file is `newest`, for a run that goes back to it; if it is damaged,
+/// the latest earlier one of its folder that is intact. Null, with a warning, where there is none,
+/// or where that one carries the sums of more than `most_in_flight` steps.
+std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
+                                              int64_t most_in_flight, Log& log);
+
 /// Throws ConfigError when the samples used so far are not those of whole steps of this job;
 /// `named` is what the user gave.
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);

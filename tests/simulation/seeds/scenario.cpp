@@ -226,7 +226,9 @@ std::string description(const SimulatedJobOptions& options) {
   if (options.keeper) out += text(", worker ", *options.keeper, " keeps a step");
   for (const Arrival& arrival : options.arrivals)
     out += text("; at event ", arrival.at_event, " a ",
-                arrival.role == Role::kWorker ? "worker" : "server", " comes");
+                arrival.role == Role::kWorker ? "worker" : "server", " comes",
+                arrival.host_of ? " from the host of " + name_of(*arrival.host_of) : "");
+  for (const int64_t step : options.damaged) out += text("; checkpoint ", step, " is damaged");
   for (const Fault& fault : options.faults) {
     out += text("; at event ", fault.at_event);
     if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace poseidon::trainer {
+
+class CoordinatorIo;
+
+/// Tells workers now and then which of their reports are recorded: they keep the others. Used by
+/// the main thread.
+class Acknowledger {
+ public:
+  /// `io` must outlive it.
+  explicit Acknowledger(CoordinatorIo& io) : io_(io) {}
+
+  /// All steps of this view up to `step` are recorded, and all tests before it.
+  void recorded(int64_t step, uint32_t view, int64_t workers);
+
+ private:
+  CoordinatorIo& io_;
+  std::chrono::steady_clock::time_point told_{};
+};
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/transport.h"
+#include "core/mutex.h"
+
+namespace poseidon::trainer {
+
+/// The reports of steps and tests that a worker has sent and the coordinator has not acknowledged.
+/// If the coordinator is gone, another one may ask for them. Memory is bounded: the oldest reports
+/// are dropped first. Safe from any thread.
+class ReportLog {
+ public:
+  static constexpr size_t kMostBytes = size_t{16} << 20;
+
+  /// A report of `step` is sent: `encoded` is the message.
+  void add(int64_t step, bool is_test, comm::Payload encoded);
+  /// The coordinator has recorded all steps up to `step`, and all tests before it.
+  void acknowledge(int64_t step);
+  /// The reports of another view follow.
+  void clear();
+  /// The messages of all steps up to `step`, oldest first.
+  std::vector<std::string> messages(int64_t step) const;
+
+ private:
+  struct Entry {
+    int64_t step;
+    bool is_test;
+    comm::Payload encoded;
+  };
+  void drop_oldest() REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::deque<Entry> entries_ GUARDED_BY(mutex_);
+  size_t bytes_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace poseidon::trainer
