@@ -231,7 +231,7 @@ void ClusterRecords::take_kept_step(uint16_t worker, const RunState& state, Tens
   report_written(io_, worker, state.step);
   io_.post([worker, resumed = resumed_](CoordinatorSide& io) {
     io.kept.fetched(worker);
-    io.plan.begin_from(resumed.get());
+    io.plan.begin_from(resumed.get(), true);
     io.coordinator->fetched();
   });
 }

@@ -21,13 +21,14 @@ DeviceNote device_of(const comm::Newcomer& newcomer) {
 
 }  // namespace
 
-void RunPlan::begin_from(const Checkpoint* resumed) {
+void RunPlan::begin_from(const Checkpoint* resumed, bool again) {
   if (!MeasuredPlan::wanted(job_, resumed, options_.replan))
     measured_.reset();
   else
     measure_for(resumed);
   plan_ = measured_ ? measured_->provisional() : plan_of(job_, resumed, options_.replan);
   published_ = begun_plan(job_, plan_, resumed, options_);
+  published_.again = again;
 }
 
 /// The workers measure once.

@@ -43,8 +43,9 @@ class RunPlan {
   /// Both must outlive it.
   RunPlan(const Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
-  /// The run begins with this checkpoint, or anew where it is null. Throws ConfigError.
-  void begin_from(const Checkpoint* resumed);
+  /// The run begins with this checkpoint, or anew where it is null. `again`: what is due after its
+  /// step, as a test, may not have been done. Throws ConfigError.
+  void begin_from(const Checkpoint* resumed, bool again = false);
 
   /// Whether workers are to time their layers.
   bool measures() const { return measured_.has_value(); }
