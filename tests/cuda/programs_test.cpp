@@ -261,7 +261,8 @@ TEST_CASE(
           .wait();
   CHECK(alone.code == 0);
   CHECK(alone.err.find("logical shard 0 was computed by cpu until the checkpoint and is by cuda "
-                       "now, so the result is not that of an unbroken run") != std::string::npos);
+                       "now, on worker 0, so the result is not that of an unbroken run") !=
+        std::string::npos);
   CHECK(Json::parse(alone.out)["device"] == "cuda");
 }
 
