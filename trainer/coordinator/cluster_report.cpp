@@ -1,6 +1,5 @@
 #include "trainer/coordinator/cluster_report.h"
 #include "trainer/plan/sync_plan.h"
-#include "trainer/report/last_lines.h"
 
 namespace poseidon::trainer {
 
@@ -16,7 +15,6 @@ ClusterReport::ClusterReport(const comm::Plan& plan, const RunDirectory& directo
                              const Metrics::Options& metrics, Console& console)
     : plan_(plan),
       run_(directory, metrics, console),
-      tested_before_(last_lines(directory.path()).tested),
       times_(workers(), plan.layers.size()),
       reported_(workers(), metrics.steps_done),
       scalars_(metrics.scalars.count()),
@@ -71,8 +69,7 @@ void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& not
   TestSums sums;
   for (const auto& each : gathered.parts()) sums += *each;
   tests_.erase(step);
-  // A run that goes on with a step tests after it again: the first time may have been cut short.
-  if (step > tested_before_) run_.tested(step, sums.mean());
+  run_.tested(step, sums.mean());
 }
 
 void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {

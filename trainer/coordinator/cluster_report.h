@@ -51,10 +51,7 @@ class ClusterReport {
   void begin_view(int64_t first_step);
 
   /// What was reported of later steps does not count: they are made again, to other values.
-  void forget_after(int64_t step) {
-    run_.forget_after(step);
-    tested_before_ = std::min(tested_before_, step);
-  }
+  void forget_after(int64_t step) { run_.forget_after(step); }
 
   // As those of RunReport.
   void note_events(const Json& events) { run_.note_events(events); }
@@ -78,7 +75,6 @@ class ClusterReport {
 
   const comm::Plan& plan_;
   RunReport run_;
-  int64_t tested_before_;  ///< the last step whose test had its line when this began
   TimeTable times_;
   std::vector<int64_t> reported_;        ///< by worker: the last step that it has reported
   const size_t scalars_, test_scalars_;  ///< of a sample

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "core/error.h"
-#include "trainer/coordinator/cluster_report.h"
 #include "trainer/messages/notes.h"
+#include "trainer/messages/step_message.h"
 #include "trainer/plan/sync_plan.h"
 #include "trainer/report/last_lines.h"
 
@@ -29,38 +29,60 @@ Notes missing_notes(const KeptReports& reports, const LastLines& last, int64_t m
   return missing;
 }
 
-/// The first step that all of them report; none: `otherwise`.
-int64_t first_step_of_all(const std::map<int64_t, Notes>& workers, int64_t otherwise) {
-  int64_t first = 0;
-  for (const auto& [rank, notes] : workers) {
-    const auto step = std::ranges::find(notes, StepNote::kAbout, &comm::Note::about);
-    first = std::max(first, step == notes.end() ? otherwise : step->step);
-  }
-  return first;
+void check_scalars(const SampleSums& sums, size_t expected) {
+  if (!sums.scalars.empty() && sums.scalars.size() != expected)
+    throw ConfigError(
+        text(sums.scalars.size(), " scalars that layers report, expected ", expected));
 }
 
-/// Returns the number of notes that were used.
-size_t write_lines(const std::map<int64_t, Notes>& workers, const comm::Plan& plan,
-                   Metrics::Options options, const RunDirectory& directory) {
-  const int64_t last_step = options.steps_done;
-  const int64_t first = first_step_of_all(workers, last_step + 1);
-  options.steps_done = first - 1;
-  Console silent(Console::Mode::kSilent);
-  ClusterReport report(plan, directory, options, silent);
-  size_t used = 0;
-  for (const auto& [worker, notes] : workers) {
-    const auto rank = static_cast<uint16_t>(worker);
+/// What workers report of a step, by rank.
+struct StepOfAll {
+  std::map<int64_t, WorkerStep> trained;
+  std::map<int64_t, TestSums> tested;
+};
+
+std::map<int64_t, StepOfAll> by_step(const std::map<int64_t, Notes>& workers,
+                                     const comm::Plan& plan, const Metrics::Options& options) {
+  std::map<int64_t, StepOfAll> steps;
+  for (const auto& [worker, notes] : workers)
     for (const comm::Note& note : notes) {
-      const bool is_test = note.about == TestNote::kAbout;
-      if (!is_test && note.step < first) continue;
-      ++used;
-      if (is_test)
-        report.take_test(rank, note.step, read_note<TestNote>(note));
-      else
-        report.take_step(rank, note.step, read_note<StepNote>(note), last_step);
+      StepOfAll& step = steps[note.step];
+      if (note.about == TestNote::kAbout) {
+        const auto test = read_note<TestNote>(note);
+        check_scalars(test.sums.sums, options.test_scalars.count());
+        step.tested[worker] = test.sums;
+      } else {
+        const auto report = read_note<StepNote>(note);
+        for (const SampleSums& shard : report.shards) check_scalars(shard, options.scalars.count());
+        step.trained[worker] = worker_step(report, note.step, static_cast<uint32_t>(worker), plan);
+      }
+    }
+  return steps;
+}
+
+/// Returns the number of lines.
+size_t write_lines(const std::map<int64_t, StepOfAll>& steps, const comm::Plan& plan,
+                   Metrics::Options options, const RunDirectory& directory) {
+  const auto workers = static_cast<size_t>(plan.workers());
+  options.before_writing = [&directory] { directory.check_lock(); };
+  Console silent(Console::Mode::kSilent);
+  Metrics metrics(directory.path(), options, silent);
+  size_t lines = 0;
+  for (const auto& [step, reports] : steps) {
+    if (reports.trained.size() == workers) {
+      std::vector<WorkerStep> trained;
+      for (const auto& [rank, part] : reports.trained) trained.push_back(part);
+      metrics.trained(join_steps(trained, plan), false);
+      ++lines;
+    }
+    if (reports.tested.size() == workers) {
+      TestSums sums;
+      for (const auto& [rank, part] : reports.tested) sums += part;
+      metrics.tested(step, sums.mean());
+      ++lines;
     }
   }
-  return used;
+  return lines;
 }
 
 void write_kept(const std::vector<KeptReports>& kept, const Job& job,
@@ -82,7 +104,7 @@ void write_kept(const std::vector<KeptReports>& kept, const Job& job,
     return console.warning(text("metrics of the last steps before step ", options.steps_done + 1,
                                 " are missing: expected the reports of ", plan.workers(),
                                 " workers, got those of ", workers.size()));
-  if (write_lines(workers, plan, options, directory) > 0)
+  if (write_lines(by_step(workers, plan, options), plan, options, directory) > 0)
     console.info(text("metrics up to step ", options.steps_done,
                       " are complete: the workers have kept their reports"));
 }
