@@ -31,8 +31,7 @@ build_step() {
     return
   fi
   log=$(mktemp)
-  cmake --build --preset release "${targets[@]}" 2>&1 | tee "$log" | show_progress
-  status=${PIPESTATUS[0]}
+  cmake --build --preset release "${targets[@]}" 2>&1 | tee "$log" | show_progress || status=$?
   [ "$status" -eq 0 ] || grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking) ' "$log"
   rm -f "$log"
   [ "$status" -ne 0 ] || printf 'Built in %d s\n' $((SECONDS - begin))
