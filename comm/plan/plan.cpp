@@ -132,7 +132,9 @@ Assignment assignment_of(const PlanRequest& request) {
 }
 
 bool keeps_assignment(const PlanRequest& request, const Plan& earlier) {
-  return !request.assignment && same_counts(even_assignment(request), earlier.assignment);
+  const auto has_enough = [&](const Part& shards) { return shards.count >= request.devices; };
+  return !request.assignment && same_counts(even_assignment(request), earlier.assignment) &&
+         std::ranges::all_of(earlier.assignment.ranges(), has_enough);
 }
 
 Plan make_plan(const PlanRequest& request) {

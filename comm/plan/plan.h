@@ -37,8 +37,12 @@ struct LayerTraffic {
   bool linear = false;            ///< it is fully connected, and its weight is among the tensors
   std::vector<TensorTraffic> tensors;  ///< for a linear layer the weight, then the bias, if any
   bool may_use_factors = false;        ///< linear, with an unshared weight and one kind of device
+  bool is_shared = false;              ///< several layers of the network use its parameters
   SchemeRule forced = SchemeRule::kAuto;  ///< what the network file asks for
 };
+
+/// The reason why a layer without may_use_factors cannot be summed by factors, for a message.
+std::string factors_fault(const LayerTraffic& layer);
 
 /// The measured times of a layer in a step of one worker, for policy "time" and for predictions.
 struct LayerTime {
@@ -51,6 +55,7 @@ struct PlanRequest {
   /// Whether servers have hosts of their own; else server s is on that of worker s mod workers.
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
+  int64_t devices = 1;         ///< of each worker; each needs at least one logical shard
   /// Who holds which shards, for these numbers; none: as evenly as can be.
   std::optional<Assignment> assignment = {};
   int64_t global_batch = 1;
@@ -124,8 +129,9 @@ struct Plan {
 
 /// The assignment of a request, or one for its numbers that is as even as it can be.
 Assignment assignment_of(const PlanRequest& request);
-/// Whether a plan for `request` that follows `earlier` keeps its assignment: it has none of its
-/// own, and the same numbers of workers, servers and logical shards, on as many hosts.
+/// Whether a plan for `request` that follows `earlier` keeps its assignment. The request must have
+/// no assignment, and the same numbers of workers, servers, logical shards and hosts. Each worker
+/// must have a logical shard for each of its devices.
 bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 
 /// Makes the plan for a request. Throws ConfigError for one that cannot be met (a forced "sfb" for

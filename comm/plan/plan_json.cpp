@@ -117,9 +117,8 @@ void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPlace& p
     fail_at(place.at("tensors"),
             text("layer \"", known.name, "\" has other tensors in this network"));
   if (layer.scheme == Scheme::kSfb && !known.may_use_factors)
-    fail_at(place.at("scheme"),
-            text("got \"sfb\", but the gradient of the ", known.type, " layer \"", known.name,
-                 "\" is no product of factors that can be sent"));
+    fail_at(place.at("scheme"), text("expected a scheme other than \"sfb\" for the ", known.type,
+                                     " layer \"", known.name, "\": ", factors_fault(known)));
   layer.traffic = known;
 }
 

@@ -143,19 +143,26 @@ double batch_per_worker(const PlanRequest& request) {
   return static_cast<double>(request.global_batch) / static_cast<double>(request.workers);
 }
 
+std::string factors_fault(const LayerTraffic& layer) {
+  if (layer.is_shared)
+    return "several layers use its parameters (\"shares\"), and the sum of their gradients is no "
+           "product of factors";
+  return "its gradient is no product of factors that can be sent";
+}
+
 void check_factors(const LayerTraffic& layer, Scheme scheme) {
   if (scheme != Scheme::kSfb || layer.may_use_factors) return;
   throw ConfigError(text("[", layer.type, " '", layer.name,
-                         "'] expected a scheme other than \"sfb\": its gradient is no product of "
-                         "factors that can be sent"));
+                         "'] expected a scheme other than \"sfb\": ", factors_fault(layer)));
 }
 
 std::vector<Schemes> choose_schemes(const PlanRequest& request) {
   const Schemes by_bytes = schemes_by_rule(request);
-  if (request.policy != Policy::kTime || request.workers == 1) return {by_bytes};
+  // A forced scheme leaves nothing to decide, so it needs no times.
+  const bool decides = request.workers > 1 && request.scheme == SchemeRule::kAuto;
+  if (request.policy != Policy::kTime || !decides) return {by_bytes};
   check_times(request);
   std::vector<Schemes> choices{TimeSearch(request).best(by_bytes), by_bytes};
-  if (request.scheme != SchemeRule::kAuto) return choices;
   for (const SchemeRule rule : {SchemeRule::kPs, SchemeRule::kSfb}) {
     PlanRequest forced = request;
     forced.scheme = rule;

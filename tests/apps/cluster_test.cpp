@@ -66,6 +66,10 @@ TEST_CASE("any number of workers and servers comes to the same bits, and to the 
   }
 }
 
+TEST_CASE("logical shards by speed: the same bits, also on workers of several devices") {
+  same_with_any_cluster({"--set", "cluster.balance=speed"});
+}
+
 namespace {
 
 /// Any number of workers comes to the same bits with images of two classes that are transformed.

@@ -157,3 +157,15 @@ TEST_CASE("a plan for a given assignment has it, and follows another only withou
   CHECK_FALSE(keeps_assignment(dealt, even));
   CHECK(follow_plan(dealt, even).assignment == uneven.assignment);
 }
+
+TEST_CASE("a plan keeps no assignment that has fewer shards for a worker than it has devices") {
+  PlanRequest request = on_nodes(small_network(), 2);
+  request.logical_shards = 8;
+  PlanRequest dealt = request;
+  dealt.assignment = assignment_by_counts(std::vector<int64_t>{7, 1}, 2, false);
+  const Plan uneven = make_plan(dealt);
+  CHECK(follow_plan(request, uneven).assignment == uneven.assignment);
+  request.devices = 2;
+  CHECK_FALSE(keeps_assignment(request, uneven));
+  CHECK(follow_plan(request, uneven).assignment.ranges() == std::vector<Part>{{0, 4}, {4, 4}});
+}

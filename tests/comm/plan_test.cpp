@@ -149,6 +149,9 @@ TEST_CASE("words in the job and in the network file go before the rule") {
   CHECK(schemes_of(make_plan(request)) == "PPSP");
   request.scheme = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "PPSS");
+  request.policy = Policy::kTime;  // decides nothing, so it needs no times
+  CHECK(schemes_of(make_plan(request)) == "PPSS");
+  request.policy = Policy::kBytes;
   request.scheme = SchemeRule::kPs;
   request.layers[3].forced = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "PPPS");
@@ -156,9 +159,14 @@ TEST_CASE("words in the job and in the network file go before the rule") {
   request.layers[2].forced = SchemeRule::kPs;
   CHECK(schemes_of(make_plan(request)) == "PPPS");
   request.layers[3].may_use_factors = false;
-  CHECK(error_of<ConfigError>([&] {
-          make_plan(request);
-        }).starts_with("[linear 'fc2'] expected a scheme other than \"sfb\": "));
+  CHECK(error_of<ConfigError>([&] { make_plan(request); }) ==
+        "[linear 'fc2'] expected a scheme other than \"sfb\": its gradient is no product of "
+        "factors that can be sent");
+  request.layers[3].is_shared = true;
+  CHECK(error_of<ConfigError>([&] { make_plan(request); }) ==
+        "[linear 'fc2'] expected a scheme other than \"sfb\": several layers use its parameters "
+        "(\"shares\"), and the sum of their gradients is no product of factors");
+  request.layers[3].is_shared = false;
   request.layers[3].forced = SchemeRule::kAuto;
   CHECK(schemes_of(make_plan(request)) == "PPPP");
   request.layers[0].forced = SchemeRule::kSfb;
@@ -367,7 +375,8 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
         "convolution layer \"other\"");
   CHECK(refused("/layers/0/tensors/0/elements", "7") ==
         "p: /layers/0/tensors: layer \"conv\" has other tensors in this network");
-  CHECK(refused("/layers/0/scheme", "\"sfb\"").starts_with("p: /layers/0/scheme: got \"sfb\", "));
+  CHECK(refused("/layers/0/scheme", "\"sfb\"")
+            .starts_with("p: /layers/0/scheme: expected a scheme other than \"sfb\" for the "));
   CHECK(refused("/layers/0/scheme", "\"local\"") ==
         "p: /layers/0/scheme: got \"local\" in a plan for 2 workers");
   CHECK(refused("/layers", "[]").starts_with("p: /layers: expected the 4 layers "));

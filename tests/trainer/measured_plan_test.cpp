@@ -169,6 +169,21 @@ TEST_CASE("shards are dealt by the times that workers measure, when a job asks f
   CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});
 }
 
+TEST_CASE("the plan before the measurement has a shard for each device of each worker") {
+  const TinyJob tiny;
+  const Job job =
+      tiny.load({"cluster.workers=3", "cluster.logical_shards=16", "device.indices=[0, 0]",
+                 "data.global_batch=16", "cluster.balance=speed"});
+  CHECK(MeasuredPlan(job, nullptr, false).provisional().assignment.ranges() ==
+        std::vector<comm::Part>{{0, 12}, {12, 2}, {14, 2}});
+  LayerTimes times = times_of(job);
+  times.update_ms = 0;
+  times.pass_ms = 2.5;
+  times.devices = 2;
+  CHECK(dealt(job, {times, slower(times, 30), slower(times, 30)}) ==
+        std::vector<comm::Part>{{0, 12}, {12, 2}, {14, 2}});
+}
+
 TEST_CASE("the line of shards by speed says who has how many, and why") {
   const TinyJob tiny;
   const Job job = tiny.load({"cluster.workers=2", "cluster.logical_shards=16",

@@ -137,6 +137,23 @@ TEST_CASE("frozen parameters are not sent, and a layer of them goes by no factor
   CHECK_FALSE(layers[1].may_use_factors);
 }
 
+TEST_CASE("a layer that shares parameters goes by no factors, and the message names the reason") {
+  const Json network = Json::parse(R"({"name": "n", "layers": [
+      {"name": "a", "type": "linear", "outputs": 8, "scheme": "sfb"},
+      {"name": "b", "type": "linear", "outputs": 8, "shares": "a"},
+      {"name": "loss", "type": "softmax_loss"}],
+      "input": {"channels": 8, "height": 1, "width": 1}})");
+  comm::PlanRequest request;
+  request.layers = layer_traffic(net::Network(network, "n.json", 8));
+  REQUIRE(request.layers.size() == 1);
+  CHECK(request.layers[0].is_shared);
+  request.workers = 2;
+  request.global_batch = 8;
+  CHECK(error_of<ConfigError>([&] { comm::make_plan(request); }) ==
+        "[linear 'a'] expected a scheme other than \"sfb\": several layers use its parameters "
+        "(\"shares\"), and the sum of their gradients is no product of factors");
+}
+
 TEST_CASE("a linear layer's scheme in the network file goes before the job's; others have none") {
   Json network = Json::parse(kTinyNetwork);
   network["layers"][4]["scheme"] = "sfb";

@@ -95,8 +95,8 @@ comm::Plan MeasuredPlan::provisional() const {
   comm::PlanRequest request = request_;
   if (by_time_) request.policy = comm::Policy::kBytes;
   if (by_speed_) {
-    std::vector<int64_t> shards(static_cast<size_t>(request.workers), 1);
-    shards[0] += request.logical_shards - request.workers;
+    std::vector<int64_t> shards(static_cast<size_t>(request.workers), request.devices);
+    shards[0] += request.logical_shards - request.workers * request.devices;
     request.assignment = comm::assignment_by_counts(shards, request.servers, request.servers_apart);
   }
   return sync_plan(request, earlier_);

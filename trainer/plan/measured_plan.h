@@ -25,8 +25,8 @@ class MeasuredPlan {
   /// Whether a run has to measure: it decides by time or by speed, and has no plan that it keeps.
   static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
 
-  /// A plan for the same workers and servers, until the true one can be made. Where shards are
-  /// dealt by speed, a worker has as many as it can get.
+  /// A plan for the same workers and servers, used until make() can be called. If shards are dealt
+  /// by speed, worker 0 has as many as a worker can get, and each other worker one per device.
   comm::Plan provisional() const;
   bool wants_link() const { return wants_link_; }
   void set_link(const comm::LinkRate& rate) { link_ = rate; }

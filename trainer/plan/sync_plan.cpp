@@ -23,6 +23,7 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
   comm::LayerTraffic traffic{.name = definition.name,
                              .type = std::string(definition.type()),
                              .tensors = {},
+                             .is_shared = node.shares >= 0 || node.is_shared,
                              .forced = comm::scheme_rule(node.scheme)};
   for (const layers::ParameterSpec& spec : parameters)
     if (learns(node, spec))
@@ -104,6 +105,7 @@ comm::PlanRequest plan_request(const Job& job) {
           .servers = cluster.servers == 0 ? cluster.workers : cluster.servers,
           .servers_apart = cluster.servers_apart,
           .logical_shards = config.logical_shards(),
+          .devices = config.device.count(),
           .global_batch = config.global_batch(),
           .scheme = config.comm.scheme,
           .policy = config.comm.policy,
