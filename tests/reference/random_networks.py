@@ -1,10 +1,10 @@
 """Random networks and jobs: a pure function of a seed. Every layer type that a network file knows occurs
 but those that read files, and nearly every field, with blocks, defaults, branches, repeated
-inputs, shared parameters, frozen and unread layers and several losses; every optimizer and schedule, clipping,
-decay, logical shards and late sums.
+inputs, auxiliary inputs, shared parameters, frozen and unread layers, layers of one phase and several losses; every
+optimizer and schedule, clipping, decay, averages, logical shards and late sums.
 
-A case is the two files as poseidon-train reads them, and the network's layers as they are when blocks and
-defaults are expanded, for whoever computes the same without Poseidon.
+A case is the two files as poseidon-train reads them, and the layers of training and of tests after blocks and
+defaults are expanded, for a program that computes the same without Poseidon.
 """
 
 import random
@@ -18,7 +18,8 @@ class Case:
     seed: int
     network: dict = field(default_factory=dict)
     job: dict = field(default_factory=dict)
-    layers: list = field(default_factory=list)  # expanded, every one with "inputs"
+    layers: list = field(default_factory=list)  # of training, expanded, every one with "inputs"
+    test_layers: list = field(default_factory=list)  # of tests
 
 
 def pooled(extent, kernel, stride, padding, ceil):
@@ -35,6 +36,7 @@ class Maker:
         self.case = Case(seed)
         self.shapes, self.alias = {}, {}
         self.last = "input"
+        self.phase, self.named = None, 0  # of the layers that are added; how many have a name
         self.shard_batch = self.choice(2, 2, 3, 4)
 
     def choice(self, *values):
@@ -47,15 +49,18 @@ class Maker:
         return float("%.3g" % self.random.uniform(low, high))
 
     def name(self):
-        return "l%d" % len(self.case.layers)
+        self.named += 1
+        return "l%d" % (self.named - 1)
 
     def add(self, fields, inputs, shape, name=None):
         """The layer in the file and in the expanded list. Returns its name."""
         name = name or self.name()
         if not fields.get("bias", True):  # a multiplier for each parameter, and there is only one
             fields = {key: value[:1] if key.endswith("_multipliers") else value for key, value in fields.items()}
-        self.case.layers.append({"name": name, **fields, "inputs": list(inputs)})
-        written = {"name": name, **fields}
+        for phase, layers in (("train", self.case.layers), ("test", self.case.test_layers)):
+            if self.phase in (phase, None):
+                layers.append({"name": name, **fields, "inputs": list(inputs)})
+        written = {"name": name, **({"phase": self.phase} if self.phase else {}), **fields}
         if inputs != [self.last] or self.sometimes(0.2):
             key = self.choice("input", "inputs") if len(inputs) == 1 else "inputs"
             written[key] = inputs[0] if key == "input" else list(inputs)
@@ -267,6 +272,25 @@ class Maker:
                   "coefficient": self.choice(0.01, 0.1)}
         return self.add(fields, [value], (1,))
 
+    def shared_linear(self, value):
+        """Two linear layers of one weight, one after the other."""
+        fields = {"type": "linear", "outputs": self.shapes[value][0]}
+        first = self.add({**fields, "weight_filler": {"type": "xavier"}}, [value], self.shapes[value])
+        return self.add({**fields, "shares": first}, [first], self.shapes[value])
+
+    def phased(self, value):
+        """A layer of training and one of tests, of the same name."""
+        self.phase = "train"
+        name = self.add({"type": "dropout", "probability": 0.3}, [value], self.shapes[value])
+        self.phase = "test"
+        self.add({"type": "relu", "slope": 0.5}, [value], self.shapes[value], name)
+        return self.end_phase(name)
+
+    def end_phase(self, value):
+        """The next layer names its inputs: in each phase another layer may be the one before it."""
+        self.phase, self.last = None, ""
+        return value
+
     def shared(self, value):
         """Two convolutions of one weight, one after the other."""
         channels = self.shapes[value][0]
@@ -356,7 +380,8 @@ class Maker:
                           {"name": "s", "type": "convolution", "outputs": outputs, "kernel": 1,
                            "weight_filler": {"type": "xavier"}, "inputs": [value]},
                           {"name": "sum", "type": "eltwise", "inputs": [prefix + n for n in ("r", "s", "r")]}):
-                self.case.layers.append({**layer, "name": prefix + layer["name"]})
+                for layers in (self.case.layers, self.case.test_layers):
+                    layers.append({**layer, "name": prefix + layer["name"]})
             value = prefix + "sum"
         self.shapes[name] = (outputs, *self.shapes[written["input"]][1:])
         self.alias[name] = value
@@ -371,15 +396,16 @@ class Maker:
         self.case.network = {"name": "random%d" % self.case.seed, "layers": [],
                              "input": dict(zip(("channels", "height", "width"), shape))}
         self.shapes = {"input": shape}
-        value = "input"
+        value = self.auxiliary_inputs()
         images = [self.convolution, self.convolution, self.pooling, self.batch_norm, self.relu, self.relu,
                   self.activation, self.lrn, self.eltwise, self.concat, self.dropout, self.softmax, self.residual,
                   self.block, self.flatten, self.linear, self.function, self.function, self.bounded_function,
                   self.prelu, self.scale, self.bias, self.gated, self.mvn, self.deconvolution, self.crop, self.slice,
-                  self.tile, self.reshape, self.reduction, self.shared, self.unread]
+                  self.tile, self.reshape, self.reduction, self.shared, self.phased, self.unread]
         features = [self.linear, self.linear, self.batch_norm, self.relu, self.activation, self.lrn, self.eltwise,
                     self.concat, self.dropout, self.softmax, self.function, self.bounded_function, self.prelu,
-                    self.scale, self.bias, self.slice, self.tile, self.reduction, self.unread]
+                    self.scale, self.bias, self.slice, self.tile, self.reduction, self.shared_linear,
+                    self.phased, self.unread]
         for _ in range(rand(1, 12)):
             if self.sometimes(0.2):  # another branch
                 value = self.random.choice(list(self.shapes))
@@ -388,20 +414,62 @@ class Maker:
         classes = rand(2, 7)
         self.loss(value, classes, {})
         if self.sometimes(0.25):
-            self.loss(self.random.choice(list(self.shapes)), classes, {"weight": self.choice(0.3, 1.0)})
+            self.further_loss(self.random.choice(list(self.shapes)), classes)
+        if self.sometimes(0.2):
+            self.test_alone(self.random.choice(list(self.shapes)))
         if self.sometimes(0.3):  # nobody reads these
             value = self.random.choice(list(self.shapes))
             made = self.random.choice(images if self.image(value) else features)(value)
             if made and self.sometimes(0.5):
                 self.linear(made)
-        for layer in self.case.layers:
+        for layer in self.case.layers + self.case.test_layers:
             layer["inputs"] = [self.alias.get(name, name) for name in layer["inputs"]]
         if self.sometimes(0.15):
             self.shuffle_layers()
         return classes
 
+    def auxiliary_inputs(self):
+        """Further inputs of the network; returns the value to begin with. A layer or a loss reads each."""
+        value = "input"
+        if self.sometimes(0.25):
+            shape = (self.random.randint(1, 3), *self.shapes["input"][1:])
+            self.auxiliary("map", shape)
+            channels = shape[0] + self.shapes["input"][0]
+            value = self.add({"type": "concat"}, ["input", "map"], (channels, *shape[1:]))
+        if self.sometimes(0.25):
+            self.auxiliary("target", (self.random.randint(1, 6),))
+        return value
+
+    def auxiliary(self, name, shape):
+        self.case.network.setdefault("inputs", []).append({"name": name, "shape": list(shape)})
+        self.shapes[name] = shape
+
+    def target_loss(self, value):
+        guess = self.linear(value, self.shapes["target"][0])
+        self.add_loss({"type": "euclidean_loss", "weight": 0.1}, [guess, "target"])
+
+    def further_loss(self, value, classes):
+        """Sometimes of training alone; layers that both phases have read none of its layers then."""
+        shapes = dict(self.shapes)
+        self.phase = "train" if self.sometimes(0.4) else None
+        self.loss(value, classes, {"weight": self.choice(0.3, 1.0)})
+        if self.phase:
+            self.shapes = shapes
+            self.end_phase(value)
+
+    def test_alone(self, value):
+        """Layers of tests alone, without parameters."""
+        shapes = dict(self.shapes)
+        self.phase = "test"
+        for function in (self.relu, self.tile if self.image(value) else self.softmax):
+            value = function(value) or value
+        self.shapes = shapes
+        self.end_phase(value)
+
     def loss(self, value, classes, fields):
         scores = self.linear(value, classes)
+        if "target" in self.shapes and not self.phase:
+            self.target_loss(value)
         if self.sometimes(0.3):
             fields = {**fields, "label_smoothing": self.choice(0.1, 0.3)}
         self.add_loss({"type": "softmax_loss", **fields}, [scores])
@@ -414,9 +482,13 @@ class Maker:
         """Of the same scores, or of how far they are from others."""
         other = self.linear(value, self.shapes[scores][0])
         weight = {"weight": self.choice(0.1, 0.5)}
-        made = self.choice("hinge_loss", "multinomial_loss", "euclidean_loss", "sigmoid_loss", "contrastive_loss")
+        made = self.choice("hinge_loss", "multinomial_loss", "euclidean_loss", "sigmoid_loss", "contrastive_loss",
+                           "infogain_loss")
         if made == "hinge_loss":
             return self.add_loss({"type": made, **weight, "norm": self.choice("l1", "l2")}, [scores])
+        if made == "infogain_loss":
+            matrix = [self.number(0, 1) for _ in range(self.shapes[scores][0] ** 2)]
+            return self.add_loss({"type": made, **weight, "matrix": matrix}, [scores])
         if made == "multinomial_loss":
             return self.add_loss({"type": made, **weight}, [self.softmax(scores)])
         if made == "sigmoid_loss":
@@ -457,6 +529,8 @@ class Maker:
         for key, values in (("weight_decay", (0.01, 0.1)), ("l1_decay", (0.001,)), ("clip_norm", (0.5, 2.0, 100.0))):
             if self.sometimes(0.3):
                 fields[key] = self.choice(*values)
+        if self.sometimes(0.35):
+            fields["average_decay"] = self.choice(0.1, 0.5, 0.9)
         if self.sometimes(0.6):
             fields["schedule"] = self.choice(
                 {"type": "step", "step_size": 2, "gamma": 0.5},
@@ -474,11 +548,12 @@ class Maker:
         samples = self.random.randint(batch, 4 * batch)
         staleness = self.choice(0, 0, 0, 0, 0, 1, 2)
         transform = self.choice({}, {}, {"scale": 0.5}, {"mean": 0.25, "std": 2})
+        train = {"type": "random", **self.case.network["input"], "classes": classes, "samples": samples,
+                 "seed": self.random.randint(0, 99), "shuffle": False, "transform": transform,
+                 "extras": self.case.network.get("inputs", [])}
         self.case.job = {
             "name": "random%d" % self.case.seed, "network": "network.json",
-            "data": {"train": {"type": "random", **self.case.network["input"], "classes": classes, "samples": samples,
-                               "seed": self.random.randint(0, 99), "shuffle": False, "transform": transform},
-                     "global_batch": batch},
+            "data": {"train": train, "test": {**train, "samples": 7, "seed": 100}, "global_batch": batch},
             "optimizer": self.optimizer(),
             "train": {"steps": STEPS, "seed": self.random.randint(1, 1000), "log_every": 1},
             "device": {"threads": 1},

@@ -7,9 +7,10 @@
 For each seed: the losses of five steps are those of PyTorch in double precision, to 1e-4 of them or twice
 the distance of PyTorch in single precision, whichever is more. Where a value lies at a relu's or a maximum's
 edge, rounding decides on which side, in any program: a seed that is further off is held against sixteen runs of
-PyTorch in single precision whose first values differ in their last bits, and counted. And 1, 2 and 3 workers, and
-a run that is stopped twice and goes on with other numbers of workers, come to the same losses and tensors, bit for
-bit.
+PyTorch in single precision whose first values differ in their last bits, and counted. The loss of the final test and
+the tensors of the last checkpoint (parameters, running statistics, averages) are compared in the same way. And 1, 2
+and 3 workers, and a run that is stopped twice and continues with other numbers of workers, come to the same losses and
+tensors, bit for bit.
 """
 
 import argparse
@@ -20,13 +21,16 @@ import subprocess
 import sys
 import tempfile
 
+import numpy
 import torch
 
 from random_networks import STEPS, make_case
-from torch_trainer import train
+from torch_trainer import Run
 
 HERE = pathlib.Path(__file__).parent
 RELATIVE = 1e-4
+# Of tensors: to their largest element, or to this.
+TENSORS_RELATIVE, LEAST_SCALE = 1e-3, 1e-2
 NOISES = range(1, 17)
 
 
@@ -44,8 +48,10 @@ def run(options, words, folder):
 
 
 def losses_of(folder):
+    """Of each step, and of the final test."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines if line["type"] == "train"]
+    tests = [line["loss"] for line in lines if line["type"] == "test"]  # also at each stop
+    return [line["loss"] for line in lines if line["type"] == "train"] + tests[-1:]
 
 
 def tensors_of(folder):
@@ -54,9 +60,15 @@ def tensors_of(folder):
     return data[8 + int.from_bytes(data[:8], "little"):]
 
 
+def all_losses(case, dtype, noise=0):
+    """Of each step, and of the final test."""
+    run = Run(case, dtype, noise)
+    return [*run.losses, run.test_loss]
+
+
 def reference(case):
     """The losses in double precision, and how far off each may be."""
-    exact, single = train(case, torch.float64), train(case, torch.float32)
+    exact, single = all_losses(case, torch.float64), all_losses(case, torch.float32)
     return exact, [max(RELATIVE * abs(e), 2 * abs(s - e)) for e, s in zip(exact, single)]
 
 
@@ -66,19 +78,59 @@ def write(case, folder):
 
 
 def within(losses, exact, tolerance):
-    return len(losses) == STEPS and all(abs(l - e) <= t for l, e, t in zip(losses, exact, tolerance))
+    return len(losses) == STEPS + 1 and all(abs(l - e) <= t for l, e, t in zip(losses, exact, tolerance))
 
 
 def check_losses(case, losses):
     """The largest relative distance; None where only the spread of PyTorch's own runs allows it."""
     exact, tolerance = reference(case)
     if not within(losses, exact, tolerance):
-        spread = [train(case, torch.float32, noise) for noise in NOISES]
+        spread = [all_losses(case, torch.float32, noise) for noise in NOISES]
         wider = [max(t, *(2 * abs(run[step] - exact[step]) for run in spread)) for step, t in enumerate(tolerance)]
         if not within(losses, exact, wider):
             raise Disagreement("losses %s, PyTorch has %s, give or take %s" % (losses, exact, wider))
         return None
     return max(abs(l - e) / (abs(e) or 1) for l, e in zip(losses, exact))
+
+
+def checkpoint_of(folder):
+    """The tensors of the last checkpoint, by name."""
+    data = (folder / "checkpoints" / ("step-%d.safetensors" % STEPS)).read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    entries = {name: entry for name, entry in json.loads(data[8:end]).items() if name != "__metadata__"}
+    return {name: numpy.frombuffer(data[end + entry["data_offsets"][0]:end + entry["data_offsets"][1]], "<f4")
+            for name, entry in entries.items()}
+
+
+def flat(tensor):
+    return tensor.double().numpy().reshape(-1)
+
+
+def farthest(one, other):
+    """The largest distance of two tensors' elements. Running statistics may be infinite in no program."""
+    return float(abs(one - other).max())
+
+
+def check_tensors(case, folder):
+    """False where only the spread of PyTorch's own runs allows what the checkpoint has."""
+    got = checkpoint_of(folder)
+    exact, single = Run(case, torch.float64).tensors, Run(case, torch.float32).tensors
+    averages = {name for name in exact if name.endswith(".average")}
+    missing = (set(exact) ^ set(got)) & (averages | {name for name in got if name.endswith(".average")})
+    if missing or set(exact) - set(got):
+        raise Disagreement("the checkpoint differs in %s" % sorted(missing | (set(exact) - set(got))))
+    off = [name for name, tensor in exact.items() if farthest(got[name], flat(tensor)) > max(
+        TENSORS_RELATIVE * max(LEAST_SCALE, float(abs(flat(tensor)).max())),
+        2 * farthest(flat(single[name]), flat(tensor)))]
+    if not off:
+        return True
+    spread = [Run(case, torch.float32, noise).tensors for noise in NOISES]
+    for name in off:
+        distance = farthest(got[name], flat(exact[name]))
+        allowed = 2 * max(farthest(flat(run[name]), flat(exact[name])) for run in spread)
+        if distance > allowed:
+            raise Disagreement("%s is off by %g, PyTorch by at most half of %g" % (name, distance, allowed))
+    return False
 
 
 def cluster(workers):
@@ -109,6 +161,8 @@ def check_seed(seed, options):
     try:
         run(options, ["job.json", "--output", "one"], folder)
         distance = check_losses(case, losses_of(folder / "one"))
+        if not check_tensors(case, folder / "one"):
+            distance = None
         check_bits(case, options, folder)
     except (Disagreement, subprocess.TimeoutExpired) as error:
         print("seed %d: %s\n    files: %s" % (seed, error, folder), flush=True)
@@ -142,7 +196,8 @@ def write_golden(count):
     for seed in range(1, count + 1):
         case = make_case(seed)
         exact, tolerance = reference(case)
-        cases.append({"seed": seed, "network": case.network, "job": case.job, "losses": exact, "tolerance": tolerance})
+        cases.append({"seed": seed, "network": case.network, "job": case.job, "losses": exact[:-1],
+                      "tolerance": tolerance[:-1], "test_loss": exact[-1], "test_tolerance": tolerance[-1]})
     text = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     (HERE / "golden" / "networks.json").write_text("[\n" + text + "\n]\n")
 

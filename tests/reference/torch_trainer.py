@@ -80,6 +80,12 @@ def batch_norm(inputs, p, f):
     return (x - mean) / torch.sqrt(variance + f.get("epsilon", 1e-5)) * p[0].view(shape) + p[1].view(shape)
 
 
+def tested_batch_norm(inputs, p, f, statistics):
+    shape = [1, -1] + [1] * (inputs[0].dim() - 2)
+    mean, variance, scale, shift = (values.view(shape) for values in [*statistics, *p])
+    return (inputs[0] - mean) / torch.sqrt(variance + f.get("epsilon", 1e-5)) * scale + shift
+
+
 def threshold(inputs, p, f):
     return (inputs[0] > f.get("threshold", 0.0)).to(inputs[0].dtype) + 0 * inputs[0]
 
@@ -105,6 +111,13 @@ def specs_of(layer, inputs):
             "prelu": [("slope", (1 if layer.get("shared") else channels,), "slope_filler", quarter)]}.get(kind, [])
 
 
+def stochastic_mean(x, f):
+    """In tests: the mean of each window's cells, weighted by their shares of the window's sum."""
+    windows, _ = windows_of(x, f, 0.0)
+    total = windows.sum(-1)
+    return torch.where(total > 0, windows.square().sum(-1) / total, torch.zeros_like(total))
+
+
 class Model:
     def __init__(self, case, dtype, noise):
         self.case, self.dtype = case, dtype
@@ -112,6 +125,8 @@ class Model:
         self.seed = case.job["train"]["seed"]
         self.parameters = {}  # by name, made on first use
         self.rates, self.decays = {}, {}
+        self.statistics, self.momenta = {}, {}  # by name
+        self.contributions = {}  # to statistics, by name, of the shards of this step
 
     def parameter(self, layer, index, name, shape, filler, usual):
         full = layer["name"] + "." + name
@@ -152,10 +167,33 @@ class Model:
         kept = torch.from_numpy(words >= int(layer["probability"] * 2.0 ** 32)).reshape(x.shape)
         return x * kept.to(x.dtype) / (1 - layer["probability"])
 
-    def loss_sum(self, x, labels, step, first):
-        """Of a shard whose first sample is `first`: the samples' losses, times their weights."""
-        values, total = {"input": x}, 0.0
-        waiting = list(self.case.layers)
+    def test_loss_sum(self, given, labels, averages):
+        """In tests, with the averages in place of the values that have one."""
+        parameters, statistics = dict(self.parameters), dict(self.statistics)
+        for name, average in averages.items():
+            where = self.parameters if name.removesuffix(".average") in self.parameters else self.statistics
+            where[name.removesuffix(".average")] = average
+        try:
+            return float(self.loss_sum(given, labels, None, 0))
+        finally:
+            self.parameters, self.statistics = parameters, statistics
+
+    def in_test(self, layer, inputs):
+        """A layer that computes otherwise in tests than in training."""
+        if layer["type"] == "dropout":
+            return inputs[0]
+        if layer["type"] == "batch_norm":
+            statistics = [self.statistics[layer["name"] + name] for name in (".running_mean", ".running_var")]
+            return tested_batch_norm(inputs, self.parameters_of(layer, inputs), layer, statistics)
+        if layer.get("global"):
+            layer = {**layer, "kernel": list(inputs[0].shape[2:]), "stride": 1}
+        return stochastic_mean(inputs[0], layer)
+
+    def loss_sum(self, given, labels, step, first):
+        """Of a shard whose first sample is `first`: the samples' losses, times their weights. `given`: the inputs by
+        name. Without a step, in tests."""
+        values, total = dict(given), 0.0
+        waiting = list(self.case.test_layers if step is None else self.case.layers)
         while waiting:
             layer = next(l for l in waiting if all(name in values for name in l["inputs"]))
             waiting.remove(layer)
@@ -165,13 +203,31 @@ class Model:
                 total = total + layer.get("weight", 1.0) * LOSSES[layer["type"]](rows, labels, layer).sum()
             elif layer["type"] in ("accuracy", "argmax", "silence"):  # on which no loss depends
                 values[layer["name"]] = inputs[0]
+            elif step is None and (layer["type"] in ("dropout", "batch_norm") or layer.get("method") == "stochastic"):
+                values[layer["name"]] = self.in_test(layer, inputs)
             elif layer.get("method") == "stochastic":
                 values[layer["name"]] = self.stochastic_pooling(layer, inputs[0], step, first)
             elif layer["type"] == "dropout":
                 values[layer["name"]] = self.dropout(layer, inputs[0], step, first)
             else:
                 values[layer["name"]] = OWN_LAYERS[layer["type"]](inputs, self.parameters_of(layer, inputs), layer)
+            if layer["type"] == "batch_norm" and step is not None:
+                self.add_statistics(layer, inputs[0])
         return total
+
+    def add_statistics(self, layer, x):
+        """What a shard contributes to the running statistics of a batch norm."""
+        channels = x.detach().movedim(1, 0).flatten(1)
+        values = {"running_mean": channels.mean(1), "running_var": channels.var(1, unbiased=channels.shape[1] > 1)}
+        for name, value in values.items():
+            self.contributions.setdefault(layer["name"] + "." + name, []).append(value)
+            self.momenta[layer["name"] + "." + name] = layer.get("momentum", 0.1)
+
+    def take_contributions(self):
+        """The mean over the shards of a step, by statistic."""
+        means = {name: torch.stack(values).mean(0) for name, values in self.contributions.items()}
+        self.contributions = {}
+        return means
 
 
 def fill(filler, count, fan_in, seed, name):
@@ -193,13 +249,18 @@ def fill(filler, count, fan_in, seed, name):
     return pairs.reshape(-1)[:count].astype(np.float32)
 
 
+def uniform_values(words):
+    """Two values of variance 1 for each random word after the first four."""
+    halves = np.stack([words[4:] & 0xFFFF, words[4:] >> 16], 1).reshape(-1).astype(np.float32)
+    return (halves - np.float32(32767.5)) * (np.sqrt(np.float32(12)) / np.float32(65536))
+
+
 def sample(data, index):
     """A sample of the dataset "random": its values, which are generated pixel by pixel, and its label."""
     shape = (data["height"], data["width"], data["channels"])
     count = int(np.prod(shape))
     words = philox.words(data["seed"], philox.GENERATION, 0, index, 4 + (count + 7) // 8 * 4)
-    halves = np.stack([words[4:] & 0xFFFF, words[4:] >> 16], 1).reshape(-1)[:count].astype(np.float32)
-    values = (halves - np.float32(32767.5)) * (np.sqrt(np.float32(12)) / np.float32(65536))
+    values = uniform_values(words)[:count]
     transform = data["transform"]
     factor = np.float32(transform.get("scale", 1.0)) / np.float32(transform.get("std", 1.0))
     values = (values - np.float32(transform.get("mean", 0.0))) * factor
@@ -223,9 +284,34 @@ def factor_of(schedule, step, steps):
     return factor * (start + (1 - start) * warmed if warmed < 1 else 1)
 
 
+def auxiliary_values(data, index):
+    """The auxiliary inputs of a sample of the dataset "random", by name."""
+    counts = [int(np.prod(extra["shape"])) for extra in data["extras"]]
+    values = uniform_values(philox.words(data["seed"], philox.GENERATION, 2, index, 4 + (sum(counts) + 7) // 8 * 4))
+    parts = np.split(values, np.cumsum(counts))
+    return {extra["name"]: part.reshape(extra["shape"]) for extra, part in zip(data["extras"], parts)}
+
+
 class Optimizer:
     def __init__(self, fields, model):
-        self.fields, self.model, self.state = fields, model, {}
+        self.fields, self.model, self.state, self.averages = fields, model, {}, {}
+
+    def update_statistics(self, means):
+        for name, mean in means.items():
+            start = torch.full_like(mean, 1.0 if name.endswith("running_var") else 0.0)
+            value = self.model.statistics.setdefault(name, start)
+            value.add_(self.model.momenta[name] * (mean - value))
+
+    def follow(self, step, learned):
+        """Moves the averages of learned parameters and statistics after an update."""
+        decay = self.fields.get("average_decay", 0.0)
+        if decay == 0:
+            return
+        rate = max(1 - decay, 10 / (10 + step))
+        for name, value in {**{name: self.model.parameters[name].data for name in learned},
+                            **self.model.statistics}.items():
+            average = self.averages.setdefault(name + ".average", torch.zeros_like(value))
+            average.add_(rate * (value - average))
 
     def update(self, gradients, step):
         fields = self.fields
@@ -236,6 +322,7 @@ class Optimizer:
         scale = clip / norm if 0 < clip < norm else 1.0
         for name, gradient in learned.items():
             self.update_one(name, gradient, scale, rate * self.model.rates[name], step + 1)
+        return learned
 
     def update_one(self, name, raw, scale, rate, t):
         f, w = self.fields, self.model.parameters[name].data
@@ -276,26 +363,54 @@ class Optimizer:
             w.sub_(rate * (first / (1 - beta1 ** t)) / ((second / (1 - beta2 ** t)).sqrt() + epsilon))
 
 
-def train(case, dtype, noise=0):
-    """The loss of each step, before its update. With noise, a number above 0, the first values' last bits are
-    random, by that number."""
-    job, data = case.job, case.job["data"]["train"]
-    batch, shards = job["data"]["global_batch"], job["cluster"]["logical_shards"]
-    staleness = job["comm"]["staleness"]
-    model = Model(case, dtype, noise)
-    optimizer, sums, losses = Optimizer(job["optimizer"], model), [], []
-    for step in range(STEPS):
-        if step > staleness:  # the sums of the steps up to step - 1 - staleness
-            optimizer.update(sums[step - 1 - staleness], step - 1 - staleness)
+class Run:
+    """A training of STEPS steps. `losses`: of each step, before its update. `test_loss`: after the last one. `tensors`:
+    of the last checkpoint, by name."""
+
+    def __init__(self, case, dtype, noise=0):
+        """With noise, a number above 0, the first values' last bits are random, by that number."""
+        self.job, self.dtype = case.job, dtype
+        self.model = Model(case, dtype, noise)
+        self.optimizer, self.waiting, self.losses = Optimizer(self.job["optimizer"], self.model), [], []
+        staleness = self.job["comm"]["staleness"]
+        for step in range(STEPS):
+            if step > staleness:  # the sums of the steps up to step - 1 - staleness
+                self.update(step - 1 - staleness)
+            self.losses.append(self.step(step))
+        for step in range(max(0, STEPS - 1 - staleness), STEPS):
+            self.update(step)
+        self.tensors = {**{name: value.detach() for name, value in self.model.parameters.items()},
+                        **self.model.statistics, **self.optimizer.averages}
+        data = self.job["data"]["test"]
+        with torch.no_grad():
+            self.test_loss = self.model.test_loss_sum(*self.batch(data, range(data["samples"])),
+                                                      self.optimizer.averages) / data["samples"]
+
+    def update(self, step):
+        gradients, statistics = self.waiting[step]
+        learned = self.optimizer.update(gradients, step)
+        self.optimizer.update_statistics(statistics)
+        self.optimizer.follow(step, learned)
+
+    def batch(self, data, indices):
+        """The inputs by name, and the labels."""
+        samples = [sample(data, index) for index in indices]
+        given = {"input": [values for values, _ in samples]}
+        if data["extras"]:
+            values = [auxiliary_values(data, index) for index in indices]
+            given.update({name: [one[name] for one in values] for name in values[0]})
+        given = {name: torch.from_numpy(np.stack(values)).to(self.dtype) for name, values in given.items()}
+        return given, torch.tensor([label for _, label in samples])
+
+    def step(self, step):
+        data, batch, shards = self.job["data"]["train"], self.job["data"]["global_batch"], \
+            self.job["cluster"]["logical_shards"]
         total = 0.0
         for shard in range(shards):
             first, count = shard * batch // shards, batch // shards
-            samples = [sample(data, (step * batch + first + n) % data["samples"]) for n in range(count)]
-            x = torch.from_numpy(np.stack([values for values, _ in samples])).to(dtype)
-            labels = torch.tensor([label for _, label in samples])
-            total = total + model.loss_sum(x, labels, step, first) / batch
-        names = list(model.parameters)
-        gradients = torch.autograd.grad(total, [model.parameters[name] for name in names], allow_unused=True)
-        sums.append(dict(zip(names, gradients)))
-        losses.append(total.item())
-    return losses
+            indices = [(step * batch + first + n) % data["samples"] for n in range(count)]
+            total = total + self.model.loss_sum(*self.batch(data, indices), step, first) / batch
+        names = list(self.model.parameters)
+        gradients = torch.autograd.grad(total, [self.model.parameters[name] for name in names], allow_unused=True)
+        self.waiting.append((dict(zip(names, gradients)), self.model.take_contributions()))
+        return total.item()

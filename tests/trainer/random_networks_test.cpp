@@ -1,5 +1,6 @@
-// Random networks and jobs beside PyTorch: the losses of five steps. Cases and losses were written
-// by tests/reference/soak_networks.py, which trains any number of others.
+// Random networks and jobs compared with PyTorch: the losses of five steps and of the final test.
+// Cases and losses were written by tests/reference/soak_networks.py, which trains any number of
+// others.
 
 #include <doctest/doctest.h>
 
@@ -28,5 +29,9 @@ TEST_CASE("random networks lose what PyTorch's lose in double precision") {
       CAPTURE(expected);
       CHECK(std::abs(losses[step] - expected) <= one["tolerance"][step].get<double>());
     }
+    const double test_loss =
+        Json::parse(read_text(job.folder / "run" / "summary.json"))["test_loss"].get<double>();
+    CHECK(std::abs(test_loss - one["test_loss"].get<double>()) <=
+          one["test_tolerance"].get<double>());
   }
 }
