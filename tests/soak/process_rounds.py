@@ -86,6 +86,20 @@ def read(path):
         return ""
 
 
+def children_of(coordinator):
+    """Process numbers of the members that a coordinator has started, by name ("worker 1")."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        words = read(f"/proc/{entry}/cmdline").split("\0")
+        stat = read(f"/proc/{entry}/stat").rpartition(")")[2].split()
+        if len(stat) > 1 and int(stat[1]) == coordinator and "--rank" in words:
+            role = "worker" if words[0].endswith("worker") else "server"
+            found[f"{role} {words[words.index('--rank') + 1]}"] = int(entry)
+    return found
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -225,16 +239,7 @@ class Round:
         """Process numbers by name."""
         if self.external:
             return {key: each.pid for key, each in self.processes.items() if "er " in key}
-        found, parent = {}, self.processes["the coordinator"].pid
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
-            words = read(f"/proc/{entry}/cmdline").split("\0")
-            stat = read(f"/proc/{entry}/stat").rpartition(")")[2].split()
-            if len(stat) > 1 and int(stat[1]) == parent and "--rank" in words:
-                role = "worker" if words[0].endswith("worker") else "server"
-                found[f"{role} {words[words.index('--rank') + 1]}"] = int(entry)
-        return found
+        return children_of(self.processes["the coordinator"].pid)
 
     def has_ended(self, pid):
         for each in self.processes.values():
