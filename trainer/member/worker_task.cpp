@@ -208,7 +208,8 @@ void WorkerTask::keep_last_step() {
   if (!began_ || !loss_) return;
   end_watch_.expect(LastStep::kGracePeriod, "its last complete step could not be copied");
   wait_for_posts(session_);
-  last_step_.keep(*training_, job_, stopped_step_, *loss_, reports_.messages(stopped_step_));
+  // Of later steps too: another worker may have completed one that this one has only computed.
+  last_step_.keep(*training_, job_, stopped_step_, *loss_, reports_.messages(INT64_MAX));
 }
 
 void WorkerTask::save(int64_t step) {
