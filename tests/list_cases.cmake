@@ -1,7 +1,9 @@
-# Run after a test program is built: asks it for its cases and writes LIST, a file with one CTest test
-# for each of them, under the program's label.
-#   -D PROGRAM=... -D LABEL=unit|slow -D LIST=...
-execute_process(COMMAND ${PROGRAM} --list-test-cases --no-colors=true
+# Run after a test program is built: writes LIST, a file with the CTest tests of the program under the program's label.
+# A slow case is a test. Most unit cases take less time than the start of their process, above all under the sanitizers,
+# so all cases of one source are a test, which is named by the source; doctest prints the case that fails.
+#   -D PROGRAM=... -D LABEL=unit|slow|plans -D LIST=...
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND ${PROGRAM} --list-test-cases --reporters=xml --no-colors=true
                 OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} could not list its test cases (${result}):\n${output}${errors}")
@@ -9,28 +11,45 @@ endif()
 
 get_filename_component(program ${PROGRAM} NAME)
 if(LABEL STREQUAL "unit")
-  # A case takes under a second; sanitizers and busy machines take their share.
-  set(properties TIMEOUT 300)
+  # A case takes less than a second; sanitizers and busy machines need more.
+  set(properties TIMEOUT 600)
 else()
-  # It computes on all cores: beside another, both would be much slower.
-  set(properties TIMEOUT 600 RUN_SERIAL TRUE)
+  # A case takes seconds, so it starts before the unit tests. It has several processes or threads, which wait or compute.
+  set(properties TIMEOUT 600 PROCESSORS 2 COST 100)
 endif()
 list(JOIN properties " " properties)
 
 set(script "")
-# Line by line, not as a list: a name may hold semicolons and single brackets.
-while(output MATCHES "^([^\n]*)\n(.*)$")
-  set(case "${CMAKE_MATCH_1}")
-  set(output "${CMAKE_MATCH_2}")
-  if(case STREQUAL "" OR case MATCHES "^(\\[doctest\\]|====)")
-    continue()
-  endif()
-  # doctest reads a comma as the end of a name, and * and ? match anything, themselves included.
-  string(REPLACE "," "\\," filter "${case}")
-  set(test "${program}: ${case}")
+# add_cases(NAME FILTER): a test of the cases that the filter selects.
+function(add_cases name filter)
+  set(test "${program}: ${name}")
   string(APPEND script
-    "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[--test-case=${filter}]==])\n"
+    "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[${filter}]==])\n"
     "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} ${properties}\n"
     "  FAIL_REGULAR_EXPRESSION \"test cases: +0 \")\n")
+  set(script "${script}" PARENT_SCOPE)
+endfunction()
+
+# Case by case, not as a list: a name may hold semicolons and single brackets.
+set(sources "")
+while(output MATCHES "<TestCase name=\"([^\"]*)\"[^>]* filename=\"([^\"]*)\"(.*)$")
+  set(case "${CMAKE_MATCH_1}")
+  set(source "${CMAKE_MATCH_2}")
+  set(output "${CMAKE_MATCH_3}")
+  if(LABEL STREQUAL "unit")
+    string(REGEX REPLACE "^.*/tests/" "" source "${source}")
+    if(NOT source IN_LIST sources)
+      list(APPEND sources ${source})
+      add_cases(${source} "--source-file=*/tests/${source}")
+    endif()
+  else()
+    string(REPLACE "&lt;" "<" case "${case}")
+    string(REPLACE "&gt;" ">" case "${case}")
+    string(REPLACE "&quot;" "\"" case "${case}")
+    string(REPLACE "&amp;" "&" case "${case}")
+    # doctest reads a comma as the end of a name, and * and ? match anything, themselves included.
+    string(REPLACE "," "\\," filter "${case}")
+    add_cases("${case}" "--test-case=${filter}")
+  endif()
 endwhile()
 file(WRITE ${LIST} "${script}")

@@ -52,15 +52,22 @@ if(POSEIDON_COVERAGE)
   target_link_options(poseidon_settings INTERFACE --coverage)
 endif()
 
-# Several sources are compiled as one, which halves the time of a build: most of it is reading headers.
-# So names in unnamed namespaces differ within a library.
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+# Several sources are compiled as one, which takes less than half the time: most of it is reading headers.
+# So names in unnamed namespaces differ within a library and within a test program.
+set(POSEIDON_BATCH 8 CACHE STRING "how many sources are compiled as one with POSEIDON_UNITY; more: a shorter first build")
+set(CMAKE_UNITY_BUILD_BATCH_SIZE ${POSEIDON_BATCH})
 function(poseidon_unite target)
   set_property(TARGET ${target} PROPERTY UNITY_BUILD ${POSEIDON_UNITY})
   if(POSEIDON_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # Every source is included there, so g++ takes what is unnamed in it for a header's.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
+endfunction()
+
+# poseidon_hide(TARGET): its code may be part of a shared library, which does not export it.
+function(poseidon_hide name)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 # poseidon_library(NAME LINKS...): every source of this folder and of its rooms, but for those of
