@@ -78,10 +78,10 @@ void DatasetConfig::describe(Fields& fields) {
                  "each sample is two images, the second one in channels of its own; its label is "
                  "1 where both are of one class, else 0");
   fields.boolean("shuffle", shuffle, "a new order each epoch; tests always go in order");
-  fields.option(
-      "on_error", on_error, {"stop", "skip"},
-      "what a sample does that cannot be used (damaged, gone, too small): stop the run, or be named "
-      "and replaced by the next one");
+  fields.option("on_error", on_error, {"stop", "skip"},
+                "what a sample does that cannot be used (damaged, gone, too small): stop the run, "
+                "or be named "
+                "and replaced by the next one");
   fields.object(
       "transform", [&](Fields& inner) { transform.describe(inner); },
       "what is done to each image; a test set without one is prepared as the training set is",
