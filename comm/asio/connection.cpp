@@ -4,6 +4,7 @@
 
 #include "comm/asio/congestion.h"
 #include "comm/wire/address.h"
+#include "comm/wire/reachability.h"
 #include "comm/wire/texts.h"
 #include "core/error.h"
 
@@ -51,7 +52,7 @@ Connection::Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Str
 void Connection::dial(const std::string& address) {
   peer_address_ = address;
   const auto limit = owner_.options().limits.connect;
-  set_deadline(limit, "no answer within " + seconds_text(limit));
+  set_deadline(limit, kNoAnswer + seconds_text(limit));
   asio::post(deadline_.get_executor(), [self = shared_from_this(), address] {
     if (self->phase_ != Phase::kConnecting) return;
     self->dialler_.dial(address, [self](const std::string& error) {
@@ -77,7 +78,7 @@ void Connection::open_stream(bool initiator) {
   set_deadline(limit, "no handshake within " + seconds_text(limit));
   stream_->open(initiator, [self = shared_from_this()](const std::error_code& error, size_t) {
     if (self->phase_ != Phase::kConnecting) return;
-    if (error) return self->fail(text_of(error));
+    if (error) return self->fail(why_ended(error, ""));
     self->begin_handshake();
   });
 }
@@ -90,7 +91,7 @@ void Connection::begin_handshake() {
 
 bool Connection::take_handshake(FrameKind kind, std::span<const std::byte> body) {
   if (kind == FrameKind::kRefusal) {
-    fail("refused by the peer: " + printable(body));
+    fail(handshake_.initiates() ? "refused by the peer: " + printable(body) : printable(body));
     return false;
   }
   HandshakeStep step = handshake_.take(
@@ -133,7 +134,10 @@ void Connection::was_read(const std::error_code& error, size_t count) {
   report_life();
   if (!listens()) return forget_input();
   const std::string fault = reader_.filled(count, *this);
-  if (!fault.empty() && phase_ == Phase::kOpen) fail(fault);
+  if (!fault.empty() && phase_ == Phase::kOpen) {
+    owner_.options().log->warning(text("the connection to ", peer_address_, " ends: ", fault));
+    fail(fault);
+  }
   if (!fault.empty() && phase_ == Phase::kHandshaking) refuse(fault);
   if (!listens()) return forget_input();
   read();
@@ -213,16 +217,17 @@ void Connection::set_deadline(std::chrono::milliseconds after, const std::string
 void Connection::fail(const std::string& why) {
   if (phase_ == Phase::kClosed) return;
   const bool tell = phase_ != Phase::kClosing;
+  const std::string remark = phase_ < Phase::kOpen ? dialler_.remark() : "";
   const auto self = shared_from_this();
   finish();
-  if (tell) owner_.lost(*this, why);
+  if (tell) owner_.lost(*this, remark + why);
 }
 
 void Connection::refuse(const std::string& why) {
   const auto bytes = std::as_bytes(std::span(why)).first(std::min<size_t>(why.size(), 1024));
   writer_.send_handshake(FrameKind::kRefusal, {bytes.begin(), bytes.end()});
   begin_closing();
-  owner_.lost(*this, why);
+  owner_.lost(*this, dialler_.remark() + why);
 }
 
 void Connection::close() {

@@ -1,8 +1,10 @@
 #include "comm/asio/dialler.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "comm/wire/address.h"
+#include "comm/wire/reachability.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -10,6 +12,7 @@ namespace poseidon::comm {
 using asio::ip::tcp;
 
 std::string text_of(const std::error_code& error) {
+  if (error == asio::error::connection_refused) return kCallRefused;
   std::string out = error.message();
   if (!out.empty()) out[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(out[0])));
   return out;
@@ -28,10 +31,21 @@ void Dialler::dial(const std::string& address, Done done) {
     return connect(Endpoints::create(tcp::endpoint(number, to.port), to.host, ""), std::move(done));
   resolver_.async_resolve(
       to.host, std::to_string(to.port),
-      [this, done = std::move(done)](const std::error_code& error, const Endpoints& endpoints) {
-        if (error) return done("its name cannot be resolved: " + text_of(error));
-        if (!cancelled_) connect(endpoints, done);
+      [this, to, done = std::move(done)](const std::error_code& error, const Endpoints& endpoints) {
+        if (error) return done(text(kUnknownName, ": ", text_of(error)));
+        if (cancelled_) return;
+        note_loopback(to.host, endpoints);
+        connect(endpoints, done);
       });
+}
+
+void Dialler::note_loopback(const std::string& name, const Endpoints& endpoints) {
+  if (endpoints.empty() || is_loopback_host(name)) return;
+  const auto is_loopback = [](const auto& entry) {
+    return entry.endpoint().address().is_loopback();
+  };
+  if (std::ranges::all_of(endpoints, is_loopback))
+    remark_ = text(kLoopbackName, " (", endpoints.begin()->endpoint().address().to_string(), "): ");
 }
 
 void Dialler::cancel() {

@@ -21,14 +21,18 @@ class Dialler {
   /// Dialler and socket must live until `done` is called, or for as long as it is kept.
   void dial(const std::string& address, Done done);
   void cancel();
+  /// What precedes the reason why the peer is not reached: that its name is loopback here; or "".
+  const std::string& remark() const { return remark_; }
 
  private:
   using Endpoints = asio::ip::tcp::resolver::results_type;
+  void note_loopback(const std::string& name, const Endpoints& endpoints);
   void connect(const Endpoints& endpoints, Done done);
 
   asio::ip::tcp::socket& socket_;
   asio::ip::tcp::resolver resolver_;
   bool cancelled_ = false;
+  std::string remark_;
 };
 
 }  // namespace poseidon::comm

@@ -88,7 +88,8 @@ std::string Admission::objection(const Stranger& stranger, const Join& join) con
   if (join.role != stranger.role) return "it asks for another role than it has proved";
   if (job_.barred.contains(join.address)) return BarredHosts::kWhy;
   if (job_.state() != CoordinatorState::kGathering)
-    if (std::string why = newcomers_.objection(join.role); !why.empty()) return why;
+    if (std::string why = newcomers_.objection(join.role, join.address); !why.empty()) return why;
+  if (std::string why = job_.owner_of(join.address); !why.empty()) return why;
   return difference(job_.options.facts, join.facts);
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "comm/wire/reachability.h"
+#include "core/error.h"
+
 namespace poseidon::comm {
 
 namespace {
@@ -49,6 +52,7 @@ std::vector<Newcomer> CoordinatedJob::begin_next_view(int64_t step) {
          .connection = connection,
          .address = newcomer.address,
          .prepared = true,
+         .sent_proof = newcomer.sent_proof,
          .facts = newcomer.facts,
          .link = {},
          .digest = {},
@@ -74,7 +78,30 @@ void CoordinatedJob::welcome(ConnectionId connection, NodeId node) const {
   control.tell(connection,
                Welcome{.rank = node.rank,
                        .timeout_s = std::chrono::duration<double>(options.timeout).count(),
+                       .workers = std::max(options.workers, options.max_workers),
+                       .servers = std::max(options.servers, options.max_servers),
                        .job = host.planner.job()});
+  Contact::send_proof(transport, connection, view());
+}
+
+std::string CoordinatedJob::owner_of(const std::string& address) const {
+  const auto is_taken = [&](NodeId node, const std::string& by) {
+    return by != address ? ""
+                         : text(address, " is already the address of ", name_of(node),
+                                ": give each node another --advertise");
+  };
+  for (const auto& [node, member] : members)
+    if (std::string why = is_taken(node, member.address); !why.empty()) return why;
+  for (const auto& [connection, newcomer] : newcomers)
+    if (std::string why = is_taken(newcomer.node, newcomer.address); !why.empty()) return why;
+  return "";
+}
+
+/// A member answers its welcome at once, with a large message before anything else.
+std::string CoordinatedJob::reason_of_loss(bool sent_proof, Time since,
+                                           const std::string& why) const {
+  const bool was_silent = !sent_proof && now() - since >= options.timeout / 2;
+  return was_silent ? text(why, ": ", kOnlySmallMessages) : why;
 }
 
 void CoordinatedJob::refuse_newcomers() {

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "comm/membership/barred_hosts.h"
+#include "comm/membership/contact.h"
 #include "comm/membership/coordinator_host.h"
+#include "comm/membership/failed_joins.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/newcomer.h"
 #include "comm/membership/pace.h"
@@ -26,8 +28,8 @@ struct CoordinatorOptions {
   Time gather{0};
   /// Whether another node may replace a member that is lost before the job begins.
   bool replaces_members = true;
-  /// Whether the job goes on without a member that is lost once it has begun, or once there is a
-  /// plan where members are replaced until then, as long as there are so many workers.
+  /// Whether the job goes on without a member that is lost after the first step has begun, as long
+  /// as there are so many workers.
   bool recovers = false;
   uint16_t min_workers = 1;
   /// How many there may be once the job has begun; 0: nobody joins it then. Needs staleness 0.
@@ -96,9 +98,10 @@ class CoordinatedJob {
   uint16_t give_id(Role role);
   /// The job has ended without them.
   void refuse_newcomers();
-  /// Those who were let in and lost before their first step.
-  int failed_joins() const { return failed_joins_; }
-  void note_failed_join() { ++failed_joins_; }
+  /// Why no other node can have this address; "" where it is free.
+  std::string owner_of(const std::string& address) const;
+  /// Why the connection to a node has ended that was admitted at `since`.
+  std::string reason_of_loss(bool sent_proof, Time since, const std::string& why) const;
 
   /// Counted from 1, the step that not all workers have done; 0 before the first.
   int64_t step_under_way() const;
@@ -115,6 +118,8 @@ class CoordinatedJob {
   BarredHosts barred;
   Liveness liveness;
   Pace pace;
+  FailedJoins failed_joins;  ///< by host
+  Contact contact;
   /// The values that members have are wrong, or lack sums, so they go back to the last checkpoint;
   /// until they have begun with it.
   bool restores = false;
@@ -124,7 +129,6 @@ class CoordinatedJob {
   bool has_begun_ = false;
   Time entered_at_{0};
   std::optional<uint16_t> asked_;
-  int failed_joins_ = 0;
   std::map<Role, uint16_t> last_ids_;  ///< given, by role; none before the first
 };
 

@@ -93,6 +93,7 @@ void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
 
 std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& header) {
   const MemberRecord* member = job_.members.find(from);
+  if (Contact::is_proof(header)) return job_.contact.place(header);
   if (member == nullptr || !member->is_worker() || header.view != job_.view()) return {};
   const Placement placement = job_.host.checkpoints.place(member->node.rank, header);
   if (!placement.fault.empty()) {
@@ -108,6 +109,10 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
   heard(from);
   if (header.kind == FrameKind::kHeartbeat || state() == State::kEnded) return;
   MemberRecord* member = job_.members.find(from);
+  if (Contact::is_proof(header)) {
+    if (member != nullptr) member->sent_proof = true;
+    return newcomers_.take_proof(from);
+  }
   // What was sent before the member knew of this view is not about it.
   if (member != nullptr && header.view < job_.view()) return;
   if (header.kind == FrameKind::kControl) return control(from, body);
@@ -119,7 +124,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
 void Coordinator::closed(ConnectionId connection, const std::string& why) {
   job_.liveness.remove(connection);
   admission_.forget(connection);
-  newcomers_.forget(connection);
+  newcomers_.lose(connection, why);
   if (const MemberRecord* member = job_.members.find(connection))
     verdict_.lose(*member, why, grace_of(job_));
 }
@@ -138,9 +143,9 @@ void Coordinator::wake() {
 
 void Coordinator::hear_nothing_of(ConnectionId connection) {
   admission_.forget(connection);
-  newcomers_.forget(connection);
-  const MemberRecord* member = job_.members.find(connection);
   const std::string why = text("no sign of life for ", seconds_text(job_.liveness.timeout()));
+  newcomers_.lose(connection, why);
+  const MemberRecord* member = job_.members.find(connection);
   // If it wakes up again it shall hear why it was left alone.
   if (member != nullptr)
     job_.control.tell(connection, Failed{job_.loss_of(*member, Loss::Kind::kPeer, why)});

@@ -55,8 +55,7 @@ class Coordinator final : public Machine {
   State state() const { return job_.state(); }
   /// The number of the membership.
   uint32_t view() const { return job_.view(); }
-  /// Workers of the view that have joined and wait for their values.
-  size_t workers_without_values() const { return job_.members.count_without_values(); }
+  const MemberTable& members() const { return job_.members; }
   /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
   std::string missing() const { return admission_.missing(); }
 

@@ -1,5 +1,7 @@
 #include "comm/membership/coordinator_link.h"
 
+#include "comm/membership/contact.h"
+
 namespace poseidon::comm {
 
 void CoordinatorLink::connect(const PeerIdentity& self) {
@@ -13,6 +15,10 @@ void CoordinatorLink::close() {
 
 void CoordinatorLink::send(const FrameHeader& header, Payload payload) {
   if (open_) transport_.send(connection_, header, std::move(payload), kBackground);
+}
+
+void CoordinatorLink::send_proof() {
+  if (open_) Contact::send_proof(transport_, connection_, view_);
 }
 
 void CoordinatorLink::drop_bulk() {

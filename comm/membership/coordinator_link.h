@@ -45,6 +45,8 @@ class CoordinatorLink {
   /// All tensors of the checkpoint that was asked for have been sent.
   void saved(int64_t step) { tell_after_bulk(Saved{step}); }
   void cannot_save(const std::string& why) { tell_after_bulk(CannotSave{why}); }
+  /// Shows the coordinator that large messages pass.
+  void send_proof();
   /// Sends a bulk frame.
   void send(const FrameHeader& header, Payload payload);
   /// Drops bulk frames that have not been sent.

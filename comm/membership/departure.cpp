@@ -16,11 +16,11 @@ void Departure::suspect(NodeId peer, const std::string& why) {
   if (me_.state() < MemberState::kFinished) accuse(me_.loss_of(peer, why));
 }
 
-void Departure::miss(NodeId peer, const std::string& why) {
-  suspect(peer, why);
+void Departure::miss(NodeId peer, const Loss& loss) {
+  if (me_.state() < MemberState::kFinished) accuse(loss);
   if (me_.state() != MemberState::kSuspecting) return;
-  for (const NodeId other : me_.peers.not_reached())
-    me_.coordinator.tell(Lost{me_.loss_of(other, "it cannot be reached either")});
+  for (const auto& [other, why] : me_.peers.not_reached())
+    if (other != peer) me_.coordinator.tell(Lost{me_.unreached(other, why)});
 }
 
 void Departure::report_error(const std::string& why) {
@@ -41,7 +41,7 @@ void Departure::leave(const std::string& why) {
 /// ends because of another's loss, is not to be named.
 void Departure::accuse(const Loss& loss) {
   accusation_ = loss;
-  if (!me_.coordinator.is_open()) return fail(loss);
+  if (!me_.coordinator.is_open()) return fail(me_.decided(loss));
   me_.enter(MemberState::kSuspecting);
   me_.coordinator.tell(Lost{loss});
   verdict_until_ = me_.now() + me_.liveness.timeout();
@@ -49,7 +49,8 @@ void Departure::accuse(const Loss& loss) {
 }
 
 void Departure::wake() {
-  if (me_.state() == MemberState::kSuspecting && me_.now() >= verdict_until_) fail(accusation_);
+  if (me_.state() == MemberState::kSuspecting && me_.now() >= verdict_until_)
+    fail(me_.decided(accusation_));
 }
 
 void Departure::coordinator_lost(const std::string& why) {

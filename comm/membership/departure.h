@@ -15,9 +15,9 @@ class Departure {
   void finished(int64_t step);
   /// This node believes that a peer is gone.
   void suspect(NodeId peer, const std::string& why);
-  /// It does, since it cannot reach the peer, or hears nothing of it. Whom it has not reached
-  /// either is named with it: who reaches nobody is cut off itself.
-  void miss(NodeId peer, const std::string& why);
+  /// Reports a peer that is silent, or was never reached, and with it all peers that have not been
+  /// reached either: a node that reaches none is cut off itself.
+  void miss(NodeId peer, const Loss& loss);
   void coordinator_lost(const std::string& why);
   /// Reports an error of this node's own, by which the job fails.
   void report_error(const std::string& why);

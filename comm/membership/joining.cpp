@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comm/wire/reachability.h"
+
 namespace poseidon::comm {
 
 using namespace std::chrono_literals;
@@ -29,7 +31,8 @@ void Joining::seek() {
 }
 
 void Joining::missed(const std::string& why) {
-  seek_later(text("the coordinator at ", me_.options.coordinator, " cannot be reached: ", why));
+  seek_later(text("the coordinator at ", me_.options.coordinator, " cannot be reached: ", why,
+                  question_about(why, me_.options.coordinator)));
 }
 
 void Joining::stay_away() {
@@ -55,6 +58,7 @@ void Joining::seek_later(const std::string& why) {
 
 void Joining::found(const PeerIdentity& peer) {
   me_.coordinator.opened();
+  me_.contact.begin(NodeId{}, me_.now());
   me_.enter(MemberState::kJoining);
   me_.identify(peer.job, peer.view);
   me_.coordinator.tell(Join{.role = me_.options.role,
@@ -68,9 +72,11 @@ void Joining::welcomed(const Welcome& welcome) {
   me_.enter(MemberState::kPreparing);
   // All members are welcome before any of them is told where the others are.
   me_.become_member(static_cast<uint16_t>(welcome.rank));
+  me_.expect_at_most(welcome.workers, welcome.servers);
   me_.liveness.set_timeout(
       std::chrono::duration_cast<Time>(std::chrono::duration<double>(welcome.timeout_s)));
   me_.transport.wake_at(me_.now());
+  me_.coordinator.send_proof();
   me_.host.welcomed(me_.rank(), welcome.job);
 }
 

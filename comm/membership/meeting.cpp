@@ -1,6 +1,9 @@
 #include "comm/membership/meeting.h"
 
+#include <algorithm>
 #include <set>
+
+#include "comm/wire/reachability.h"
 
 namespace poseidon::comm {
 
@@ -19,6 +22,17 @@ void Meeting::connected() {
   say_ready_when_complete();
 }
 
+void Meeting::take_proof(NodeId from) {
+  me_.contact.complete(from);
+  connected();
+}
+
+void Meeting::wake() {
+  if (me_.state() >= MemberState::kFinished) return;
+  for (const NodeId peer : me_.contact.overdue(me_.now(), me_.liveness.timeout()))
+    if (me_.peers.is_member(peer)) departure_.miss(peer, me_.unreached(peer, kOnlySmallMessages));
+}
+
 // ---- the measurement
 
 void Meeting::measure(const Measure& order) {
@@ -33,13 +47,13 @@ void Meeting::measure(const Measure& order) {
   probe_.emplace(LinkProbe::Options{.view = me_.view(), .to = to, .from = from}, me_.peers,
                  [this](const LinkRate& rate) { me_.coordinator.tell(Measured{rate}); });
   for (const NodeId peer : std::set{to, from})
-    if (peer.rank < me_.rank() && !me_.peers.is_connected(peer)) me_.peers.call(peer, me_.self());
+    if (peer.rank < me_.rank()) me_.peers.call(peer, me_.self());
   say_met_when_complete();
 }
 
 void Meeting::say_met_when_complete() {
   if (!probe_ || met_) return;
-  if (!me_.peers.are_connected({probe_->options().to, probe_->options().from})) return;
+  if (!has_contact({probe_->options().to, probe_->options().from})) return;
   met_ = true;
   me_.coordinator.tell(Met{});
 }
@@ -60,7 +74,9 @@ void Meeting::take_plan(const Planned& planned) {
     return departure_.coordinator_lost("it published a plan before this node was prepared");
   me_.enter(MemberState::kConnecting);
   digest_.reset();
+  meets_workers_ = false;
   learn(planned.view, planned.roster);
+  connect_to_peers();
   me_.host.planned(planned);
 }
 
@@ -80,20 +96,25 @@ bool Meeting::expects(NodeId peer) const {
   return peer.role == Role::kServer || meets_workers_;
 }
 
-/// Workers call servers, and of two workers the later one calls.
+/// Workers call servers, and of two workers the later one calls. Servers are called as soon as the
+/// plan is there, so a closed port is found before nets are built.
 void Meeting::connect_to_peers() {
   if (me_.options.role == Role::kServer) return;
   const auto is_called = [this](NodeId peer) {
     return expects(peer) && (peer.role == Role::kServer || peer.rank < me_.rank());
   };
-  for (const NodeId peer : me_.peers.members(is_called))
-    if (!me_.peers.is_connected(peer)) me_.peers.call(peer, me_.self());
+  for (const NodeId peer : me_.peers.members(is_called)) me_.peers.call(peer, me_.self());
+}
+
+bool Meeting::has_contact(const std::vector<NodeId>& peers) const {
+  return std::ranges::all_of(peers, [this](NodeId peer) {
+    return me_.peers.is_connected(peer) && !me_.contact.is_missing(peer);
+  });
 }
 
 void Meeting::say_ready_when_complete() {
   if (me_.state() != MemberState::kConnecting || !digest_) return;
-  if (!me_.peers.are_connected(me_.peers.members([this](NodeId peer) { return expects(peer); })))
-    return;
+  if (!has_contact(me_.peers.members([this](NodeId peer) { return expects(peer); }))) return;
   me_.enter(MemberState::kReady);
   me_.coordinator.tell(Ready{*digest_});
 }

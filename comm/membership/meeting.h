@@ -29,6 +29,10 @@ class Meeting {
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
   /// A connection to a peer is open.
   void connected();
+  /// A large message of this node has arrived.
+  void take_proof(NodeId from);
+  /// Reports peers from which no large message arrives.
+  void wake();
 
   /// Whether a frame belongs to the measurement.
   bool is_probe(const FrameHeader& header) const {
@@ -45,6 +49,7 @@ class Meeting {
   void learn(int64_t view, const std::vector<RosterEntry>& roster);
   bool expects(NodeId peer) const;
   void connect_to_peers();
+  bool has_contact(const std::vector<NodeId>& peers) const;
   void say_met_when_complete();
   void say_ready_when_complete();
 

@@ -1,5 +1,6 @@
 #include "comm/membership/member.h"
 
+#include "comm/wire/reachability.h"
 #include "comm/wire/texts.h"
 #include "core/error.h"
 
@@ -36,8 +37,7 @@ std::string Member::refusal(const PeerIdentity& caller) const {
   if (me_.state() == MemberState::kEnded) return "the job is over";
   if (me_.state() == MemberState::kRegrouping) return name_of(me_.node()) + " is between two views";
   if (caller.view != me_.view()) return name_of(node) + " is of another view";
-  if (me_.peers.know_members() && !me_.peers.is_member(node))
-    return name_of(node) + " is no member of this job";
+  if (!me_.may_be_member(node)) return name_of(node) + " is no member of this job";
   if (me_.peers.is_connected(node)) return name_of(node) + " is connected already";
   return "";
 }
@@ -50,6 +50,7 @@ void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
   me_.peers.answered(connection);
   if (!refusal(peer).empty()) return me_.disconnect(connection);
   me_.peers.add(connection, node_of(peer));
+  me_.begin_contact(connection, node_of(peer));
   meeting_.connected();
 }
 
@@ -69,9 +70,10 @@ void Member::lose_coordinator(const std::string& why) {
 }
 
 void Member::lose_peer(ConnectionId connection, const std::string& why) {
-  const Peers::End end = me_.peers.ended(connection);
+  const Peers::End end = me_.peers.ended(connection, why);
   if (!end.node || end.calls_again) return;
-  if (!end.was_open) return departure_.miss(*end.node, "it cannot be reached: " + why);
+  if (!end.was_open) return departure_.miss(*end.node, me_.unreached(*end.node, why));
+  me_.contact.forget(*end.node);
   if (!me_.peers.is_member(*end.node)) return;  // it was not known yet whether it is a member
   me_.payload.forgotten(*end.node);
   departure_.suspect(*end.node, why);
@@ -83,6 +85,7 @@ void Member::wake() {
     hear_nothing_of(connection);
   joining_.wake();
   if (me_.state() < MemberState::kSuspecting) me_.peers.call_again(me_.self());
+  meeting_.wake();
   departure_.wake();
 }
 
@@ -91,10 +94,14 @@ void Member::hear_nothing_of(ConnectionId connection) {
   const std::string why = text("no sign of life for ", seconds_text(me_.liveness.timeout()));
   me_.liveness.remove(connection);
   if (me_.coordinator.is(connection)) {
+    const bool none_was_large = me_.contact.is_missing(NodeId{});
     me_.coordinator.close();
-    return lose_coordinator(why);
+    return lose_coordinator(none_was_large ? text(why, ": ", kOnlySmallMessages) : why);
   }
-  if (node && me_.peers.is_member(*node)) return departure_.miss(*node, why);
+  if (node && me_.peers.is_member(*node))
+    return departure_.miss(*node, me_.contact.is_missing(*node)
+                                      ? me_.unreached(*node, kOnlySmallMessages)
+                                      : me_.loss_of(*node, why));
   me_.peers.ended(connection);
   me_.transport.close(connection);
 }
@@ -104,6 +111,7 @@ void Member::hear_nothing_of(ConnectionId connection) {
 std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header) {
   const std::optional<NodeId> node = me_.node_of(from);
   if (!node || me_.state() >= MemberState::kSuspecting) return {};
+  if (Contact::is_proof(header)) return me_.contact.place(header);
   const bool is_probe = meeting_.is_probe(header);
   // First values that were on their way when the view ended are of no use in the next one.
   const bool is_untimely = node->role == Role::kCoordinator
@@ -125,6 +133,8 @@ void Member::received(ConnectionId from, const FrameHeader& header,
   if (!node) return;
   if (header.kind == FrameKind::kControl) {
     if (node->role == Role::kCoordinator) control(body);
+  } else if (Contact::is_proof(header)) {
+    if (header.view == me_.view()) meeting_.take_proof(*node);
   } else if (header.kind == FrameKind::kProbe) {
     meeting_.take_probe(header);
   } else if (me_.state() >= MemberState::kSuspecting) {

@@ -20,6 +20,7 @@ struct MemberRecord {
   bool prepared = false, met = false, ready = false, finished = false;
   bool paused = false;      ///< it waits, since others join
   bool has_values = false;  ///< of the job, so it can go on in another view, or save
+  bool sent_proof = false;  ///< a large message of it has arrived (Contact)
   std::vector<Fact> facts;
   LinkRate link;  ///< as it has measured it; a rate of 0 until then
   std::vector<int64_t> digest;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "comm/membership/suspicion.h"
+
 namespace poseidon::comm {
 
 namespace {
@@ -30,12 +32,23 @@ void Membership::become_member(uint16_t rank) {
   transport.present_as(self_);
 }
 
+void Membership::expect_at_most(int64_t workers, int64_t servers) {
+  most_workers_ = workers;
+  most_servers_ = servers;
+}
+
+bool Membership::may_be_member(NodeId node) const {
+  if (peers.know_members()) return peers.is_member(node);
+  return node.rank < (node.role == Role::kWorker ? most_workers_ : most_servers_);
+}
+
 void Membership::take_rank(uint16_t rank) {
   rank_ = rank;
   self_.rank = rank;
 }
 
 void Membership::leave_view() {
+  contact.forget_peers();
   for (const ConnectionId connection : peers.leave()) disconnect(connection);
 }
 
@@ -67,6 +80,25 @@ Loss Membership::loss_of(NodeId lost, const std::string& why) const {
           .why = why,
           .step = host.step_under_way(),
           .awaited = awaited.empty() ? "" : name_of(node()) + " awaited " + awaited};
+}
+
+Loss Membership::unreached(NodeId node, const std::string& why) const {
+  Loss loss = loss_of(node, why);
+  loss.kind = Loss::Kind::kUnreached;
+  return loss;
+}
+
+Loss Membership::decided(Loss loss) const {
+  if (loss.kind != Loss::Kind::kUnreached) return loss;
+  Suspicion alone;
+  alone.add(node(), loss, options.address);
+  return alone.loss_of(loss.who);
+}
+
+void Membership::begin_contact(ConnectionId connection, NodeId node) {
+  contact.begin(node, now());
+  transport.wake_at(now() + liveness.timeout());
+  Contact::send_proof(transport, connection, view());
 }
 
 Loss Membership::own_loss(Loss::Kind kind, const std::string& why) const {

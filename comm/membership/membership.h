@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/contact.h"
 #include "comm/membership/coordinator_link.h"
 #include "comm/membership/member_host.h"
 #include "comm/membership/payload_receiver.h"
@@ -58,6 +59,10 @@ class Membership {
   void identify(const JobId& job, uint32_t view);
   /// The node takes part, for now with this rank.
   void become_member(uint16_t rank);
+  /// Before it knows the members: so many workers and servers may be among them.
+  void expect_at_most(int64_t workers, int64_t servers);
+  /// Whether a node may be a member, as far as this one knows.
+  bool may_be_member(NodeId node) const;
   /// Leaves its peers, who are others in the next view.
   void leave_view();
   /// Learns the view, who is a member, and its own rank there.
@@ -69,6 +74,12 @@ class Membership {
   void disconnect(ConnectionId connection);
   /// A loss in the step under way, with what this node awaits from the lost one.
   Loss loss_of(NodeId node, const std::string& why) const;
+  /// The report that this node has never reached a peer.
+  Loss unreached(NodeId node, const std::string& why) const;
+  /// The same as a sentence, for where no coordinator decides.
+  Loss decided(Loss loss) const;
+  /// A connection to a node is open: proofs of contact go both ways.
+  void begin_contact(ConnectionId connection, NodeId node);
   /// A loss by this node's own doing.
   Loss own_loss(Loss::Kind kind, const std::string& why) const;
   /// Ends the membership, and all connections.
@@ -81,6 +92,7 @@ class Membership {
   Liveness liveness;
   CoordinatorLink coordinator;
   Peers peers;
+  Contact contact;
 
  private:
   void take_rank(uint16_t rank);
@@ -88,6 +100,7 @@ class Membership {
   MemberState state_ = MemberState::kSeeking;
   uint16_t id_ = 0;  ///< the rank that it was welcomed with
   uint16_t rank_ = 0;
+  int64_t most_workers_ = 0, most_servers_ = 0;
   PeerIdentity self_;
 };
 

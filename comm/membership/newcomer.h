@@ -15,6 +15,7 @@ struct Newcomer {
   NodeId node;  ///< by the id that it was welcomed with, which no other node of the job has
   std::string address;
   bool prepared = false;
+  bool sent_proof = false;       ///< a large message of it has arrived (Contact)
   std::vector<Fact> facts = {};  ///< once it is prepared
   std::vector<Note> notes = {};  ///< of the trainer's own
   Time sign_at{0};               ///< when it was last heard of its progress

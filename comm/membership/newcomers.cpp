@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/membership/admission.h"
+#include "comm/wire/address.h"
 #include "comm/wire/liveness.h"
 #include "comm/wire/texts.h"
 
@@ -12,16 +13,15 @@ namespace {
 
 /// What one reports before it is a member; a job's own newcomers have a few notes to send.
 constexpr size_t kMostNotes = 16;
-/// A node that fails again and again, each time at the others' cost.
-constexpr int kMostFailedJoins = 8;
 
 }  // namespace
 
 // ---- up to the newcomer's being prepared
 
-std::string Newcomers::objection(Role role) const {
+std::string Newcomers::objection(Role role, const std::string& address) const {
   const uint16_t most = job_.options.most(role);
-  if (most == 0) return "a job is running already";
+  if (most == 0)
+    return "a job is running already, and cluster.max_workers does not let others join it";
   if (!job_.has_begun()) return "the job is about to begin";
   if (job_.state() == CoordinatorState::kConcluding || job_.state() >= CoordinatorState::kFailing)
     return "the job is about to end";
@@ -30,9 +30,8 @@ std::string Newcomers::objection(Role role) const {
   if (job_.members.count(role) + coming >= most)
     return text("all ", most, role == Role::kWorker ? " workers" : " servers",
                 " that the job may have are there already");
-  if (job_.failed_joins() >= kMostFailedJoins)
-    return text("of those that were let in before, ", kMostFailedJoins,
-                " were lost before their first step");
+  if (std::string why = job_.failed_joins.objection(host_of(address), job_.now()); !why.empty())
+    return why;
   return "";
 }
 
@@ -73,11 +72,24 @@ std::string Newcomers::objection(const Newcomer& newcomer, const std::vector<Fac
   const MemberRecord* first = job_.members.find(NodeId{Role::kWorker, 0});
   if (newcomer.node.role != Role::kWorker || first == nullptr) return "";
   const std::string different = difference(first->facts, facts);
-  if (!different.empty()) return text("its ", different, " as on worker 0");
+  if (!different.empty()) return text(different, " as on worker 0");
   return job_.host.planner.objection(newcomer);
 }
 
-void Newcomers::forget(ConnectionId connection) { job_.newcomers.erase(connection); }
+void Newcomers::lose(ConnectionId connection, const std::string& why) {
+  const auto found = job_.newcomers.find(connection);
+  if (found == job_.newcomers.end()) return;
+  const Newcomer newcomer = found->second;
+  job_.newcomers.erase(found);
+  job_.host.observer.refused(newcomer.address,
+                             "it left before it took part: " +
+                                 job_.reason_of_loss(newcomer.sent_proof, newcomer.sign_at, why));
+}
+
+void Newcomers::take_proof(ConnectionId from) {
+  const auto found = job_.newcomers.find(from);
+  if (found != job_.newcomers.end()) found->second.sent_proof = true;
+}
 
 void Newcomers::refuse(ConnectionId connection, const std::string& why) {
   const auto found = job_.newcomers.find(connection);

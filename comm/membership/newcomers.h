@@ -18,12 +18,14 @@ class Newcomers {
       : job_(job), vote_(vote), regrouping_(regrouping) {}
 
   /// Why a node of this role cannot join the job, which has begun; "" where it can.
-  std::string objection(Role role) const;
+  std::string objection(Role role, const std::string& address) const;
   void welcome(ConnectionId connection, const Join& join);
   /// A message of a node that may be a newcomer.
   void take(ConnectionId from, const ControlMessage& message);
-  /// The connection is no more.
-  void forget(ConnectionId connection);
+  /// The connection has ended.
+  void lose(ConnectionId connection, const std::string& why);
+  /// A large message of the node has arrived.
+  void take_proof(ConnectionId from);
   /// Sends a newcomer away.
   void refuse(ConnectionId connection, const std::string& why);
   /// A worker waits behind `step` complete steps.

@@ -31,6 +31,13 @@ std::string Peers::address_of(NodeId node) const {
 }
 
 void Peers::call(NodeId peer, const PeerIdentity& self) {
+  const bool is_called =
+      call_again_at_.contains(peer) ||
+      std::ranges::any_of(calls_, [peer](const auto& call) { return call.second == peer; });
+  if (!is_connected(peer) && !is_called) dial(peer, self);
+}
+
+void Peers::dial(NodeId peer, const PeerIdentity& self) {
   call_again_at_.erase(peer);
   calls_[transport_.connect(roster_.at(peer), self, peer)] = peer;
 }
@@ -38,13 +45,17 @@ void Peers::call(NodeId peer, const PeerIdentity& self) {
 void Peers::call_again(const PeerIdentity& self) {
   const Time now = transport_.now();
   for (const auto& [node, when] : std::map(call_again_at_))
-    if (now >= when) call(node, self);
+    if (now >= when) dial(node, self);
 }
 
-std::vector<NodeId> Peers::not_reached() const {
-  std::vector<NodeId> nodes;
-  for (const auto& [connection, node] : calls_) nodes.push_back(node);
-  for (const auto& [node, when] : call_again_at_) nodes.push_back(node);
+std::map<NodeId, std::string> Peers::not_reached() const {
+  std::map<NodeId, std::string> nodes;
+  const auto add = [&](NodeId node) {
+    const auto why = why_not_.find(node);
+    nodes[node] = why == why_not_.end() ? "no answer yet" : why->second;
+  };
+  for (const auto& [connection, node] : calls_) add(node);
+  for (const auto& [node, when] : call_again_at_) add(node);
   return nodes;
 }
 
@@ -62,10 +73,11 @@ std::optional<NodeId> Peers::node_of(ConnectionId connection) const {
   return found == node_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Peers::End Peers::ended(ConnectionId connection) {
+Peers::End Peers::ended(ConnectionId connection, const std::string& why) {
   if (const auto call = calls_.find(connection); call != calls_.end()) {
     const NodeId node = call->second;
     calls_.erase(call);
+    why_not_[node] = why;
     const Time now = transport_.now();
     if (now >= until_) return {.node = node};
     call_again_at_[node] = now + kPause;
@@ -94,6 +106,7 @@ std::vector<ConnectionId> Peers::leave() {
   node_of_.clear();
   calls_.clear();
   call_again_at_.clear();
+  why_not_.clear();
   return all;
 }
 

@@ -29,14 +29,15 @@ class Peers final : public Outlet {
   /// Returns "" for a node that is no member.
   std::string address_of(NodeId node) const;
 
-  /// Calls a member, and again whenever that has failed (ended()), until it is reached.
+  /// Calls a member, and again whenever that has failed (ended()), until it is reached. Does
+  /// nothing for one that is connected or being called.
   void call(NodeId peer, const PeerIdentity& self);
   /// Repeats the calls that are due.
   void call_again(const PeerIdentity& self);
   /// Until when calls are repeated.
   void expect_until(Time when) { until_ = when; }
-  /// Who is called, and has not been reached yet.
-  std::vector<NodeId> not_reached() const;
+  /// Members that are being called and have not been reached, each with the reason of the last try.
+  std::map<NodeId, std::string> not_reached() const;
   /// A connection is open: if it was a call, that call is over.
   void answered(ConnectionId connection) { calls_.erase(connection); }
   /// An open connection is this node's.
@@ -52,7 +53,7 @@ class Peers final : public Outlet {
     bool was_open = false;
     bool calls_again = false;  ///< it was a call, which is repeated
   };
-  End ended(ConnectionId connection);
+  End ended(ConnectionId connection, const std::string& why = "");
 
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
   /// Forgets who is a member, and returns all connections, which are nobody's any more.
@@ -61,12 +62,15 @@ class Peers final : public Outlet {
   void close();
 
  private:
+  void dial(NodeId peer, const PeerIdentity& self);
+
   Transport& transport_;
   std::map<NodeId, std::string> roster_;  ///< addresses
   std::map<NodeId, ConnectionId> connection_of_;
   std::map<ConnectionId, NodeId> node_of_;  ///< of open connections
   std::map<ConnectionId, NodeId> calls_;    ///< of connections that are not open yet
   std::map<NodeId, Time> call_again_at_;
+  std::map<NodeId, std::string> why_not_;  ///< why the last call of a member failed
   Time until_{0};
 };
 

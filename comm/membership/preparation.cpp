@@ -5,6 +5,7 @@
 
 #include "comm/membership/admission.h"
 #include "comm/membership/link_probe.h"
+#include "comm/wire/address.h"
 #include "comm/wire/texts.h"
 
 namespace poseidon::comm {
@@ -36,8 +37,7 @@ bool Preparation::same_facts() {
     if (!member.is_worker()) continue;
     const std::string different = difference(first.facts, member.facts);
     if (different.empty()) continue;
-    verdict_.accuse(
-        job_.loss_of(member, Loss::Kind::kError, text("its ", different, " as on worker 0")));
+    verdict_.accuse(job_.loss_of(member, Loss::Kind::kError, text(different, " as on worker 0")));
     return false;
   }
   return true;
@@ -142,6 +142,7 @@ void Preparation::start_when_ready() {
   job_.pace.begin(first_step, job_.now());
   for (auto& [node, member] : job_.members) {
     member.step = first_step;
+    if (!member.has_values) job_.failed_joins.forget(host_of(member.address));
     member.has_values = true;
   }
   job_.host.observer.started();

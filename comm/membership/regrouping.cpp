@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "comm/wire/address.h"
 #include "comm/wire/mutation.h"
 #include "core/error.h"
 
@@ -26,13 +27,9 @@ bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
   return can_go_on_without(nodes);
 }
 
-/// Whom nobody else could have replaced is done without from the first step on: what ends one of
-/// those that were started together is likely to end all.
+/// A job that lacks a member before its first step has never worked: that is a wrong set-up.
 bool Regrouping::is_possible() const {
-  const bool planned =
-      job_.options.replaces_members && job_.state() >= CoordinatorState::kConnecting;
-  return job_.options.recovers && (job_.has_begun() || planned) &&
-         job_.state() < CoordinatorState::kFailing;
+  return job_.options.recovers && job_.has_begun() && job_.state() < CoordinatorState::kFailing;
 }
 
 bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
@@ -49,8 +46,7 @@ bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
 /// An error would recur with them. But what a node that has joined cannot do before its first step,
 /// others have done. Where the first values of all differ nobody knows whose are right.
 bool Regrouping::others_are_free_of(const Loss& loss) const {
-  if (loss.kind == Loss::Kind::kError) return job_.has_begun() && lacks_values(loss.who);
-  if (loss.kind == Loss::Kind::kDrift) return job_.has_begun();
+  if (loss.kind == Loss::Kind::kError) return lacks_values(loss.who);
   return loss.kind != Loss::Kind::kJoined;
 }
 
@@ -60,10 +56,8 @@ bool Regrouping::spoils_others(const Loss& loss) const {
   return loss.kind == Loss::Kind::kDrift && !lacks_values(loss.who);
 }
 
-/// Whether nobody can go on with the values that are there. Before the first step they were on
-/// their way.
+/// Whether nobody can go on with the values that are there.
 bool Regrouping::loses_values(const Loss& loss) const {
-  if (!job_.has_begun()) return true;
   if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues)) return true;
   return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
 }
@@ -86,8 +80,7 @@ bool Regrouping::lacks_values(NodeId node) const {
 
 /// Whether any of them has what those who have joined wait for, or a checkpoint has it.
 bool Regrouping::has_values(const Survivors& left) const {
-  return job_.restores || !job_.has_begun() ||
-         std::ranges::any_of(left.workers, [this](uint16_t rank) {
+  return job_.restores || std::ranges::any_of(left.workers, [this](uint16_t rank) {
            return !lacks_values({Role::kWorker, rank});
          });
 }
@@ -125,7 +118,7 @@ void Regrouping::evict(const Loss& loss) {
   job_.control.tell(lost->connection, Failed{loss});
   job_.disconnect(lost->connection);
   if (loss.kind == Loss::Kind::kDrift) bar_host(lost->address);
-  forget(*lost);
+  forget(*lost, loss.message());
 }
 
 void Regrouping::bar_host(const std::string& address) {
@@ -140,9 +133,10 @@ void Regrouping::bar_host(const std::string& address) {
   });
 }
 
-void Regrouping::forget(const MemberRecord& lost) {
+void Regrouping::forget(const MemberRecord& lost, const std::string& why) {
   if (lost.is_worker() && job_.has_begun()) reported_ = std::min(reported_, lost.step);
-  if (!lost.has_values && job_.has_begun()) job_.note_failed_join();
+  if (!lost.has_values && job_.has_begun())
+    job_.failed_joins.note(host_of(lost.address), why, job_.now(), job_.options.timeout);
   job_.members.remove(lost.node);
 }
 

@@ -44,7 +44,7 @@ class Regrouping {
   /// The checkpoint of `step` has been read and is intact; 0: all begin with their first values.
   void restored(int64_t step);
   /// A member is no longer one. What it has reported of its steps counts.
-  void forget(const MemberRecord& lost);
+  void forget(const MemberRecord& lost, const std::string& why);
 
  private:
   void evict(const Loss& loss);

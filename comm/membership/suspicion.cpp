@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "comm/wire/address.h"
+#include "comm/wire/reachability.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -17,6 +19,8 @@ using Neighbours = std::map<NodeId, Nodes>;
 /// Sets that are looked at. Small jobs have fewer; of others the first is found by taking whoever
 /// most reports are about, which is the smallest where one node, or a few, are cut off.
 constexpr int kMostSets = 1000;
+/// In the text about nodes that cannot reach each other: callers of one address, and addresses.
+constexpr size_t kMostNamed = 3, kMostCallsTold = 3;
 
 /// Searches the sets of nodes that have a part in every report: for a node that is not decided on
 /// yet, either it is in the set, or all that have a report in common with it are.
@@ -57,7 +61,7 @@ class Search {
 };
 
 /// "worker 1", "worker 1 and server 0", "worker 1 and 4 others".
-std::string names_of(const Nodes& nodes) {
+std::string listed(const Nodes& nodes) {
   const std::string first = name_of(*nodes.begin());
   if (nodes.size() == 1) return first;
   if (nodes.size() == 2) return first + " and " + name_of(*nodes.rbegin());
@@ -66,11 +70,11 @@ std::string names_of(const Nodes& nodes) {
 
 }  // namespace
 
-void Suspicion::add(NodeId by, const Loss& loss) {
+void Suspicion::add(NodeId by, const Loss& loss, const std::string& address) {
   const auto known = std::ranges::find_if(reports_, [&](const Report& report) {
     return report.by == by && report.loss.who == loss.who;
   });
-  if (known == reports_.end()) reports_.push_back({by, loss});
+  if (known == reports_.end()) reports_.push_back({by, address, loss});
 }
 
 std::string Suspicion::awaited_from(NodeId node) const {
@@ -79,7 +83,8 @@ std::string Suspicion::awaited_from(NodeId node) const {
   return "";
 }
 
-std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on) const {
+std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
+                                                    const IsEstablished& is_established) const {
   Neighbours neighbours;
   for (const Report& report : reports_) {
     neighbours[report.by].insert(report.loss.who);
@@ -89,8 +94,10 @@ std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on) co
     const auto are_reported = std::ranges::count_if(
         reports_, [&](const Report& report) { return nodes.contains(report.loss.who); });
     const auto workers = std::ranges::count(nodes, Role::kWorker, &NodeId::role);
-    return std::tuple(!can_go_on({nodes.begin(), nodes.end()}), nodes.size(), -are_reported,
-                      workers);
+    const auto established =
+        is_established ? std::ranges::count_if(nodes, is_established) : int64_t{0};
+    return std::tuple(!can_go_on({nodes.begin(), nodes.end()}), established, nodes.size(),
+                      -are_reported, workers);
   };
   Search search([&](const Nodes& one, const Nodes& other) {
     const auto of_one = rank(one), of_other = rank(other);
@@ -100,21 +107,83 @@ std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on) co
   return {search.best().begin(), search.best().end()};
 }
 
-Loss Suspicion::loss_of(NodeId node) const {
-  const Report* report = nullptr;  // the first of this node, or else by it
+Loss Suspicion::loss_of(NodeId node, bool is_established) const {
+  const Report* report = nullptr;  // one with a reason, then one of this node, then the first
   Nodes others;
+  bool unreached = false;
   for (const Report& each : reports_) {
     if (!each.is_of(node)) continue;
-    if (report == nullptr || (each.loss.who == node && report->by == node)) report = &each;
+    unreached |= each.is_unreached();
+    if (report == nullptr || each.tells_more_of(node, *report)) report = &each;
     others.insert(each.by == node ? each.loss.who : each.by);
   }
   Loss loss = report->loss;
   loss.who = node;
-  loss.why =
-      text("it and ", names_of(others), " have no connection, though the coordinator reaches ",
-           others.size() == 1 ? "both: " : "all: ", loss.why);
   loss.awaited = awaited_from(node);
+  if (unreached && !is_established) {
+    loss.kind = Loss::Kind::kUnreached;
+    loss.why = unreached_text(node);
+    return loss;
+  }
+  loss.kind = Loss::Kind::kPeer;
+  loss.why =
+      text("it and ", listed(others), " have no connection, though the coordinator reaches ",
+           others.size() == 1 ? "both: " : "all: ", unreached ? "it cannot be reached: " : "",
+           report->loss.why);
   return loss;
+}
+
+/// The node that finds a wrong frame ends the connection, so its peer reports only that end.
+bool Suspicion::Report::tells_more_of(NodeId node, const Report& other) const {
+  const auto rank = [node](const Report& report) {
+    return std::pair(is_mere_end(report.loss.why), report.by == node);
+  };
+  return rank(*this) < rank(other);
+}
+
+// ---- nodes that have never reached each other
+
+std::string Suspicion::Report::by_name() const {
+  return name_of(by) + (by_address.empty() ? "" : text(" (", host_of(by_address), ")"));
+}
+
+/// "worker 1 (node1) and worker 2 (node2) cannot reach server 0 at node3:7002: connection refused".
+std::string Suspicion::Calls::text() const {
+  std::string names;
+  const size_t named = callers.size() <= kMostNamed ? callers.size() : kMostNamed - 1;
+  for (size_t i = 0; i < named; ++i)
+    names += (i == 0 ? "" : i + 1 == callers.size() ? " and " : ", ") + callers[i];
+  if (named < callers.size()) names += poseidon::text(" and ", callers.size() - named, " others");
+  const Loss& loss = first->loss;
+  return poseidon::text(names, " cannot reach ", name_of(loss.who),
+                        loss.address.empty() ? "" : " at " + loss.address, ": ", loss.why);
+}
+
+/// Those that this node has a part in come first.
+std::vector<Suspicion::Calls> Suspicion::failed_calls(NodeId of) const {
+  std::vector<Calls> all;
+  for (const bool has_part : {true, false})
+    for (const Report& report : reports_) {
+      if (!report.is_unreached() || report.is_of(of) != has_part) continue;
+      const auto same = std::ranges::find_if(all, [&](const Calls& calls) {
+        return calls.first->loss.who == report.loss.who && calls.first->loss.why == report.loss.why;
+      });
+      if (same == all.end())
+        all.push_back({&report, {report.by_name()}});
+      else
+        same->callers.push_back(report.by_name());
+    }
+  return all;
+}
+
+std::string Suspicion::unreached_text(NodeId node) const {
+  const std::vector<Calls> all = failed_calls(node);
+  const size_t told = std::min(all.size(), kMostCallsTold);
+  std::string out;
+  for (size_t i = 0; i < told; ++i) out += (i == 0 ? "" : "; ") + all[i].text();
+  if (told < all.size()) out += text("; and so for ", all.size() - told, " more addresses");
+  const Report& first = *all[0].first;
+  return text(out, "; ", remedy_of(first.loss.why, first.loss.address, host_of(first.by_address)));
 }
 
 }  // namespace poseidon::comm

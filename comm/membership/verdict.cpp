@@ -3,21 +3,44 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/wire/address.h"
 #include "comm/wire/mutation.h"
+#include "comm/wire/reachability.h"
+#include "core/error.h"
 
 namespace poseidon::comm {
 
+namespace {
+/// Of one member, before there is a plan.
+constexpr int kMostAttempts = 3;
+}  // namespace
+
 void Verdict::lose(const MemberRecord& member, const std::string& why, Time grace) {
-  const Loss loss = job_.loss_of(member, Loss::Kind::kPeer, why);
+  const Loss loss = job_.loss_of(member, Loss::Kind::kPeer,
+                                 job_.reason_of_loss(member.sent_proof, member.sign_at, why));
   job_.liveness.remove(member.connection);
   if (job_.state() >= CoordinatorState::kFailing || job_.state() == CoordinatorState::kConcluding)
     return ending_.lose(loss.who);
-  regrouping_.forget(member);
+  regrouping_.forget(member, loss.why);
   if (job_.state() == CoordinatorState::kRegrouping) return accuse(loss);
   if (job_.state() > CoordinatorState::kFetching || !job_.options.replaces_members)
     return suspect(loss, grace);
+  wait_again(loss);
+}
+
+/// Another node may take the place of one that is lost before there is a plan. One that is lost at
+/// every attempt ends the job.
+void Verdict::wait_again(Loss loss) {
+  const bool counts =
+      job_.state() >= CoordinatorState::kPreparing || loss.why.ends_with(kOnlySmallMessages);
+  const int attempts = counts ? attempts_.note(name_of(loss.who) + " " + host_of(loss.address),
+                                               loss.why, job_.now(), Time{0})
+                              : 0;
   job_.enter(CoordinatorState::kGathering);
-  job_.host.observer.refused(loss.address, "it left before the job began: " + why);
+  if (attempts < kMostAttempts)
+    return job_.host.observer.refused(loss.address, "it left before the job began: " + loss.why);
+  loss.why = text("it failed in ", attempts, " attempts to prepare the job: ", loss.why);
+  accuse(loss);
 }
 
 /// A node is gone. Those who waited for it notice at about the same time: for a moment they are
@@ -34,8 +57,9 @@ void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
     return lose(by, accusation.why, Time{0});
   if (job_.state() == CoordinatorState::kConcluding) return;
   // Who gives itself up is believed.
-  if (accusation.kind != Loss::Kind::kPeer || accusation.who == by.node) return accuse(accusation);
-  if (!job_.has_begun() && !regrouping_.is_possible()) return accuse(accusation);
+  const bool is_of_another =
+      accusation.kind == Loss::Kind::kPeer || accusation.kind == Loss::Kind::kUnreached;
+  if (!is_of_another || accusation.who == by.node) return accuse(accusation);
   // Who leaves its peers is not lost.
   if (job_.state() < CoordinatorState::kRegrouping) collect(by, accusation);
 }
@@ -45,7 +69,7 @@ void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
 /// others'.
 void Verdict::collect(const MemberRecord& by, const Loss& accusation) {
   if (!is_lost(accusation.who) && !job_.members.contains(accusation.who)) return;
-  suspicion_.add(by.node, accusation);
+  suspicion_.add(by.node, accusation, by.address);
   if (mutated(Mutation::kFirstReport)) return end_by({accusation});
   if (lost_.empty())
     listen_until(job_.now() + 2 * job_.options.timeout / 5);
@@ -83,8 +107,9 @@ std::vector<Loss> Verdict::losses_by(const Suspicion& suspicion) const {
   const auto can_go_on = [this](const std::vector<NodeId>& nodes) {
     return regrouping_.can_go_on_without(nodes);
   };
-  for (const NodeId node : suspicion.smallest_explanation(can_go_on)) {
-    losses.push_back(suspicion.loss_of(node));
+  const auto is_established = [this](NodeId node) { return job_.members.find(node)->has_values; };
+  for (const NodeId node : suspicion.smallest_explanation(can_go_on, is_established)) {
+    losses.push_back(suspicion.loss_of(node, is_established(node)));
     losses.back().address = job_.members.find(node)->address;
   }
   return losses;

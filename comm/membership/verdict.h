@@ -5,6 +5,7 @@
 
 #include "comm/membership/coordinated_job.h"
 #include "comm/membership/ending.h"
+#include "comm/membership/failed_joins.h"
 #include "comm/membership/regrouping.h"
 #include "comm/membership/suspicion.h"
 
@@ -34,6 +35,7 @@ class Verdict {
   Time grace() const { return until_ - job_.entered_at(); }
 
  private:
+  void wait_again(Loss loss);
   void suspect(const Loss& loss, Time grace);
   void collect(const MemberRecord& by, const Loss& accusation);
   void listen_until(Time until);
@@ -48,6 +50,7 @@ class Verdict {
   Ending& ending_;
   std::vector<Loss> lost_;  ///< members that the coordinator has lost while it listens
   Suspicion suspicion_;     ///< what it has heard of others meanwhile
+  FailedJoins attempts_;    ///< members that were lost before there was a plan
   Time until_{0};
 };
 

@@ -29,7 +29,6 @@ std::optional<uint16_t> SimulatedPlanner::fetch_kept_step() {
 }
 
 std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survivors& members) {
-  world_.result.planned = true;
   const Plan& all = world_.options.plan;
   if (std::ssize(members.workers) < all.workers() || std::ssize(members.servers) < all.servers())
     world_.later_plans[1] =
@@ -213,7 +212,8 @@ void SimulatedCoordinator::begin_view(int64_t step, bool restores) {
     intake_.forget(worker);
   queue_.go_back_to(step);
   if (restores) queue_.release();
-  handover_.begin_view(coordinator_.view(), restores ? 0 : coordinator_.workers_without_values());
+  handover_.begin_view(coordinator_.view(),
+                       restores ? 0 : coordinator_.members().count_without_values());
 }
 
 }  // namespace poseidon::comm

@@ -80,7 +80,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   }
   void joined(NodeId, const std::string&) override {}
   void regrouping(const Loss& loss) override { world_.result.regrouped.push_back(loss); }
-  void started() override {}
+  void started() override { world_.result.began = true; }
   void noted(NodeId node, const Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   std::string tensor_name(size_t) override { return "all values"; }

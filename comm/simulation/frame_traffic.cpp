@@ -6,6 +6,11 @@
 
 namespace poseidon::comm {
 
+namespace {
+/// What a packet carries on a path that drops larger ones.
+constexpr uint64_t kMostNarrowBytes = 1500;
+}  // namespace
+
 double FrameTraffic::chance() {
   return static_cast<double>(mixed(random_ += kMixStep) >> 11) * 0x1p-53;
 }
@@ -85,6 +90,7 @@ void FrameTraffic::deliver(uint32_t index) {
   const SimulatedConnection& connection = connection_of(frame);
   const auto end = static_cast<size_t>(frame.to_end);
   if (connection.closed || connection.shut[end] || !state_.hears(connection, end)) return;
+  if (is_stuck(frame)) return;
   ++delivered_;
   Machine& machine = *state_.node(connection.node[end]).machine;
   const ConnectionId id = connection.id[end];
@@ -98,6 +104,16 @@ void FrameTraffic::deliver(uint32_t index) {
   else if (!frame.payload.bytes.empty())
     std::copy(frame.payload.bytes.begin(), frame.payload.bytes.end(), place.begin());
   machine.received(id, frame.header, place);
+}
+
+/// What follows a lost packet waits for it.
+bool FrameTraffic::is_stuck(const Frame& frame) {
+  SimulatedConnection& connection = connection_of(frame);
+  const auto [least, most] = std::minmax(connection.node[0], connection.node[1]);
+  if (!state_.narrow.contains({least, most})) return false;
+  const auto end = static_cast<size_t>(frame.to_end);
+  connection.stuck[end] |= frame.bytes() > kMostNarrowBytes;
+  return connection.stuck[end];
 }
 
 void FrameTraffic::has_left(uint32_t host) {

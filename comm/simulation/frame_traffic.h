@@ -36,7 +36,8 @@ struct SimulatedConnection {
   PeerIdentity caller;
   NodeId called;
   bool open = false, closed = false;
-  std::array<bool, 2> shut{};          ///< an end has closed it and hears no more
+  std::array<bool, 2> shut{};   ///< an end has closed it and hears no more
+  std::array<bool, 2> stuck{};  ///< nothing more arrives at an end: a packet before it was lost
   std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
   /// Each end's turns on the link of its host, unless there is no link to cross.
   std::optional<std::array<HostLink::Sender, 2>> senders;
@@ -50,6 +51,8 @@ struct NetworkState {
   std::vector<HostLink> links;  ///< by host
   std::vector<SimulatedConnection> connections;
   std::set<std::pair<int, int>> deaf = {};  ///< from whom nothing reaches whom
+  std::set<std::pair<int, int>> narrow =
+      {};  ///< pairs, the lesser first, between which large packets are lost
 
   SimulatedNode& node(int index) { return *nodes[static_cast<size_t>(index)]; }
   /// Whether what comes to this end of a connection gets there.
@@ -95,6 +98,7 @@ class FrameTraffic {
   void serve(uint32_t host);
   Time arrival(const Frame& frame);
   void transmit(uint32_t frame);
+  bool is_stuck(const Frame& frame);
   void add_disturbances(Frame frame, Time at);
   SimulatedConnection& connection_of(const Frame& frame) {
     return state_.connections[frame.connection];

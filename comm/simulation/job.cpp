@@ -95,6 +95,7 @@ class Job {
         case Fault::Kind::kCrash: network_.crash(node); break;
         case Fault::Kind::kCut: network_.cut(node, node_of_.at(fault.b)); break;
         case Fault::Kind::kDeaf: network_.deafen(node, node_of_.at(fault.b)); break;
+        case Fault::Kind::kNarrow: network_.narrow(node, node_of_.at(fault.b)); break;
         case Fault::Kind::kHalt:
           network_.after(0, Time{0}, [this] { coordinator_->coordinator().halt(); });
           break;

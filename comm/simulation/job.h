@@ -18,13 +18,14 @@ namespace poseidon::comm {
 
 /// Something that goes wrong at an event.
 struct Fault {
-  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave, kDeaf };
+  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave, kDeaf, kNarrow };
   Kind kind = Kind::kCrash;
   uint64_t at_event = 0;  ///< counted from the beginning, or from `in`
   /// The first event that finds the coordinator in this state.
   std::optional<Coordinator::State> in = {};
-  NodeId a = {}, b = {};  ///< b: the other end of a cut; who hears no more of `a`
-  Time pause_for{0};      ///< of a pause; 0: for ever
+  /// b: the other end of a cut; the node that receives nothing more from `a`; or nothing large
+  NodeId a = {}, b = {};
+  Time pause_for{0};  ///< of a pause; 0: for ever
 };
 
 /// A node that comes while the job runs. Its rank is the next one of its role behind those of the
@@ -110,7 +111,7 @@ struct SimulatedJobResult {
   std::vector<Time> step_ends;              ///< of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< that was measured
-  bool planned = false;                     ///< the first plan was published
+  bool began = false;                       ///< the first step
   std::vector<Loss> regrouped;              ///< the losses that the job went on after
   uint32_t view = 1;                        ///< the last that was begun
   std::vector<int64_t> began_after;         ///< steps done before each view behind the first

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/wire/reachability.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -89,10 +90,10 @@ void SimulatedNetwork::after(int node, Time wait, std::function<void()> action) 
 
 std::string SimulatedNetwork::refusal(const SimulatedConnection& connection) {
   const int target = connection.node[1];
-  if (target < 0 || !is_up(target)) return "connection refused";
+  if (target < 0 || !is_up(target)) return kCallRefused;
   const SimulatedNode& listener = state_.node(target);
-  if (listener.machine == nullptr) return "connection refused";
-  if (!state_.hears(connection, 0) || !state_.hears(connection, 1)) return "timed out";
+  if (listener.machine == nullptr) return kCallRefused;
+  if (!state_.hears(connection, 0) || !state_.hears(connection, 1)) return text(kNoAnswer, "5 s");
   const std::string other = mismatch(connection.caller, connection.called, listener.presented);
   return other.empty() ? listener.machine->refusal(connection.caller) : other;
 }

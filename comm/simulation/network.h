@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -39,6 +40,9 @@ class SimulatedNetwork {
   /// Nothing that `from` sends reaches `to` any more, nor that it has closed a connection; the two
   /// cannot connect anew.
   void deafen(int from, int to) { state_.deaf.insert({from, to}); }
+  /// From now on a large frame from one of the two to the other is lost, and all that their
+  /// connection was to carry after it.
+  void narrow(int a, int b) { state_.narrow.insert({std::min(a, b), std::max(a, b)}); }
   bool is_up(int node) const;
 
   /// Before each event: whatever the test wants to do at event number `n`.

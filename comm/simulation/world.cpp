@@ -41,7 +41,7 @@ Member::Options SimulatedWorld::member_options(NodeId node) const {
           .coordinator = address_of({}),
           .address = address_of(node),
           .facts = {{"build", "simulated"}},
-          .join_timeout = 30s,
+          .join_timeout = std::max<Time>(30s, options.timeout),
           .carries_payload = options.carries_payload};
 }
 

@@ -111,7 +111,9 @@ std::optional<SessionKeys> keys_of(const Secret& secret, std::string_view sent,
                      .received = hmac_of(secret, received, hello, answer)};
 }
 
-constexpr const char* kWrongSecret = "the peer does not know the secret of this cluster";
+/// Each end tells it the other, so it is true for both.
+constexpr const char* kWrongSecret =
+    "the two ends have different secrets: give both the same secret file";
 
 void warn_of_readers(const std::string& path, Log& log) {
   using std::filesystem::perms;

@@ -8,7 +8,8 @@ namespace poseidon::comm {
 namespace {
 
 const std::vector<std::string> kRoles{"coordinator", "worker", "server"};
-const std::vector<std::string> kKinds{"peer", "stall", "drift", "error", "left", "joined"};
+const std::vector<std::string> kKinds{"peer", "stall",  "drift",    "error",
+                                      "left", "joined", "unreached"};
 constexpr Range kRanks{.minimum = -1, .maximum = 65535};
 constexpr Range kSteps{.minimum = 0, .maximum = 1e15};
 
@@ -76,6 +77,10 @@ void Welcome::describe(Fields& fields) {
   fields.integer("rank", rank, between(0, 65535), "within the role", Presence::kRequired);
   fields.number("timeout_s", timeout_s, between(kLeastTimeoutSeconds, kMostTimeoutSeconds),
                 "silence that is death", Presence::kRequired);
+  fields.integer("workers", workers, between(0, 65536), "the most that the job may have",
+                 Presence::kRequired);
+  fields.integer("servers", servers, between(0, 65536), "the most that the job may have",
+                 Presence::kRequired);
   fields.raw("job", job, "for the trainer", Presence::kRequired);
 }
 
@@ -174,6 +179,7 @@ std::string Loss::message() const {
     case Kind::kJoined:
       return (who.role == Role::kCoordinator ? "who was to join is gone" : node + " joins") +
              text(" behind step ", step);
+    case Kind::kUnreached: return why;
   }
   return why;
 }

@@ -33,6 +33,7 @@ struct Welcome {
   static constexpr const char* kType = "welcome";
   int64_t rank = 0;
   double timeout_s = 10;
+  int64_t workers = 1, servers = 1;  ///< the most that the job may have
   Json job = Json::object();
   void describe(Fields& fields);
 };
@@ -192,6 +193,9 @@ struct Loss {
     kError,   ///< a node met an error of its own: a loss that is not finite, a disk that is full
     kLeft,    ///< a node was asked to end
     kJoined,  ///< no loss: a node joins, and a view ends for it
+    /// Two nodes have never reached each other. In a member's report `why` is the transport's
+    /// reason, and `who` the node that was called; from the coordinator `why` is a whole sentence.
+    kUnreached,
   };
   Kind kind = Kind::kPeer;
   NodeId who;

@@ -122,8 +122,8 @@ TEST_CASE("another secret is told of on both sides") {
   write_text(cluster.job.folder / "other", std::string(32, 'o'));
   const Program& worker = cluster.start("poseidon-worker", "worker", {}, "other");
   Program train = cluster.train("run");
-  CHECK(says(worker, "secret of this cluster"));
-  CHECK(says(train, "secret of this cluster"));
+  CHECK(says(worker, "different secrets"));
+  CHECK(says(train, "different secrets"));
   train.send(SIGKILL);
   train.wait();
 }

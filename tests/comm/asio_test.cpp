@@ -194,7 +194,8 @@ TEST_CASE("who does not know the secret is not let in") {
     options.secret = Secret(24, std::byte{1});
     Node worker(options);
     worker.connect(server.address());
-    CHECK(worker.why_closed() == "the peer does not know the secret of this cluster");
+    CHECK(worker.why_closed() ==
+          "the two ends have different secrets: give both the same secret file");
   }
   SUBCASE("none") {
     options.secret.clear();

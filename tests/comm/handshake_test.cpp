@@ -36,7 +36,8 @@ bool is(const std::optional<PeerIdentity>& peer, const PeerIdentity& expected) {
          peer->view == expected.view;
 }
 
-constexpr const char* kWrongSecret = "the peer does not know the secret of this cluster";
+constexpr const char* kWrongSecret =
+    "the two ends have different secrets: give both the same secret file";
 
 }  // namespace
 

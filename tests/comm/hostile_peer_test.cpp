@@ -197,28 +197,29 @@ TEST_CASE("a member is presented as what it has become as soon as it takes part"
 
 TEST_CASE("who is none of the job is not let in, and does not end it when it goes") {
   LonelyMember lonely;
-  lonely.hears(Welcome{.rank = 0});
+  lonely.hears(Welcome{.rank = 0, .workers = 3, .servers = 1});
   lonely.member.prepared({});
   const auto caller = [](Role role, int32_t rank) {
     return PeerIdentity{.role = role, .rank = rank, .view = 1, .job = kJob, .address = ""};
   };
-  // Before the roster is there all of them could be members.
+  // Before the roster is there, all that the job may have could be members.
+  CHECK(lonely.member.refusal(caller(Role::kWorker, 3)) == "worker 3 is no member of this job");
+  CHECK(lonely.member.refusal(caller(Role::kServer, 1)) == "server 1 is no member of this job");
   lonely.member.opened(60, caller(Role::kWorker, 60000));
   lonely.member.opened(61, caller(Role::kWorker, 2));
   lonely.member.opened(62, caller(Role::kServer, 0));
   CHECK(lonely.member.place(61, {.kind = FrameKind::kFactor, .length = 8}).empty());
-  lonely.member.closed(60, "closed by the peer");
-  CHECK(lonely.transport.closed.empty());
+  CHECK(lonely.transport.closed == std::vector<ConnectionId>{60});
   lonely.hears(Planned{
       .view = 1,
       .roster = {{Role::kWorker, 0, "a:1"}, {Role::kWorker, 1, "b:1"}, {Role::kServer, 0, "c:1"}}});
-  CHECK(lonely.transport.closed == std::vector<ConnectionId>{61});
+  CHECK(lonely.transport.closed == std::vector<ConnectionId>{60, 61});
   CHECK(lonely.member.refusal(caller(Role::kWorker, 60000)) ==
         "worker 60000 is no member of this job");
   CHECK(lonely.member.refusal(caller(Role::kServer, 0)) == "server 0 is connected already");
   CHECK(lonely.member.refusal(caller(Role::kWorker, 1)) == "");
   lonely.member.opened(63, caller(Role::kWorker, 60000));
-  CHECK(lonely.transport.closed == std::vector<ConnectionId>{61, 63});
+  CHECK(lonely.transport.closed == std::vector<ConnectionId>{60, 61, 63});
   lonely.member.closed(63, "closed by the peer");
   CHECK(lonely.host.happened == "welcomed planned ");
 }
@@ -311,7 +312,7 @@ TEST_CASE("a worker that does not tell a fact is none of the job") {
   crowd.hears(1, Prepared{{{"samples", "10"}}});
   crowd.hears(2, Prepared{});
   REQUIRE(crowd.host.losses.size() == 1);
-  CHECK(crowd.host.losses[0].find("its samples is not told, expected 10 as on worker 0") !=
+  CHECK(crowd.host.losses[0].find("samples is not told, expected 10 as on worker 0") !=
         std::string::npos);
 }
 
@@ -647,4 +648,46 @@ TEST_CASE("a plan's chunk has no more slices than can be counted") {
   CHECK(error_of<ConfigError>([&] {
           read_plan(plan, {"plan.json", ""}, request.layers);
         }).find("plan.json: /chunks/0/pieces: expected at most 16777216 bytes, got ") == 0);
+}
+
+TEST_CASE("a second node at an address in use is refused, and hears which node has it") {
+  Crowd crowd;
+  crowd.hears(1,
+              Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
+  crowd.hears(2,
+              Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
+  CHECK(crowd.host.members == 1);
+  CHECK(crowd.host.refusals ==
+        std::vector<std::string>{"node1:7001 is already the address of worker 0: give each node "
+                                 "another --advertise"});
+  // It is free again when that node has gone.
+  crowd.coordinator.closed(1, "closed by the peer");
+  crowd.coordinator.opened(3, {.role = Role::kWorker, .address = ""});
+  crowd.hears(3,
+              Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
+  CHECK(crowd.host.members == 2);
+}
+
+TEST_CASE("a member that is lost in three attempts to prepare the job ends it") {
+  Crowd crowd;
+  crowd.join(1);
+  crowd.join(2);
+  ConnectionId last = 2;
+  for (int attempt = 1; attempt < 3; ++attempt) {
+    crowd.coordinator.closed(last, "no sign of life for 10 s");
+    CHECK(crowd.coordinator.state() == Coordinator::State::kGathering);
+    crowd.coordinator.opened(++last, {.role = Role::kWorker, .address = ""});
+    crowd.hears(last, Join{.role = Role::kWorker, .address = "b:1", .facts = {{"build", "ours"}}});
+    CHECK(crowd.coordinator.state() == Coordinator::State::kPreparing);
+  }
+  // The first of these was at another host.
+  crowd.coordinator.closed(last, "no sign of life for 10 s");
+  CHECK(crowd.host.losses.empty());
+  crowd.coordinator.opened(++last, {.role = Role::kWorker, .address = ""});
+  crowd.hears(last, Join{.role = Role::kWorker, .address = "b:1", .facts = {{"build", "ours"}}});
+  crowd.coordinator.closed(last, "no sign of life for 10 s");
+  CHECK(crowd.host.losses ==
+        std::vector<std::string>{"worker 1 (b:1) was lost before the first step: it failed in 3 "
+                                 "attempts to prepare the job: no sign of life for 10 s"});
+  CHECK(crowd.host.over);
 }

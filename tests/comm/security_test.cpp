@@ -110,7 +110,8 @@ TEST_CASE("security: what an end has said is no proof when it is sent back to it
   SUBCASE("its hello alone") {}
   SUBCASE("its hello with some proof") { echo.resize(echo.size() + 32); }
   called.send(frame_of(header_of(FrameKind::kChallenge), echo));
-  CHECK(worker.why_closed() == "the peer does not know the secret of this cluster");
+  CHECK(worker.why_closed() ==
+        "the two ends have different secrets: give both the same secret file");
 
   Node node(server());
   BareSocket caller(node.address());
@@ -122,7 +123,8 @@ TEST_CASE("security: what an end has said is no proof when it is sent back to it
   caller.send(frame_of(header_of(FrameKind::kProof), proof));
   const auto answer = caller.receive_frame();
   REQUIRE(answer);
-  CHECK(words(answer->second) == "the peer does not know the secret of this cluster");
+  CHECK(words(answer->second) ==
+        "the two ends have different secrets: give both the same secret file");
   CHECK(node.events().opened.empty());
 }
 

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "core/error.h"
+
+using namespace poseidon;
 using namespace poseidon::comm;
 
 namespace {
@@ -91,4 +94,61 @@ TEST_CASE("the loss of who explains reports says with whom it has no connection,
   CHECK(suspicion.loss_of(worker(2)).why ==
         "it and worker 0 and 2 others have no connection, though the coordinator reaches all: "
         "silence");
+}
+
+TEST_CASE("of two reports of one node the one with a reason is told, whoever makes it") {
+  Suspicion suspicion;
+  suspicion.add(server(0), loss_of(worker(1), "closed by the peer"));
+  suspicion.add(worker(1), loss_of(server(0), "the seal of a frame's header is wrong"));
+  for (const NodeId node : {worker(1), server(0)})
+    CHECK(suspicion.loss_of(node).why.ends_with(": the seal of a frame's header is wrong"));
+}
+
+namespace {
+
+Loss unreached(NodeId who, const std::string& address, const std::string& why) {
+  return {
+      .kind = Loss::Kind::kUnreached, .who = who, .address = address, .why = why, .awaited = ""};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "where nodes have never reached each other, caller, address, reason and remedy are told") {
+  Suspicion suspicion;
+  suspicion.add(worker(1), unreached(server(0), "node2:7002", "connection refused"), "node1:7001");
+  CHECK(suspicion.loss_of(server(0)).message() ==
+        "worker 1 (node1) cannot reach server 0 at node2:7002: connection refused; open port 7002 "
+        "on node2, or give --advertise an address that node1 reaches");
+  suspicion.add(worker(2), unreached(server(0), "node2:7002", "connection refused"), "node3:7001");
+  suspicion.add(worker(2), unreached(server(1), "node4:7002", "no answer within 5 s"),
+                "node3:7001");
+  const std::string why = suspicion.loss_of(server(0)).why;
+  CHECK(
+      why.starts_with("worker 1 (node1) and worker 2 (node3) cannot reach server 0 at node2:7002: "
+                      "connection refused; worker 2 (node3) cannot reach server 1 at "
+                      "node4:7002: no answer within 5 s; open port 7002 on node2"));
+}
+
+TEST_CASE("many failed calls are told in a few words") {
+  Suspicion suspicion;
+  for (uint16_t by = 0; by < 20; ++by)
+    for (uint16_t who = 0; who < 20; ++who)
+      suspicion.add(worker(by), unreached(server(who), text("n", who, ":1"), "connection refused"),
+                    text("m", by, ":1"));
+  const std::string why = suspicion.loss_of(server(7)).why;
+  CAPTURE(why);
+  CHECK(
+      why.starts_with("worker 0 (m0), worker 1 (m1) and 18 others cannot reach server 7 at n7:1"));
+  CHECK(why.find("; and so for 17 more addresses; open port 1 on n7") != std::string::npos);
+  CHECK(why.size() < 600);
+}
+
+TEST_CASE("of a joiner and members that have computed the joiner goes, whatever else would do") {
+  Suspicion suspicion;
+  suspicion.add(worker(3), unreached(server(0), "s:1", "connection refused"), "w:1");
+  const auto always = [](const Nodes&) { return true; };
+  const auto is_established = [](NodeId node) { return node != worker(3); };
+  CHECK(suspicion.smallest_explanation(always, is_established) == Nodes{worker(3)});
+  CHECK(suspicion.smallest_explanation(always) == Nodes{server(0)});
 }

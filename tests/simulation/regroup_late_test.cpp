@@ -80,11 +80,12 @@ TEST_CASE("who is lost while the others go back with late sums is left behind to
   const SimulatedJobOptions options = late_job(3, SchemeRule::kAuto, 1);
   const uint64_t events = undisturbed_events(options);
   bool went_on_twice = false;
-  for (const uint64_t event : {events / 6, events / 2})
+  constexpr auto kRunning = Coordinator::State::kRunning;
+  for (const uint64_t event : {uint64_t{10}, events / 3})
     for (uint64_t later = 0; later < 120; later += 12) {
       const SimulatedJobResult result =
-          run_late(options, {{.at_event = event, .a = {Role::kServer, 0}},
-                             {.at_event = event + later, .a = {Role::kWorker, 2}}});
+          run_late(options, {{.at_event = event, .in = kRunning, .a = {Role::kServer, 0}},
+                             {.at_event = event + later, .in = kRunning, .a = {Role::kWorker, 2}}});
       CHECK(result.outcome->finished);
       CHECK(result.regrouped.size() == 2);
       went_on_twice |= result.view == 3;

@@ -56,7 +56,8 @@ SimulatedJobOptions on_a_slow_link() {
   SimulatedJobOptions options = small_job();
   options.measures_link = true;
   options.timeout = 1000s;
-  options.network.bytes_per_second = 262'144.0 / 900;
+  options.stall_timeout = 2000s;
+  options.network.bytes_per_second = 262'144.0 / 550;
   return options;
 }
 

@@ -393,7 +393,9 @@ class Round:
         return True
 
     def may_end_by_a_loss(self):
-        """Where the coordinator had lost all, or nobody of a role was left."""
+        """Where the coordinator had lost all, or nobody of a role was left, or before the first step any."""
+        if self.struck and "begin with step" not in self.said():
+            return True
         struck = {fault.victim for fault in self.struck}
         alive = {name.split()[0] for name in self.script.members if name not in struck}
         return "coordinator" in self.struck_now or not {"worker", "server"} <= alive

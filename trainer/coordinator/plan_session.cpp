@@ -129,7 +129,7 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   const std::optional<comm::SavedStep> restored = std::exchange(side_.restored, std::nullopt);
   plan.go_on(left, joined, restored.value_or(comm::SavedStep{.step = step}), restored.has_value());
   side_.handover.begin_view(side_.coordinator->view(),
-                            restored ? 0 : side_.coordinator->workers_without_values());
+                            restored ? 0 : side_.coordinator->members().count_without_values());
   setting_.inbox.post(
       [this, left, joined,
        next = NextView{

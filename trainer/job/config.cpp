@@ -195,9 +195,10 @@ void ClusterConfig::describe(Fields& fields) {
                 "step, for --resume to fetch");
   fields.option(
       "recover", recover, {"continue", "stop"},
-      "when a worker or server is lost: the others go back to the last step that all "
-      "have (with \"comm.staleness\" to the last checkpoint) and on, to the same bits; or "
-      "the job ends with the last complete step saved");
+      "when a worker or server is lost after the first step has begun: the others go back to the "
+      "last step that all have (with \"comm.staleness\" to the last checkpoint) and on, to the "
+      "same "
+      "bits; or the job ends with the last complete step saved");
   fields.integer("min_workers", min_workers, between(1, 4096),
                  "workers without which a job does not go on, and ends");
   fields.integer("digest_every", digest_every, at_least(0),

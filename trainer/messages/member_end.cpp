@@ -1,5 +1,7 @@
 #include "trainer/messages/member_end.h"
 
+#include "core/error.h"
+
 namespace poseidon::trainer {
 
 MemberEnd end_of(const comm::Loss& loss) {
@@ -20,7 +22,8 @@ std::string end_text(const comm::Loss& loss, comm::NodeId self) {
 
 void tell_of_next_view(const comm::Loss& why, Log& log) {
   if (why.kind == comm::Loss::Kind::kJoined) return log.info(why.message());
-  log.warning(why.message() + "; the job goes on without it");
+  log.warning(text(why.message(), "; the job goes on without ",
+                   why.kind == comm::Loss::Kind::kUnreached ? comm::name_of(why.who) : "it"));
 }
 
 }  // namespace poseidon::trainer

@@ -264,6 +264,9 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
                                 const SimulatedJobResult& result) {
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
+  for (const Loss& loss : result.regrouped)
+    if (loss.kind != Loss::Kind::kJoined && loss.step == 0)
+      return "went on before the first step: " + loss.message();
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
   if (std::string fault = fault_in_views(options, result); !fault.empty()) return fault;
   if (result.admitted_again > 0) return "a node joined on whose host a worker had drifted";
@@ -276,8 +279,7 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (result.outcome->finished) return fault_in_finished(options, result);
   if (options.drifts && result.outcome->loss.kind == Loss::Kind::kDrift)
     return result.checkpoints.empty() ? "" : "did not go back to a checkpoint";
-  // Until there is a plan, others are waited for.
-  const bool is_due = result.planned && !halts_before_first_step(options, result);
+  const bool is_due = result.began && !halts_before_first_step(options, result);
   if (is_due && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();
   return "";
 }

@@ -139,8 +139,13 @@ bool is_struck(const SimulatedJobOptions& options, NodeId node) {
 }
 
 std::string name_of(Fault::Kind kind) {
-  constexpr std::array kNames{"crashes",         "stands still",      "is cut off",
-                              "is told to halt", "is asked to leave", "is not heard any more"};
+  constexpr std::array kNames{"crashes",
+                              "stands still",
+                              "is cut off",
+                              "is told to halt",
+                              "is asked to leave",
+                              "is not heard any more",
+                              "sends no large message"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -234,6 +239,7 @@ std::string description(const SimulatedJobOptions& options) {
     if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);
     out += text(" ", comm::name_of(fault.a), " ", name_of(fault.kind));
     if (fault.kind == Fault::Kind::kCut) out += " from " + comm::name_of(fault.b);
+    if (fault.kind == Fault::Kind::kNarrow) out += " to " + comm::name_of(fault.b);
     if (fault.kind == Fault::Kind::kDeaf) out += " by " + comm::name_of(fault.b);
     if (fault.pause_for.count() > 0)
       out += text(" for ", std::chrono::duration<double>(fault.pause_for).count(), " s");

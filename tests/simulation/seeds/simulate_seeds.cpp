@@ -3,8 +3,9 @@
 //   simulate_seeds --regroup ...               jobs that go on after losses
 //   simulate_seeds --join ...                  the same, and nodes come while they run
 //   simulate_seeds --late ...                  jobs with late sums that go on after losses
-//   simulate_seeds --expect-failure ...        exit 1 when none fails: for wrong code on purpose
-//   simulate_seeds --first N --count 1 --verbose  tells of one
+//   simulate_seeds --setup ...                 jobs of nodes that cannot reach each other from the
+//   start simulate_seeds --expect-failure ...        exit 1 when none fails: for wrong code on
+//   purpose simulate_seeds --first N --count 1 --verbose  tells of one
 
 #include <cstdlib>
 #include <iostream>
@@ -12,6 +13,7 @@
 
 #include "tests/simulation/seeds/regroup.h"
 #include "tests/simulation/seeds/scenario.h"
+#include "tests/simulation/seeds/setup.h"
 
 using namespace poseidon::comm;
 
@@ -19,7 +21,8 @@ namespace {
 
 struct Arguments {
   uint64_t first = 1, count = 100;
-  bool expect_failure = false, verbose = false, regroups = false, joins = false, late = false;
+  bool expect_failure = false, verbose = false, regroups = false, joins = false, late = false,
+       setup = false;
 };
 
 Arguments parse(int count, char** words) {
@@ -36,6 +39,8 @@ Arguments parse(int count, char** words) {
       out.regroups = out.joins = true;
     else if (word == "--late")
       out.regroups = out.late = true;
+    else if (word == "--setup")
+      out.setup = true;
     else if (i + 1 < count && word == "--first")
       out.first = std::strtoull(words[++i], nullptr, 10);
     else if (i + 1 < count && word == "--count")
@@ -52,14 +57,17 @@ std::string run(uint64_t seed, const Arguments& arguments) {
   std::string about = "seed " + std::to_string(seed), fault;
   try {
     // It runs the job once without faults, to know where they may strike.
-    const SimulatedJobOptions options = arguments.joins  ? joining_scenario(seed)
-                                        : arguments.late ? late_scenario(seed)
-                                        : regroups       ? regrouping_scenario(seed)
-                                                         : scenario(seed);
+    const SimulatedJobOptions options = arguments.setup   ? setup_scenario(seed)
+                                        : arguments.joins ? joining_scenario(seed)
+                                        : arguments.late  ? late_scenario(seed)
+                                        : regroups        ? regrouping_scenario(seed)
+                                                          : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
     const SimulatedJobResult result = run_job(options);
-    fault = regroups ? fault_in_regrouping(options, result) : fault_in(options, result);
+    fault = arguments.setup ? fault_in_setup(options, result)
+            : regroups      ? fault_in_regrouping(options, result)
+                            : fault_in(options, result);
     if (verbose) {
       for (const Loss& loss : result.regrouped)
         std::cout << "another view: " << loss.message() << "\n";
@@ -92,7 +100,8 @@ int main(int count, char** words) try {
       return 0;
     }
     std::cout << fault << "\n  again: " << words[0] << " --first " << seed << " --count 1 --verbose"
-              << (arguments.joins      ? " --join"
+              << (arguments.setup      ? " --setup"
+                  : arguments.joins    ? " --join"
                   : arguments.late     ? " --late"
                   : arguments.regroups ? " --regroup"
                                        : "")

@@ -1,0 +1,66 @@
+// Jobs whose nodes cannot reach each other from the start, on the simulated network: they end
+// before their first step and say what to do, and a joiner is left out.
+
+#include <doctest/doctest.h>
+
+#include "comm/wire/reachability.h"
+#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/scenario.h"
+#include "tests/simulation/seeds/setup.h"
+#include "tests/support/sanitizers.h"
+
+using namespace poseidon::comm;
+using poseidon::test::kStride;
+
+namespace {
+
+constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
+constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
+
+SimulatedJobResult run_with(Fault::Kind kind, NodeId a, NodeId b, SchemeRule scheme) {
+  SimulatedJobOptions options = regrouping_job(3, 2, 5, scheme);
+  options.faults = {{.kind = kind, .a = a, .b = b}};
+  const SimulatedJobResult result = run_job(options);
+  CAPTURE(description(options));
+  CHECK(fault_in_setup(options, result) == "");
+  REQUIRE(result.outcome.has_value());
+  return result;
+}
+
+bool has(const std::string& text, const std::string& words) {
+  CAPTURE(text);
+  const bool found = text.find(words) != std::string::npos;
+  CHECK(found);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("members that cannot reach each other end the job before its first step, named") {
+  const SimulatedJobResult servers =
+      run_with(Fault::Kind::kDeaf, server(1), worker(2), SchemeRule::kPs);
+  CHECK(servers.outcome->loss.kind == Loss::Kind::kUnreached);
+  has(servers.outcome->loss.message(),
+      "worker 2 (w2) cannot reach server 1 at s1: no answer within 5 s; ");
+  const SimulatedJobResult workers =
+      run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kSfb);
+  has(workers.outcome->loss.message(), "worker 1 (w1) cannot reach worker 0 at w0: ");
+  // Workers that exchange nothing need not reach each other.
+  CHECK(run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kPs).outcome->finished);
+}
+
+TEST_CASE("members between which large messages are lost end the job before its first step") {
+  for (const auto& [a, b] : {std::pair(worker(1), server(0)), {worker(2), worker(0)}}) {
+    const SimulatedJobResult result = run_with(Fault::Kind::kNarrow, a, b, SchemeRule::kSfb);
+    CHECK(result.outcome->loss.kind == Loss::Kind::kUnreached);
+    has(result.outcome->loss.message(), kOnlySmallMessages);
+  }
+}
+
+TEST_CASE("jobs by seed whose nodes lack connections from the start end, or leave a joiner out") {
+  for (uint64_t seed = 1; seed <= 60 / kStride; ++seed) {
+    const SimulatedJobOptions options = setup_scenario(seed);
+    CAPTURE(description(options));
+    CHECK(fault_in_setup(options, run_job(options)) == "");
+  }
+}
