@@ -35,7 +35,8 @@ std::shared_ptr<Neighbours> make_neighbours();
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
   /// Where others reach it, "HOST:PORT"; port 0 stands for the one where it listens, "" for the
-  /// whole address where it listens.
+  /// whole address where it listens. Where `listen` names this machine and the name is loopback
+  /// here, as in Debian's /etc/hosts, "" stands for the name.
   std::string advertise = {};
   std::shared_ptr<Neighbours> neighbours = nullptr;  ///< this transport's, if it has any
   PeerIdentity self = {};  ///< identity by which connections are accepted, until present_as()

@@ -1,6 +1,10 @@
 #include "comm/asio/listener.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "comm/wire/address.h"
+#include "comm/wire/reachability.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -12,7 +16,8 @@ using asio::ip::tcp;
 /// When the system has no descriptor or memory for another connection.
 constexpr std::chrono::milliseconds kPauseAfterError{100};
 
-tcp::endpoint endpoint_of(asio::io_context& io, const std::string& address) {
+/// Addresses of a name or a number, those that are not loopback first.
+std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const std::string& address) {
   const HostPort parsed = parse_address(address);
   std::error_code error;
   tcp::resolver resolver(io);
@@ -20,7 +25,25 @@ tcp::endpoint endpoint_of(asio::io_context& io, const std::string& address) {
       resolver.resolve(parsed.host, std::to_string(parsed.port), tcp::resolver::passive, error);
   if (error || found.empty())
     throw ConfigError(text("cannot listen at ", address, ": ", error.message()));
-  return found.begin()->endpoint();
+  std::vector<tcp::endpoint> endpoints;
+  for (const auto& entry : found) endpoints.push_back(entry.endpoint());
+  std::ranges::stable_partition(
+      endpoints, [](const tcp::endpoint& endpoint) { return !endpoint.address().is_loopback(); });
+  return endpoints;
+}
+
+/// Whether an address has a name that other machines reach, and that is loopback on this one.
+/// Debian and Ubuntu have such an entry for the machine's name in /etc/hosts.
+bool is_loopback_here_only(const std::string& address, const tcp::endpoint& endpoint) {
+  std::error_code no_number;
+  asio::ip::make_address(parse_address(address).host, no_number);
+  return no_number && endpoint.address().is_loopback() && !is_loopback_host(host_of(address));
+}
+
+tcp::endpoint anywhere(const tcp::endpoint& like) {
+  return {like.address().is_v6() ? asio::ip::address(asio::ip::address_v6::any())
+                                 : asio::ip::address(asio::ip::address_v4::any()),
+          like.port()};
 }
 
 void check_secured(const tcp::endpoint& endpoint, const AsioOptions& options) {
@@ -39,7 +62,13 @@ void check_secured(const tcp::endpoint& endpoint, const AsioOptions& options) {
 
 Listener::Listener(asio::io_context& io, const AsioOptions& options)
     : options_(options), acceptor_(io), pause_(io) {
-  const tcp::endpoint endpoint = endpoint_of(io, options.listen);
+  tcp::endpoint endpoint = endpoints_of(io, options.listen).front();
+  if (is_loopback_here_only(options.listen, endpoint)) {
+    by_name_ = true;
+    options.log->info(text(host_of(options.listen), " is ", endpoint.address().to_string(),
+                           " on this machine: listening at all addresses"));
+    endpoint = anywhere(endpoint);
+  }
   check_secured(endpoint, options);
   std::error_code error;
   acceptor_.open(endpoint.protocol(), error);
@@ -52,6 +81,12 @@ Listener::Listener(asio::io_context& io, const AsioOptions& options)
 std::string Listener::address() const {
   const tcp::endpoint endpoint = acceptor_.local_endpoint();
   return to_string({.host = endpoint.address().to_string(), .port = endpoint.port()});
+}
+
+std::string Listener::reached_at() const {
+  if (!by_name_) return address();
+  return to_string(
+      {.host = parse_address(options_.listen).host, .port = acceptor_.local_endpoint().port()});
 }
 
 void Listener::start(Accepted accepted) {

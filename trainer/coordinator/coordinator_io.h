@@ -20,7 +20,7 @@ class CoordinatorIo {
   ~CoordinatorIo() { stop(); }
 
   /// "host:port", where members find it.
-  std::string address() const { return transport_->address(); }
+  std::string address() const { return transport_->advertised(); }
   /// Before begin() or after stop().
   const RunPlan& plan() const { return side_.plan; }
   /// Starts the thread, and the job.
