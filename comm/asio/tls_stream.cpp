@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 
 #include "core/error.h"
 
@@ -24,7 +25,7 @@ constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
 
 // ---- What went wrong, for people ----
 
-enum Fault { kNoTls = 1, kNoCertificate, kRefusedHere };
+enum Fault { kNoTls = 1, kNoCertificate, kRefusedHere, kExpiredHere, kNothingCommon };
 
 class FaultCategory final : public std::error_category {
  public:
@@ -32,6 +33,11 @@ class FaultCategory final : public std::error_category {
   std::string message(int fault) const override {
     if (fault == kNoTls) return "the peer does not speak TLS 1.3";
     if (fault == kNoCertificate) return "the peer has no TLS certificate";
+    if (fault == kExpiredHere)
+      return "the peer says that this node's TLS certificate has expired: make a new one, or "
+             "correct "
+             "the peer's clock";
+    if (fault == kNothingCommon) return "the TLS settings of the two ends have nothing in common";
     return "the peer does not accept this node's TLS certificate: is it signed by the authority "
            "that the peer was given?";
   }
@@ -41,11 +47,48 @@ class VerifyCategory final : public std::error_category {
  public:
   const char* name() const noexcept override { return "tls certificate"; }
   std::string message(int result) const override {
-    return text(
-        "the peer's TLS certificate is not accepted: ", X509_verify_cert_error_string(result),
-        "; expected one signed by the authority of --tls-authority");
+    return text("the peer's TLS certificate is not accepted: ", reason(result));
+  }
+
+ private:
+  static std::string reason(int result) {
+    switch (result) {
+      case X509_V_ERR_CERT_HAS_EXPIRED:
+        return "it has expired: make a new one, or correct this machine's clock";
+      case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "it is not valid yet: compare the clocks of both machines";
+      case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return "another authority of the same name has signed it; expected one signed by the "
+               "authority of --tls-authority";
+      case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+      case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+      case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+        return "another authority has signed it; expected one signed by the authority of "
+               "--tls-authority";
+      case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+      case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+        return "it has signed itself; expected one signed by the authority of --tls-authority";
+      default:
+        return text(X509_verify_cert_error_string(result),
+                    "; expected one signed by the authority of --tls-authority");
+    }
   }
 };
+
+/// What OpenSSL alone has words for.
+class HandshakeCategory final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "tls handshake"; }
+  std::string message(int error) const override {
+    const char* words = ERR_reason_error_string(static_cast<unsigned long>(error));
+    return text("the TLS handshake failed (OpenSSL: ", words == nullptr ? "no reason" : words, ")");
+  }
+};
+
+std::error_code handshake_fault(int error) {
+  static const HandshakeCategory kCategory;
+  return {error, kCategory};
+}
 
 std::error_code fault(Fault which) {
   static const FaultCategory kCategory;
@@ -57,31 +100,45 @@ std::error_code verify_fault(long result) {
   return {static_cast<int>(result), kCategory};
 }
 
-/// The alerts by which a peer says that it does not want our certificate.
-bool refuses_certificate(int reason) {
-  constexpr std::array kAlerts{
-      SSL_R_TLSV1_ALERT_UNKNOWN_CA,           SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
-      SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,  SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED,
-      SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,  SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
-      SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED};
-  return std::find(kAlerts.begin(), kAlerts.end(), reason) != kAlerts.end();
+bool is_one_of(int reason, std::initializer_list<int> reasons) {
+  return std::ranges::find(reasons, reason) != reasons.end();
 }
 
-/// What an error of a TLS operation means.
+/// The alerts by which a peer says that it does not want our certificate.
+bool refuses_certificate(int reason) {
+  return is_one_of(
+      reason, {SSL_R_TLSV1_ALERT_UNKNOWN_CA, SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
+               SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED,
+               SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
+               SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED});
+}
+
+/// What OpenSSL says of bytes that are not TLS, or of an older version.
+bool shows_no_tls(int reason) {
+  return is_one_of(
+      reason,
+      {SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST,
+       SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_UNKNOWN_PROTOCOL, SSL_R_TLSV1_ALERT_PROTOCOL_VERSION,
+       SSL_R_UNEXPECTED_MESSAGE, SSL_R_BAD_RECORD_TYPE, SSL_R_PACKET_LENGTH_TOO_LONG,
+       SSL_R_ENCRYPTED_LENGTH_TOO_LONG, SSL_R_RECORD_LENGTH_MISMATCH});
+}
+
+/// What an error of a TLS operation means. An error of verification leaves any reason, as of an
+/// algorithm, at the head of OpenSSL's list.
 std::error_code meaning(const std::error_code& error, SSL* connection) {
   // The frames say where a stream may end, so it needs no last word of TLS's own.
   if (error == ssl::error::stream_truncated) return asio::error::eof;
   if (error.category() != asio::error::get_ssl_category()) return error;
+  if (const long verified = SSL_get_verify_result(connection); verified != X509_V_OK)
+    return verify_fault(verified);
   const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
-  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
-    return verify_fault(SSL_get_verify_result(connection));
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) return fault(kNoCertificate);
+  if (reason == SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED) return fault(kExpiredHere);
+  if (is_one_of(reason, {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, SSL_R_NO_SHARED_CIPHER,
+                         SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM}))
+    return fault(kNothingCommon);
   if (refuses_certificate(reason)) return fault(kRefusedHere);
-  constexpr std::array kNotTls{SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST,
-                               SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_UNKNOWN_PROTOCOL,
-                               SSL_R_TLSV1_ALERT_PROTOCOL_VERSION};
-  const bool not_tls = std::find(kNotTls.begin(), kNotTls.end(), reason) != kNotTls.end();
-  return not_tls ? fault(kNoTls) : error;
+  return shows_no_tls(reason) ? fault(kNoTls) : error;
 }
 
 // ---- The stream ----
@@ -99,7 +156,9 @@ class TlsStream final : public Stream {
     stream_.async_handshake(side,
                             [this, done = std::move(done)](const std::error_code& error) mutable {
                               if (!error) return done({}, 0);
-                              const std::error_code why = meaning(error, stream_.native_handle());
+                              std::error_code why = meaning(error, stream_.native_handle());
+                              if (why.category() == asio::error::get_ssl_category())
+                                why = handshake_fault(why.value());
                               if (error.category() != asio::error::get_ssl_category())
                                 return done(why, 0);
                               std::error_code gone;

@@ -104,11 +104,46 @@ TEST_CASE("tls: a secret may be asked for as well") {
 
 TEST_CASE("tls: a certificate of another authority is refused, by either end") {
   const Refusal worker = refusal(server_files(), stranger_files());
-  says(worker.server, "the peer's TLS certificate is not accepted: unable to get local issuer");
+  says(worker.server,
+       "the peer's TLS certificate is not accepted: another authority has signed it");
   says(worker.worker, "the peer does not accept this node's TLS certificate");
   const Refusal server = refusal(stranger_files(), worker_files());
-  says(server.worker, "the peer's TLS certificate is not accepted: unable to get local issuer");
+  says(server.worker,
+       "the peer's TLS certificate is not accepted: another authority has signed it");
   says(server.server, "the peer does not accept this node's TLS certificate");
+}
+
+TEST_CASE("tls: a certificate of another authority that has the same name is told apart") {
+  Certificates made;
+  made.make_authority("cluster");
+  made.make_node("server", "cluster");
+  Certificates others;
+  others.make_authority("cluster");
+  others.make_node("worker", "cluster");
+  const Refusal by_both =
+      refusal(made.files("server", "cluster"), others.files("worker", "cluster"));
+  says(by_both.worker, "another authority of the same name has signed it");
+  says(by_both.server, "the peer does not accept this node's TLS certificate");
+  const TlsFiles knows_ours{.certificate = others.file("worker.pem"),
+                            .key = others.file("worker.key"),
+                            .authority = made.file("cluster.pem")};
+  const Refusal by_server = refusal(made.files("server", "cluster"), knows_ours);
+  says(by_server.server, "another authority of the same name has signed it");
+  says(by_server.worker, "the peer does not accept this node's TLS certificate");
+}
+
+TEST_CASE("tls: a certificate that has expired, or is not valid yet, is named by both ends") {
+  Certificates made;
+  made.make_authority("ours");
+  made.make_node("server", "ours");
+  made.make_node("old", "ours", "20200101000000Z", "20200201000000Z");
+  made.make_node("new", "ours", "20900101000000Z", "20910101000000Z");
+  const Refusal old = refusal(made.files("server", "ours"), made.files("old", "ours"));
+  says(old.server, "the peer's TLS certificate is not accepted: it has expired: make a new one");
+  says(old.worker, "the peer says that this node's TLS certificate has expired");
+  const Refusal early = refusal(made.files("server", "ours"), made.files("new", "ours"));
+  says(early.server, "it is not valid yet: compare the clocks of both machines");
+  says(early.worker, "the peer does not accept this node's TLS certificate");
 }
 
 TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
@@ -134,6 +169,18 @@ TEST_CASE("tls: one end that speaks it and one that does not") {
   const Refusal plain_worker = refusal(server_files(), kNone);
   says(plain_worker.server, "the peer does not speak TLS 1.3");
   says(plain_worker.worker, "a TLS alert: the peer speaks TLS, this node does not");
+  // Strangers that begin with anything: none of OpenSSL's words reach the log.
+  for (const char first : {'\0', 'G', 'P'}) {
+    const auto log = std::make_shared<Lines>();
+    AsioOptions options = options_of(Role::kServer, server_files());
+    options.log = log;
+    Node server(options);
+    Bytes noise(200, std::byte{'A'});
+    noise[0] = static_cast<std::byte>(first);
+    BareSocket(server.address()).send(noise);
+    for (int i = 0; i < 500 && log->lines().empty(); ++i) usleep(10000);
+    says(log->lines(), "the peer does not speak TLS 1.3");
+  }
   const Refusal plain_server = refusal(kNone, worker_files());
   says(plain_server.server, "the peer speaks TLS, this node does not");
   says(plain_server.worker, "the peer does not speak TLS 1.3");

@@ -31,10 +31,21 @@ class Certificates {
   }
   /// NAME.pem, signed by `authority`, and NAME.key.
   void make_node(const std::string& name, const std::string& authority) {
+    make_node(name, authority, "-days 30");
+  }
+  /// The same, valid from one time to another, "20200101000000Z".
+  void make_node(const std::string& name, const std::string& authority, const std::string& from,
+                 const std::string& to) {
+    std::ofstream(file("index.txt")).flush();
+    std::ofstream(file("ca.cnf")) << "[ca]\ndefault_ca=d\n[d]\nnew_certs_dir=" << folder_.string()
+                                  << "\ndatabase=" << file("index.txt")
+                                  << "\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n[p]\n"
+                                     "commonName=supplied\n";
     const std::string request = file(name + ".csr"), signer = file(authority);
     openssl("req " + new_key(name) + " -out " + request);
-    openssl("x509 -req -in " + request + " -CA " + signer + ".pem -CAkey " + signer +
-            ".key -CAcreateserial -days 30 -out " + file(name + ".pem"));
+    openssl("ca -batch -config " + file("ca.cnf") + " -cert " + signer + ".pem -keyfile " + signer +
+            ".key -startdate " + from + " -enddate " + to + " -in " + request + " -out " +
+            file(name + ".pem") + " > /dev/null");
   }
   comm::TlsFiles files(const std::string& node, const std::string& authority) const {
     return {.certificate = file(node + ".pem"),
@@ -43,6 +54,12 @@ class Certificates {
   }
 
  private:
+  void make_node(const std::string& name, const std::string& authority, const std::string& time) {
+    const std::string request = file(name + ".csr"), signer = file(authority);
+    openssl("req " + new_key(name) + " -out " + request);
+    openssl("x509 -req -in " + request + " -CA " + signer + ".pem -CAkey " + signer +
+            ".key -CAcreateserial " + time + " -out " + file(name + ".pem"));
+  }
   std::string new_key(const std::string& name) const {
     return "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=" + name + " -keyout " +
            file(name + ".key");
