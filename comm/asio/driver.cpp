@@ -16,6 +16,7 @@
 #include "comm/asio/egress_port.h"
 #include "comm/asio/listener.h"
 #include "comm/asio/neighbours.h"
+#include "comm/asio/refusal_log.h"
 #include "comm/asio/tls_stream.h"
 #include "comm/wire/address.h"
 #include "core/error.h"
@@ -42,22 +43,6 @@ void do_not_preempt() {
   ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // refused: only more switches
 }
 
-/// Says who was refused: at most one line a second, whatever strangers do.
-class RefusalLog {
- public:
-  explicit RefusalLog(Log& log) : log_(log) {}
-  void report(const std::string& who, const std::string& why) {
-    const auto now = Clock::now();
-    if (now - reported_ < std::chrono::seconds(1)) return;
-    reported_ = now;
-    log_.warning(text("a connection from ", who, " was refused: ", why));
-  }
-
- private:
-  Log& log_;
-  Clock::time_point reported_{};
-};
-
 }  // namespace
 
 /// All that lives in the I/O thread, and the thread.
@@ -69,8 +54,8 @@ class AsioTransport::Driver final : public ChannelOwner {
     if (options_.listen.empty()) return;
     listener_.emplace(*io_, options_);
     address_ = listener_->address();
-    advertised_ =
-        options_.advertise.empty() ? address_ : with_port_of(address_, options_.advertise);
+    advertised_ = options_.advertise.empty() ? listener_->reached_at()
+                                             : with_port_of(address_, options_.advertise);
     if (options_.neighbours)
       entry_ = std::make_unique<Neighbours::Entry>(
           options_.neighbours, advertised_, io_,

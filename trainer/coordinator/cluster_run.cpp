@@ -5,6 +5,7 @@
 
 #include "core/counted.h"
 #include "core/failure.h"
+#include "core/growing_interval.h"
 #include "trainer/coordinator/coordinator_io.h"
 #include "trainer/coordinator/member_ids.h"
 #include "trainer/coordinator/run_ending.h"
@@ -98,6 +99,7 @@ class ClusterRun final : public JobWatcher {
   template <class Action>
   void attempt(Action action);
   void take_turn();
+  void report_missing();
   Json finish();
   [[noreturn]] void fail();
   std::string how_it_was_lost(const comm::Loss& loss) const;
@@ -113,6 +115,7 @@ class ClusterRun final : public JobWatcher {
   RunEnding ending_;
   MemberIds ids_;
   bool halted_ = false;
+  GrowingInterval waiting_{std::chrono::seconds(30), std::chrono::minutes(10)};
   const std::unique_ptr<Launcher> launcher_;
   ClusterRecords records_;
   CoordinatorIo io_;  ///< its thread, which uses the rest, ends first
@@ -180,6 +183,7 @@ void ClusterRun::begin() {
   if (gathering.by_themselves)
     console_.info(text("waiting for ", counted(plan.workers(), "worker"), " and ",
                        counted(plan.servers(), "server"), " at ", io_.address()));
+  waiting_.begin(std::chrono::steady_clock::now().time_since_epoch());
   launcher_->start(members_of(plan), io_.address());
   io_.begin({.job = job_,
              .options = options_,
@@ -252,9 +256,26 @@ void ClusterRun::take_turn() {
       io_.post([member](CoordinatorSide& io) {
         io.coordinator->report_absent(member.node, member.how);
       });
+  report_missing();
   if (halted_ || options_.stop == nullptr || !*options_.stop) return;
   halted_ = true;
   io_.post([](CoordinatorSide& io) { io.coordinator->halt(); });
+}
+
+/// As long as members have not joined, and more and more rarely.
+void ClusterRun::report_missing() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!launcher_->gathering().by_themselves || records_.has_started() ||
+      !waiting_.is_due(now.time_since_epoch()))
+    return;
+  const auto minutes = std::chrono::duration<double, std::ratio<60>>(now - start_).count();
+  io_.post([this, minutes](CoordinatorSide& io) {
+    if (io.coordinator->state() != comm::Coordinator::State::kGathering) return;
+    inbox_.post([this, minutes, missing = io.coordinator->missing()] {
+      console_.info(text("still waiting for ", missing, " at ", io_.address(), ", for ",
+                         std::round(minutes * 10) / 10, " min now"));
+    });
+  });
 }
 
 void ClusterRun::lost(const comm::Loss& loss) {
@@ -269,7 +290,9 @@ void ClusterRun::regrouping(const comm::Loss& loss, ViewRecords::Clock::time_poi
   if (loss.kind != comm::Loss::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
   const std::string why = how_it_was_lost(loss);
   records_.views().lose(loss, why, when);
-  console_.warning(why + "; the job goes on without it");
+  console_.warning(
+      text(why, "; the job goes on without ",
+           loss.kind == comm::Loss::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
 }
 
 /// Users know a member by its log file, and by what was said of it before.

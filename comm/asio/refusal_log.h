@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "comm/wire/transport.h"
+#include "core/growing_interval.h"
+#include "core/log.h"
+
+namespace poseidon::comm {
+
+/// Reports connections that were refused. A host that is refused again and again for one reason
+/// gets one line with a count at growing intervals, and there is at most one line a second.
+class RefusalLog {
+ public:
+  /// `log` must outlive it.
+  explicit RefusalLog(Log& log) : log_(log) {}
+
+  /// `peer`: an address.
+  void report(const std::string& peer, const std::string& why,
+              Time now = std::chrono::steady_clock::now().time_since_epoch());
+
+ private:
+  struct Kind {
+    int64_t untold = 0;  ///< refusals since the last line
+    GrowingInterval again;
+    bool is_told = false;
+  };
+  Kind& kind_of(const std::string& host, const std::string& why);
+
+  Log& log_;
+  std::map<std::string, Kind> kinds_;
+  Time told_at_{-std::chrono::hours(1)};
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,81 @@
+#include "comm/wire/reachability.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "comm/asio/refusal_log.h"
+#include "comm/membership/failed_joins.h"
+#include "core/error.h"
+#include "tests/support/lines.h"
+
+using namespace poseidon;
+using namespace poseidon::comm;
+using namespace std::chrono_literals;
+
+TEST_CASE("each reason why a node is not reached has a remedy") {
+  CHECK(remedy_of("no answer within 5 s", "[fe80::1]:7002", "node1") ==
+        "open port 7002 on [fe80::1], or give --advertise an address that node1 reaches");
+  CHECK(remedy_of(text(kUnknownName, ": host not found"), "node2:7002", "node1") ==
+        "make node2 known to node1 (DNS or /etc/hosts), or give --advertise an address that node1 "
+        "reaches");
+  CHECK(remedy_of(text(kLoopbackName, " (127.0.1.1): connection refused"), "node2:7002", "node1") ==
+        "correct node2 in /etc/hosts of node1, or give --advertise an address that node1 reaches");
+  CHECK(remedy_of("connection refused", "127.0.0.1:7002", "node1")
+            .starts_with("127.0.0.1 is loopback, which only its own machine reaches"));
+  CHECK(remedy_of("refused by the peer: server 0 was called, this is server 1", "node2:7002",
+                  "n") == "give each node another --advertise");
+  CHECK(remedy_of(kOnlySmallMessages, "node2:7002", "node1").starts_with("set the same MTU"));
+}
+
+TEST_CASE("who cannot reach a coordinator is asked about the firewall and its port") {
+  CHECK(question_about("connection refused", "head:7000") ==
+        " (is it started there, and does the firewall pass port 7000?)");
+  CHECK(question_about("no answer within 5 s", "head:7000") ==
+        " (does the firewall pass port 7000?)");
+  CHECK(question_about("closed by the peer", "head:7000") == "");
+}
+
+TEST_CASE("refusals of one host for one reason become a line with a count, at growing intervals") {
+  Lines log;
+  RefusalLog refusals(log);
+  std::vector<int> told;
+  for (int second = 0; second < 1000; ++second) {
+    const size_t before = log.lines().size();
+    refusals.report(text("10.0.0.2:", 40000 + second), "no secret", std::chrono::seconds(second));
+    if (log.lines().size() > before) told.push_back(second);
+  }
+  CHECK(told == std::vector<int>{0, 10, 30, 70, 150, 310, 630});
+  CHECK(log.lines().find("a connection from 10.0.0.2:40010 was refused: no secret (10 times since "
+                         "the last such message)") != std::string::npos);
+}
+
+TEST_CASE("whatever strangers say, there is one line a second and little memory") {
+  Lines log;
+  RefusalLog refusals(log);
+  for (int i = 0; i < 5000; ++i)
+    refusals.report(text("10.0.0.", i, ":1"), text("reason ", i), i * 10ms);
+  const std::string lines = log.lines();
+  CHECK(std::ranges::count(lines, '\n') <= 51);
+}
+
+TEST_CASE("a host whose joins fail waits longer each time, and is forgotten after a good one") {
+  FailedJoins failed;
+  CHECK(failed.objection("node1", 0s) == "");
+  CHECK(failed.note("node1", "port 7002 is closed", 0s, 10s) == 1);
+  CHECK(failed.objection("node1", 9s) ==
+        "a node of this host failed before its first step: port 7002 is closed; it may join again "
+        "later");
+  CHECK(failed.objection("node1", 10s) == "");
+  CHECK(failed.note("node1", "again", 10s, 10s) == 2);
+  CHECK(failed.objection("node1", 29s).find(", 2 times in a row: again") != std::string::npos);
+  CHECK(failed.objection("node1", 30s) == "");
+  CHECK(failed.objection("node2", 29s) == "");
+  failed.forget("node1");
+  CHECK(failed.objection("node1", 29s) == "");
+  for (int i = 0; i < 40; ++i) failed.note("node3", "why", 0s, 10s);
+  CHECK(failed.objection("node3", 61min) == "");
+  for (int i = 0; i < 1000; ++i) failed.note(text("host", i), "why", 1s, 10s);
+  CHECK(failed.objection("host999", 2s) != "");
+}
