@@ -116,3 +116,25 @@ TEST_CASE("who was to join and is lost before the first step has joined a view t
   CHECK(summary["views"][2]["lost_s"] == 2.0);
   CHECK(summary["joins"].size() == 1);
 }
+
+TEST_CASE("the workers that computed are listed with their addresses and steps, and counted") {
+  using comm::Role;
+  ViewRecords views;
+  const auto begun = ViewRecords::Clock::now();
+  views.add(plan_of(2, 1), 0, 0);
+  views.started(
+      begun,
+      {{Role::kWorker, 0, "a:1", 0}, {Role::kWorker, 1, "b:1", 1}, {Role::kServer, 0, "c:1", 0}});
+  views.lose(loss_of({Role::kWorker, 0}, 7), "worker 0 was lost", begun);
+  // The worker that is left has another rank now, and a worker that joins has an id of 2.
+  views.add(plan_of(2, 1), 6, 7);
+  views.started(begun, {{Role::kWorker, 0, "b:1", 1}, {Role::kWorker, 1, "a:1", 2}});
+  Json summary;
+  views.write_workers(summary, 20);
+  CHECK(summary["workers"] == 3);
+  const auto entry = [](int64_t rank, const char* address, int64_t first, int64_t last) {
+    return Json{{"rank", rank}, {"address", address}, {"first_step", first}, {"last_step", last}};
+  };
+  CHECK(summary["computed"] ==
+        Json::array({entry(0, "a:1", 1, 6), entry(0, "b:1", 1, 20), entry(1, "a:1", 7, 20)}));
+}

@@ -86,10 +86,11 @@ void ClusterRecords::begin(DecidedPlan decided, const std::vector<KeptReports>& 
   report_.emplace(decided_.plan, directory_, metrics, console_);
 }
 
-void ClusterRecords::started(ViewRecords::Clock::time_point when) {
+void ClusterRecords::started(ViewRecords::Clock::time_point when,
+                             const std::vector<comm::RosterEntry>& members) {
   started_ = true;
   values_.clear();
-  views_.started(when);
+  views_.started(when, members);
   if (!views_.is_first()) report_->note_events(views_.events());
   console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
                      counted(decided_.plan.servers(), "server"),
@@ -282,6 +283,7 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds, const std::
   report_->note_events(views_.events());
   report_->end(saved, failure);
   report_->add_sessions(results.summary);
+  views_.write_workers(results.summary, steps);
   if (!failure.empty()) results.summary["failure"] = failure;
   return results;
 }

@@ -31,7 +31,7 @@ class ClusterRecords {
   /// The plan is decided. `kept`: reports to an earlier coordinator of this run.
   void begin(DecidedPlan decided, const std::vector<KeptReports>& kept);
   /// The first step of a view is under way.
-  void started(ViewRecords::Clock::time_point when);
+  void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
   /// Reads the checkpoint that all go back to, and tells the I/O thread which it is.
   void restore();
   /// The others go on by this plan.

@@ -37,7 +37,10 @@ void CoordinatorSession::joined(comm::NodeId node, const std::string& address) {
 }
 
 void CoordinatorSession::started() {
-  setting_.inbox.post([this, when = ViewRecords::Clock::now()] { setting_.records.started(when); });
+  setting_.inbox.post(
+      [this, when = ViewRecords::Clock::now(), members = side_.coordinator->members().roster()] {
+        setting_.records.started(when, members);
+      });
 }
 
 /// What the plan depends on is taken at once, before the worker says that it is prepared.

@@ -54,10 +54,37 @@ void ViewRecords::join(comm::NodeId who, const std::string& address) {
 }
 
 /// The view may have been given up meanwhile, by another loss.
-void ViewRecords::started(Clock::time_point when) {
+void ViewRecords::started(Clock::time_point when, const std::vector<comm::RosterEntry>& members) {
+  record_workers(members);
   if (!ended_since_ || !lost_.empty()) return;
   views_.back()["lost_s"] = seconds(when - *ended_since_);
   ended_since_.reset();
+}
+
+/// A worker that takes no part in this view has computed up to its beginning.
+void ViewRecords::record_workers(const std::vector<comm::RosterEntry>& members) {
+  const auto first_step = views_.back().at("first_step").get<int64_t>();
+  for (auto& [member, worker] : workers_)
+    if (!worker.last_step) worker.last_step = first_step - 1;
+  for (const comm::RosterEntry& entry : members) {
+    if (entry.role != comm::Role::kWorker) continue;
+    const auto [at, is_new] = workers_.try_emplace(entry.member < 0 ? entry.rank : entry.member);
+    WorkerSpan& worker = at->second;
+    worker.rank = entry.rank;
+    worker.address = entry.address;
+    worker.last_step.reset();
+    if (is_new) worker.first_step = first_step;
+  }
+}
+
+void ViewRecords::write_workers(Json& summary, int64_t steps) const {
+  summary["computed"] = Json::array();
+  for (const auto& [member, worker] : workers_)
+    summary["computed"].push_back({{"rank", worker.rank},
+                                   {"address", worker.address},
+                                   {"first_step", worker.first_step},
+                                   {"last_step", worker.last_step.value_or(steps)}});
+  if (!workers_.empty()) summary["workers"] = workers_.size();
 }
 
 void ViewRecords::write_to(Json& summary) const {
