@@ -163,7 +163,7 @@ TEST_CASE("a daemon that has other data, or none, does not join a job that runs,
   REQUIRE(says(train, "begin with step"));
   const Finished other = cluster.start_worker("c", 2, "2").wait();
   CHECK(other.code == 2);
-  CHECK(has(other.err, "not let in: its the training set is "));
+  CHECK(has(other.err, "not let in: the training set is "));
   CHECK(has(other.err, " as on worker 0"));
   const Finished without = cluster.start_worker("d", -1, "2").wait();
   CHECK(has(without.err, "\"digits\" is not found under this node's data root"));
@@ -204,7 +204,7 @@ TEST_CASE("workers with different training sets are told apart") {
   CAPTURE(finished.err);
   CHECK(finished.code == 1);
   CHECK(has(finished.err, "worker 1 (127.0.0.1:"));
-  CHECK(has(finished.err, "its the training set is "));
+  CHECK(has(finished.err, "the training set is "));
   CHECK(has(finished.err, " as on worker 0"));
   CHECK(a.wait().code == 1);
   CHECK(b.wait().code == 1);

@@ -16,12 +16,15 @@ namespace {
 constexpr const char* kTrainingSamples = "the number of training samples";
 }  // namespace
 
+/// The first that differs is reported, so numbers of samples come before fingerprints.
 std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test) {
   std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.decisive_part())},
-                                {"the training set", train.dataset->fingerprint()},
-                                {kTrainingSamples, std::to_string(train.dataset->size())}};
-  if (test.dataset != nullptr) facts.push_back({"the test set", test.dataset->fingerprint()});
+                                {kTrainingSamples, std::to_string(train.dataset->size())},
+                                {"the training set", train.dataset->fingerprint()}};
+  if (test.dataset == nullptr) return facts;
+  facts.push_back({"the number of test samples", std::to_string(test.dataset->size())});
+  facts.push_back({"the test set", test.dataset->fingerprint()});
   return facts;
 }
 
