@@ -2,9 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace poseidon::data {
+
+/// True if a file's bytes begin with `magic`.
+inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
 
 /// Limits of an image: a larger one is refused before memory is taken.
 inline constexpr uint64_t kMostEncodedBytes = uint64_t{64} << 20;

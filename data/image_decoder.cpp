@@ -25,10 +25,6 @@ struct ImageDecoder::State {
 
 namespace {
 
-bool begins(std::span<const std::byte> bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-}
-
 /// Names the format of other bytes, for a message. Images of other formats and error pages of
 /// servers are often called .jpg.
 const char* other_format(std::span<const std::byte> bytes) {
@@ -43,15 +39,15 @@ const char* other_format(std::span<const std::byte> bytes) {
       {"P3", "a text of PNM"}};
   if (bytes.empty()) return "an empty file";
   for (const auto& [magic, name] : kOthers)
-    if (begins(bytes, magic)) return name;
+    if (begins_with(bytes, magic)) return name;
   return "something else";
 }
 
 ImageFormat format_of(std::span<const std::byte> bytes, const std::string& name) {
-  if (begins(bytes, "\xFF\xD8")) return ImageFormat::kJpeg;
-  if (begins(bytes, "\x89PNG")) return ImageFormat::kPng;
-  if (begins(bytes, "BM")) return ImageFormat::kBmp;
-  if (begins(bytes, "P5") || begins(bytes, "P6")) return ImageFormat::kPnm;
+  if (begins_with(bytes, "\xFF\xD8")) return ImageFormat::kJpeg;
+  if (begins_with(bytes, "\x89PNG")) return ImageFormat::kPng;
+  if (begins_with(bytes, "BM")) return ImageFormat::kBmp;
+  if (begins_with(bytes, "P5") || begins_with(bytes, "P6")) return ImageFormat::kPnm;
   throw CorruptSample(text(name, ": byte 0: expected a JPEG, PNG, BMP or binary PNM image, got ",
                            other_format(bytes)));
 }

@@ -55,10 +55,6 @@ std::optional<OrientationTag> orientation_in(std::span<const std::byte> tiff) {
   return std::nullopt;
 }
 
-bool begins(std::span<const std::byte> bytes, std::string_view with) {
-  return bytes.size() >= with.size() && std::memcmp(bytes.data(), with.data(), with.size()) == 0;
-}
-
 /// The EXIF segments' TIFF structure in a JPEG file; empty where it has none.
 std::span<const std::byte> exif_in(std::span<const std::byte> jpeg) {
   using namespace std::string_view_literals;
@@ -77,7 +73,7 @@ std::span<const std::byte> exif_in(std::span<const std::byte> jpeg) {
       const size_t length = byte(at + 2) << 8 | byte(at + 3);
       if (length < 2 || length > jpeg.size() - at - 2) return {};
       const auto content = jpeg.subspan(at + 4, length - 2);
-      if (marker == 0xE1 && begins(content, kExif)) return content.subspan(kExif.size());
+      if (marker == 0xE1 && begins_with(content, kExif)) return content.subspan(kExif.size());
       at += 2 + length;
     }
   }

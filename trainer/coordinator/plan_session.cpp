@@ -71,7 +71,7 @@ comm::Time PlanSession::handover_time() {
   for (const comm::LayerPlan& layer : side_.plan.plan().layers)
     for (const auto& tensor : layer.traffic.tensors)
       bytes += static_cast<double>(tensor.elements) * sizeof(float);
-  const auto joiners = static_cast<double>(side_.coordinator->workers_without_values());
+  const auto joiners = static_cast<double>(side_.coordinator->members().count_without_values());
   const double known = setting_.job.config.comm.link_mbps;
   const double mbps = known > 0 ? known : kSlowLinkMbps;
   const double seconds = kTensorsOfState * bytes * (1 + joiners) * 8 / (mbps * 1e6);
