@@ -205,21 +205,26 @@ TEST_CASE("a job cannot have more workers than logical shards, or fewer than it 
     if (!runs) words.emplace_back("--check");
     const Finished finished = Program("poseidon-train", words, job.folder).wait();
     CHECK(finished.code == 2);
-    return finished.err.substr(finished.err.find("/cluster/"));
+    return finished.err;
   };
   CHECK(refusal({"cluster.max_workers=3", "cluster.logical_shards=2"}) ==
-        "/cluster/max_workers: expected at most one for each of \"logical_shards\" (2), got 3\n");
+        "poseidon-train: --set cluster.max_workers=3: expected at most one for each of "
+        "\"logical_shards\" (2), got 3\n");
   CHECK(refusal({"cluster.max_workers=1", "cluster.logical_shards=4"}) ==
-        "/cluster/max_workers: expected at least \"workers\" (2), got 1\n");
-  CHECK(refusal({"cluster.max_workers=2", "comm.staleness=1"}) ==
-        "/cluster/max_workers: expected 0 with \"comm.staleness\" 1, got 2\n");
+        "poseidon-train: --set cluster.max_workers=1: expected at least \"workers\" (2), got 1\n");
+  CHECK(
+      refusal({"cluster.max_workers=2", "comm.staleness=1"}) ==
+      "poseidon-train: --set cluster.max_workers=2: expected 0 with \"comm.staleness\" 1, got 2\n");
   CHECK(refusal({"cluster.gather_s=2", "comm.staleness=1"}) ==
-        "/cluster/gather_s: expected 0 with \"comm.staleness\" 1, got 2\n");
+        "poseidon-train: --set cluster.gather_s=2: expected 0 with \"comm.staleness\" 1, got 2\n");
   CHECK(refusal({"cluster.gather_s=2", "comm.policy=time"}) ==
-        "/cluster/gather_s: expected 0 with \"comm.policy\" \"time\", for which all workers "
+        "poseidon-train: --set cluster.gather_s=2: expected 0 with \"comm.policy\" \"time\", for "
+        "which all workers "
         "measure, got 2\n");
   CHECK(refusal({"cluster.max_workers=2"}, true) ==
-        "/cluster/max_workers: expected --external beside it, since daemons join, got 2\n");
+        "poseidon-train: " + (job.folder / "job.json").string() +
+            ": /cluster/max_workers: expected --external beside it, since daemons join, got 2\n");
   CHECK(refusal({"cluster.gather_s=2"}, true) ==
-        "/cluster/gather_s: expected --external beside it, since daemons join, got 2\n");
+        "poseidon-train: " + (job.folder / "job.json").string() +
+            ": /cluster/gather_s: expected --external beside it, since daemons join, got 2\n");
 }

@@ -72,6 +72,6 @@ TEST_CASE("more workers that a job needs than it has are refused") {
   words.insert(words.end(), {"--set", "cluster.min_workers=4"});
   const Finished finished = Program("poseidon-train", words, job.job.folder).wait();
   CHECK(finished.code == 2);
-  CHECK(finished.err.find("/cluster/min_workers: expected at most \"workers\" (3), got 4") !=
+  CHECK(finished.err.find("--set cluster.min_workers=4: expected at most \"workers\" (3), got 4") !=
         std::string::npos);
 }

@@ -247,7 +247,7 @@ TEST_CASE("mistakes are named with their place") {
         "n.json: /layers/0/kernel: expected an integer >= 1, got \"three\"");
   CHECK(
       error_of(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4, "kernal": 3})")) ==
-      "n.json: /layers/0: \"kernel\" is missing");
+      "n.json: /layers/0/kernal: did you mean \"kernel\", which is missing?");
   CHECK(error_of(with_layers(R"({"name": "r", "type": "relu", "slop": 1})")) ==
         "n.json: /layers/0/slop: unknown key; did you mean \"slope\"?");
   CHECK(error_of(with_layers(R"({"name": "r", "type": "rellu"})")).find("did you mean \"relu\"?") !=

@@ -98,9 +98,9 @@ TEST_CASE("data without what a network reads are refused with both files") {
             "network's input of that name, got 72 (" +
             network + ": /inputs)");
   CHECK(refused({R"(data.test.extras=[{"name": "map", "shape": [2, 6]}])"}) ==
-        file +
-            ": /data/test/extras/0/shape: expected [channels, height, width] or [values], got 2 "
-            "numbers");
+        "--set data.test.extras=[{\"name\": \"map\", \"shape\": [2, 6]}]: expected [channels, "
+        "height, "
+        "width] or [values], got 2 numbers");
 }
 
 TEST_CASE("an image file has nothing for further inputs") {

@@ -183,7 +183,7 @@ TEST_CASE("workers and servers of a plan are only numbers") {
         7);
   CHECK(error_of<ConfigError>([&] {
           tiny_for_plan(tiny, {"cluster.workers=4", "cluster.logical_shards=3"});
-        }).find("/cluster/logical_shards: ") != std::string::npos);
+        }).find("cluster.logical_shards=3: expected at least") != std::string::npos);
 }
 
 TEST_CASE("when a step waits: as the job says, and for all sums where their norm is clipped") {
