@@ -40,7 +40,7 @@ std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
                                                  const std::vector<Newcomer>& joined,
                                                  int64_t step) {
   const std::optional<SavedStep> restored = std::exchange(restored_, std::nullopt);
-  begin_view_(step, restored.has_value());
+  const size_t receiving = begin_view_(step, restored.has_value());
   NextMembers members{survivors.workers, survivors.servers, {}, {}};
   for (const Newcomer& newcomer : joined)
     (newcomer.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
@@ -56,6 +56,7 @@ std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
   first_step_ = step;
   return Json{{"first_step", step},
               {"restored", restored.has_value()},
+              {"receiving", receiving},
               {"in_flight", restored ? restored->in_flight : 0}};
 }
 
@@ -70,7 +71,7 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
             coordinator_.note(keeper, {.about = "fetch", .content = Json::object()});
           },
           [this] { read_checkpoint(); },
-          [this](int64_t step, bool restores) { begin_view(step, restores); }),
+          [this](int64_t step, bool restores) { return begin_view(step, restores); }),
       coordinator_({.workers = static_cast<uint16_t>(world.options.plan.workers()),
                     .servers = static_cast<uint16_t>(world.options.plan.servers()),
                     .facts = {{"build", "simulated"}},
@@ -207,13 +208,14 @@ void SimulatedCoordinator::read_checkpoint() {
 }
 
 /// What is under way from workers is dropped: their ranks are others' in this view.
-void SimulatedCoordinator::begin_view(int64_t step, bool restores) {
+size_t SimulatedCoordinator::begin_view(int64_t step, bool restores) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);
   queue_.go_back_to(step);
   if (restores) queue_.release();
-  handover_.begin_view(coordinator_.view(),
-                       restores ? 0 : coordinator_.members().count_without_values());
+  const size_t receiving = restores ? 0 : coordinator_.members().count_without_values();
+  handover_.begin_view(coordinator_.view(), receiving);
+  return receiving;
 }
 
 }  // namespace poseidon::comm

@@ -26,9 +26,10 @@ class SimulatedPlanner final : public JobPlanner {
  public:
   /// `ask` asks a worker for the step that it keeps; `read` reads the last intact checkpoint, and
   /// calls restored() later; `begin_view` is told of each view behind the first, the steps done
-  /// before it and whether all begin with that checkpoint.
+  /// before it and whether all begin with that checkpoint. It returns how many workers receive
+  /// the values of worker 0.
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
-                   std::function<void()> read, std::function<void(int64_t, bool)> begin_view)
+                   std::function<void()> read, std::function<size_t(int64_t, bool)> begin_view)
       : world_(world),
         ask_(std::move(ask)),
         read_(std::move(read)),
@@ -61,7 +62,7 @@ class SimulatedPlanner final : public JobPlanner {
   SimulatedWorld& world_;
   const std::function<void(uint16_t)> ask_;
   const std::function<void()> read_;
-  const std::function<void(int64_t, bool)> begin_view_;
+  const std::function<size_t(int64_t, bool)> begin_view_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
   std::optional<SavedStep> restored_;  ///< the checkpoint that the next view begins with
@@ -98,7 +99,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   }
 
  private:
-  void begin_view(int64_t step, bool restores);
+  size_t begin_view(int64_t step, bool restores);
   void read_checkpoint();
   std::shared_ptr<ReplicaStore> make_store() const;
   void take_checkpoint(uint16_t worker, const Note& note);

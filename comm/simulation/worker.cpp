@@ -96,6 +96,8 @@ void SimulatedWorker::noted(const Note& note) {
 void SimulatedWorker::planned(const Planned& planned) {
   const auto first_step = planned.plan.value("first_step", int64_t{0});
   const bool restored = planned.plan.value("restored", false);
+  const auto receiving = planned.plan.value("receiving", int64_t{0});
+  if (member_.rank() >= world_.plan(member_.view()).workers() - receiving) has_values_ = false;
   const bool lacks_values = !restored && !has_values();
   const auto in_flight = planned.plan.value("in_flight", int64_t{0});
   if (restored || lacks_values)

@@ -127,9 +127,10 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
   const std::optional<comm::SavedStep> restored = std::exchange(side_.restored, std::nullopt);
-  plan.go_on(left, joined, restored.value_or(comm::SavedStep{.step = step}), restored.has_value());
-  side_.handover.begin_view(side_.coordinator->view(),
-                            restored ? 0 : side_.coordinator->members().count_without_values());
+  const size_t receiving = restored ? 0 : side_.coordinator->members().count_without_values();
+  plan.go_on(left, joined, restored.value_or(comm::SavedStep{.step = step}), restored.has_value(),
+             static_cast<int64_t>(receiving));
+  side_.handover.begin_view(side_.coordinator->view(), receiving);
   setting_.inbox.post(
       [this, left, joined,
        next = NextView{

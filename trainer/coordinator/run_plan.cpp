@@ -83,7 +83,7 @@ std::string RunPlan::objection(const comm::Newcomer& newcomer) const {
 }
 
 void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
-                    const comm::SavedStep& from, bool restored) {
+                    const comm::SavedStep& from, bool restored, int64_t receiving) {
   comm::NextMembers members{left.workers, left.servers, {}, {}};
   DeviceNotes devices;
   const auto add = [&devices](const DeviceNote& device) {
@@ -101,6 +101,7 @@ void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcome
   published_.first_step = from.step;
   published_.in_flight = from.in_flight;
   published_.restored = restored;
+  published_.receiving = receiving;
   published_.again = from.step > begun_step_;
 }
 

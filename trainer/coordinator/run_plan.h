@@ -75,8 +75,9 @@ class RunPlan {
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
   /// They go on after these steps, with the ranks from 0 on in their order, and behind them those
   /// who have joined. `restored`: from a checkpoint, and not from the values that they have.
+  /// `receiving`: the workers that receive those of worker 0.
   void go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
-             const comm::SavedStep& from, bool restored);
+             const comm::SavedStep& from, bool restored, int64_t receiving);
 
   /// Provisional until it is decided. Its workers and servers are those that are expected.
   const comm::Plan& plan() const { return plan_; }

@@ -102,6 +102,7 @@ void WorkerTraining::begin_with_values() {
 
 /// The I/O thread may have been given contributions to the view before: it ends that.
 void WorkerTraining::go_on(const PublishedPlan& published) {
+  if (published.receives_values(job_.rank)) has_values_ = false;
   const bool keeps_values = has_values_ && !published.restored;
   computation_->end_plan(keeps_values ? std::optional(published.first_step) : std::nullopt);
   if (!has_values_) first_step_ = published.first_step;

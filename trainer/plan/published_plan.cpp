@@ -23,6 +23,14 @@ void PublishedPlan::describe(Fields& fields) {
   fields.boolean("tested", tested, "the parameters after first_step are tested");
   fields.boolean("trace", trace, "record what is done when");
   fields.boolean("restored", restored, "of a later view: its first values come as a checkpoint's");
+  fields.integer("receiving", receiving, between(0, comm::kMostProcesses),
+                 "workers, of the last ranks, that receive the values of worker 0");
+}
+
+bool PublishedPlan::receives_values(uint16_t worker) const {
+  const auto workers = plan.find("workers");
+  return workers != plan.end() && workers->is_number_integer() &&
+         worker >= workers->get<int64_t>() - receiving;
 }
 
 namespace {

@@ -26,7 +26,11 @@ struct PublishedPlan {
   bool tested = false;     ///< metrics.jsonl has a test after first_step
   bool trace = false;      ///< all members record what they do
   bool restored = false;   ///< of a later view: its first values are those of a checkpoint
+  /// Workers, those of the last ranks, that receive the values of worker 0 in this view. A joiner
+  /// receives them again if the view that it joined ended before its first step.
+  int64_t receiving = 0;
   void describe(Fields& fields);
+  bool receives_values(uint16_t worker) const;
 };
 
 /// The plan of a run that goes on from `resumed`, or begins anew where that is null. How far it
