@@ -186,3 +186,11 @@ TEST_CASE("a logical shard that is computed otherwise than before is named, with
   // Of a plan that does not say what workers compute with nothing is known but the job's kind.
   CHECK(moved_shard(published_for(job).plan, plan_with(usual), job).empty());
 }
+
+TEST_CASE("the workers of the last ranks receive values, as many as the plan says") {
+  PublishedPlan published{.plan = Json{{"workers", 3}}, .receiving = 1};
+  CHECK_FALSE(published.receives_values(1));
+  CHECK(published.receives_values(2));
+  published.plan = Json{{"workers", "three"}};
+  CHECK_FALSE(published.receives_values(2));
+}
