@@ -1,8 +1,8 @@
 // A shard or a manifest of a record set of any bytes: refused with a RunError, or safe to read. The
 // checksums of a shard are also made right, so that what they protect is reached.
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "core/digest.h"
@@ -17,7 +17,7 @@ using namespace poseidon::data;
 void read_shard(std::span<const std::byte> bytes) {
   const ReadAt read = [bytes](uint64_t offset, std::span<std::byte> out) {
     if (offset > bytes.size() || out.size() > bytes.size() - offset) __builtin_trap();
-    std::memcpy(out.data(), bytes.data() + offset, out.size());
+    std::ranges::copy(bytes.subspan(offset, out.size()), out.begin());
   };
   try {
     const RecordShard shard(bytes.size(), read, 10, "f");
