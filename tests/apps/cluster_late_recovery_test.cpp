@@ -44,10 +44,10 @@ int begins_again_with(const RecoveryJob& job, const Json& undisturbed, const Blo
 }  // namespace
 
 TEST_CASE("with late sums a job goes on from its last checkpoint, to the bits of one undisturbed") {
-  for (const auto& [scheme, victim] :
-       {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
+  for (const auto& lost : {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
+    const char* victim = lost.second;
     CAPTURE(victim);
-    const RecoveryJob job = late_job(scheme, 2, kEvery);
+    const RecoveryJob job = late_job(lost.first, 2, kEvery);
     const int step = begins_again_with(
         job, job.undisturbed(), {.victim = victim, .after_ms = 5, .behind_checkpoint = kEvery});
     CHECK(step > 1);
@@ -120,7 +120,7 @@ namespace {
 std::vector<std::string> words_of_daemons() {
   return set({"cluster.recover=continue", "cluster.timeout_s=20", "cluster.logical_shards=2",
               "data.global_batch=6", "comm.scheme=ps", "comm.staleness=1", "train.steps=1000",
-              "train.checkpoint_every=100", "train.log_every=1"});
+              "train.checkpoint_every=20", "train.log_every=1"});
 }
 
 /// The state of the same job by one process alone.
@@ -137,8 +137,20 @@ std::string undisturbed_state(const Cluster& cluster) {
 /// The steps of the checkpoints that a run has written, oldest first.
 std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
   std::vector<int64_t> steps;
-  for (int64_t step = 100; step <= 1000; step += 100)
+  for (int64_t step = 20; step <= 1000; step += 20)
     if (std::filesystem::exists(folder / text("step-", step, ".state"))) steps.push_back(step);
+  return steps;
+}
+
+/// The steps of all checkpoints of a job that cannot go on, once three seconds bring no other.
+std::vector<int64_t> final_steps(const std::filesystem::path& folder) {
+  std::vector<int64_t> steps = steps_in(folder);
+  for (int unchanged = 0; unchanged < 3; ++unchanged) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const std::vector<int64_t> now = steps_in(folder);
+    if (now != steps) unchanged = -1;
+    steps = now;
+  }
   return steps;
 }
 
@@ -160,13 +172,8 @@ TEST_CASE("a job goes on from the checkpoint before where the last one is damage
     Program train = cluster.train("run", words_of_daemons());
     const std::filesystem::path folder = cluster.job.folder / "run/checkpoints";
     REQUIRE(eventually([&] { return steps_in(folder).size() >= 2; }));
-    // All others wait for it now, and write no other checkpoint.
-    victim.send(SIGSTOP);
-    std::vector<int64_t> steps;
-    do {
-      steps = steps_in(folder);
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    } while (steps != steps_in(folder));
+    victim.send(SIGSTOP);  // all others wait for it now
+    const std::vector<int64_t> steps = final_steps(folder);
     for (const int64_t step : steps)
       if (all_are_damaged || step == steps.back())
         flip_a_bit(folder / text("step-", step, ".safetensors"));

@@ -73,9 +73,9 @@ class Program {
   pid_t process_ = -1;
 };
 
-/// Polls until `condition` holds; false after some seconds.
+/// Polls until `condition` holds; false after two minutes, which a busy machine may need.
 inline bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 12000; ++i) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
