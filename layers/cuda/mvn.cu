@@ -170,7 +170,7 @@ class CudaMvn final : public CudaLayer {
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const MaskedGradient<Element> gradient{
-        combined_gradient(device_, memory, std::nullopt).as<Element>()};
+        combined_gradient(device_, memory, std::nullopt).template as<Element>()};
     const GradientCoefficients coefficients = sum_gradients(memory, gradient);
     using Kernel = BatchNormInputGradientKernel<Element, kEach, OfMvn>;
     device_.launch(Kernel{.tiling = tiling_,

@@ -113,8 +113,8 @@ TEST_CASE("CPUs and GPUs in one job: replicas are equal after each of 200 steps"
 }
 
 TEST_CASE("CPUs and GPUs in one job: by every rule, with late sums, norms and a narrow wire") {
-  for (const auto& [network, workers] : {std::pair{kTinyNetwork, 2}, {kSmallResNet, 3}}) {
-    const TinyJob tiny(network);
+  for (const int workers : {2, 3}) {
+    const TinyJob tiny(workers == 2 ? kTinyNetwork : kSmallResNet);
     for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
              {"comm.staleness=1"},
              {"optimizer.clip_norm=0.5"},

@@ -28,7 +28,8 @@ TEST_CASE("slice: gradients") {
 
 TEST_CASE("slice: the channels that are asked for, in every layout") {
   for (const Shape& shape : {Shape{3, 40, 2, 3}, Shape{2, 5, 4, 1}, Shape{3, 7}})
-    for (const auto& [begin, end] : {std::pair{0, 0}, {0, 2}, {1, 5}, {3, 4}, {2, 0}}) {
+    for (const auto& range : {std::pair{0, 0}, {0, 2}, {1, 5}, {3, 4}, {2, 0}}) {
+      const int begin = range.first, end = range.second;
       CAPTURE(shape.text());
       CAPTURE(begin);
       CAPTURE(end);

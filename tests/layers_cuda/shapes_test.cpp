@@ -30,8 +30,9 @@ TEST_CASE("tile of GPUs: rows of all widths, as the CPU") {
 
 TEST_CASE("slice of GPUs: parts of rows of all widths, as the CPU") {
   for (const Shape& shape : {Shape{2, 72, 3, 5}, Shape{3, 40}})
-    for (const auto& [begin, end] :
+    for (const auto& range :
          {std::pair{0, 0}, {0, 8}, {8, 24}, {16, 0}, {2, 6}, {4, 36}, {7, 8}, {5, 39}}) {
+      const int begin = range.first, end = range.second;
       CAPTURE(shape.text());
       CAPTURE(begin);
       CAPTURE(end);

@@ -90,10 +90,11 @@ TEST_CASE("security: what ssh or a shell would take for something else is no hos
 TEST_CASE("workers fill the slots of the hosts in order, a server beside each") {
   const std::vector<Host> hosts = parse_hosts("a slots=2\nb\nc slots=3\n", "hosts");
   const HostDeal deal(hosts, 4, 4);
-  for (const auto& [rank, name] : {std::pair{0, "a"}, {1, "a"}, {2, "b"}, {3, "c"}}) {
+  const std::vector<std::string> expected{"a", "a", "b", "c"};
+  for (uint16_t rank = 0; rank < expected.size(); ++rank) {
     CAPTURE(rank);
-    CHECK(deal.host_of(worker(static_cast<uint16_t>(rank))).name == name);
-    CHECK(deal.host_of(server(static_cast<uint16_t>(rank))).name == name);
+    CHECK(deal.host_of(worker(rank)).name == expected[rank]);
+    CHECK(deal.host_of(server(rank)).name == expected[rank]);
   }
   CHECK(deal.workers_beside(worker(0)) == 2);
   CHECK(deal.workers_beside(server(1)) == 2);

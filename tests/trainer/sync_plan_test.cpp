@@ -66,7 +66,8 @@ TEST_CASE("the shipped VGG19s move the bytes of the reference") {
                                                            {8, {356451200, 393798272}},
                                                            {16, {463458240, 543487680}},
                                                            {32, {647435744, 812829920}}};
-  for (const auto& [nodes, expected] : bytes) {
+  for (const auto& [count, expected] : bytes) {
+    const int64_t nodes = count;
     CAPTURE(nodes);
     const Json plan = shipped_plan("vgg19-random", nodes);
     CHECK(plan["bytes_per_node"] == expected.first);
