@@ -8,12 +8,13 @@
 
 namespace poseidon::comm {
 
-/// Proves that large messages pass between two nodes. Each end of a new connection sends one frame
-/// that is larger than every MTU. Small messages alone prove nothing: a path that drops large
-/// packets without a word lets the handshake and all heartbeats through.
+/// Proves that large messages pass between two nodes. Each end of a new connection sends
+/// one frame that is larger than a jumbo frame of 9,000 bytes, and small enough for a
+/// slow link. Small messages alone prove nothing: a path that drops large packets without
+/// a word lets the handshake and all heartbeats through.
 class Contact {
  public:
-  static constexpr size_t kBytes = 64 * 1024;
+  static constexpr size_t kBytes = 16 * 1024;
 
   /// Whether a frame is such a proof.
   static bool is_proof(const FrameHeader& header);

@@ -186,7 +186,7 @@ class Jobs:
     def start_slowly(self, run, way):
         """Starts a run whose steps take STRUCK_STEPS_S, and waits for a random step of its first half."""
         bytes_of_step = json.loads(read(self.folder / "workers-2" / "plan.json"))["bytes_per_node"]
-        mbps = max(0.05, bytes_of_step * 8e-6 / STRUCK_STEPS_S)
+        mbps = max(0.5, bytes_of_step * 8e-6 / STRUCK_STEPS_S)
         process = self.start(run, [*self.first_arguments(run, way), "--set", f"comm.bandwidth_limit_mbps={mbps:.3g}"])
         metrics, steps = self.folder / run / "metrics.jsonl", self.script.numbers.randrange(1, STEPS // 2)
         wait_until(self.options.timeout, lambda: process.poll() is not None or read(metrics).count('"train"') >= steps)
