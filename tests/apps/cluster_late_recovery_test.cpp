@@ -142,7 +142,8 @@ std::vector<int64_t> steps_in(const std::filesystem::path& folder) {
   return steps;
 }
 
-/// The steps of all checkpoints of a job that cannot go on, once three seconds bring no other.
+/// Waits until a stopped job has written no checkpoint for three seconds. Returns the steps of all
+/// checkpoints, oldest first.
 std::vector<int64_t> final_steps(const std::filesystem::path& folder) {
   std::vector<int64_t> steps = steps_in(folder);
   for (int unchanged = 0; unchanged < 3; ++unchanged) {
@@ -172,7 +173,7 @@ TEST_CASE("a job goes on from the checkpoint before where the last one is damage
     Program train = cluster.train("run", words_of_daemons());
     const std::filesystem::path folder = cluster.job.folder / "run/checkpoints";
     REQUIRE(eventually([&] { return steps_in(folder).size() >= 2; }));
-    victim.send(SIGSTOP);  // all others wait for it now
+    victim.send(SIGSTOP);  // all other nodes wait for the victim now
     const std::vector<int64_t> steps = final_steps(folder);
     for (const int64_t step : steps)
       if (all_are_damaged || step == steps.back())

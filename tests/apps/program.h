@@ -73,7 +73,7 @@ class Program {
   pid_t process_ = -1;
 };
 
-/// Polls until `condition` holds; false after two minutes, which a busy machine may need.
+/// Polls until `condition` holds. Returns false after two minutes: a busy machine may need one.
 inline bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 12000; ++i) {
     if (condition()) return true;

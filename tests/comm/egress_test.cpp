@@ -130,9 +130,9 @@ double seconds_from_two(double limit_mbps, uint32_t slices) {
 }  // namespace
 
 TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
-  constexpr size_t kSome = 48;
-  const double expected = (kSome - 1) * (kSliceBytes + kHeaderBytes) / (250e6 / 8);
-  const double took = quickest(1.4 * expected, [] { return seconds_of_slices(250, kSome); });
+  constexpr size_t kCount = 48;
+  const double expected = (kCount - 1) * (kSliceBytes + kHeaderBytes) / (250e6 / 8);
+  const double took = quickest(1.4 * expected, [] { return seconds_of_slices(250, kCount); });
   CHECK(took > 0.9 * expected);
   CHECK(took < 1.4 * expected);
 }

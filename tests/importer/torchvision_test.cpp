@@ -65,9 +65,10 @@ TEST_CASE("torchvision's networks have torchvision's tensors, in its order") {
 }
 
 TEST_CASE("the plain networks are the whole ones without their heads") {
-  for (const auto& [name, head_of_it] :
+  for (const auto& network :
        {std::pair<std::string, const char*>("inception_v3", "AuxLogits."), {"googlenet", "aux"}}) {
-    const char* head = head_of_it;
+    const std::string& name = network.first;
+    const char* head = network.second;
     std::vector<StateTensor> whole = state_of(name);
     const size_t erased = std::erase_if(
         whole, [&](const StateTensor& tensor) { return tensor.theirs.starts_with(head); });
