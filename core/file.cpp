@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "core/digest.h"
 #include "core/memory.h"
@@ -55,6 +56,11 @@ size_t write_at_most(int file, uint64_t offset, std::span<const std::byte> bytes
 void write_fully(int file, uint64_t offset, std::span<const std::byte> bytes,
                  const fs::path& path) {
   if (write_at_most(file, offset, bytes) != bytes.size()) fail_run(path, "written");
+}
+
+fs::path temporary_of(const fs::path& path) {
+  const uint32_t number = std::random_device()();
+  return path.string() + "." + hexadecimal(std::as_bytes(std::span(&number, 1))) + kTemporary;
 }
 
 }  // namespace
@@ -138,9 +144,8 @@ uint32_t InputFile::crc(uint64_t offset, uint64_t length) const {
   return crc;
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(path_) {
-  temporary_ += kTemporary;
-  file_ = Descriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(temporary_of(path_)) {
+  file_ = Descriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
   if (file_.number() < 0) fail_run(path_, "written");
 }
 

@@ -68,8 +68,10 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// A file that appears whole or not at all: written beside its destination as "<path>.tmp", synced
-/// and renamed by commit(). Without commit() nothing stays.
+/// A file that appears whole or not at all: written beside its destination as "<path>.<8 random
+/// hexadecimal digits>.tmp", synced and renamed by commit(). Without commit() nothing stays. Of
+/// several processes that write the same path at once, each writes a file of its own, and the last
+/// commit() counts.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -100,6 +100,11 @@ def children_of(coordinator):
     return found
 
 
+def is_running(pid):
+    stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return bool(stat) and stat[0] not in "XZ"
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -245,8 +250,7 @@ class Round:
         for each in self.processes.values():
             if each.pid == pid:
                 return each.poll() is not None
-        stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-        return not stat or stat[0] in "XZ"
+        return not is_running(pid)
 
     # ---- the fault
 

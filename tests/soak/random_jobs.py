@@ -28,7 +28,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "reference")]
-from process_rounds import children_of, read, wait_until  # noqa: E402
+from process_rounds import children_of, is_running, read, wait_until  # noqa: E402
 from random_networks import make_case  # noqa: E402
 from recovery_rounds import State, last_line  # noqa: E402
 
@@ -213,16 +213,23 @@ class Jobs:
     def strike_coordinator(self):
         first, second = self.script.cut_short
         process = self.start_slowly("cut-short", first)
+        members = children_of(process.pid)
         if process.poll() is None:
             self.kill(process.pid, "coordinator")
         process.wait()
         if not (self.folder / "cut-short" / "summary.json").exists():
             arguments = ["--resume", "cut-short", *second.arguments()]
-            if not any((self.folder / "cut-short" / "checkpoints").glob("*.state")):
-                shutil.rmtree(self.folder / "cut-short", ignore_errors=True)
+            if not self.has_checkpoint("cut-short"):
+                # Workers that have lost their coordinator write the last step, so there may be one yet.
+                wait_until(self.options.timeout, lambda: not any(is_running(pid) for pid in members.values()))
+            if not self.has_checkpoint("cut-short"):
+                shutil.rmtree(self.folder / "cut-short")
                 arguments = self.first_arguments("cut-short", second)
             self.finish(self.start("cut-short", arguments), "cut-short")
         self.compare("cut-short", first, second)
+
+    def has_checkpoint(self, run):
+        return any((self.folder / run / "checkpoints").glob("*.state"))
 
     def kill(self, pid, role):
         try:

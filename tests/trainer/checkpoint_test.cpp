@@ -193,9 +193,8 @@ TEST_CASE("a checkpoint gets its name when what is read back is what it holds") 
       error_of<RunError>([&] { write_checkpoint(folder.folder, state_of(3), tensors); });
   CHECK(error.starts_with((folder.folder / "step-3.state").string() +
                           ": what was written of \"a.weight.velocity\" is not what is read back"));
-  CHECK(!fs::exists(folder.folder / "step-3.state"));
-  CHECK(!fs::exists(folder.folder / "step-3.safetensors"));
-  CHECK(!fs::exists(folder.folder / "step-3.safetensors.tmp"));
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.folder))
+    CHECK(!entry.path().filename().string().starts_with("step-3"));
 }
 
 TEST_CASE("the digest of the state covers statistics, optimizer state and sums in flight") {

@@ -107,10 +107,10 @@ TEST_CASE("where nothing can be written an older checkpoint stays, and no part o
   Run run;
   run.checkpoints.trust_survivors();
   run.take(0, 4, 1);
-  fs::create_directory(run.directory.checkpoints() /
-                       "step-5.state.tmp");  // where its bytes would go
+  // A folder that is not empty has the name that the file should get.
+  fs::create_directories(run.directory.checkpoints() / "step-5.state" / "in the way");
   const std::string error = error_of<RunError>([&] { run.take(0, 5, 1); });
-  CHECK(error.find("step-5.state: cannot be written: ") != std::string::npos);
+  CHECK(error.find("step-5.state: cannot be put in place: ") != std::string::npos);
   CHECK(run.has(4));
   CHECK(run.files() == 3);
   CHECK(!run.checkpoints.wants(6));

@@ -92,10 +92,26 @@ TEST_CASE("a file appears whole or not at all") {
     AtomicFile file(path);
     file.write("half");
   }
-  CHECK_FALSE(fs::exists(path));
-  CHECK_FALSE(fs::exists(path.string() + ".tmp"));
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.folder))
+    CHECK_FALSE(entry.path().filename().string().starts_with("whole"));
   write_file(path, "all");
   CHECK(read_text(path) == "all");
+}
+
+TEST_CASE("of two writers of one file each writes all of its own, and the last one counts") {
+  const TinyJob folder;
+  const fs::path path = folder.folder / "shared";
+  AtomicFile first(path);
+  first.write("the first writer's text");
+  first.sync();
+  {
+    AtomicFile second(path);
+    second.write("the second's");
+    first.commit();
+    CHECK(read_text(path) == "the first writer's text");
+    second.commit();
+  }
+  CHECK(read_text(path) == "the second's");
 }
 
 TEST_CASE("a disk that is full is told with the file's name") {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr auto kSoon = std::chrono::milliseconds(60);
 constexpr auto kLong = std::chrono::seconds(30);
+constexpr auto kAlways = [] {};  // may be written
 
 RunState step_6() {
   RunState state;
@@ -42,13 +43,28 @@ TEST_CASE("a survivor leaves alone what another process is writing, and says so"
   std::optional<WritingTurn> turn(std::in_place, job.folder, kSoon);
   write_text(half_done, "half of it");
   const std::string why = error_of<RunError>(
-      [&] { write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon); });
+      [&] { write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways); });
   CHECK(why == job.folder.string() + ": another process has been writing for too long");
   CHECK(read_text(half_done) == "half of it");
   turn.reset();
-  CHECK(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon));
+  CHECK(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
   CHECK_FALSE(std::filesystem::exists(half_done));
-  CHECK_FALSE(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon));
+  CHECK_FALSE(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
+}
+
+TEST_CASE("a survivor writes nothing when another run has got the folder meanwhile") {
+  const TinyJob job;
+  for (const int allowed : {0, 1, 2}) {
+    int calls = 0;
+    const auto may_write = [&] {
+      if (calls++ == allowed) throw RunError("another run writes there");
+    };
+    CHECK(error_of<RunError>([&] {
+            write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, may_write);
+          }) == "another run writes there");
+    CHECK_FALSE(std::filesystem::exists(job.folder / "step-6.state"));
+    CHECK_FALSE(std::filesystem::exists(job.folder / "step-6.safetensors"));
+  }
 }
 
 TEST_CASE("a coordinator that lives waits for a survivor that takes it for dead") {
@@ -67,7 +83,8 @@ TEST_CASE("a coordinator that lives waits for a survivor that takes it for dead"
   turn.reset();
   coordinator.join();
   CHECK(written);
-  CHECK_FALSE(write_survivor_checkpoint(directory.checkpoints(), step_6(), one_tensor(), kLong));
+  CHECK_FALSE(
+      write_survivor_checkpoint(directory.checkpoints(), step_6(), one_tensor(), kLong, kAlways));
 }
 
 TEST_CASE("what a killed writer has left is removed, unless another process has the run") {

@@ -48,13 +48,16 @@ void LastStep::write(const WorkerTraining& training, int64_t step) {
   if (options_.run_directory.empty() || step == 0) return;
   // A step before the first of this run: only sums that are given up would lead on from it.
   if (step < training.first_step()) return;
-  if (RunLock::text_in(options_.run_directory) != run_lock_)
-    return log_.warning(options_.run_directory.string() +
-                        ": it is gone, or another run writes there");
+  const auto may_write = [this] {
+    if (RunLock::text_in(options_.run_directory) != run_lock_)
+      throw RunError(options_.run_directory.string() + ": it is gone, or another run writes there");
+  };
   const auto folder = options_.run_directory / "checkpoints";
   try {
-    const bool wrote = write_survivor_checkpoint(folder, training.state_after(step),
-                                                 training.tensors(), kGracePeriodWithSurvivors);
+    may_write();
+    const bool wrote =
+        write_survivor_checkpoint(folder, training.state_after(step), training.tensors(),
+                                  kGracePeriodWithSurvivors, may_write);
     log_.info(
         text(wrote ? "wrote" : "found", " the checkpoint of step ", step, " in ", folder.string()));
   } catch (...) {

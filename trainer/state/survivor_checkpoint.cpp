@@ -23,11 +23,13 @@ bool is_whole(const fs::path& state_file) {
 }  // namespace
 
 bool write_survivor_checkpoint(const fs::path& folder, const RunState& state,
-                               const RunTensors& tensors, std::chrono::milliseconds period) {
+                               const RunTensors& tensors, std::chrono::milliseconds period,
+                               const std::function<void()>& may_write) {
   const WritingTurn turn(folder, period);
+  may_write();
   remove_half_done(folder);
   if (is_whole(folder / text("step-", state.step, ".state"))) return false;
-  write_checkpoint(folder, state, tensors);
+  write_checkpoint(folder, state, tensors, {.may_write = may_write});
   return true;
 }
 
