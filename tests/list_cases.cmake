@@ -1,4 +1,5 @@
-# Run after a test program is built: writes LIST, a file with the CTest tests of the program under the program's label.
+# Run after a test program is built: writes LIST, a file with the CTest tests of the program under the program's label;
+# slow cases of the suite "nightly" (support/nightly.h) have that as their label.
 # A slow case is a test. Most unit cases take less time than the start of their process, above all under the sanitizers,
 # so all cases of one source are a test, which is named by the source; doctest prints the case that fails.
 #   -D PROGRAM=... -D LABEL=unit|slow|plans -D LIST=...
@@ -20,27 +21,28 @@ endif()
 list(JOIN properties " " properties)
 
 set(script "")
-# add_cases(NAME FILTER): a test of the cases that the filter selects.
-function(add_cases name filter)
+# add_cases(NAME FILTER LABEL): a test of the cases that the filter selects.
+function(add_cases name filter label)
   set(test "${program}: ${name}")
   string(APPEND script
     "add_test([==[${test}]==] [==[${PROGRAM}]==] [==[${filter}]==])\n"
-    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${LABEL} ${properties}\n"
+    "set_tests_properties([==[${test}]==] PROPERTIES LABELS ${label} ${properties}\n"
     "  FAIL_REGULAR_EXPRESSION \"test cases: +0 \")\n")
   set(script "${script}" PARENT_SCOPE)
 endfunction()
 
 # Case by case, not as a list: a name may hold semicolons and single brackets.
 set(sources "")
-while(output MATCHES "<TestCase name=\"([^\"]*)\"[^>]* filename=\"([^\"]*)\"(.*)$")
+while(output MATCHES "<TestCase name=\"([^\"]*)\"([^>]*) filename=\"([^\"]*)\"(.*)$")
   set(case "${CMAKE_MATCH_1}")
-  set(source "${CMAKE_MATCH_2}")
-  set(output "${CMAKE_MATCH_3}")
+  set(suite "${CMAKE_MATCH_2}")
+  set(source "${CMAKE_MATCH_3}")
+  set(output "${CMAKE_MATCH_4}")
   if(LABEL STREQUAL "unit")
     string(REGEX REPLACE "^.*/tests/" "" source "${source}")
     if(NOT source IN_LIST sources)
       list(APPEND sources ${source})
-      add_cases(${source} "--source-file=*/tests/${source}")
+      add_cases(${source} "--source-file=*/tests/${source}" unit)
     endif()
   else()
     string(REPLACE "&lt;" "<" case "${case}")
@@ -49,7 +51,11 @@ while(output MATCHES "<TestCase name=\"([^\"]*)\"[^>]* filename=\"([^\"]*)\"(.*)
     string(REPLACE "&amp;" "&" case "${case}")
     # doctest reads a comma as the end of a name, and * and ? match anything, themselves included.
     string(REPLACE "," "\\," filter "${case}")
-    add_cases("${case}" "--test-case=${filter}")
+    set(label ${LABEL})
+    if(suite MATCHES "testsuite=\"nightly\"")
+      set(label nightly)
+    endif()
+    add_cases("${case}" "--test-case=${filter}" ${label})
   endif()
 endwhile()
 file(WRITE ${LIST} "${script}")

@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "tests/apps/processes.h"
 #include "tests/support/folders.h"
+#include "tests/support/nightly.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -94,11 +95,15 @@ void compare_worker_of_two(const std::string& job, std::vector<std::string> more
 
 }  // namespace
 
-TEST_CASE("--check tells the memory of a run of AlexNet") { compare_one_worker("alexnet-random"); }
+TEST_CASE("--check tells the memory of a run of AlexNet" * poseidon::test::nightly()) {
+  compare_one_worker("alexnet-random");
+}
 TEST_CASE("--check tells the memory of a run of ResNet-50") {
   compare_one_worker("resnet50-random");
 }
-TEST_CASE("--check tells the memory of a run of VGG-11") { compare_one_worker("vgg11-random"); }
+TEST_CASE("--check tells the memory of a run of VGG-11" * poseidon::test::nightly()) {
+  compare_one_worker("vgg11-random");
+}
 TEST_CASE("--check tells the memory of a run of cifar10_quick") {
   compare_one_worker("cifar10_quick-random");
 }
@@ -108,19 +113,20 @@ TEST_CASE("--check tells the memory of a run with adam and accumulation") {
                       "cluster.logical_shards=4"});
 }
 
-TEST_CASE("--check tells the memory of a worker of two, AlexNet") {
+TEST_CASE("--check tells the memory of a worker of two, AlexNet" * poseidon::test::nightly()) {
   compare_worker_of_two("alexnet-random");
 }
-TEST_CASE("--check tells the memory of a worker of two, ResNet-50") {
+TEST_CASE("--check tells the memory of a worker of two, ResNet-50" * poseidon::test::nightly()) {
   compare_worker_of_two("resnet50-random");
 }
-TEST_CASE("--check tells the memory of a worker of two, VGG-11") {
+TEST_CASE("--check tells the memory of a worker of two, VGG-11" * poseidon::test::nightly()) {
   compare_worker_of_two("vgg11-random");
 }
 TEST_CASE("--check tells the memory of a worker of two, cifar10_quick") {
   compare_worker_of_two("cifar10_quick-random");
 }
-TEST_CASE("--check tells the memory of a worker of two that sends bf16, late") {
+TEST_CASE("--check tells the memory of a worker of two that sends bf16, late" *
+          poseidon::test::nightly()) {
   compare_worker_of_two("alexnet-random", {"--set", "comm.wire=bf16", "--set", "comm.staleness=1",
                                            "--set", "comm.scheme=ps"});
 }

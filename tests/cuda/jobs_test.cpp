@@ -19,7 +19,10 @@ namespace {
 
 constexpr const char* kMixed = R"(data.train.transform.mix={"mixup": 1, "cutmix": 1})";
 
-constexpr uint64_t kOrders = kIsSanitized ? 1 : 3;
+/// Thousands of others are tried by play_orders (label soak).
+constexpr uint64_t kOrders = 1;
+/// Of all pairs of a network and a cluster every ninth is trained under a sanitizer.
+constexpr size_t kEvery = kIsSanitized ? 9 : 1;
 
 /// Everything that a few steps of a worker alone change.
 std::vector<float> train_alone(layers::Backend backend, const Job& job, const Setup& setup,
@@ -77,9 +80,11 @@ TEST_CASE("a training on a played GPU has the same bits in every order") {
 }
 
 TEST_CASE("workers on played GPUs have the same bits in every order, by any scheme") {
+  size_t number = 0;
   for (const PlayedNetwork& network : kPlayedNetworks) {
     const PlayedJob played(network);
     for (const Cluster& cluster : kClusters) {
+      if (number++ % kEvery != 0) continue;
       CAPTURE(std::string(network.network).substr(0, 24));
       CAPTURE(std::string(cluster.scheme));
       CAPTURE(cluster.workers);
@@ -154,7 +159,7 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
         const int64_t waits = count_waits(*played, cluster, gpu, -1, said);
         CHECK(said == "");
         CHECK(waits > 10);
-        for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 17 : 1) {
+        for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 67 : 1) {
           CAPTURE(wait);
           // What the host has seen done needs no wait, so there may be fewer of them another time.
           if (count_waits(*played, cluster, gpu, wait, said) > wait) CHECK(said != "");

@@ -133,10 +133,12 @@ TEST_CASE("what is recorded although it changes is found, with key and operation
     return error_of_second(machine, first, [&] { change(machine); });
   };
   const std::string what = "work that comes again, pass 4 -1: operation 1, recorded as \"add\", ";
+#if __has_builtin(__builtin_clear_padding)  // else arguments are not compared
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.add(1, 2, 4);
         }) == what + "has other arguments now");
+#endif
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.add(1, 3, 3);
@@ -160,6 +162,7 @@ TEST_CASE("a copy that changes is found, and so is the size of a grid") {
             [&] { machine.device.copy(machine.value(1), machine.value(3)); }) ==
         "work that comes again, pass 4 -1: operation 0, recorded as \"copy\", copies other memory "
         "now");
+#if __has_builtin(__builtin_clear_padding)
   Machine other;
   const AddKernel kernel{&other.at(0), &other.at(1), 0};
   CHECK(error_of_second(
@@ -167,6 +170,7 @@ TEST_CASE("a copy that changes is found, and so is the size of a grid") {
             [&] { other.device.launch(kernel, {.blocks = 2}); }) ==
         "work that comes again, pass 4 -1: operation 0, recorded as \"add\", has other arguments "
         "now");
+#endif
 }
 
 TEST_CASE("what could not be part of a graph is refused when it is recorded") {

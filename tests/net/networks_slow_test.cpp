@@ -15,6 +15,7 @@
 #include "layers/cpu/cpu_layer.h"
 #include "net/net.h"
 #include "tests/support/folders.h"
+#include "tests/support/nightly.h"
 
 using namespace poseidon;
 
@@ -188,11 +189,15 @@ std::set<std::string> names_in(const fs::path& folder) {
 
 TEST_CASE("each network has golden values") { CHECK(names_in(kNetworks) == names_in(kGolden)); }
 
-TEST_CASE("alexnet computes what PyTorch does") { compare_with_pytorch("alexnet"); }
-TEST_CASE("alexnet-torchvision computes what PyTorch does") {
+TEST_CASE("alexnet computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("alexnet");
+}
+TEST_CASE("alexnet-torchvision computes what PyTorch does" * poseidon::test::nightly()) {
   compare_with_pytorch("alexnet-torchvision");
 }
-TEST_CASE("caffenet computes what PyTorch does") { compare_with_pytorch("caffenet"); }
+TEST_CASE("caffenet computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("caffenet");
+}
 TEST_CASE("cifar10_full computes what PyTorch does") { compare_with_pytorch("cifar10_full"); }
 TEST_CASE("cifar10_quick computes what PyTorch does") { compare_with_pytorch("cifar10_quick"); }
 TEST_CASE("efficientnet_b0 computes what PyTorch does") { compare_with_pytorch("efficientnet_b0"); }
@@ -217,8 +222,18 @@ TEST_CASE("mobilenet_v2 computes what PyTorch does") { compare_with_pytorch("mob
 TEST_CASE("resnet18 computes what PyTorch does") { compare_with_pytorch("resnet18"); }
 TEST_CASE("resnet20 computes what PyTorch does") { compare_with_pytorch("resnet20"); }
 TEST_CASE("resnet50 computes what PyTorch does") { compare_with_pytorch("resnet50"); }
-TEST_CASE("resnet152 computes what PyTorch does") { compare_with_pytorch("resnet152"); }
-TEST_CASE("vgg11 computes what PyTorch does") { compare_with_pytorch("vgg11"); }
-TEST_CASE("vgg16 computes what PyTorch does") { compare_with_pytorch("vgg16"); }
-TEST_CASE("vgg19 computes what PyTorch does") { compare_with_pytorch("vgg19"); }
-TEST_CASE("vgg19-22k computes what PyTorch does") { compare_with_pytorch("vgg19-22k"); }
+TEST_CASE("resnet152 computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("resnet152");
+}
+TEST_CASE("vgg11 computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("vgg11");
+}
+TEST_CASE("vgg16 computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("vgg16");
+}
+TEST_CASE("vgg19 computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("vgg19");
+}
+TEST_CASE("vgg19-22k computes what PyTorch does" * poseidon::test::nightly()) {
+  compare_with_pytorch("vgg19-22k");
+}

@@ -4,6 +4,7 @@
 
 #include "tests/simulation/seeds/regroup.h"
 #include "tests/simulation/seeds/scenario.h"
+#include "tests/support/nightly.h"
 
 using namespace poseidon::comm;
 
@@ -17,7 +18,8 @@ void run_with(SimulatedJobOptions options, std::vector<Fault> faults) {
 
 }  // namespace
 
-TEST_CASE("whoever crashes at whatever event, the others go on to the values of one alone") {
+TEST_CASE("whoever crashes at whatever event, the others go on to the values of one alone" *
+          poseidon::test::nightly()) {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (const int64_t servers : {1, 2}) {
       const SimulatedJobOptions options = regrouping_job(2, servers, 4, scheme);
@@ -28,7 +30,8 @@ TEST_CASE("whoever crashes at whatever event, the others go on to the values of 
     }
 }
 
-TEST_CASE("whoever crashes while the others regroup, those that are left go on") {
+TEST_CASE("whoever crashes while the others regroup, those that are left go on" *
+          poseidon::test::nightly()) {
   const SimulatedJobOptions options = regrouping_job(3, 2, 5, SchemeRule::kAuto);
   const uint64_t events = run_job(options).events;
   for (const NodeId first : nodes_of(options))

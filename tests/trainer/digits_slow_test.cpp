@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/folders.h"
+#include "tests/support/nightly.h"
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
@@ -23,7 +24,7 @@ TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too, 
   }
 }
 
-TEST_CASE("a siamese LeNet learns which digits are alike") {
+TEST_CASE("a siamese LeNet learns which digits are alike" * poseidon::test::nightly()) {
   const TinyJob folder;
   Json job = read_json(fs::path(test::source_folder()) / "configs/lenet-siamese-mnist.json");
   job["network"] = test::source_folder() + "/configs/networks/lenet-siamese.json";

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/support/folders.h"
+#include "tests/support/nightly.h"
 #include "tests/trainer/tiny_job.h"
 
 using namespace poseidon;
@@ -74,7 +75,7 @@ void train_three_steps(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("every shipped job trains") {
+TEST_CASE("every shipped job trains" * poseidon::test::nightly()) {
   for (const auto& entry : fs::directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".json") continue;
     // That of pairs is trained with digits (digits_slow_test).
