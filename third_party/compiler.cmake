@@ -43,7 +43,7 @@ endif()
 if(POSEIDON_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
     message(FATAL_ERROR "POSEIDON_FUZZ=ON needs clang (libFuzzer), got ${CMAKE_CXX_COMPILER_ID}; "
-      "use: cmake --preset fuzz")
+      "use: cmake --preset asan")
   endif()
   target_compile_options(poseidon_settings INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/apps/lost_coordinator.h"
+#include "tests/support/sanitizers.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -47,8 +48,10 @@ std::vector<std::pair<std::string, Json>> lines_of(const fs::path& run) {
 }  // namespace
 
 TEST_CASE("steps and tests that daemons made while the coordinator was gone have their lines") {
-  const Words settings{"--set", "train.test_every=20", "--set", "cluster.timeout_s=1",
-                       "--set", "train.steps=6000",    "--set", "train.checkpoint_every=100000"};
+  const Words settings{"--set", "train.test_every=20",
+                       "--set", "cluster.timeout_s=1",
+                       "--set", test::kIsSanitized ? "train.steps=1500" : "train.steps=6000",
+                       "--set", "train.checkpoint_every=100000"};
   LostCoordinator lost(settings);
   const Json whole = lost.undisturbed();
   {

@@ -4,6 +4,7 @@
 
 #include "core/json.h"
 #include "tests/apps/cluster.h"
+#include "tests/support/sanitizers.h"
 
 /// A run by daemons whose coordinator is killed.
 namespace poseidon::apps {
@@ -19,7 +20,9 @@ inline Words with(Words words, const Words& more) {
 class LostCoordinator {
  public:
   explicit LostCoordinator(Words settings = {}, const Words& worker_words = {})
-      : settings_(with({"--set", "train.steps=3000", "--set", "train.log_every=1"}, settings)) {
+      : settings_(with({"--set", test::kIsSanitized ? "train.steps=1000" : "train.steps=3000",
+                        "--set", "train.log_every=1"},
+                       settings)) {
     workers_[0] =
         &cluster.start("poseidon-worker", "worker-a", with({"--rank", "0"}, worker_words));
     workers_[1] =
