@@ -57,6 +57,15 @@ TEST_CASE("members between which large messages are lost end the job before its 
   }
 }
 
+TEST_CASE("a job starts over links of 0.1 Mbit/s") {
+  SimulatedJobOptions options = regrouping_job(2, 1, 2, SchemeRule::kPs);
+  options.network.bytes_per_second = 12'500;
+  options.timeout = std::chrono::seconds(10);
+  const SimulatedJobResult result = run_job(options);
+  REQUIRE(result.outcome.has_value());
+  CHECK(result.outcome->finished);
+}
+
 TEST_CASE("jobs by seed whose nodes lack connections from the start end, or leave a joiner out") {
   for (uint64_t seed = 1; seed <= 60 / kStride; ++seed) {
     const SimulatedJobOptions options = setup_scenario(seed);
