@@ -69,9 +69,9 @@ class InputFile {
 };
 
 /// A file that appears whole or not at all: written beside its destination as "<path>.<8 random
-/// hexadecimal digits>.tmp", synced and renamed by commit(). Without commit() nothing stays. Of
-/// several processes that write the same path at once, each writes a file of its own, and the last
-/// commit() counts.
+/// hexadecimal digits>.tmp", synced and renamed by commit(). Without commit() nothing stays.
+/// Processes that write the same path at the same time use separate temporary files; the last
+/// commit() wins.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -184,7 +184,7 @@ TEST_CASE("one step is a step") {
 
 TEST_CASE("limits that are too small for a run are told before it begins") {
   const TinyJob job;
-  // 1024 bytes: LLVM's OpenMP itself makes a file of so many.
+  // 1024 bytes: the size of a file that LLVM's OpenMP runtime creates.
   const Finished small = shell(job, "ulimit -f 2; poseidon-train job.json --output run");
   CHECK(small.code == 2);
   CHECK(has(small.err, "the limit on the size of a file (ulimit -f) is "));

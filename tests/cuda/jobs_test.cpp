@@ -19,9 +19,9 @@ namespace {
 
 constexpr const char* kMixed = R"(data.train.transform.mix={"mixup": 1, "cutmix": 1})";
 
-/// Thousands of others are tried by play_orders (label soak).
+/// play_orders (label soak) tests thousands more.
 constexpr uint64_t kOrders = 1;
-/// Of all pairs of a network and a cluster every ninth is trained under a sanitizer.
+/// Under a sanitizer the test trains every ninth pair of network and cluster.
 constexpr size_t kEvery = kIsSanitized ? 9 : 1;
 
 /// Everything that a few steps of a worker alone change.

@@ -220,7 +220,7 @@ class Jobs:
         if not (self.folder / "cut-short" / "summary.json").exists():
             arguments = ["--resume", "cut-short", *second.arguments()]
             if not self.has_checkpoint("cut-short"):
-                # Workers that have lost their coordinator write the last step, so there may be one yet.
+                # Workers write the last complete step after the coordinator fails: a checkpoint may still appear.
                 wait_until(self.options.timeout, lambda: not any(is_running(pid) for pid in members.values()))
             if not self.has_checkpoint("cut-short"):
                 shutil.rmtree(self.folder / "cut-short")

@@ -4,8 +4,8 @@
 
 namespace poseidon::test {
 
-/// The mark of a case in *_slow_test.cpp that takes too long for every change, and of whose kind
-/// shorter ones stay: its label of CTest is nightly (tests/list_cases.cmake).
+/// Marks a case of *_slow_test.cpp that is too long for .ci/run. Shorter cases of the same kind
+/// remain there. The CTest label of a marked case is nightly (tests/list_cases.cmake).
 inline doctest::test_suite nightly() { return {"nightly"}; }
 
 }  // namespace poseidon::test

@@ -98,7 +98,7 @@ TEST_CASE("a file appears whole or not at all") {
   CHECK(read_text(path) == "all");
 }
 
-TEST_CASE("of two writers of one file each writes all of its own, and the last one counts") {
+TEST_CASE("two writers of one file do not mix their bytes, and the last commit wins") {
   const TinyJob folder;
   const fs::path path = folder.folder / "shared";
   AtomicFile first(path);

@@ -52,7 +52,7 @@ TEST_CASE("a survivor leaves alone what another process is writing, and says so"
   CHECK_FALSE(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
 }
 
-TEST_CASE("a survivor writes nothing when another run has got the folder meanwhile") {
+TEST_CASE("a survivor writes nothing after another run has taken over the folder") {
   const TinyJob job;
   for (const int allowed : {0, 1, 2}) {
     int calls = 0;
