@@ -7,8 +7,9 @@ A seed draws a job: a network of random layers (tests/reference/random_networks.
 fp32 or bf16, logical shards. The job runs with 1, 2, 3 and 4 workers and 1 to 3 servers, each with one or two devices
 and with logical shards dealt evenly or by speed. One run is stopped and continues with another number of workers. In
 one run a worker or server is killed (SIGKILL), and in another the coordinator, which --resume follows. All runs of a
-seed must have the weights_sha256 and state_sha256 of the first. The exceptions are jobs with staleness that ended by the
-loss of the only server or worker, or that continue from a checkpoint that the workers wrote without the coordinator.
+seed must have the weights_sha256 and state_sha256 of the first. The exceptions are jobs with staleness that ended by
+the loss of the only server or worker, or that continue from a checkpoint that the workers wrote without the
+coordinator.
 
 The state file has a line for each seed. A command that was ended continues after them. The folders of seeds that
 disagree stay in --failures.
