@@ -18,7 +18,7 @@ void run_with(SimulatedJobOptions options, std::vector<Fault> faults) {
 
 }  // namespace
 
-TEST_CASE("whoever crashes at whatever event, the others go on to the values of one alone" *
+TEST_CASE("a node crashes at any event, and the other nodes compute the values of one process" *
           poseidon::test::nightly()) {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (const int64_t servers : {1, 2}) {
@@ -30,7 +30,7 @@ TEST_CASE("whoever crashes at whatever event, the others go on to the values of 
     }
 }
 
-TEST_CASE("whoever crashes while the others regroup, those that are left go on" *
+TEST_CASE("a second node crashes during reconfiguration, and the remaining nodes continue" *
           poseidon::test::nightly()) {
   const SimulatedJobOptions options = regrouping_job(3, 2, 5, SchemeRule::kAuto);
   const uint64_t events = run_job(options).events;

@@ -225,7 +225,7 @@ class Jobs:
                 wait_until(self.options.timeout, lambda: not any(is_running(pid) for pid in members.values()))
             states = self.states("cut-short")
             if states:
-                # As after a lost member: what the workers write carries no sums in flight.
+                # A checkpoint that workers write carries no sums in flight, as after the failure of a member.
                 promised = not late or b'"sums_in_flight"' in states[-1].read_bytes()
                 arguments = ["--resume", "cut-short", *second.arguments()]
             else:

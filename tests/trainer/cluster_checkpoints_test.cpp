@@ -107,7 +107,7 @@ TEST_CASE("where nothing can be written an older checkpoint stays, and no part o
   Run run;
   run.checkpoints.trust_survivors();
   run.take(0, 4, 1);
-  // A folder that is not empty has the name that the file should get.
+  // A non-empty folder occupies the name of the file.
   fs::create_directories(run.directory.checkpoints() / "step-5.state" / "in the way");
   const std::string error = error_of<RunError>([&] { run.take(0, 5, 1); });
   CHECK(error.find("step-5.state: cannot be put in place: ") != std::string::npos);
