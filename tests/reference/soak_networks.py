@@ -7,7 +7,8 @@
 For each seed: the losses of five steps are those of PyTorch in double precision, to 1e-4 of them or twice
 the distance of PyTorch in single precision, whichever is more. Where a value lies at a relu's or a maximum's
 edge, rounding decides on which side, in any program: a seed that is further off is held against sixteen runs of
-PyTorch in single precision whose first values differ in their last bits, and counted. The loss of the final test and
+PyTorch in single precision whose first values differ in their last bits, and counted. Where the loss is not finite in
+PyTorch's single precision, poseidon-train must report that at the same step. The loss of the final test and
 the tensors of the last checkpoint (parameters, running statistics, averages) are compared in the same way. And 1, 2
 and 3 workers, and a run that is stopped twice and continues with other numbers of workers, come to the same losses and
 tensors, bit for bit.
@@ -15,7 +16,9 @@ tensors, bit for bit.
 
 import argparse
 import json
+import math
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -153,17 +156,34 @@ def check_bits(case, options, folder):
                                (name, losses_of(folder / name), expected[0]))
 
 
+def trains(case, options, folder):
+    """Runs the job with one worker. False where its losses diverge at the same step as PyTorch's."""
+    try:
+        run(options, ["job.json", "--output", "one"], folder)
+        return True
+    except Disagreement as error:
+        reported = re.search(r"step (\d+): the loss is -?(nan|inf)", str(error))
+        if not reported:
+            raise
+        losses = all_losses(case, torch.float32)
+        if [step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)][:1] != [int(reported[1])]:
+            raise
+        return False
+
+
 def check_seed(seed, options):
-    """Whether all agrees, and the distance of the losses."""
+    """Whether all agrees, and the distance of the losses: None at an edge, infinite where the losses diverge."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="network-%d-" % seed, dir=options.folder))
     case = make_case(seed)
     write(case, folder)
     try:
-        run(options, ["job.json", "--output", "one"], folder)
-        distance = check_losses(case, losses_of(folder / "one"))
-        if not check_tensors(case, folder / "one"):
-            distance = None
-        check_bits(case, options, folder)
+        if trains(case, options, folder):
+            distance = check_losses(case, losses_of(folder / "one"))
+            if not check_tensors(case, folder / "one"):
+                distance = None
+            check_bits(case, options, folder)
+        else:
+            distance = math.inf
     except (Disagreement, subprocess.TimeoutExpired) as error:
         print("seed %d: %s\n    files: %s" % (seed, error, folder), flush=True)
         return False, None
@@ -172,7 +192,7 @@ def check_seed(seed, options):
 
 
 def soak(options):
-    wrong, edges, worst, kinds = [], [], 0.0, set()
+    wrong, edges, diverging, worst, kinds = [], [], [], 0.0, set()
     for seed in range(options.seed, options.seed + options.count):
         kinds |= {layer["type"] for layer in make_case(seed).layers}
         agrees, distance = check_seed(seed, options)
@@ -180,13 +200,16 @@ def soak(options):
             wrong.append(seed)
         elif distance is None:
             edges.append(seed)
+        elif distance == math.inf:
+            diverging.append(seed)
         else:
             worst = max(worst, distance)
         if (seed + 1 - options.seed) % 50 == 0:
             print("%d networks, %d disagree" % (seed + 1 - options.seed, len(wrong)), flush=True)
-    print("seeds %d to %d: %d networks of %d types of layers; disagree: %s; at an edge: %s; largest distance of a loss "
-          "elsewhere: %.1e" % (options.seed, options.seed + options.count - 1, options.count, len(kinds),
-                               wrong or "none", edges or "none", worst))
+    print("seeds %d to %d: %d networks of %d types of layers; disagree: %s; at an edge: %s; diverge: %s; largest "
+          "distance of a loss elsewhere: %.1e" % (options.seed, options.seed + options.count - 1, options.count,
+                                                  len(kinds), wrong or "none", edges or "none", diverging or "none",
+                                                  worst))
     return 1 if wrong else 0
 
 
@@ -214,6 +237,8 @@ def main():
     parser.add_argument("--golden", type=int, default=0, help="write so many cases with their losses instead")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.folder:
+        pathlib.Path(options.folder).mkdir(parents=True, exist_ok=True)
     if options.golden:
         return write_golden(options.golden)
     return soak(options)

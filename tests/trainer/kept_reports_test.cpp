@@ -34,7 +34,7 @@ struct LostRun {
   }
   std::string test_of(int64_t step) const {
     return message(
-        TestNote{{.samples = 10, .sums = {.loss = 5, .scalars = scalars(true)}, .seconds = 1}},
+        TestNote{{.samples = 10, .parts = {{.loss = 5, .scalars = scalars(true)}}, .seconds = 1}},
         step);
   }
   std::vector<double> scalars(bool test) const {

@@ -88,8 +88,23 @@ TEST_CASE("reports stand in order of the logical shards, whoever has them") {
     CHECK(whole.shards[shard].loss == 10 * static_cast<double>(shard + 1));
 }
 
+TEST_CASE("the tests of all workers are summed in order of the logical shards") {
+  comm::Plan plan = plan_of_two_layers();
+  plan.assignment = comm::Assignment(
+      std::vector<comm::AssignedWorker>{{.shards = {1, 2}}, {.shards = {0, 1}, .member = 1}},
+      std::vector<comm::AssignedServer>{{}});
+  const TestSums two{.samples = 6, .parts = {{.loss = -1e16}, {.loss = 1}}, .seconds = 2};
+  const TestSums one{.samples = 2, .parts = {{.loss = 1e16}}, .seconds = 3};
+  const TestResult whole = join_tests({two, one}, plan);
+  CHECK(whole.samples == 8);
+  CHECK(whole.mean.loss == 0.125);
+  CHECK(whole.seconds == 3);
+}
+
 TEST_CASE("a report of another network's layers is refused") {
   const comm::Plan plan = plan_of_two_layers();
+  CHECK_THROWS_WITH_AS(check_parts({.parts = {{}, {}}}, 0, plan),
+                       "a worker tells of 2 logical shards, expected 1", ConfigError);
   StepReport report = report_of(1);
   report.layer_wait_ms.pop_back();
   CHECK_THROWS_WITH_AS(sent_and_read(report, {}, plan),

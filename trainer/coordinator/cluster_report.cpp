@@ -63,13 +63,14 @@ bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& not
 }
 
 void ClusterReport::take_test(uint16_t worker, int64_t step, const TestNote& note) {
-  check_scalars(worker, note.sums.sums, test_scalars_);
+  for (const SampleSums& part : note.sums.parts) check_scalars(worker, part, test_scalars_);
+  check_parts(note.sums, worker, plan_);
   auto& gathered = gathered_of(tests_, step);
   if (!gathered.add(worker, note.sums)) return;
-  TestSums sums;
-  for (const auto& each : gathered.parts()) sums += *each;
+  std::vector<TestSums> workers;
+  for (const auto& each : gathered.parts()) workers.push_back(*each);
   tests_.erase(step);
-  run_.tested(step, sums.mean());
+  run_.tested(step, join_tests(workers, plan_));
 }
 
 void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {

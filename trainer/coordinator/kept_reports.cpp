@@ -49,7 +49,9 @@ std::map<int64_t, StepOfAll> by_step(const std::map<int64_t, Notes>& workers,
       StepOfAll& step = steps[note.step];
       if (note.about == TestNote::kAbout) {
         const auto test = read_note<TestNote>(note);
-        check_scalars(test.sums.sums, options.test_scalars.count());
+        for (const SampleSums& part : test.sums.parts)
+          check_scalars(part, options.test_scalars.count());
+        check_parts(test.sums, static_cast<uint32_t>(worker), plan);
         step.tested[worker] = test.sums;
       } else {
         const auto report = read_note<StepNote>(note);
@@ -76,9 +78,9 @@ size_t write_lines(const std::map<int64_t, StepOfAll>& steps, const comm::Plan& 
       ++lines;
     }
     if (reports.tested.size() == workers) {
-      TestSums sums;
-      for (const auto& [rank, part] : reports.tested) sums += part;
-      metrics.tested(step, sums.mean());
+      std::vector<TestSums> tested;
+      for (const auto& [rank, part] : reports.tested) tested.push_back(part);
+      metrics.tested(step, join_tests(tested, plan));
       ++lines;
     }
   }

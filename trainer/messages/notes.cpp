@@ -18,6 +18,16 @@ void describe_bytes(Fields& fields, const char* key, uint64_t& bytes) {
   bytes = static_cast<uint64_t>(value);
 }
 
+void describe_sums(Fields& fields, const char* key, std::vector<SampleSums>& sums) {
+  fields.objects(
+      key, sums.size(), [&](size_t size) { sums.resize(size); },
+      [&](Fields& f, size_t i) {
+        f.number("loss", sums[i].loss, Range{}, "sum over its samples", kRequired);
+        f.numbers("scalars", sums[i].scalars, Range{}, "sums of what layers report", kRequired);
+      },
+      "by logical shard of the worker", kRequired);
+}
+
 }  // namespace
 
 void TensorsNote::describe(Fields& fields) {
@@ -47,13 +57,7 @@ void ClassesNote::describe(Fields& fields) {
 }
 
 void StepNote::describe(Fields& fields) {
-  fields.objects(
-      "shards", shards.size(), [&](size_t size) { shards.resize(size); },
-      [&](Fields& f, size_t i) {
-        f.number("loss", shards[i].loss, Range{}, "sum over its samples", kRequired);
-        f.numbers("scalars", shards[i].scalars, Range{}, "sums of what layers report", kRequired);
-      },
-      "its logical shards", kRequired);
+  describe_sums(fields, "shards", shards);
   fields.number("learning_rate", learning_rate, Range{}, "of the step", kRequired);
   fields.number("compute_ms", times.compute_ms, kMeasured, "of the step", kRequired);
   fields.number("data_wait_ms", times.data_wait_ms, kMeasured, "of the step", kRequired);
@@ -66,8 +70,7 @@ void StepNote::describe(Fields& fields) {
 
 void TestNote::describe(Fields& fields) {
   fields.integer("samples", sums.samples, between(0, 1e15), "tested by this worker", kRequired);
-  fields.number("loss", sums.sums.loss, Range{}, "sum over them", kRequired);
-  fields.numbers("scalars", sums.sums.scalars, Range{}, "sums of what layers report", kRequired);
+  describe_sums(fields, "shards", sums.parts);
   fields.number("seconds", sums.seconds, between(0, 1e9), "that it took", kRequired);
 }
 

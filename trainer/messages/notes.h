@@ -89,7 +89,8 @@ struct StepNote {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after a test: sums over the samples that were its own.
+/// Worker to coordinator, after a test: sums over the samples that it tested, by its logical
+/// shards.
 struct TestNote {
   static constexpr const char* kAbout = "test";
   TestSums sums;

@@ -22,6 +22,15 @@ StepTimes divided(StepTimes times, double by) {
           .sum_wait_ms = times.sum_wait_ms / by};
 }
 
+void check_count(size_t got, size_t expected, const char* of_what) {
+  if (got != expected)
+    throw ConfigError(text("a worker tells of ", got, of_what, ", expected ", expected));
+}
+
+void check_shards(size_t got, uint32_t rank, const comm::Plan& plan) {
+  check_count(got, plan.assignment.shards_of(rank).count, " logical shards");
+}
+
 }  // namespace
 
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers) {
@@ -42,12 +51,8 @@ StepNote step_note(const StepReport& report, SchemeBytes bytes) {
 }
 
 WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan) {
-  const auto count = [](size_t got, size_t expected, const char* of_what) {
-    if (got != expected)
-      throw ConfigError(text("a worker tells of ", got, of_what, ", expected ", expected));
-  };
-  count(note.shards.size(), plan.assignment.shards_of(rank).count, " logical shards");
-  count(note.layer_wait_ms.size(), plan.layers.size(), " layers that were waited for");
+  check_shards(note.shards.size(), rank, plan);
+  check_count(note.layer_wait_ms.size(), plan.layers.size(), " layers that were waited for");
   WorkerStep out;
   out.report.step = step;
   out.report.shards = note.shards;
@@ -81,6 +86,22 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
   whole.times = divided(sum, static_cast<double>(workers.size()));
   whole.mean = mean_of_shards(whole.shards, plan.global_batch);
   return whole;
+}
+
+void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan) {
+  check_shards(sums.parts.size(), rank, plan);
+}
+
+TestResult join_tests(const std::vector<TestSums>& workers, const comm::Plan& plan) {
+  TestSums whole;
+  whole.parts.resize(static_cast<size_t>(plan.logical_shards()));
+  for (uint32_t rank = 0; rank < workers.size(); ++rank) {
+    const TestSums& own = workers[rank];
+    whole.samples += own.samples;
+    whole.seconds = std::max(whole.seconds, own.seconds);
+    std::ranges::copy(own.parts, whole.parts.begin() + plan.assignment.shards_of(rank).first);
+  }
+  return whole.mean();
 }
 
 TimeTable::TimeTable(size_t workers, size_t layers)

@@ -7,7 +7,7 @@
 #include "comm/plan/plan.h"
 #include "trainer/messages/notes.h"
 
-/// What each worker tells of its steps, and what it comes to for all of them.
+/// What each worker reports of its steps and tests, and the same for all workers together.
 namespace poseidon::trainer {
 
 /// Payload that one worker sent plus received, by how it was summed.
@@ -29,6 +29,12 @@ WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const 
 /// The same step of all workers, by rank, as one: losses over the global batch, times in the mean,
 /// bytes per node.
 StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan);
+
+/// Throws ConfigError if the sums of worker `rank` are not one for each of its logical shards.
+void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan);
+
+/// The same test of all workers, by rank, as one.
+TestResult join_tests(const std::vector<TestSums>& workers, const comm::Plan& plan);
 
 /// Where the time of a run went, by worker and by layer that was waited for.
 class TimeTable {

@@ -1,19 +1,6 @@
 #include "trainer/run/run_loop.h"
 
-#include <numeric>
-
 namespace poseidon::trainer {
-
-namespace {
-
-/// The greatest number that divides those of all workers' logical shards.
-int64_t shards_in_common(const comm::Assignment& assignment) {
-  int64_t common = 0;
-  for (const comm::Part& own : assignment.ranges()) common = std::gcd(common, int64_t{own.count});
-  return common;
-}
-
-}  // namespace
 
 bool RunLoop::go(bool again) {
   if (again) do_what_is_due();
@@ -66,16 +53,14 @@ void RunLoop::test() {
   tested_step_ = steps_done();
   const WorkerPart& part = computation_.part();
   const JobConfig& config = part.job.config;
-  // As its share of the logical shards, in the smallest numbers.
-  const int64_t common = shards_in_common(part.plan.assignment);
   const comm::Part own = part.plan.assignment.shards_of(part.rank);
   const TestOptions options{
       .seed = static_cast<uint64_t>(config.train.seed),
       .loader_threads = static_cast<int>(config.data.loader_threads),
       .on_error = config.data.test.on_error,
       .goes_on = [this](int64_t done, int64_t of) { return sink_.testing(done, of); },
-      .parts = part.plan.logical_shards() / common,
-      .own_parts = {.first = own.first / common, .count = own.count / common}};
+      .parts = part.plan.logical_shards(),
+      .own_parts = {.first = own.first, .count = own.count}};
   std::optional<TestSums> sums;
   computation_.with_averages(
       [&] { sums = evaluate_part(computation_.engine().net(), test_, options, log_); });

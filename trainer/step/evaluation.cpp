@@ -1,6 +1,5 @@
 #include "trainer/step/evaluation.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "core/failure.h"
@@ -8,15 +7,8 @@
 
 namespace poseidon::trainer {
 
-TestSums& TestSums::operator+=(const TestSums& other) {
-  samples += other.samples;
-  sums += other.sums;
-  seconds = std::max(seconds, other.seconds);
-  return *this;
-}
-
 TestResult TestSums::mean() const {
-  return {.samples = samples, .mean = sums.mean(samples), .seconds = seconds};
+  return {.samples = samples, .mean = mean_of_shards(parts, samples), .seconds = seconds};
 }
 
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
@@ -36,7 +28,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                        .threads = options.loader_threads,
                        .memory = memory_for(net)},
                       log);
-  TestSums sums;
+  TestSums sums{.parts = std::vector<SampleSums>(parts.size())};
   const int64_t batches = loader.steps_per_pass() * options.own_parts.count;
   for (int64_t step = 0; step < batches; ++step) {
     if (options.goes_on && !options.goes_on(step, batches)) return std::nullopt;
@@ -51,7 +43,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                  .labels = batch.labels,
                  .loss_scale = 1});
     sums.samples += batch.valid;
-    sums.sums += sums_of_batch(net, batch.valid);
+    sums.parts[static_cast<size_t>(step) % parts.size()] += sums_of_batch(net, batch.valid);
     if (options.tested) options.tested(batch);
   }
   sums.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "core/even_parts.h"
 #include "core/log.h"
@@ -20,12 +21,12 @@ struct TestResult {
   double seconds = 0;
 };
 
+/// Sums by part, so that the mean has the same bits for any number of workers.
 struct TestSums {
   int64_t samples = 0;
-  SampleSums sums = {};
-  double seconds = 0;  ///< of several workers, which test at once: the longest
+  std::vector<SampleSums> parts;  ///< in their order
+  double seconds = 0;             ///< of several workers, which test at once: the longest
 
-  TestSums& operator+=(const TestSums& other);
   TestResult mean() const;
 };
 
