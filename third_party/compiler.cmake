@@ -45,7 +45,6 @@ if(POSEIDON_FUZZ)
     message(FATAL_ERROR "POSEIDON_FUZZ=ON needs clang (libFuzzer), got ${CMAKE_CXX_COMPILER_ID}; "
       "use: cmake --preset asan")
   endif()
-  target_compile_options(poseidon_settings INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(POSEIDON_COVERAGE)
   target_compile_options(poseidon_settings INTERFACE --coverage -fprofile-update=atomic)
@@ -78,6 +77,9 @@ function(poseidon_library name)
   add_library(poseidon_${name} STATIC ${sources})
   poseidon_unite(poseidon_${name})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})
+  if(POSEIDON_FUZZ)  # inputs are parsed here, and not in kernels, where counting branches takes long
+    target_compile_options(poseidon_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()
 
 # poseidon_device_library(NAME DEVICE LINKS...): the sources of a device's folder, NAME/DEVICE. Who
