@@ -149,7 +149,7 @@ TEST_CASE("a worker that stood still and is back finds that it was lost, and joi
   GrowingCluster cluster({"a", "b"}, kMoreSteps);
   const Json undisturbed = cluster.undisturbed();
   Program& stopped = cluster.worker("c", {});
-  Program train = cluster.train("3", {"cluster.timeout_s=1"});
+  Program train = cluster.train("3", {test::kShortTimeout});
   REQUIRE(says(train, "begin with step"));
   stopped.send(SIGSTOP);
   CHECK(says(train, "2 workers and 1 server go on with step"));

@@ -49,7 +49,7 @@ std::vector<std::pair<std::string, Json>> lines_of(const fs::path& run) {
 
 TEST_CASE("steps and tests that daemons made while the coordinator was gone have their lines") {
   const Words settings{"--set", "train.test_every=20",
-                       "--set", "cluster.timeout_s=1",
+                       "--set", test::kShortTimeout,
                        "--set", test::kIsSanitized ? "train.steps=1500" : "train.steps=6000",
                        "--set", "train.checkpoint_every=100000"};
   LostCoordinator lost(settings);

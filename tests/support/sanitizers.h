@@ -15,4 +15,9 @@ inline constexpr bool kIsSanitized = false;
 /// How many times as far apart the moments are at which such a test strikes.
 inline constexpr uint64_t kStride = kIsSanitized ? 4 : 1;
 
+/// A short limit of silence. A sanitized member may be silent for more than a second on a busy
+/// machine.
+inline constexpr const char* kShortTimeout =
+    kIsSanitized ? "cluster.timeout_s=4" : "cluster.timeout_s=1";
+
 }  // namespace poseidon::test
