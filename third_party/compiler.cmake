@@ -77,7 +77,7 @@ function(poseidon_library name)
   add_library(poseidon_${name} STATIC ${sources})
   poseidon_unite(poseidon_${name})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})
-  if(POSEIDON_FUZZ)  # inputs are parsed here, and not in kernels, where counting branches takes long
+  if(POSEIDON_FUZZ)  # libFuzzer counts the branches of these libraries. In kernels, counters would cost time.
     target_compile_options(poseidon_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()

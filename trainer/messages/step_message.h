@@ -33,7 +33,7 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
 /// Throws ConfigError if the sums of worker `rank` are not one for each of its logical shards.
 void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan);
 
-/// The same test of all workers, by rank, as one.
+/// The result of a test, from the sums of all workers by rank.
 TestResult join_tests(const std::vector<TestSums>& workers, const comm::Plan& plan);
 
 /// Where the time of a run went, by worker and by layer that was waited for.

@@ -21,10 +21,11 @@ struct TestResult {
   double seconds = 0;
 };
 
-/// Sums by part, so that the mean has the same bits for any number of workers.
+/// The sums of each part. The mean adds them in order, so its bits do not depend on the number of
+/// workers.
 struct TestSums {
   int64_t samples = 0;
-  std::vector<SampleSums> parts;  ///< in their order
+  std::vector<SampleSums> parts;  ///< by index
   double seconds = 0;             ///< of several workers, which test at once: the longest
 
   TestResult mean() const;
