@@ -18,9 +18,9 @@ void describe_bytes(Fields& fields, const char* key, uint64_t& bytes) {
   bytes = static_cast<uint64_t>(value);
 }
 
-void describe_sums(Fields& fields, const char* key, std::vector<SampleSums>& sums) {
+void describe_sums(Fields& fields, std::vector<SampleSums>& sums) {
   fields.objects(
-      key, sums.size(), [&](size_t size) { sums.resize(size); },
+      "shards", sums.size(), [&](size_t size) { sums.resize(size); },
       [&](Fields& f, size_t i) {
         f.number("loss", sums[i].loss, Range{}, "sum over its samples", kRequired);
         f.numbers("scalars", sums[i].scalars, Range{}, "sums of what layers report", kRequired);
@@ -57,7 +57,7 @@ void ClassesNote::describe(Fields& fields) {
 }
 
 void StepNote::describe(Fields& fields) {
-  describe_sums(fields, "shards", shards);
+  describe_sums(fields, shards);
   fields.number("learning_rate", learning_rate, Range{}, "of the step", kRequired);
   fields.number("compute_ms", times.compute_ms, kMeasured, "of the step", kRequired);
   fields.number("data_wait_ms", times.data_wait_ms, kMeasured, "of the step", kRequired);
@@ -70,7 +70,7 @@ void StepNote::describe(Fields& fields) {
 
 void TestNote::describe(Fields& fields) {
   fields.integer("samples", sums.samples, between(0, 1e15), "tested by this worker", kRequired);
-  describe_sums(fields, "shards", sums.parts);
+  describe_sums(fields, sums.parts);
   fields.number("seconds", sums.seconds, between(0, 1e9), "that it took", kRequired);
 }
 

@@ -7,7 +7,8 @@
 #include "comm/plan/plan.h"
 #include "trainer/messages/notes.h"
 
-/// What each worker reports of its steps and tests, and the same for all workers together.
+/// Each worker reports its steps and tests to the coordinator. These functions check each report
+/// and combine the reports of all workers.
 namespace poseidon::trainer {
 
 /// Payload that one worker sent plus received, by how it was summed.
@@ -30,7 +31,7 @@ WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const 
 /// bytes per node.
 StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan);
 
-/// Throws ConfigError if the sums of worker `rank` are not one for each of its logical shards.
+/// Throws ConfigError unless worker `rank` reports one sum for each of its logical shards.
 void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan);
 
 /// The result of a test, from the sums of all workers by rank.
