@@ -35,6 +35,9 @@ if(POSEIDON_SANITIZE)
   target_compile_options(poseidon_settings INTERFACE
     -fsanitize=${POSEIDON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(poseidon_settings INTERFACE -fsanitize=${POSEIDON_SANITIZE})
+  if(POSEIDON_NO_SANITIZE)
+    target_compile_options(poseidon_settings INTERFACE -fno-sanitize=${POSEIDON_NO_SANITIZE})
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # g++ takes what the sanitizers insert for uses of variables that were not set, in libstdc++ too.
     target_compile_options(poseidon_settings INTERFACE -Wno-maybe-uninitialized)
@@ -61,6 +64,12 @@ function(poseidon_unite target)
     # Every source is included there, so g++ takes what is unnamed in it for a header's.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
+endfunction()
+
+# poseidon_control(TARGET): code that decides what the kernels, the transport and the readers of samples do. Almost no
+# time of a run is spent in it, so it is compiled quickly rather than optimized.
+function(poseidon_control target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:Debug>:-O0>)
 endfunction()
 
 # poseidon_hide(TARGET): its code may be part of a shared library, which does not export it.
