@@ -76,7 +76,7 @@ stages_end() {
 build_and_test() {
   cmake --preset "$1" >/dev/null || return
   quietly cmake --build --preset "$1" || return
-  run_ctest --preset "$1" -j "$(($(nproc) + 2))"
+  run_ctest --preset "$1" -j "$(($(nproc) * 3))"
 }
 quietly() {
   local output status=0
