@@ -4,129 +4,142 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "layers/cpu/product.h"
 
 namespace poseidon::layers::cpu {
 
 namespace {
 
 using namespace poseidon::cpu;
-using Primitive = dnnl::inner_product_backward_weights;
 
-/// Outputs of one block: a multiple of the blocks of every order below. 64 to 256 are equally fast,
-/// at 0.85 times the speed of one call for the whole layer; 512 reaches 0.95 and more, but leaves
-/// half of 16 threads without a block of 4096 outputs.
+/// Outputs of a block: a multiple of every strip. Twice as many would leave half of 16 threads
+/// without a block of 4096 outputs.
 constexpr int64_t kOutputs = 128;
 
-/// Orders in which the outputs are outermost.
-constexpr std::array kOrders{FormatTag::oi, FormatTag::AB16b16a, FormatTag::AB16b32a,
-                             FormatTag::AB16b64a};
+constexpr std::array<std::pair<FormatTag, int64_t>, 4> kOrders{{{FormatTag::oi, 0},
+                                                                {FormatTag::AB16b16a, 16},
+                                                                {FormatTag::AB16b32a, 32},
+                                                                {FormatTag::AB16b64a, 64}}};
 
-int64_t blocks_of(const FactorShape& shape) { return (shape.rows + kOutputs - 1) / kOutputs; }
-
-/// While it lives, oneDNN makes primitives for one thread.
-class ForOneThread {
- public:
-  ForOneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~ForOneThread() { omp_set_num_threads(threads_); }
-  ForOneThread(const ForOneThread&) = delete;
-  ForOneThread& operator=(const ForOneThread&) = delete;
-
- private:
-  int threads_;
-};
+/// Floats of the panels of a block's outputs, as columns or as rows of tiles.
+constexpr int64_t kPanelsOfOutputs =
+    std::max(product::pieces(kOutputs, product::kColumns) * product::kPanelOfB,
+             product::pieces(kOutputs, product::kRows) * product::kPanelOfA);
+constexpr int64_t kPanelOfInputs = std::max(product::kPanelOfA, product::kPanelOfB);
+constexpr size_t kScratchOfThread =
+    static_cast<size_t>(kPanelsOfOutputs + kPanelOfInputs) * sizeof(float);
 
 }  // namespace
 
-std::optional<FormatTag> FactorRebuild::order_of(const MemoryDesc& weight,
-                                                 const FactorShape& shape) {
-  for (const FormatTag order : kOrders)
-    if (weight == MemoryDesc({shape.rows, shape.columns}, kFloat, order)) return order;
+std::optional<FactorOrder> FactorRebuild::order_of(const MemoryDesc& weight,
+                                                   const FactorShape& shape) {
+  for (const auto& [tag, strip] : kOrders)
+    if (weight == MemoryDesc({shape.rows, shape.columns}, kFloat, tag)) return FactorOrder{strip};
   return std::nullopt;
 }
 
 FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_t samples,
-                             FormatTag weight_order)
-    : device_(device), shape_(shape), samples_(samples) {
-  const ForOneThread one_thread;
-  const int64_t before_last = (blocks_of(shape) - 1) * kOutputs;
-  last_ = make_block(shape.rows - before_last, weight_order);
-  full_ = before_last > 0 ? make_block(kOutputs, weight_order) : last_;
-}
+                             FactorOrder order)
+    : device_(device),
+      shape_(shape),
+      samples_(samples),
+      order_(order),
+      padded_inputs_(order.strip == 0 ? shape.columns : product::pieces(shape.columns, 16) * 16) {}
 
-FactorRebuild::Block FactorRebuild::make_block(int64_t outputs, FormatTag weight_order) const {
-  Block block{.outputs = outputs,
-              .activations = {{samples_, shape_.columns}, kFloat, FormatTag::nc},
-              .deltas = {{samples_, outputs}, kFloat, FormatTag::nc},
-              .weight = {{outputs, shape_.columns}, kFloat, weight_order},
-              .bias = {{outputs}, kFloat, FormatTag::x},
-              .scratchpad = {},
-              .primitive = {}};
-  // A backward pass is asked for with its forward pass as a hint.
-  const auto forward = describe_forward<dnnl::inner_product_forward>(
-      device_.engine(), user_scratchpad(), dnnl::prop_kind::forward_training, block.activations,
-      block.weight, block.deltas);
-  const auto description =
-      shape_.bias
-          ? describe_backward<Primitive>(device_.engine(), user_scratchpad(), forward,
-                                         block.activations, block.weight, block.bias, block.deltas)
-          : describe_backward<Primitive>(device_.engine(), user_scratchpad(), forward,
-                                         block.activations, block.weight, block.deltas);
-  block.scratchpad = description.scratchpad_desc();
-  block.primitive = Primitive(description);
-  return block;
-}
-
-size_t FactorRebuild::scratch_of_thread() const {
-  const auto needed = [](const Block& block) {
-    return Scratch::rounded(block.deltas.get_size()) +
-           Scratch::rounded(block.scratchpad.get_size());
-  };
-  return std::max(needed(full_), needed(last_));
+int64_t FactorRebuild::padded_outputs(int64_t outputs) const {
+  return order_.strip == 0 ? outputs : product::pieces(outputs, order_.strip) * order_.strip;
 }
 
 size_t FactorRebuild::scratch_bytes() const {
-  return static_cast<size_t>(device_.threads()) * scratch_of_thread();
-}
-
-int64_t FactorRebuild::elements_before(int64_t first_output) const {
-  return first_output / kOutputs * static_cast<int64_t>(full_.weight.get_size() / sizeof(float));
+  return static_cast<size_t>(device_.threads()) * kScratchOfThread;
 }
 
 void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
                         const GradientSink* sink) const {
-  const int64_t blocks = blocks_of(shape_);
+  const int64_t blocks = product::pieces(shape_.rows, kOutputs);
   const auto team = static_cast<int>(std::min<int64_t>(device_.threads(), blocks));
 #pragma omp parallel for schedule(dynamic) num_threads(team)
   for (int64_t b = 0; b < blocks; ++b) {
-    const Block& block = b + 1 < blocks ? full_ : last_;
-    const int64_t first = b * kOutputs;
+    const int64_t thread = omp_get_thread_num(), first = b * kOutputs;
     // With a sink each thread has the room of one block, again and again: it stays in the cache.
-    const int64_t room = sink != nullptr ? omp_get_thread_num() * kOutputs : first;
-    float* weight = memory.parameters[0].gradient + elements_before(room);
-    float* bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr;
-    run_block(block, first, factors, weight, bias,
-              memory.scratch + static_cast<size_t>(omp_get_thread_num()) * scratch_of_thread());
+    const int64_t room = sink != nullptr ? thread * kOutputs : first;
+    auto* scratch =
+        reinterpret_cast<float*>(memory.scratch + static_cast<size_t>(thread) * kScratchOfThread);
+    const Block block{.outputs = std::min(kOutputs, shape_.rows - first),
+                      .deltas = factors.deltas + first,
+                      .activations = factors.activations,
+                      .weight = memory.parameters[0].gradient + room * padded_inputs_,
+                      .bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr,
+                      .panels_of_outputs = scratch,
+                      .panel_of_inputs = scratch + kPanelsOfOutputs};
+    run_block(block);
     if (sink == nullptr) continue;
-    (*sink)(0, elements_before(first), {weight, block.weight.get_size() / sizeof(float)});
-    if (bias != nullptr) (*sink)(1, first, {bias, static_cast<size_t>(block.outputs)});
+    (*sink)(0, first* padded_inputs_,
+            {block.weight, static_cast<size_t>(weights_of(block.outputs))});
+    if (shape_.bias) (*sink)(1, first, {block.bias, static_cast<size_t>(block.outputs)});
   }
 }
 
-void FactorRebuild::run_block(const Block& block, int64_t first_output, const FactorMemory& factors,
-                              float* weight_gradient, float* bias_gradient,
-                              std::byte* scratch) const {
-  Scratch pieces(scratch);
-  float* deltas = pieces.take(block.deltas.get_size());
+void FactorRebuild::run_block(const Block& block) const {
+  for (int64_t first = 0; first < samples_; first += product::kDepth) {
+    const int64_t depth = std::min(product::kDepth, samples_ - first);
+    if (order_.strip > 0)
+      add_over_outputs(block, first, depth);
+    else
+      add_over_inputs(block, first, depth);
+  }
+  if (block.bias == nullptr) return;
+  std::fill_n(block.bias, block.outputs, 0.0F);
   for (int64_t sample = 0; sample < samples_; ++sample)
-    std::copy_n(factors.deltas + sample * shape_.rows + first_output, block.outputs,
-                deltas + sample * block.outputs);
-  dnnl::stream stream(device_.engine());
-  Arguments arguments(device_);
-  arguments.add(DNNL_ARG_SRC, block.activations, factors.activations);
-  arguments.add(DNNL_ARG_DIFF_DST, block.deltas, deltas);
-  arguments.add(DNNL_ARG_DIFF_WEIGHTS, block.weight, weight_gradient);
-  if (shape_.bias) arguments.add(DNNL_ARG_DIFF_BIAS, block.bias, bias_gradient);
-  arguments.run(block.primitive, block.scratchpad, pieces, stream);
+    for (int64_t output = 0; output < block.outputs; ++output)
+      block.bias[output] += block.deltas[sample * shape_.rows + output];
+}
+
+void FactorRebuild::add_over_outputs(const Block& block, int64_t first, int64_t depth) const {
+  const float* deltas = block.deltas + first * shape_.rows;
+  const float* activations = block.activations + first * shape_.columns;
+  const int64_t outputs = padded_outputs(block.outputs), strip = order_.strip;
+  const auto panel_of = [&](int64_t output) {
+    return block.panels_of_outputs + output / product::kColumns * product::kPanelOfB;
+  };
+  for (int64_t output = 0; output < outputs; output += product::kColumns)
+    product::copy_panel_of_b(deltas + output, shape_.rows, depth, block.outputs - output,
+                             panel_of(output));
+  for (int64_t input = 0; input < padded_inputs_; input += product::kRows) {
+    product::copy_panel<product::kRows>(activations + input, shape_.columns, depth,
+                                        shape_.columns - input, block.panel_of_inputs);
+    for (int64_t output = 0; output < outputs; output += product::kColumns) {
+      product::Tile tile = product::Tile::evenly(
+          block.weight + output / strip * strip * padded_inputs_ + input * strip + output % strip,
+          strip, padded_inputs_ - input, outputs - output);
+      if (strip == product::kLanes) tile.vector_step = strip * padded_inputs_;
+      product::multiply_tile(product::OrderOfA::kByDepth, block.panel_of_inputs, panel_of(output),
+                             depth, {.memory = first > 0}, tile);
+    }
+  }
+}
+
+void FactorRebuild::add_over_inputs(const Block& block, int64_t first, int64_t depth) const {
+  const float* deltas = block.deltas + first * shape_.rows;
+  const float* activations = block.activations + first * shape_.columns;
+  const auto panel_of = [&](int64_t output) {
+    return block.panels_of_outputs + output / product::kRows * product::kPanelOfA;
+  };
+  for (int64_t output = 0; output < block.outputs; output += product::kRows)
+    product::copy_panel<product::kRows>(deltas + output, shape_.rows, depth, block.outputs - output,
+                                        panel_of(output));
+  for (int64_t input = 0; input < shape_.columns; input += product::kColumns) {
+    product::copy_panel_of_b(activations + input, shape_.columns, depth, shape_.columns - input,
+                             block.panel_of_inputs);
+    for (int64_t output = 0; output < block.outputs; output += product::kRows)
+      product::multiply_tile(
+          product::OrderOfA::kByDepth, panel_of(output), block.panel_of_inputs, depth,
+          {.memory = first > 0},
+          product::Tile::evenly(block.weight + output * shape_.columns + input, shape_.columns,
+                                block.outputs - output, shape_.columns - input));
+  }
 }
 
 }  // namespace poseidon::layers::cpu

@@ -1,0 +1,126 @@
+#include "layers/cpu/product.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+namespace poseidon::layers::cpu::product {
+namespace {
+
+using Float = Vectors<kLanes>::Float;
+
+/// sum + left * right, rounded once where the processor can.
+[[gnu::always_inline]] inline Float multiply_add(float left, const Float& right, const Float& sum) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum);
+#else
+  return sum + left * right;
+#endif
+}
+
+/// NaN stays NaN.
+[[gnu::always_inline]] inline Float leaky_relu(const Float& value, float slope) {
+  const Float below = slope == 0 ? Float{} : value * slope;
+  return value <= 0 ? below : value;
+}
+
+/// Memory of all rows of a tile, and what becomes of the sums.
+struct Rows {
+  float* const* rows;
+  int64_t vector_step;
+  const float* relu;
+};
+
+/// The first kWidth vectors of all rows of a tile.
+template <int kWidth, int64_t kRowStepOfA, int64_t kDepthStepOfA>
+void multiply_rows(const float* a, const float* b, int64_t depth, Start start, const Rows& c) {
+  // The loops over rows are written out, so that the sums stay in registers.
+  Float sum[kRows][kWidth];
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t v = 0; v < kWidth; ++v)
+      sum[r][v] = start.memory              ? load<Float>(c.rows[r] + v * c.vector_step)
+                  : start.values != nullptr ? load<Float>(start.values + v * kLanes)
+                                            : Float{};
+  for (int64_t k = 0; k < depth; ++k, a += kDepthStepOfA, b += kLanes) {
+    Float right[kWidth];
+    for (int64_t v = 0; v < kWidth; ++v) right[v] = load<Float>(b + v * kDepth * kLanes);
+#pragma GCC unroll 16
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t v = 0; v < kWidth; ++v)
+        sum[r][v] = multiply_add(a[r * kRowStepOfA], right[v], sum[r][v]);
+  }
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t v = 0; v < kWidth; ++v)
+      store(c.rows[r] + v * c.vector_step,
+            c.relu == nullptr ? sum[r][v] : leaky_relu(sum[r][v], *c.relu));
+}
+
+void multiply_whole(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
+                    int64_t columns, const Rows& c) {
+  const auto multiply = [&](auto multiply_width) { multiply_width(a, b, depth, start, c); };
+  if (order == OrderOfA::kByDepth)
+    columns > kLanes ? multiply(multiply_rows<kVectors, 1, kRows>)
+                     : multiply(multiply_rows<1, 1, kRows>);
+  else
+    columns > kLanes ? multiply(multiply_rows<kVectors, kRowStep, 1>)
+                     : multiply(multiply_rows<1, kRowStep, 1>);
+}
+
+/// Whether a tile is whole vectors of all rows.
+bool is_whole(const Tile& c) {
+  return c.row_count == kRows && c.columns % kLanes == 0 && c.column_offsets == nullptr;
+}
+
+/// The elements of a tile that exist, in memory of their own as [kRows][kColumns].
+class WholeTile {
+ public:
+  WholeTile() {
+    for (size_t row = 0; row < rows_.size(); ++row) rows_[row] = data_.data() + row * kColumns;
+  }
+
+  float* const* rows() const { return rows_.data(); }
+  void read(const Tile& c) {
+    for_each_piece(
+        c, [](float* whole, const float* part, int64_t count) { std::copy_n(part, count, whole); });
+  }
+  void write(const Tile& c) {
+    for_each_piece(
+        c, [](const float* whole, float* part, int64_t count) { std::copy_n(whole, count, part); });
+  }
+
+ private:
+  /// Calls body(here, there, count) for pieces that both have in one piece.
+  template <class Body>
+  void for_each_piece(const Tile& c, const Body& body) {
+    const int64_t piece = c.column_offsets != nullptr ? 1 : kLanes;
+    for (int64_t row = 0; row < c.row_count; ++row)
+      for (int64_t column = 0; column < c.columns; column += piece) {
+        const int64_t offset = c.column_offsets != nullptr ? c.column_offsets[column]
+                                                           : column / kLanes * c.vector_step;
+        body(rows_[static_cast<size_t>(row)] + column, c.rows[static_cast<size_t>(row)] + offset,
+             std::min(piece, c.columns - column));
+      }
+  }
+
+  alignas(64) std::array<float, kRows * kColumns> data_{};
+  std::array<float*, kRows> rows_{};
+};
+
+}  // namespace
+
+void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
+                   const Tile& c, const float* relu) {
+  if (is_whole(c))
+    return multiply_whole(order, a, b, depth, start, c.columns,
+                          {c.rows.data(), c.vector_step, relu});
+  WholeTile whole;
+  if (start.memory) whole.read(c);
+  multiply_whole(order, a, b, depth, start, c.columns, {whole.rows(), kLanes, relu});
+  whole.write(c);
+}
+
+}  // namespace poseidon::layers::cpu::product

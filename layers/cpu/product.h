@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "layers/cpu/vectors.h"
+
+/// The engine's own product of fp32 matrices, C = A B or C += A B, in tiles whose sums stay in
+/// registers.
+///
+/// The bits are defined: each element of C is one chain of fused multiply-adds in ascending order
+/// of the summed index. Over more than kDepth of that index, partial sums pass through memory. So
+/// no tile, number of threads or width of vectors changes a bit. Processors of x86-64-v2 have no
+/// fused multiply-add: they round each product before they add it.
+///
+/// A caller copies pieces of A and B to panels, which stay in the caches, and has tiles of C
+/// computed from them.
+namespace poseidon::layers::cpu::product {
+
+inline constexpr int64_t kLanes = kLanesOfBlock;
+
+/// Rows and vectors of a tile: as many sums as leave registers for two vectors of B and an element
+/// of A.
+#if defined(__AVX512F__)
+inline constexpr int64_t kRows = 14, kVectors = 2;
+#elif defined(__AVX__)
+inline constexpr int64_t kRows = 6, kVectors = 2;
+#else
+inline constexpr int64_t kRows = 6, kVectors = 1;
+#endif
+inline constexpr int64_t kColumns = kVectors * kLanes;  ///< of a tile
+inline constexpr int64_t kDepth = 256;                  ///< of a panel, at most
+
+/// The order of a panel of A: [depth][kRows], or [kRows][kRowStep], for whichever of the two the
+/// source has in one piece. Rows are a little apart, so that they are in different cache sets.
+enum class OrderOfA : uint8_t { kByDepth, kByRows };
+inline constexpr int64_t kRowStep = kDepth + 16;
+
+/// Floats of a panel of A, and of one of B, [kVectors][kDepth][kLanes].
+inline constexpr int64_t kPanelOfA = kRows * kRowStep, kPanelOfB = kDepth * kColumns;
+
+/// How many pieces of `of` make `count`, the last one perhaps in part.
+constexpr int64_t pieces(int64_t count, int64_t of) { return (count + of - 1) / of; }
+
+/// Copies `columns` columns of `depth` rows of a matrix, which are `stride` apart, to a panel
+/// [depth][kWidth]. The other columns of the panel become zero.
+template <int64_t kWidth>
+void copy_panel(const float* matrix, int64_t stride, int64_t depth, int64_t columns, float* panel) {
+  const auto copy = [&](int64_t width) {
+    for (int64_t k = 0; k < depth; ++k, matrix += stride, panel += kWidth) {
+      std::copy_n(matrix, width, panel);
+      std::fill(panel + width, panel + kWidth, 0.0F);
+    }
+  };
+  if (columns >= kWidth)
+    copy(kWidth);
+  else
+    copy(std::max<int64_t>(columns, 0));
+}
+
+/// As copy_panel, to a panel of B.
+inline void copy_panel_of_b(const float* matrix, int64_t stride, int64_t depth, int64_t columns,
+                            float* panel) {
+  for (int64_t v = 0; v < kVectors; ++v)
+    copy_panel<kLanes>(matrix + v * kLanes, stride, depth, columns - v * kLanes,
+                       panel + v * kDepth * kLanes);
+}
+
+/// A tile of C in memory. Element (row, column) is at rows[row] + column / kLanes * vector_step +
+/// column % kLanes or, where there are column_offsets, at rows[row] + column_offsets[column].
+/// Rows and columns that do not exist are neither read nor written.
+struct Tile {
+  std::array<float*, kRows> rows{};
+  int64_t row_count = 0, columns = 0;
+  int64_t vector_step = kLanes;
+  const int64_t* column_offsets = nullptr;
+
+  /// `count` rows that are `row_step` apart.
+  static Tile evenly(float* data, int64_t row_step, int64_t count, int64_t columns) {
+    Tile tile{.row_count = std::min(count, kRows), .columns = std::min(columns, kColumns)};
+    for (int64_t row = 0; row < tile.row_count; ++row)
+      tile.rows[static_cast<size_t>(row)] = data + row * row_step;
+    return tile;
+  }
+};
+
+/// What the sums of a tile begin with: the values in memory, else for each column `values`
+/// ([kColumns]), else zero.
+struct Start {
+  bool memory = false;
+  const float* values = nullptr;
+};
+
+/// A tile of C = start + A B, by panels of A and B of `depth`. With `relu`, the slope below zero of
+/// a leaky relu, C = relu(start + A B).
+void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
+                   const Tile& c, const float* relu = nullptr);
+
+}  // namespace poseidon::layers::cpu::product

@@ -1,0 +1,125 @@
+// The bits of gradients from stacked factors: one chain of fused multiply-adds for each element.
+
+#include "layers/cpu/factors.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/isa.h"
+#include "core/philox.h"
+
+using namespace poseidon;
+using namespace poseidon::layers::cpu;
+
+namespace {
+
+using poseidon::cpu::FormatTag, poseidon::cpu::kFloat;
+
+struct FactorCase {
+  layers::FactorShape shape;
+  int64_t samples;
+};
+
+/// Odd and even in outputs, inputs and samples; the sums of panels of 256 samples continue.
+const std::vector<FactorCase> kFactorCases{{{1, 1, true}, 1},      {{16, 16, true}, 3},
+                                           {{33, 70, true}, 256},  {{130, 17, false}, 257},
+                                           {{300, 70, true}, 600}, {{128, 64, true}, 512}};
+
+struct Factors {
+  explicit Factors(const FactorCase& each)
+      : deltas(random(each.samples * each.shape.rows, 0)),
+        activations(random(each.samples * each.shape.columns, 1)) {}
+
+  static std::vector<float> random(int64_t count, uint64_t which) {
+    RandomStream stream(3, RandomPurpose::kGeneration, which, 0);
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& value : values) value = stream.next_uniform(-1, 1);
+    return values;
+  }
+
+  std::vector<float> deltas, activations;
+};
+
+/// sum + a * b as the kernels compute it.
+float multiply_add(float a, float b, float sum) {
+#ifdef __FMA__
+  constexpr bool kFused = true;
+#else
+  const bool kFused = isa() != Isa::kX86V2 && isa() != Isa::kNative;
+#endif
+  if (kFused) return std::fma(a, b, sum);
+  volatile float product = a * b;
+  return sum + product;
+}
+
+/// [outputs][inputs], then the bias.
+std::vector<float> expected_gradients(const FactorCase& each, const Factors& factors) {
+  const layers::FactorShape& shape = each.shape;
+  std::vector<float> all(static_cast<size_t>(shape.rows * (shape.columns + 1)));
+  for (int64_t output = 0; output < shape.rows; ++output) {
+    float* row = all.data() + output * shape.columns;
+    float& bias = all[static_cast<size_t>(shape.rows * shape.columns + output)];
+    for (int64_t sample = 0; sample < each.samples; ++sample) {
+      const float delta = factors.deltas[static_cast<size_t>(sample * shape.rows + output)];
+      const float* inputs = factors.activations.data() + sample * shape.columns;
+      for (int64_t i = 0; i < shape.columns; ++i) row[i] = multiply_add(delta, inputs[i], row[i]);
+      bias += delta;
+    }
+  }
+  if (!shape.bias) std::fill(all.end() - shape.rows, all.end(), 0.0F);
+  return all;
+}
+
+/// The same by the engine, for a weight in `order`; padding must be zero.
+std::vector<float> rebuilt_gradients(const FactorCase& each, const Factors& factors,
+                                     FormatTag order, int threads) {
+  const layers::FactorShape& shape = each.shape;
+  poseidon::cpu::CpuDevice device(threads);
+  const MemoryDesc packed_order({shape.rows, shape.columns}, kFloat, order);
+  const FactorRebuild rebuild(device, shape, each.samples,
+                              FactorRebuild::order_of(packed_order, shape).value());
+  std::vector<float> packed(packed_order.get_size() / sizeof(float), NAN);
+  std::vector<float> all(static_cast<size_t>(shape.rows * (shape.columns + 1)));
+  std::vector<std::byte> scratch(rebuild.scratch_bytes(), std::byte{0xFF});
+  layers::Bindings memory;
+  memory.parameters = {{.gradient = packed.data()},
+                       {.gradient = all.data() + shape.rows * shape.columns}};
+  memory.scratch = scratch.data();
+  rebuild.run({.deltas = const_cast<float*>(factors.deltas.data()),
+               .activations = const_cast<float*>(factors.activations.data())},
+              memory, nullptr);
+  const MemoryDesc canonical({shape.rows, shape.columns}, kFloat, FormatTag::oi);
+  PreparedReorder(device, packed_order, canonical).run(device, packed.data(), all.data());
+  std::vector<float> again(packed.size());
+  PreparedReorder(device, canonical, packed_order).run(device, all.data(), again.data());
+  CHECK(std::memcmp(again.data(), packed.data(), packed.size() * sizeof(float)) == 0);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("each element of a gradient from factors is one chain of multiply-adds") {
+  for (const FactorCase& each : kFactorCases) {
+    const Factors factors(each);
+    const std::vector<float> expected = expected_gradients(each, factors);
+    for (const FormatTag order :
+         {FormatTag::oi, FormatTag::AB16b16a, FormatTag::AB16b32a, FormatTag::AB16b64a})
+      for (const int threads : {1, 2, 3}) {
+        CAPTURE(each.shape.rows);
+        CAPTURE(each.shape.columns);
+        CAPTURE(each.samples);
+        CAPTURE(threads);
+        const std::vector<float> got = rebuilt_gradients(each, factors, order, threads);
+        CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
+      }
+  }
+}
+
+TEST_CASE("a weight in another order has no gradients from factors") {
+  const layers::FactorShape shape{32, 32, false};
+  CHECK_FALSE(
+      FactorRebuild::order_of(MemoryDesc({32, 32}, kFloat, FormatTag::ba), shape).has_value());
+}
