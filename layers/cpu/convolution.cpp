@@ -27,20 +27,20 @@ class CpuConvolution final : public PackedWeightLayer {
                              .relu = request.relu,
                              .training = request.training})) {
     choice_.layout = layout_name(parts_.formats.out);
-    forward_ = make_pass(request, &Choice::forward, make_winograd_forward, make_direct_forward);
+    forward_ = make_pass(request, &Choice::forward,
+                         {make_winograd_forward, make_direct_forward, make_product_forward});
     if (request.training) {
       backward_weights_ = make_pass(request, &Choice::backward_weights,
-                                    make_winograd_backward_weights, make_direct_backward_weights);
+                                    {make_winograd_backward_weights, make_direct_backward_weights,
+                                     make_product_backward_weights});
       if (request.input_needs_gradient[0])
-        backward_data_ = make_pass(request, &Choice::backward_data, make_winograd_backward_data,
-                                   make_direct_backward_data);
+        backward_data_ = make_pass(
+            request, &Choice::backward_data,
+            {make_winograd_backward_data, make_direct_backward_data, make_product_backward_data});
     }
     set_needs();
     order_ = WeightOrder(device_, onednn_.weight_shape(), onednn_.canonical_weight(),
                          parts_.kept_weight);
-    if (!forward_->is_fast())
-      warning_ = text("[convolution '", name_,
-                      "'] only slow reference code exists for this geometry on this CPU");
   }
 
   /// Whether none of the passes is by the library's slow reference code.
@@ -56,7 +56,7 @@ class CpuConvolution final : public PackedWeightLayer {
            {&Choice::forward, &Choice::backward_data, &Choice::backward_weights}) {
         if ((choice_.*pass).empty()) continue;
         others.push_back(choice_);
-        others.back().*pass = choice_.*pass == kDirect ? kWinograd : kDirect;
+        others.back().*pass = choice_.*pass == kWinograd ? kDirect : kWinograd;
       }
     }
     if (parts_.formats.out != Layout::kChannelsLast) {
@@ -75,21 +75,25 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
  private:
-  static constexpr const char *kWinograd = "winograd", *kDirect = "direct";
-
-  using Maker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
+  struct PassMakers {
+    PassMaker winograd, direct, product;
+  };
 
   /// As the request's choice says, or by the fixed rule; notes which it was.
   std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
-                                             Maker winograd, Maker direct) {
+                                             const PassMakers& makers) {
     const std::string& asked = request.choice.*pass;
-    if (!asked.empty() && asked != kDirect && asked != kWinograd)
+    if (!asked.empty() && asked != kDirect && asked != kWinograd && asked != kProduct)
       throw ConfigError(text("[convolution '", name_, "'] the algorithm \"", asked,
-                             "\" is chosen, a CPU has \"", kDirect, "\" and \"", kWinograd, "\""));
+                             "\" is chosen, a CPU has \"", kDirect, "\", \"", kProduct, "\" and \"",
+                             kWinograd, "\""));
+    choice_.*pass = asked;
     const bool by_winograd =
         winograd_is_legal(parts_) && (asked.empty() ? winograd_pays(parts_) : asked == kWinograd);
-    choice_.*pass = by_winograd ? kWinograd : kDirect;
-    return by_winograd ? winograd(parts_) : direct(parts_);
+    if (!by_winograd)
+      return make_direct_or_product(parts_, choice_.*pass, makers.direct, makers.product);
+    choice_.*pass = kWinograd;
+    return makers.winograd(parts_);
   }
 
   void set_needs() {

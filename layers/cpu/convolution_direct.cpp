@@ -136,10 +136,19 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
+/// Products of patches are faster than reference code.
+template <class Description>
+bool product_is_better(const ConvolutionParts& parts,
+                       const std::optional<Description>& description) {
+  return !is_real(description) && product_is_legal(parts);
+}
+
 }  // namespace
 
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts) {
-  if (is_own_depthwise(parts, std::optional(parts.forward))) return make_depthwise_forward(parts);
+  const std::optional description = parts.forward;
+  if (is_own_depthwise(parts, description)) return make_depthwise_forward(parts);
+  if (product_is_better(parts, description)) return nullptr;
   return std::make_unique<DirectForward>(parts);
 }
 
@@ -147,6 +156,7 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionPart
   const auto description = parts.onednn.backward_data(
       parts.formats, parts.onednn.any_weight_of(parts.formats.type), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_data(parts);
+  if (product_is_better(parts, description)) return nullptr;
   check(description.has_value(), "oneDNN gives every convolution a backward-data pass");
   return std::make_unique<DirectBackwardData>(parts, *description);
 }
@@ -158,6 +168,7 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionP
     description = parts.onednn.backward_weights(
         parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_weights(parts);
+  if (product_is_better(parts, description)) return nullptr;
   check(description.has_value(), "oneDNN gives every convolution a backward-weights pass");
   return std::make_unique<DirectBackwardWeights>(parts, *description);
 }

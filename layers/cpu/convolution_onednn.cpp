@@ -5,7 +5,7 @@ namespace poseidon::layers::cpu {
 namespace {
 
 using namespace poseidon::cpu;
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 template <class Make>
 auto attempt(const Make& make) -> std::optional<decltype(make())> {
@@ -46,10 +46,10 @@ std::optional<OnednnConvolution::Forward> OnednnConvolution::forward(
   return attempt([&] {
     if (!convolution_.bias)
       return describe_forward<dnnl::convolution_forward>(
-          engine_, attributes, kind, kDirect, source(formats), weight, target(formats), stride_,
+          engine_, attributes, kind, kAlgorithm, source(formats), weight, target(formats), stride_,
           dilation_, padding_left_, padding_right_);
     return describe_forward<dnnl::convolution_forward>(
-        engine_, attributes, kind, kDirect, source(formats), weight, bias(), target(formats),
+        engine_, attributes, kind, kAlgorithm, source(formats), weight, bias(), target(formats),
         stride_, dilation_, padding_left_, padding_right_);
   });
 }
@@ -58,7 +58,7 @@ std::optional<OnednnConvolution::BackwardData> OnednnConvolution::backward_data(
     const ConvolutionFormats& formats, const MemoryDesc& weight, const Forward& hint) const {
   return attempt([&] {
     return describe_backward<dnnl::convolution_backward_data>(
-        engine_, user_scratchpad(), hint, kDirect, source(formats), weight, target(formats),
+        engine_, user_scratchpad(), hint, kAlgorithm, source(formats), weight, target(formats),
         stride_, dilation_, padding_left_, padding_right_);
   });
 }
@@ -68,11 +68,11 @@ std::optional<OnednnConvolution::BackwardWeights> OnednnConvolution::backward_we
   return attempt([&] {
     if (!convolution_.bias)
       return describe_backward<dnnl::convolution_backward_weights>(
-          engine_, user_scratchpad(), hint, kDirect, source(formats), weight, target(formats),
+          engine_, user_scratchpad(), hint, kAlgorithm, source(formats), weight, target(formats),
           stride_, dilation_, padding_left_, padding_right_);
     return describe_backward<dnnl::convolution_backward_weights>(
-        engine_, user_scratchpad(), hint, kDirect, source(formats), weight, bias(), target(formats),
-        stride_, dilation_, padding_left_, padding_right_);
+        engine_, user_scratchpad(), hint, kAlgorithm, source(formats), weight, bias(),
+        target(formats), stride_, dilation_, padding_left_, padding_right_);
   });
 }
 

@@ -24,6 +24,15 @@ ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
   return made(of_weight.weights_desc());
 }
 
+/// Where the passes are own products of patches. With channels last, those of a group lie in one
+/// piece.
+ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& convolution,
+                                      DataType type) {
+  if (convolution.groups > 1) return {Layout::kChannelsLast, Layout::kChannelsLast, type};
+  const Layout blocked = device.blocked_layout();
+  return {convolution.input.channels() <= 4 ? Layout::kPlain : blocked, blocked, type};
+}
+
 }  // namespace
 
 /// Blocked where there is own code or the library has a real implementation; a layer that reads an
@@ -46,11 +55,23 @@ ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                         !poseidon::cpu::is_reference(*description)))
       return parts_in(device, convolution, onednn, wish, formats, *description);
   }
-  const auto last = onednn.forward(candidates.back(), onednn.any_weight_of(type), wish.training);
-  if (!last)
+  const ConvolutionFormats formats = formats_of_product(device, convolution, type);
+  const auto reference = onednn.forward(formats, onednn.any_weight_of(type), wish.training);
+  if (!reference)
     throw LogicError(
         text("[convolution '", convolution.name, "'] oneDNN has no implementation at all"));
-  return parts_in(device, convolution, onednn, wish, candidates.back(), *last);
+  ConvolutionParts parts = parts_in(device, convolution, onednn, wish, formats, *reference);
+  if (type == DataType::kFp32) parts.kept_weight = product_weight(onednn);
+  return parts;
+}
+
+std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& parts,
+                                                        std::string& method, PassMaker direct,
+                                                        PassMaker product) {
+  std::unique_ptr<ConvolutionPass> pass;
+  if (method != kProduct || !product_is_legal(parts)) pass = direct(parts);
+  method = pass != nullptr ? kDirect : kProduct;
+  return pass != nullptr ? std::move(pass) : product(parts);
 }
 
 }  // namespace poseidon::layers::cpu

@@ -22,6 +22,19 @@ struct ConvolutionWish {
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionWish& wish);
 
+/// The names of the methods in a layer's Choice. Not inline: levels share no object
+/// (poseidon_link_kernels).
+constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "product";
+
+/// A pass by a method, or nullptr.
+using PassMaker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
+
+/// The pass by the direct method or by a product of patches, as `method` says, which is set to the
+/// one that it is; "": by the direct method where that is not slow.
+std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& parts,
+                                                        std::string& method, PassMaker direct,
+                                                        PassMaker product);
+
 /// A layer that is made for a type of activations, for those of the device: by its own code for
 /// bf16 where that is fast, else by that for fp32.
 template <class ConvolutionLayer>

@@ -29,7 +29,8 @@ struct ConvolutionParts {
   poseidon::cpu::MemoryDesc kept_weight;  ///< the weight as the layer keeps it, and its gradient
 };
 
-/// By the direct method: oneDNN's, or own code.
+/// By the direct method: oneDNN's, or own code. nullptr where the library has nothing but slow
+/// reference code, and a product of patches is legal.
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);
@@ -49,6 +50,15 @@ std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const Convoluti
 /// instructions for bf16, which it must have where the activations are bf16.
 bool pointwise_is_legal(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_pointwise_backward_weights(const ConvolutionParts& parts);
+
+/// By products of patches (layers/cpu/patch_product.h): own code for every geometry and layout, in
+/// fp32.
+bool product_is_legal(const ConvolutionParts& parts);
+/// The order that these passes read the weight in.
+poseidon::cpu::MemoryDesc product_weight(const OnednnConvolution& onednn);
+std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts);
+std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts);
 
 /// By Winograd's (layers/cpu/winograd.h), where it is legal for geometry, formats and weight.
 bool winograd_is_legal(const ConvolutionParts& parts);

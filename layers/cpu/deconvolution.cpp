@@ -3,15 +3,13 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "layers/cpu/bias_gradient.h"
 #include "layers/cpu/convolution_parts.h"
 #include "layers/cpu/weight_order.h"
 
 namespace poseidon::layers::cpu {
 
 namespace {
-
-/// Lanes that are summed together.
-constexpr int64_t kLanesOfSum = 16;
 
 /// y += bias of its channel. Lanes of padding stay as they are.
 template <class Element>
@@ -28,22 +26,6 @@ void add_to_channels(const float* bias, Element* y, const Blocking& b) {
     }
 }
 
-/// Of the channels from `channel` on, at most kLanesOfSum of one block, by one thread.
-template <class Element>
-void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* sums) {
-  const int64_t lanes = std::min({kLanesOfSum, b.block - channel % b.block, b.channels - channel});
-  double lane_sums[kLanesOfSum] = {};
-  for (int64_t n = 0; n < b.samples; ++n) {
-    const Element* plane = y + b.offset(n, channel, 0);
-    for (int64_t position = 0; position < b.area; ++position)
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        lane_sums[lane] +=
-            static_cast<double>(static_cast<float>(plane[position * b.block + lane]));
-  }
-  for (int64_t lane = 0; lane < lanes; ++lane)
-    sums[channel + lane] = static_cast<float>(lane_sums[lane]);
-}
-
 /// The weight and its gradient are fp32, in the order that the convolution would keep them in.
 class CpuDeconvolution final : public PackedWeightLayer {
  public:
@@ -53,22 +35,19 @@ class CpuDeconvolution final : public PackedWeightLayer {
         onednn_(deconvolution_.convolution, std::nullopt, device.engine()),
         parts_(choose_parts(device, deconvolution_.convolution, onednn_,
                             {.type = type, .layout = request.choice.layout})) {
-    choice_ = {layout_name(parts_.formats.out), direct(request.choice.forward), "", ""};
-    forward_ = make_direct_backward_data(parts_);
+    choice_.layout = layout_name(parts_.formats.out);
+    forward_ =
+        make_pass(request, &Choice::forward, make_direct_backward_data, make_product_backward_data);
     if (request.training) {
-      choice_.backward_weights = direct(request.choice.backward_weights);
-      backward_weights_ = make_direct_backward_weights(parts_);
-      if (request.input_needs_gradient[0]) {
-        choice_.backward_data = direct(request.choice.backward_data);
-        backward_data_ = make_direct_forward(parts_);
-      }
+      backward_weights_ = make_pass(request, &Choice::backward_weights,
+                                    make_direct_backward_weights, make_product_backward_weights);
+      if (request.input_needs_gradient[0])
+        backward_data_ =
+            make_pass(request, &Choice::backward_data, make_direct_forward, make_product_forward);
     }
     set_needs();
     order_ = WeightOrder(device_, onednn_.weight_shape(), onednn_.canonical_weight(),
                          parts_.kept_weight);
-    if (!forward_->is_fast())
-      warning_ = text("[deconvolution '", name_,
-                      "'] only slow reference code exists for this geometry on this CPU");
   }
 
   /// Whether none of the passes is by the library's slow reference code.
@@ -107,13 +86,14 @@ class CpuDeconvolution final : public PackedWeightLayer {
   }
 
  private:
-  /// The one algorithm that there is.
-  std::string direct(const std::string& asked) const {
-    constexpr const char* kOnly = "direct";
-    if (!asked.empty() && asked != kOnly)
+  std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
+                                             PassMaker direct, PassMaker product) {
+    const std::string& asked = request.choice.*pass;
+    if (!asked.empty() && asked != kDirect && asked != kProduct)
       throw ConfigError(text("[deconvolution '", name_, "'] the algorithm \"", asked,
-                             "\" is chosen, a CPU has only \"", kOnly, "\""));
-    return kOnly;
+                             "\" is chosen, a CPU has \"", kDirect, "\" and \"", kProduct, "\""));
+    choice_.*pass = asked;
+    return make_direct_or_product(parts_, choice_.*pass, direct, product);
   }
 
   void set_needs() {
@@ -122,21 +102,6 @@ class CpuDeconvolution final : public PackedWeightLayer {
     needs_.backward_reads_inputs = true;
     for (const auto* pass : {&forward_, &backward_data_, &backward_weights_})
       if (*pass) needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*pass)->scratch_bytes());
-  }
-
-  static void sum_bias_gradient(const Tensor& gradient, float* sums) {
-    const Blocking b = gradient.blocking();
-    const int64_t each = std::min(kLanesOfSum, b.block);
-    const int64_t groups = (b.block + each - 1) / each;
-    with_element_of(gradient.format.type, [&](auto element) {
-      const auto* y = gradient.as<decltype(element)>();
-#pragma omp parallel for collapse(2) schedule(static)
-      for (int64_t block = 0; block < b.blocks; ++block)
-        for (int64_t group = 0; group < groups; ++group) {
-          const int64_t channel = block * b.block + group * each;
-          if (channel < b.channels) sum_channels(y, b, channel, sums);
-        }
-    });
   }
 
   const Deconvolution& deconvolution_;

@@ -144,7 +144,7 @@ SHORTER = [
 # Commands that are not run, and why.
 EXCLUDED = [
     (r"^\./scripts/test\b", "it runs all tests, as a stage of .ci/run does"),
-    (r"^python3 bench/(training|busy)\.py", "it needs PyTorch, which the checks do not install"),
+    (r"^python3 bench/(training|busy|geometries)\.py", "it needs PyTorch, which the checks do not install"),
     (r"^python3 bench/loader\.py", "it needs Pillow, which the checks do not install"),
     (r"^sudo\b", "it asks for a password"),
     (r"^podman\b", "it needs a container engine"),

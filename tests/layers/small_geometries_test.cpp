@@ -137,22 +137,22 @@ void check_results(const LayerResults& got, const Expected& expected, Tolerance 
 void check_every_way(LayerCase layer, const LayerInputs& values, const Expected& expected) {
   for (const DataType type : {DataType::kFp32, DataType::kBf16})
     for (const std::string layout : {"", "channels_last"})
-      for (const std::string method : {"direct", "winograd"})
+      for (const std::string method : {"direct", "product", "winograd"})
         for (const int threads : {1, 3}) {
           layer.type = type;
           layer.threads = threads;
           layer.choice = {layout, method, method, method};
           if (layer.json["type"] != "convolution" && method == "winograd") continue;
-          if (layer.json["type"] == "linear" && !layout.empty()) continue;
+          if (layer.json["type"] == "linear" && !(layout.empty() && method == "direct")) continue;
+          if (method == "product" && type == DataType::kBf16) continue;
           LayerRunner runner(layer);
-          if (layer.json["type"] == "convolution" && runner.layer().choice().forward != method)
-            continue;
+          if (method == "winograd" && runner.layer().choice().forward != method) continue;
           const std::string way = text(type == DataType::kBf16 ? "bf16" : "fp32", ", ", layout, " ",
                                        method, ", ", threads, " threads");
           CAPTURE(way);
           check_results(runner.run(values), expected,
                         {.relative = type == DataType::kBf16 ? 1e-2 : 1e-5,
-                         .exact_zeros = method == "direct"});
+                         .exact_zeros = method != "winograd"});
         }
 }
 

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Random convolutions and poolings beside PyTorch, which runs this script.
+
+    PYTHON bench/geometries.py [--build build/release] [--seed N] [--count 300] [--threads 1] [--bf16]
+         [--isa x86-64-v3] [--kind convolution|pooling]
+
+Each geometry is timed forward and backward, as a first layer or not. PyTorch uses the better of its two formats. The
+runs alternate, and of each the best counts, since these machines are noisy. A ratio is our time divided by PyTorch's.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+MOST_OPERATIONS = 4e8  # multiply-adds of a forward pass
+
+
+def draw(seed, kind):
+    """One geometry: {"kind", "batch", "channels", "size", "outputs", "kernel", "stride", ...}."""
+    chance = random.Random(seed)
+
+    def pair(least, most):
+        first = chance.randint(least, most)
+        return [first, first if chance.random() < 0.7 else chance.randint(least, most)]
+
+    while True:
+        first = chance.random() < 0.35
+        channels = chance.choice([1, 2, 3, 3, 4]) if first else chance.randint(1, 96)
+        geometry = {"kind": kind, "batch": chance.choice([2, 4, 8, 16, 32, 64]), "channels": channels, "first": first,
+                    "size": pair(5, chance.choice([16, 64, 128])), "kernel": pair(1, chance.choice([3, 5, 11])),
+                    "stride": pair(1, 4) if chance.random() < 0.4 else [1, 1], "dilation": [1, 1], "groups": 1}
+        if kind == "convolution":
+            geometry["outputs"] = chance.randint(1, 96)
+            if chance.random() < 0.2:
+                geometry["dilation"] = pair(1, 3)
+            if not first and chance.random() < 0.25:
+                groups = chance.choice([2, 3, 4, channels])
+                geometry["groups"] = groups
+                geometry["channels"] = groups * max(1, channels // groups)
+                geometry["outputs"] = groups * max(1, geometry["outputs"] // groups)
+        else:
+            geometry["method"] = chance.choice(["max", "average"])
+        geometry["padding"] = [chance.randint(0, k // 2) if chance.random() < 0.7 else 0 for k in geometry["kernel"]]
+        if fits(geometry):
+            return geometry
+
+
+def output_size(geometry):
+    return [(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, padding, stride, dilation in
+            zip(*(geometry[key] for key in ("size", "kernel", "padding", "stride", "dilation")))]
+
+
+def fits(geometry):
+    out = output_size(geometry)
+    if min(out) < 1:
+        return False
+    area = out[0] * out[1] * geometry["kernel"][0] * geometry["kernel"][1]
+    work = geometry["batch"] * area * geometry["channels"] * geometry.get("outputs", 1) / geometry["groups"]
+    return work <= MOST_OPERATIONS
+
+
+def layer_of(geometry):
+    layer = {"name": "layer", "type": geometry["kind"], "kernel": geometry["kernel"], "stride": geometry["stride"],
+             "padding": geometry["padding"]}
+    if geometry["kind"] == "convolution":
+        layer |= {"outputs": geometry["outputs"], "dilation": geometry["dilation"], "groups": geometry["groups"]}
+    else:
+        layer |= {"method": geometry["method"], "rounding": "floor"}
+    return layer
+
+
+def job_of(geometry, options):
+    """A job with this layer; a layer before it that learns makes it want the gradient of its input."""
+    shape = {"channels": geometry["channels"], "height": geometry["size"][0], "width": geometry["size"][1]}
+    before = [] if geometry["first"] else [{"name": "before", "type": "scale"}]
+    network = {"name": "geometry", "input": shape, "layers": [
+        *before, layer_of(geometry), {"name": "pool", "type": "pooling", "method": "average", "global": True},
+        {"name": "top", "type": "linear", "outputs": 2}, {"name": "loss", "type": "softmax_loss"}]}
+    data = {"train": {"type": "random", **shape, "classes": 2, "samples": geometry["batch"]},
+            "batch_per_worker": geometry["batch"]}
+    device = {"threads": options.threads, **({"activations": "bf16"} if options.bf16 else {})}
+    return network, {"name": "geometry", "network": "network.json", "data": data,
+                     "optimizer": {"type": "sgd", "learning_rate": 0.01}, "train": {"steps": 1, "seed": 1},
+                     "device": device}
+
+
+def our_ms(geometry, options):
+    """Milliseconds and the names of the methods."""
+    with tempfile.TemporaryDirectory() as folder:
+        network, job = job_of(geometry, options)
+        (pathlib.Path(folder) / "network.json").write_text(json.dumps(network))
+        config = pathlib.Path(folder) / "job.json"
+        config.write_text(json.dumps(job))
+        words = [options.build / "bin" / "poseidon-train", config, "--time", "--json"]
+        if options.isa:
+            words += ["--isa", options.isa]
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{geometry}: {done.stderr}")
+        layer = next(layer for layer in json.loads(done.stdout)["layers"] if layer["name"] == "layer")
+        return layer["forward_ms"] + layer["backward_ms"]
+
+
+class Peer:
+    """The same layer in PyTorch, in one format."""
+
+    def __init__(self, geometry, options, channels_last):
+        import torch
+        self.torch, self.geometry, self.bf16 = torch, geometry, options.bf16
+        shape = (geometry["batch"], geometry["channels"], *geometry["size"])
+        if geometry["kind"] == "convolution":
+            self.module = torch.nn.Conv2d(geometry["channels"], geometry["outputs"], geometry["kernel"],
+                                          geometry["stride"], geometry["padding"], geometry["dilation"],
+                                          geometry["groups"])
+        elif geometry["method"] == "max":
+            self.module = torch.nn.MaxPool2d(geometry["kernel"], geometry["stride"], geometry["padding"])
+        else:
+            self.module = torch.nn.AvgPool2d(geometry["kernel"], geometry["stride"], geometry["padding"])
+        self.input = torch.randn(shape)
+        gradient = torch.randn(geometry["batch"], geometry.get("outputs", geometry["channels"]),
+                               *output_size(geometry))
+        if channels_last:
+            self.module = self.module.to(memory_format=torch.channels_last)
+            self.input = self.input.contiguous(memory_format=torch.channels_last)
+            gradient = gradient.contiguous(memory_format=torch.channels_last)
+        if self.bf16:
+            self.module, self.input, gradient = self.module.bfloat16(), self.input.bfloat16(), gradient.bfloat16()
+        self.gradient = gradient
+        self.input.requires_grad_(not geometry["first"])
+
+    def ms(self, repeats=9):
+        times = []
+        for _ in range(repeats + 2):
+            begin = time.perf_counter()
+            output = self.module(self.input)
+            if output.requires_grad:
+                output.backward(self.gradient)
+            times.append(1e3 * (time.perf_counter() - begin))
+        return statistics.median(times[2:])
+
+
+def compare(geometry, options):
+    peers = [Peer(geometry, options, channels_last) for channels_last in (False, True)]
+    ours, theirs = [], []
+    for _ in range(options.rounds):
+        ours.append(our_ms(geometry, options))
+        theirs.append(min(peer.ms() for peer in peers))
+    return {"ours": min(ours), "theirs": min(theirs), "ratio": min(ours) / min(theirs), "geometry": geometry}
+
+
+def describe(geometry):
+    words = [f"{geometry['channels']} -> {geometry.get('outputs', geometry.get('method'))}",
+             "x".join(map(str, geometry["kernel"])), "on " + "x".join(map(str, geometry["size"])),
+             f"batch {geometry['batch']}"]
+    words += [f"{key} {geometry[key]}" for key in ("stride", "dilation", "padding") if
+              geometry[key] not in ([1, 1], [0, 0])]
+    words += [f"{geometry['groups']} groups"] if geometry["groups"] > 1 else []
+    return ", ".join(words + (["first"] if geometry["first"] else []))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
+    parser.add_argument("--kind", choices=["convolution", "pooling"], default="convolution")
+    parser.add_argument("--seed", type=int, help="of the first geometry; default: by the clock")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--isa", help="of ours; PyTorch is held to AVX2 with x86-64-v3")
+    options = parser.parse_args()
+    if options.isa == "x86-64-v3":
+        os.environ |= {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    import torch
+    torch.set_num_threads(options.threads)
+    first = options.seed if options.seed is not None else int(time.time())
+    results = []
+    for seed in range(first, first + options.count):
+        results.append(compare(draw(seed, options.kind), options))
+    ratios = sorted(result["ratio"] for result in results)
+    print(f"{len(results)} {options.kind}s from seed {first}, {options.threads} threads, PyTorch {torch.__version__}")
+    print(f"our time / PyTorch's: median {statistics.median(ratios):.2f}, over 1.2: "
+          f"{sum(r > 1.2 for r in ratios)}, over 2: {sum(r > 2 for r in ratios)}, worst {ratios[-1]:.2f}\n")
+    print("| ratio | ours ms | PyTorch ms | geometry |\n|---:|---:|---:|---|")
+    for result in sorted(results, key=lambda each: -each["ratio"])[:10]:
+        print(f"| {result['ratio']:.2f} | {result['ours']:.3f} | {result['theirs']:.3f} "
+              f"| {describe(result['geometry'])} |")
+
+
+if __name__ == "__main__":
+    main()

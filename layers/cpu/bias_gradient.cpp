@@ -1,0 +1,47 @@
+#include "layers/cpu/bias_gradient.h"
+
+#include <algorithm>
+
+#include "layers/cpu/vectors.h"
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+/// Lanes that are summed together.
+constexpr int64_t kLanesOfSum = 16;
+
+/// Of the channels from `channel` on, at most kLanesOfSum of one block, by one thread.
+template <class Element>
+void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* sums) {
+  const int64_t lanes = std::min({kLanesOfSum, b.block - channel % b.block, b.channels - channel});
+  double lane_sums[kLanesOfSum] = {};
+  for (int64_t n = 0; n < b.samples; ++n) {
+    const Element* plane = y + b.offset(n, channel, 0);
+    for (int64_t position = 0; position < b.area; ++position)
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        lane_sums[lane] +=
+            static_cast<double>(static_cast<float>(plane[position * b.block + lane]));
+  }
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    sums[channel + lane] = static_cast<float>(lane_sums[lane]);
+}
+
+}  // namespace
+
+void sum_bias_gradient(const Tensor& gradient, float* sums) {
+  const Blocking b = gradient.blocking();
+  const int64_t each = std::min(kLanesOfSum, b.block);
+  const int64_t groups = (b.block + each - 1) / each;
+  with_element_of(gradient.format.type, [&](auto element) {
+    const auto* y = gradient.as<decltype(element)>();
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t block = 0; block < b.blocks; ++block)
+      for (int64_t group = 0; group < groups; ++group) {
+        const int64_t channel = block * b.block + group * each;
+        if (channel < b.channels) sum_channels(y, b, channel, sums);
+      }
+  });
+}
+
+}  // namespace poseidon::layers::cpu

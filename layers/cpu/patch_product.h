@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "layers/cpu/patches.h"
+#include "layers/cpu/product.h"
+
+namespace poseidon::layers::cpu::product {
+
+/// Where a product of patches writes its rows: to some channels of the cells of an activation.
+struct PatchResult {
+  Shape shape;
+  Layout layout = Layout::kPlain;
+  std::array<int64_t, 2> first{0, 0};  ///< the cell of the grid's first place
+  std::array<int64_t, 2> step{1, 1};   ///< cells from one place to the next
+  int64_t first_channel = 0, channels = 0;
+};
+
+/// A weight in memory: that of a tap, a channel of the patch and a channel of the result is at
+/// tap * tap_step + channel * channel_step + result channel * result_step.
+struct PatchWeight {
+  const float* data;
+  int64_t tap_step, channel_step, result_step;
+};
+
+/// Channels of an activation = patches of another times a weight, by tasks that any thread may run.
+class PatchProduct {
+ public:
+  PatchProduct(Patches patches, const PatchResult& result);
+
+  /// Pieces of the weight, which are packed first, each by any thread.
+  int64_t weight_panels() const { return depths_ * strips_; }
+  int64_t weight_floats() const { return weight_panels() * kPanelOfB; }
+  void pack_weight(int64_t panel, const PatchWeight& weight, float* panels) const;
+
+  struct Memory {
+    const float *source, *panels;
+    const float* bias;  ///< of each result channel; nullptr: none
+    std::optional<float> relu;
+    float* result;
+    float* scratch;  ///< of this thread
+  };
+  int64_t tasks() const;
+  void run(int64_t task, const Memory& memory) const;
+  static constexpr int64_t scratch_floats() { return kTiles * kPanelOfA; }
+
+ private:
+  /// Tiles of places of a task: their panels fit in the second-level cache.
+  static constexpr int64_t kTiles = 4;
+
+  bool fills_blocks() const;
+  int64_t depth_begin(int64_t depth) const;
+  void copy_patches(const float* source, int64_t place, int64_t begin, int64_t depth,
+                    float* panel) const;
+  Tile tile_at(float* result, int64_t place, int64_t strip) const;
+
+  Patches patches_;
+  PatchResult result_;
+  Blocking layout_;
+  int64_t columns_;  ///< of the result, padded to the block where that is padded
+  int64_t depths_, strips_;
+  std::vector<int64_t> column_offsets_;  ///< where vectors of channels do not lie in one piece
+};
+
+}  // namespace poseidon::layers::cpu::product
