@@ -64,7 +64,7 @@ TEST_CASE("where memory is short, the batch that is named fits, and no larger on
   const std::string key = "data.batch_per_worker=";
   for (const auto& make_small : {small_cpu, small_gpu})
     for (const int versions : {1, 2})
-      for (const size_t memory : {size_t{60'000}, size_t{100'001}, size_t{250'000}}) {
+      for (const size_t memory : {size_t{200'000}, size_t{300'001}, size_t{600'000}}) {
         CAPTURE(memory);
         const net::Net::Options options{.versions = versions};
         const std::string fault = fault_of(make_small(memory), tiny.load({key + "512"}), options);
