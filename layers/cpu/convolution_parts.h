@@ -29,8 +29,9 @@ constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "
 /// A pass by a method, or nullptr.
 using PassMaker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
 
-/// The pass by the direct method or by a product of patches, as `method` says, which is set to the
-/// one that it is; "": by the direct method where that is not slow.
+/// Makes a pass by the method that is asked for: kDirect, kProduct, or "" for the direct one where
+/// it is not slow. A product takes the place of a slow direct method. Sets `method` to the one
+/// used.
 std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& parts,
                                                         std::string& method, PassMaker direct,
                                                         PassMaker product);

@@ -12,8 +12,7 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Sizes of a convolution's groups, and the steps through its weight in the order of
-/// product_weight().
+/// The number of a convolution's groups, and the channels of each.
 struct Groups {
   explicit Groups(const Convolution& c)
       : count(c.groups), inputs(c.input.channels() / c.groups), outputs(c.outputs / c.groups) {}
@@ -22,7 +21,7 @@ struct Groups {
   int64_t count, inputs, outputs;
 };
 
-/// Of the forward pass: the grid of the output's cells.
+/// The places of the forward pass are the output's cells.
 PatchGrid forward_grid(const Convolution& c) {
   PatchGrid grid{.samples = c.output.samples(),
                  .height = c.output.height(),
@@ -37,11 +36,11 @@ PatchGrid forward_grid(const Convolution& c) {
   return grid;
 }
 
-/// Cells of one axis of the input that meet the same taps: from `first` on, `stride` apart. Output
-/// cells go along with them, one by one.
+/// Cells of one axis of the input that the same taps reach. They begin at `first` and are a stride
+/// apart. From one to the next, the output cell of each tap moves by one.
 struct InputClass {
   int64_t first, cells;
-  std::vector<std::pair<int64_t, int64_t>> taps;  ///< of this axis, and their output cells' offset
+  std::vector<std::pair<int64_t, int64_t>> taps;  ///< tap, and output cell of the first input cell
 };
 
 std::vector<InputClass> classes_of(const Convolution& c, size_t axis) {
@@ -58,7 +57,8 @@ std::vector<InputClass> classes_of(const Convolution& c, size_t axis) {
   return classes;
 }
 
-/// Of the pass for the input's gradient: the grid of the cells of two classes.
+/// The places of the pass for the input's gradient are cells of one class of rows and one of
+/// columns.
 PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const InputClass& columns) {
   PatchGrid grid{.samples = c.input.samples(),
                  .height = rows.cells,
@@ -71,8 +71,8 @@ PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const Inpu
   return grid;
 }
 
-/// Zeros in the lanes of the last block that are no channels, which a product of a part of a block
-/// leaves alone.
+/// Sets the padding lanes of the last block to zero. A product for a part of a block does not write
+/// them.
 void zero_padding_lanes(const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   const int64_t used = b.channels - (b.blocks - 1) * b.block;

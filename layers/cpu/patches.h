@@ -14,8 +14,8 @@ struct Tap {
   std::array<int64_t, 2> offset{};  ///< cells down, cells to the right
 };
 
-/// Places of a grid, row by row and sample by sample. The patch of a place is, for every tap, the
-/// channels of one cell of a source; cells outside it are zero.
+/// Places of a grid, row by row and sample by sample. The patch of a place has the channels of one
+/// source cell for every tap. Cells outside the source are zero.
 struct PatchGrid {
   int64_t samples = 0, height = 0, width = 0;
   std::array<int64_t, 2> step{1, 1};  ///< cells of the source from one place to the next
@@ -24,8 +24,8 @@ struct PatchGrid {
   int64_t places() const { return samples * height * width; }
 };
 
-/// The matrix of all patches, a row for each place, a column for each tap and channel. It is never
-/// stored: pieces of it are copied to panels.
+/// The matrix of all patches: a row for each place, a column for each tap and channel. It is never
+/// stored whole. Pieces of it are copied to panels.
 class Patches {
  public:
   /// Of `channels` channels of an activation of this shape and layout from `first_channel` on.

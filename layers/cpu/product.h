@@ -85,11 +85,10 @@ struct Tile {
   }
 };
 
-/// What the sums of a tile begin with: the values in memory, else for each column `values`
-/// ([kColumns]), else zero.
+/// The initial sums of a tile.
 struct Start {
-  bool memory = false;
-  const float* values = nullptr;
+  bool memory = false;            ///< the values that C has in memory
+  const float* values = nullptr;  ///< else one for each of kColumns columns; nullptr: zero
 };
 
 /// A tile of C = start + A B, by panels of A and B of `depth`. With `relu`, the slope below zero of
