@@ -48,6 +48,7 @@ class DirectBackwardData final : public ConvolutionPass {
   DirectBackwardData(const ConvolutionParts& parts,
                      const OnednnConvolution::BackwardData& description)
       : device_(parts.device),
+        is_right_(!is_wrong(parts)),
         description_(description),
         primitive_(description_),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
@@ -56,7 +57,7 @@ class DirectBackwardData final : public ConvolutionPass {
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
-  bool is_fast() const override { return !is_reference(description_); }
+  bool is_fast() const override { return is_right_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
@@ -69,7 +70,16 @@ class DirectBackwardData final : public ConvolutionPass {
   }
 
  private:
+  /// oneDNN 2.6 with AMX writes wrong input gradients by several threads where a stride is longer
+  /// than the kernel. It has other code for kernels of 1 x 1.
+  static bool is_wrong(const ConvolutionParts& parts) {
+    const Convolution& c = parts.convolution;
+    return parts.formats.type == DataType::kBf16 && c.kernel[0] * c.kernel[1] > 1 &&
+           (c.stride[0] > c.window(0) || c.stride[1] > c.window(1));
+  }
+
   CpuDevice& device_;
+  bool is_right_;
   OnednnConvolution::BackwardData description_;
   dnnl::convolution_backward_data primitive_;
   PassWeight weight_;
