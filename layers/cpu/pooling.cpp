@@ -1,320 +1,399 @@
 #include "layers/pooling.h"
 
+#include <omp.h>
+
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
-#include "layers/cpu/vectors.h"
+#include "layers/cpu/lanes.h"
+#include "layers/cpu/pooling_rows.h"
 
 namespace poseidon::layers::cpu {
-
+namespace pooling_rows {
 namespace {
 
-/// Windows over one axis: output o covers input cells [begin, end) after clipping, and `whole`
-/// cells of the padded input, which the average divides by.
-struct Window {
-  int64_t begin, end, whole;
+/// The planes of a pooling's input and output in groups of lanes, and the tasks that threads run.
+template <class Element>
+class Planes {
+ public:
+  /// Some rows of results of a group, and memory of the thread that computes them.
+  struct Task {
+    int64_t group;
+    Span wanted;
+    Room room;
+  };
+  using Rows = LaneRows<Element>;
+
+  Planes(const Pooling& definition, Layout layout, int threads)
+      : pooling(definition),
+        rows(definition, 0),
+        columns(definition, 1),
+        in_width(definition.input.width()),
+        out_width(definition.output.width()),
+        inputs_(definition.input, layout),
+        outputs_(definition.output, layout),
+        threads_(threads) {}
+
+  size_t scratch_bytes() const { return static_cast<size_t>(threads_) * bytes_of_thread(); }
+  size_t bytes_of_places() const {
+    return static_cast<size_t>(outputs_.count() * pooling.output.area() * kLanes) *
+           sizeof(uint16_t);
+  }
+  /// The places of one row of outputs, [column][kLanes].
+  uint16_t* places(const Bindings& memory, int64_t group, int64_t row) const {
+    return reinterpret_cast<uint16_t*>(memory.workspace) +
+           (group * pooling.output.height() + row) * out_width * kLanes;
+  }
+  /// Sample * channels + channel of the first lane.
+  int64_t first_plane(int64_t group) const { return outputs_.at(group).plane; }
+
+  Rows input_rows(const Tensor& tensor, int64_t group) const {
+    return {tensor.as<Element>(), inputs_.at(group), in_width};
+  }
+  Rows output_rows(const Tensor& tensor, int64_t group) const {
+    return {tensor.as<Element>(), outputs_.at(group), out_width};
+  }
+
+  /// Calls work(a Task) until `row_count` rows of each group are computed.
+  template <class Work>
+  void run(const Bindings& memory, int64_t row_count, const Work& work) const {
+    // A task reads the rows again that its first windows share with the task before.
+    constexpr int64_t kTasksWanted = 32, kLeastRows = 8;
+    const int64_t groups = inputs_.count();
+    const int64_t pieces = std::clamp<int64_t>(kTasksWanted / std::max<int64_t>(groups, 1), 1,
+                                               std::max<int64_t>(row_count / kLeastRows, 1));
+    const int64_t tasks = groups * pieces, at_once = std::max<int64_t>(1, tasks / 64);
+#pragma omp parallel for schedule(dynamic, at_once) num_threads(threads_)
+    for (int64_t i = 0; i < tasks; ++i) {
+      std::byte* room =
+          memory.scratch + static_cast<size_t>(omp_get_thread_num()) * bytes_of_thread();
+      const int64_t piece = i % pieces;
+      work(Task{.group = i / pieces,
+                .wanted = {row_count * piece / pieces, row_count * (piece + 1) / pieces},
+                .room = Room(reinterpret_cast<float*>(room))});
+    }
+  }
+
+  /// Forward: make(y, a row of the input) for each that the task needs, then use(y, where the row
+  /// of results goes) for each row of the output.
+  template <class Make, class Use>
+  void run_forward(const Bindings& memory, Task& task, const Make& make, const Use& use) const {
+    const Rows source = input_rows(memory.inputs[0], task.group);
+    const Rows target = output_rows(memory.output, task.group);
+    float *in = task.room.take(in_width), *out = task.room.take(out_width);
+    for_each_span(
+        rows.cells, task.wanted,
+        [&](int64_t y) {
+          source.fetch(y, in);
+          make(y, source.row(y, in));
+        },
+        [&](int64_t y) {
+          use(y, target.row(y, out));
+          target.put(y, out);
+        });
+  }
+
+  /// Backward, where a window took one cell: spread(task, y, gradient_at(a row of the output),
+  /// where the row goes) for each row of the input's gradient.
+  template <class Spread>
+  void spread_rows(const Bindings& memory, const Tensor& gradient, const Spread& spread) const {
+    run(memory, pooling.input.height(), [&](Task task) {
+      const Rows source = output_rows(gradient, task.group);
+      const Rows target = input_rows(memory.input_gradients[0], task.group);
+      float* in = task.room.take(in_width);
+      const Ring fetched = task.room.ring(longest(rows.covering), out_width);
+      const auto gradient_at = [&](int64_t y) { return source.row(y, fetched[y]); };
+      for_each_span(
+          rows.covering, task.wanted, [&](int64_t y) { source.fetch(y, fetched[y]); },
+          [&](int64_t y) {
+            spread(task, y, gradient_at, target.row(y, in));
+            target.put(y, in);
+          });
+    });
+  }
+
+  const Pooling& pooling;
+  const Windows rows, columns;
+  const int64_t in_width, out_width;
+
+ private:
+  size_t bytes_of_thread() const {
+    const int64_t of_windows =
+        Ring::rows_for(longest(rows.cells)) * std::max(in_width, 2 * out_width);
+    const int64_t of_cells = Ring::rows_for(longest(rows.covering)) * std::max(in_width, out_width);
+    return static_cast<size_t>((2 * (in_width + out_width) + std::max(of_windows, of_cells)) *
+                               kLanes) *
+           sizeof(float);
+  }
+
+  LaneGroups inputs_, outputs_;
+  int threads_;
 };
 
-std::vector<Window> windows(const Pooling& pooling, int axis) {
-  const auto i = static_cast<size_t>(axis);
-  const int64_t size = pooling.input[2 + axis];
-  std::vector<Window> out;
-  for (int64_t o = 0; o < pooling.output[2 + axis]; ++o) {
-    if (pooling.is_even()) {
-      const EvenWindows even = pooling.even_windows(axis);
-      out.push_back({even.begin(o), even.end(o), even.end(o) - even.begin(o)});
-      continue;
+template <class Element>
+using TaskOf = typename Planes<Element>::Task;
+
+// ---- maxima
+
+template <class Element>
+void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
+  planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
+    const Ring best = task.room.ring(longest(planes.rows.cells), planes.out_width);
+    planes.run_forward(
+        memory, task,
+        [&](int64_t y, const float* row) { best_of_columns(row, planes.columns.cells, best[y]); },
+        [&](int64_t y, float* to) {
+          best_of_rows(best, planes.rows.cells_of(y), planes.out_width, to);
+        });
+  });
+}
+
+template <class Element>
+void take_maxima_and_places(const Planes<Element>& planes, const Bindings& memory) {
+  planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
+    const Ring best = task.room.ring(longest(planes.rows.cells), planes.out_width);
+    const Ring where = task.room.ring(longest(planes.rows.cells), planes.out_width);
+    planes.run_forward(
+        memory, task,
+        [&](int64_t y, const float* row) {
+          best_of_columns(row, planes.columns.cells, best[y], where[y]);
+        },
+        [&](int64_t y, float* to) {
+          best_of_rows(best, where, planes.rows.cells_of(y), planes.out_width,
+                       planes.pooling.kernel[1], to, planes.places(memory, task.group, y));
+        });
+  });
+}
+
+/// A row's maximum is the same in all windows of the same columns. So the gradients of these are
+/// added first, then those of all columns.
+template <class Element>
+void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
+                      const Tensor& gradient) {
+  planes.spread_rows(
+      memory, gradient, [&](TaskOf<Element> task, int64_t y, const auto& gradient_at, float* to) {
+        float* sums = task.room.take(planes.out_width);
+        float* columns = task.room.take(planes.out_width);
+        std::fill_n(sums, planes.out_width * kLanes, 0.0F);
+        const int64_t row_places = planes.pooling.kernel[1];
+        const Span& covering = planes.rows.covering_of(y);
+        for (int64_t o = covering.begin; o < covering.end; ++o)
+          add_where_row_taken(gradient_at(o), planes.places(memory, task.group, o),
+                              planes.out_width, (y - planes.rows.cells_of(o).begin) * row_places,
+                              row_places, sums, columns);
+        add_where_column_taken(sums, columns, planes.columns, to);
+      });
+}
+
+// ---- means
+
+/// Divides each cell of a row of outputs by what its window has in the padded input.
+template <class Element>
+void divide(const Planes<Element>& planes, const float* from, int64_t row, float* to) {
+  const int64_t height = planes.rows.whole[static_cast<size_t>(row)];
+  for (const int64_t width : planes.columns.whole) {
+    store(to, load<Float>(from) * (1 / static_cast<float>(height * width)));
+    from += kLanes;
+    to += kLanes;
+  }
+}
+
+template <class Element>
+void take_means(const Planes<Element>& planes, const Bindings& memory) {
+  planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
+    const Ring sums = task.room.ring(longest(planes.rows.cells), planes.out_width);
+    planes.run_forward(
+        memory, task,
+        [&](int64_t y, const float* row) { sum_columns(row, planes.columns.cells, sums[y]); },
+        [&](int64_t y, float* to) {
+          sum_rows(sums, planes.rows.cells_of(y), planes.out_width, to);
+          divide(planes, to, y, to);
+        });
+  });
+}
+
+template <class Element>
+void spread_means(const Planes<Element>& planes, const Bindings& memory, const Tensor& gradient) {
+  planes.run(memory, planes.pooling.input.height(), [&](TaskOf<Element> task) {
+    const LaneRows source = planes.output_rows(gradient, task.group);
+    const LaneRows target = planes.input_rows(memory.input_gradients[0], task.group);
+    float *in = task.room.take(planes.in_width), *out = task.room.take(planes.out_width);
+    float* shares = task.room.take(planes.out_width);
+    const Ring sums = task.room.ring(longest(planes.rows.covering), planes.in_width);
+    for_each_span(
+        planes.rows.covering, task.wanted,
+        [&](int64_t y) {
+          source.fetch(y, out);
+          divide(planes, source.row(y, out), y, shares);
+          sum_columns(shares, planes.columns.covering, sums[y]);
+        },
+        [&](int64_t y) {
+          sum_rows(sums, planes.rows.covering_of(y), planes.in_width, target.row(y, in));
+          target.put(y, in);
+        });
+  });
+}
+
+// ---- cells by chance
+
+/// Takes a value for each output: take(task, y, x, row_at(a row of the input)).
+template <class Element, class Take>
+void take_of_windows(const Planes<Element>& planes, const Bindings& memory, const Take& take) {
+  planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
+    const LaneRows source = planes.input_rows(memory.inputs[0], task.group);
+    const LaneRows target = planes.output_rows(memory.output, task.group);
+    float* out = task.room.take(planes.out_width);
+    const Ring fetched = task.room.ring(longest(planes.rows.cells), planes.in_width);
+    const auto row_at = [&](int64_t y) { return source.row(y, fetched[y]); };
+    for_each_span(
+        planes.rows.cells, task.wanted, [&](int64_t y) { source.fetch(y, fetched[y]); },
+        [&](int64_t y) {
+          float* to = target.row(y, out);
+          for (int64_t x = 0; x < planes.out_width; ++x)
+            store(to + x * kLanes, take(task, y, x, row_at));
+          target.put(y, out);
+        });
+  });
+}
+
+/// The chances of the lanes of a group, for the output at `position`.
+template <class Element>
+Float chances(const Planes<Element>& planes, const StepNumbers& numbers, uint64_t key,
+              int64_t group, int64_t position) {
+  const int64_t channels = planes.pooling.output.channels();
+  Float values{};
+  int64_t sample = -1, block = -1;
+  PhiloxBlock words{};
+  for (int64_t lane = 0; lane < kLanes; ++lane) {
+    const int64_t plane = planes.first_plane(group) + lane;
+    const int64_t element = position * channels + plane % channels;
+    if (sample != plane / channels || block != element / 4) {
+      sample = plane / channels;
+      block = element / 4;
+      words = Pooling::stream_of(numbers, key, sample).at(static_cast<uint64_t>(block));
     }
-    const int64_t begin = o * pooling.stride[i] - pooling.padding[i];
-    const int64_t end = std::min(begin + pooling.kernel[i], size + pooling.padding[i]);
-    out.push_back({std::max<int64_t>(begin, 0), std::min(end, size), end - begin});
+    values[lane] = Pooling::chance(words[static_cast<size_t>(element % 4)]);
   }
-  return out;
-}
-
-template <class Element, class Vector>
-void add(Element* memory, const Vector& vector) {
-  store(memory, load<Vector>(memory) + vector);
-}
-
-/// One plane of input: where its cell (y, x) begins, and how many lanes a cell has.
-struct Plane {
-  int64_t width, lanes;
-  int64_t offset(int64_t y, int64_t x) const { return (y * width + x) * lanes; }
-};
-
-template <int kLanes, class Element>
-void max_window(const Element* from, const Plane& plane, const Window& row, const Window& column,
-                Element* to, uint16_t* places) {
-  using Float = typename Vectors<kLanes>::Float;
-  using Int = typename Vectors<kLanes>::Int;
-  Float best = load<Float>(from + plane.offset(row.begin, column.begin));
-  Int where{}, here{};
-  for (int64_t y = row.begin; y < row.end; ++y) {
-    for (int64_t x = column.begin; x < column.end; ++x, here += 1) {
-      const Float cell = load<Float>(from + plane.offset(y, x));
-      const Int greater = cell > best;
-      best = greater ? cell : best;
-      where = greater ? here : where;
-    }
-  }
-  store<Float>(to, best);
-  using Place = typename Vectors<kLanes>::Place;
-  if (places != nullptr) store(places, __builtin_convertvector(where, Place));
-}
-
-template <int kLanes, class Element>
-void spread_taken(const Element* gradient, const uint16_t* places, const Plane& plane,
-                  const Window& row, const Window& column, Element* to) {
-  using Float = typename Vectors<kLanes>::Float;
-  using Int = typename Vectors<kLanes>::Int;
-  const Float value = load<Float>(gradient);
-  const Int where = __builtin_convertvector(load<typename Vectors<kLanes>::Place>(places), Int);
-  Int here{};
-  for (int64_t y = row.begin; y < row.end; ++y)
-    for (int64_t x = column.begin; x < column.end; ++x, here += 1)
-      add(to + plane.offset(y, x), where == here ? value : Float{});
-}
-
-template <int kLanes, class Element>
-typename Vectors<kLanes>::Float sum_of_window(const Element* from, const Plane& plane,
-                                              const Window& row, const Window& column) {
-  typename Vectors<kLanes>::Float sum{};
-  for (int64_t y = row.begin; y < row.end; ++y)
-    for (int64_t x = column.begin; x < column.end; ++x)
-      sum += load<typename Vectors<kLanes>::Float>(from + plane.offset(y, x));
-  return sum;
-}
-
-template <int kLanes, class Element>
-void average_window(const Element* from, const Plane& plane, const Window& row,
-                    const Window& column, Element* to) {
-  using Float = typename Vectors<kLanes>::Float;
-  const Float sum = sum_of_window<kLanes>(from, plane, row, column);
-  store<Float>(to, sum * (1 / static_cast<float>(row.whole * column.whole)));
-}
-
-template <int kLanes, class Element>
-void spread_average(const Element* gradient, const Plane& plane, const Window& row,
-                    const Window& column, Element* to) {
-  using Float = typename Vectors<kLanes>::Float;
-  const Float value = load<Float>(gradient) * (1 / static_cast<float>(row.whole * column.whole));
-  for (int64_t y = row.begin; y < row.end; ++y)
-    for (int64_t x = column.begin; x < column.end; ++x) add(to + plane.offset(y, x), value);
-}
-
-/// The chances of neighbouring channels, from the one on whose output is `element`.
-template <int kLanes>
-typename Vectors<kLanes>::Float chances(const RandomStream& random, int64_t element) {
-  constexpr int kBlocks = (kLanes + 3 + 3) / 4;
-  float values[4 * kBlocks];
-  for (int b = 0; b < kBlocks; ++b) {
-    const PhiloxBlock words = random.at(static_cast<uint64_t>(element / 4 + b));
-    for (size_t i = 0; i < 4; ++i)
-      values[static_cast<size_t>(4 * b) + i] = Pooling::chance(words[i]);
-  }
-  return load<typename Vectors<kLanes>::Float>(values + element % 4);
+  return values;
 }
 
 /// The cell at which the sum so far reaches the chance's share of the whole; else the last one.
-template <int kLanes, class Element>
-void choose_from_window(const Element* from, const Plane& plane, const Window& row,
-                        const Window& column, const typename Vectors<kLanes>::Float& chance,
-                        Element* to, uint16_t* places) {
-  using Float = typename Vectors<kLanes>::Float;
-  using Int = typename Vectors<kLanes>::Int;
-  const Float wanted = chance * sum_of_window<kLanes>(from, plane, row, column);
-  Float sum{}, chosen{};
-  Int where{}, here{}, is_reached{};
-  for (int64_t y = row.begin; y < row.end; ++y) {
-    for (int64_t x = column.begin; x < column.end; ++x, here += 1) {
-      const Float cell = load<Float>(from + plane.offset(y, x));
-      chosen = is_reached ? chosen : cell;
-      where = is_reached ? where : here;
-      sum += cell;
-      is_reached |= sum >= wanted;
-    }
-  }
-  store<Float>(to, chosen);
-  using Place = typename Vectors<kLanes>::Place;
-  if (places != nullptr) store(places, __builtin_convertvector(where, Place));
+template <class Element>
+void take_by_chance(const Planes<Element>& planes, const Bindings& memory,
+                    const StepNumbers& numbers, uint64_t key) {
+  take_of_windows(
+      planes, memory, [&](const TaskOf<Element>& task, int64_t y, int64_t x, const auto& row_at) {
+        const Span &rows = planes.rows.cells_of(y), &columns = planes.columns.cells_of(x);
+        const Float wanted = chances(planes, numbers, key, task.group, y * planes.out_width + x) *
+                             sum_of_window(row_at, rows, columns);
+        Float sum{}, chosen{};
+        Int where{}, is_reached{};
+        for_each_cell(row_at, rows, columns, planes.pooling.kernel[1],
+                      [&](const Float& cell, int64_t place) {
+                        chosen = is_reached ? chosen : cell;
+                        where = is_reached ? where : Int{} + static_cast<int32_t>(place);
+                        sum += cell;
+                        is_reached |= sum >= wanted;
+                      });
+        if (memory.workspace != nullptr)
+          store(planes.places(memory, task.group, y) + x * kLanes,
+                __builtin_convertvector(where, Place));
+        return chosen;
+      });
 }
 
-/// The mean that choose_from_window() has in the long run.
-template <int kLanes, class Element>
-void weigh_window(const Element* from, const Plane& plane, const Window& row, const Window& column,
-                  Element* to) {
-  using Float = typename Vectors<kLanes>::Float;
-  const Float sum = sum_of_window<kLanes>(from, plane, row, column);
-  Float squares{};
-  for (int64_t y = row.begin; y < row.end; ++y)
-    for (int64_t x = column.begin; x < column.end; ++x) {
-      const Float cell = load<Float>(from + plane.offset(y, x));
-      squares += cell * cell;
-    }
-  store<Float>(to, sum > Float{} ? squares / sum : Float{});
+/// The mean that take_by_chance() has in the long run.
+template <class Element>
+void take_weighted(const Planes<Element>& planes, const Bindings& memory) {
+  take_of_windows(
+      planes, memory, [&](const TaskOf<Element>&, int64_t y, int64_t x, const auto& row_at) {
+        const Span &rows = planes.rows.cells_of(y), &columns = planes.columns.cells_of(x);
+        const Float sum = sum_of_window(row_at, rows, columns);
+        Float squares{};
+        for_each_cell(row_at, rows, columns, 0,
+                      [&](const Float& cell, int64_t) { squares += cell * cell; });
+        return sum > Float{} ? squares / sum : Float{};
+      });
 }
 
-/// Calls body(number of lanes, as a constant; first lane) for groups of 16, 8 and single lanes.
-template <class Body>
-void for_each_lane_group(int64_t lanes, const Body& body) {
-  int64_t lane = 0;
-  for (; lane + 16 <= lanes; lane += 16) body(std::integral_constant<int, 16>{}, lane);
-  for (; lane + 8 <= lanes; lane += 8) body(std::integral_constant<int, 8>{}, lane);
-  for (; lane < lanes; ++lane) body(std::integral_constant<int, 1>{}, lane);
+template <class Element>
+void spread_to_taken(const Planes<Element>& planes, const Bindings& memory,
+                     const Tensor& gradient) {
+  planes.spread_rows(
+      memory, gradient,
+      [&](const TaskOf<Element>& task, int64_t y, const auto& gradient_at, float* to) {
+        const Span& rows = planes.rows.covering_of(y);
+        for (int64_t x = 0; x < planes.in_width; ++x, to += kLanes) {
+          Float sum{};
+          const Span& columns = planes.columns.covering_of(x);
+          for (int64_t row = rows.begin; row < rows.end; ++row)
+            for (int64_t column = columns.begin; column < columns.end; ++column) {
+              const int64_t here =
+                  (y - planes.rows.cells_of(row).begin) * planes.pooling.kernel[1] + x -
+                  planes.columns.cells_of(column).begin;
+              const auto place =
+                  load<Place>(planes.places(memory, task.group, row) + column * kLanes);
+              const Int is_here = __builtin_convertvector(place, Int) == static_cast<int32_t>(here);
+              sum += is_here ? load<Float>(gradient_at(row) + column * kLanes) : Float{};
+            }
+          store(to, sum);
+        }
+      });
 }
 
-/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and the
-/// place of what is taken of a window in two bytes.
+/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and the place of
+/// what is taken of a window in two bytes. Gradients are gathered: for each cell, from the windows
+/// that cover it.
 template <class Element>
 class CpuPooling final : public CpuLayer {
  public:
   CpuPooling(const LayerRequest& request, CpuDevice& device)
       : CpuLayer(request, device),
         pooling_(static_cast<const Pooling&>(request.definition)),
-        rows_(windows(pooling_, 0)),
-        columns_(windows(pooling_, 1)) {
+        planes_(pooling_, needs_.output_format.layout, device.threads()) {
     needs_.input_formats = {needs_.output_format};
+    needs_.scratch_bytes = planes_.scratch_bytes();
     if (pooling_.takes_one_cell() && request.training) {
       if (pooling_.kernel[0] * pooling_.kernel[1] > UINT16_MAX)
         throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
                                " cells cannot be trained"));
-      // The place of what is taken within its window.
-      const Blocking out(pooling_.output, needs_.output_format.layout);
-      needs_.workspace_bytes = static_cast<size_t>(out.count()) * sizeof(uint16_t);
+      needs_.workspace_bytes = planes_.bytes_of_places();
     }
   }
 
   void forward(const StepContext& step, const Bindings& memory) override {
     switch (pooling_.method) {
-      case PoolingMethod::kMax: return take_maxima(memory);
-      case PoolingMethod::kAverage: return take_means(memory);
+      case PoolingMethod::kMax:
+        return memory.workspace != nullptr ? take_maxima_and_places(planes_, memory)
+                                           : take_maxima(planes_, memory);
+      case PoolingMethod::kAverage: return take_means(planes_, memory);
       case PoolingMethod::kStochastic:
-        return step.phase == Phase::kTrain ? take_by_chance(step, memory) : take_weighted(memory);
+        return step.phase == Phase::kTrain
+                   ? take_by_chance(planes_, memory, *step.numbers, random_key(name_))
+                   : take_weighted(planes_, memory);
     }
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
     check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
-    auto* target = memory.input_gradients[0].as<Element>();
-    const auto* places = reinterpret_cast<const uint16_t*>(memory.workspace);
-    const int64_t cells = pooling_.input.area() * memory.output.blocking().block;
-    for_each_plane(memory.output, [&](const Plane& plane, const PlanePlace& at) {
-      std::fill_n(target + at.in, cells, Element(0.0F));
-      for_each_window(plane, [&](auto lanes, int64_t lane, const Cell& cell) {
-        const int64_t out = at.out + cell.index * plane.lanes + lane;
-        if (pooling_.takes_one_cell())
-          spread_taken<lanes>(gradient + out, places + out, plane, cell.row, cell.column,
-                              target + at.in + lane);
-        else
-          spread_average<lanes>(gradient + out, plane, cell.row, cell.column,
-                                target + at.in + lane);
-      });
-    });
+    const Tensor& gradient = combined_gradient(memory, std::nullopt);
+    switch (pooling_.method) {
+      case PoolingMethod::kMax: return spread_to_maxima(planes_, memory, gradient);
+      case PoolingMethod::kAverage: return spread_means(planes_, memory, gradient);
+      case PoolingMethod::kStochastic: return spread_to_taken(planes_, memory, gradient);
+    }
   }
 
  private:
-  /// One channel block of one sample: where it begins in the input and in the output.
-  struct PlanePlace {
-    int64_t in, out, sample, channel;
-  };
-  /// One output of a plane, and its window.
-  struct Cell {
-    int64_t index;
-    const Window &row, &column;
-  };
-
-  /// One window of neighbouring channels, and where goes what is taken of it.
-  struct Taking {
-    const Element* from;
-    const Plane& plane;
-    const Window &row, &column;
-    Element* to;
-    uint16_t* places;         ///< null: they are not kept
-    int64_t sample, element;  ///< element: as Pooling::stream_of() counts
-  };
-
-  /// Calls take(lanes, as a constant; a Taking).
-  template <class Take>
-  void take_from_windows(const Bindings& memory, const Take& take) const {
-    const auto* input = memory.inputs[0].as<Element>();
-    auto* output = memory.output.as<Element>();
-    auto* places = reinterpret_cast<uint16_t*>(memory.workspace);
-    for_each_plane(memory.output, [&](const Plane& plane, const PlanePlace& at) {
-      for_each_window(plane, [&](auto lanes, int64_t lane, const Cell& cell) {
-        const int64_t out = at.out + cell.index * plane.lanes + lane;
-        take(lanes, Taking{.from = input + at.in + lane,
-                           .plane = plane,
-                           .row = cell.row,
-                           .column = cell.column,
-                           .to = output + out,
-                           .places = places == nullptr ? nullptr : places + out,
-                           .sample = at.sample,
-                           .element = cell.index * pooling_.output.channels() + at.channel + lane});
-      });
-    });
-  }
-
-  void take_maxima(const Bindings& memory) const {
-    take_from_windows(memory, [](auto lanes, const Taking& t) {
-      max_window<lanes>(t.from, t.plane, t.row, t.column, t.to, t.places);
-    });
-  }
-
-  void take_means(const Bindings& memory) const {
-    take_from_windows(memory, [](auto lanes, const Taking& t) {
-      average_window<lanes>(t.from, t.plane, t.row, t.column, t.to);
-    });
-  }
-
-  void take_by_chance(const StepContext& step, const Bindings& memory) const {
-    const uint64_t key = random_key(name_);
-    take_from_windows(memory, [&](auto lanes, const Taking& t) {
-      const RandomStream random = Pooling::stream_of(*step.numbers, key, t.sample);
-      choose_from_window<lanes>(t.from, t.plane, t.row, t.column, chances<lanes>(random, t.element),
-                                t.to, t.places);
-    });
-  }
-
-  void take_weighted(const Bindings& memory) const {
-    take_from_windows(memory, [](auto lanes, const Taking& t) {
-      weigh_window<lanes>(t.from, t.plane, t.row, t.column, t.to);
-    });
-  }
-
-  /// Calls each(plane, its place) for every channel block of every sample.
-  template <class Each>
-  void for_each_plane(const Tensor& output, const Each& each) const {
-    const Blocking out = output.blocking();
-    const int64_t planes = out.samples * out.blocks, in_area = pooling_.input.area();
-    const Plane plane{pooling_.input.width(), out.block};
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < planes; ++i)
-      each(plane, PlanePlace{i * in_area * out.block, i * out.area * out.block, i / out.blocks,
-                             i % out.blocks * out.block});
-  }
-
-  /// Calls each(number of lanes, as a constant; first lane; cell) for every window of a plane.
-  template <class Each>
-  void for_each_window(const Plane& plane, const Each& each) const {
-    int64_t index = 0;
-    for (const Window& row : rows_)
-      for (const Window& column : columns_) {
-        const Cell cell{index++, row, column};
-        for_each_lane_group(plane.lanes,
-                            [&](auto lanes, int64_t lane) { each(lanes, lane, cell); });
-      }
-  }
-
   const Pooling& pooling_;
-  std::vector<Window> rows_, columns_;
+  Planes<Element> planes_;
 };
 
 }  // namespace
+}  // namespace pooling_rows
 
 std::unique_ptr<Layer> make_pooling(const LayerRequest& request, CpuDevice& device) {
-  return make_for_element_of<CpuPooling>(request.input_formats[0], request, device);
+  return make_for_element_of<pooling_rows::CpuPooling>(request.input_formats[0], request, device);
 }
 
 }  // namespace poseidon::layers::cpu

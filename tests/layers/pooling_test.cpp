@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tests/support/gradient_check.h"
@@ -86,6 +87,72 @@ std::vector<Taken> take_by_definition(const layers::Pooling& pooling,
   return taken;
 }
 
+/// Whole numbers, so that many are equal and sums are exact.
+Values whole_values(int64_t count, uint32_t seed) {
+  Values values = random_values(count, seed, -4, 4);
+  for (float& value : values) value = std::round(value);
+  return values;
+}
+
+/// A pooling of random geometry, and an input for it.
+LayerCase random_case(uint64_t seed, const char* method) {
+  RandomStream random(seed, RandomPurpose::kGeneration, 0, 0);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + random.next_below(static_cast<uint32_t>(most - least + 1));
+  };
+  std::array<int64_t, 2> size{}, kernel{}, stride{}, padding{};
+  for (size_t i = 0; i < 2; ++i) {
+    size[i] = draw(1, 40);
+    kernel[i] = draw(1, std::min<int64_t>(size[i], draw(0, 1) == 0 ? 3 : 12));
+    stride[i] = draw(1, 4);
+    padding[i] = draw(0, kernel[i] / 2);
+  }
+  const Json fields = pooling({{"method", method},
+                               {"kernel", kernel},
+                               {"stride", stride},
+                               {"padding", padding},
+                               {"rounding", draw(0, 1) == 0 ? "ceil" : "floor"}});
+  return {.json = fields, .inputs = {Shape{draw(1, 3), draw(1, 40), size[0], size[1]}}};
+}
+
+/// Maxima or means by plain loops, and the input's gradient. The first of equal cells is taken.
+LayerResults results_by_definition(const LayerCase& layer, const LayerInputs& values) {
+  const auto definition = define(layer.json, layer.inputs);
+  const auto& p = static_cast<const layers::Pooling&>(*definition);
+  LayerResults expected{.output = Values(static_cast<size_t>(p.output.count())),
+                        .input_gradients = {Values(static_cast<size_t>(p.input.count()))},
+                        .parameter_gradients = {},
+                        .statistics = {}};
+  Values& spread = expected.input_gradients[0];
+  for (int64_t o = 0; o < p.output.count(); ++o) {
+    const int64_t plane = o / p.output.area(), first_y = o / p.output.width() % p.output.height(),
+                  first_x = o % p.output.width();
+    const int64_t y = first_y * p.stride[0] - p.padding[0],
+                  x = first_x * p.stride[1] - p.padding[1];
+    const int64_t rows = std::min(y + p.kernel[0], p.input.height() + p.padding[0]) - y;
+    const int64_t columns = std::min(x + p.kernel[1], p.input.width() + p.padding[1]) - x;
+    std::vector<size_t> cells;
+    for (int64_t r = std::max<int64_t>(y, 0); r < std::min(y + rows, p.input.height()); ++r)
+      for (int64_t c = std::max<int64_t>(x, 0); c < std::min(x + columns, p.input.width()); ++c)
+        cells.push_back(static_cast<size_t>(plane * p.input.area() + r * p.input.width() + c));
+    const float gradient = values.output_gradients[0][static_cast<size_t>(o)];
+    float& output = expected.output[static_cast<size_t>(o)];
+    if (p.method == layers::PoolingMethod::kMax) {
+      size_t best = cells[0];
+      for (const size_t cell : cells)
+        if (values.inputs[0][cell] > values.inputs[0][best]) best = cell;
+      output = values.inputs[0][best];
+      spread[best] += gradient;
+      continue;
+    }
+    for (const size_t cell : cells) {
+      output += values.inputs[0][cell] / static_cast<float>(rows * columns);
+      spread[cell] += gradient / static_cast<float>(rows * columns);
+    }
+  }
+  return expected;
+}
+
 /// Not all of them above zero, as a relu gives them.
 Values positive_values(const Shape& shape) {
   Values values = random_values(shape.count(), 5, -0.3F, 1);
@@ -153,6 +220,37 @@ TEST_CASE("pooling: windows that share the input evenly, their cells") {
   CHECK(means(3, 9) == Values{1, 4, 7});
   CHECK(means(5, 5) == Values{0, 1, 2, 3, 4});
   CHECK(output_of({{"method", "average"}, {"windows", {3, 2}}}, {1, 2, 7, 5}) == Shape{1, 2, 3, 2});
+}
+
+TEST_CASE("pooling: random geometries, by plain loops, in every layout and type") {
+  for (uint64_t seed = 1; seed <= 40; ++seed)
+    for (const std::string method : {"max", "average"}) {
+      LayerCase layer = random_case(seed, method.c_str());
+      const Shape& input = layer.inputs[0];
+      CAPTURE(layer.json.dump());
+      CAPTURE(input.text());
+      const Shape output = output_of(layer.json, input);
+      const LayerInputs values{.inputs = {whole_values(input.count(), 1)},
+                               .output_gradients = {whole_values(output.count(), 2)}};
+      const LayerResults expected = results_by_definition(layer, values);
+      for (const DataType type : {DataType::kFp32, DataType::kBf16})
+        for (const Layout layout :
+             {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16}) {
+          layer.type = type;
+          layer.layout = layout;
+          std::vector<LayerResults> got;
+          for (const int threads : {1, 3}) {
+            layer.threads = threads;
+            got.push_back(LayerRunner(layer).run(values));
+          }
+          CHECK(got[0].output == got[1].output);
+          CHECK(got[0].input_gradients == got[1].input_gradients);
+          const double tolerance = method == "max" ? 0 : type == DataType::kFp32 ? 1e-6 : 1e-2;
+          check_close(got[0].output, expected.output, tolerance, "output");
+          check_close(got[0].input_gradients[0], expected.input_gradients[0], tolerance,
+                      "gradient");
+        }
+    }
 }
 
 TEST_CASE("pooling: output extents with both roundings") {

@@ -1,0 +1,243 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "layers/cpu/vectors.h"
+#include "layers/pooling.h"
+
+/// Pooling of rows of vectors, [cell][kLanesOfBlock], each lane a plane of its own
+/// (layers/cpu/lanes.h). A maximum or sum over a window is that of its rows' maxima or sums.
+namespace poseidon::layers::cpu::pooling_rows {
+
+inline constexpr int64_t kLanes = kLanesOfBlock;
+using Float = Vectors<kLanesOfBlock>::Float;
+using Int = Vectors<kLanesOfBlock>::Int;
+using Place = Vectors<kLanesOfBlock>::Place;
+
+/// Neighbouring cells of an axis, or neighbouring windows.
+struct Span {
+  int64_t begin, end;
+};
+
+inline int64_t longest(const std::vector<Span>& spans) {
+  int64_t most = 1;
+  for (const Span& span : spans) most = std::max(most, span.end - span.begin);
+  return most;
+}
+
+/// The windows over one axis.
+struct Windows {
+  Windows(const Pooling& pooling, int axis);
+
+  const Span& cells_of(int64_t window) const { return cells[static_cast<size_t>(window)]; }
+  const Span& covering_of(int64_t cell) const { return covering[static_cast<size_t>(cell)]; }
+
+  std::vector<Span> cells;     ///< that each window covers, padding left out
+  std::vector<int64_t> whole;  ///< cells of a window in the padded input, which the mean divides by
+  std::vector<Span> covering;  ///< the windows that cover each cell
+};
+
+inline Windows::Windows(const Pooling& pooling, int axis) {
+  const auto i = static_cast<size_t>(axis);
+  const int64_t size = pooling.input[2 + axis];
+  for (int64_t o = 0; o < pooling.output[2 + axis]; ++o) {
+    if (pooling.is_even()) {
+      const EvenWindows even = pooling.even_windows(axis);
+      cells.push_back({even.begin(o), even.end(o)});
+      whole.push_back(even.end(o) - even.begin(o));
+      continue;
+    }
+    const int64_t begin = o * pooling.stride[i] - pooling.padding[i];
+    const int64_t end = std::min(begin + pooling.kernel[i], size + pooling.padding[i]);
+    cells.push_back({std::max<int64_t>(begin, 0), std::min(end, size)});
+    whole.push_back(end - begin);
+  }
+  Span span{0, 0};
+  const auto count = static_cast<int64_t>(cells.size());
+  for (int64_t cell = 0; cell < size; ++cell) {
+    while (span.end < count && cells[static_cast<size_t>(span.end)].begin <= cell) ++span.end;
+    while (span.begin < span.end && cells[static_cast<size_t>(span.begin)].end <= cell)
+      ++span.begin;
+    covering.push_back(span);
+  }
+}
+
+/// Rows of vectors. As many as the longest span has are kept, or more.
+class Ring {
+ public:
+  Ring(float* memory, int64_t rows, int64_t cells)
+      : memory_(memory), mask_(rows_for(rows) - 1), floats_(cells * kLanes) {}
+  float* operator[](int64_t row) const { return memory_ + (row & mask_) * floats_; }
+
+  /// A power of two, so that a row is found without a division.
+  static constexpr int64_t rows_for(int64_t rows) {
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+  }
+
+ private:
+  float* memory_;
+  int64_t mask_, floats_;
+};
+
+/// For each of the wanted spans: calls make(row) for its rows, each once and in order, and then
+/// use(span's number). Spans begin and end in ascending order.
+template <class Make, class Use>
+void for_each_span(const std::vector<Span>& spans, const Span& wanted, const Make& make,
+                   const Use& use) {
+  int64_t made = 0;
+  for (int64_t i = wanted.begin; i < wanted.end; ++i) {
+    const Span& span = spans[static_cast<size_t>(i)];
+    for (made = std::max(made, span.begin); made < span.end; ++made) make(made);
+    use(i);
+  }
+}
+
+/// The sums of a row's cells in each span.
+inline void sum_columns(const float* row, const std::vector<Span>& columns, float* sums) {
+  for (const Span& span : columns) {
+    Float sum{};
+    for (int64_t x = span.begin; x < span.end; ++x) sum += load<Float>(row + x * kLanes);
+    store(sums, sum);
+    sums += kLanes;
+  }
+}
+
+/// The sums of `cells` cells over the rows of a span.
+inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* sums) {
+  for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
+    Float sum{};
+    for (int64_t y = rows.begin; y < rows.end; ++y) sum += load<Float>(ring[y] + i);
+    store(sums + i, sum);
+  }
+}
+
+/// The greatest of a row's cells in each span, and the number of the first such cell in the span.
+inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best,
+                            float* columns_of_best) {
+  for (const Span& span : columns) {
+    const float* cells = row + span.begin * kLanes;
+    Float value = load<Float>(cells);
+    Int where{}, here{};
+    for (int64_t x = span.begin + 1; x < span.end; ++x) {
+      cells += kLanes;
+      here += 1;
+      const Float cell = load<Float>(cells);
+      const Int greater = cell > value;
+      value = greater ? cell : value;
+      where = greater ? here : where;
+    }
+    store(best, value);
+    store(columns_of_best, where);
+    best += kLanes;
+    columns_of_best += kLanes;
+  }
+}
+
+/// The greatest over the rows of a span, and its place in the window: row * row_places + column.
+inline void best_of_rows(const Ring& ring, const Ring& columns_of_best, const Span& rows,
+                         int64_t cells, int64_t row_places, float* best, uint16_t* places) {
+  for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
+    Float value = load<Float>(ring[rows.begin] + i);
+    Int where = load<Int>(columns_of_best[rows.begin] + i), row{};
+    for (int64_t y = rows.begin + 1; y < rows.end; ++y) {
+      row += static_cast<int32_t>(row_places);
+      const Float cell = load<Float>(ring[y] + i);
+      const Int greater = cell > value;
+      value = greater ? cell : value;
+      where = greater ? row + load<Int>(columns_of_best[y] + i) : where;
+    }
+    store(best + i, value);
+    store(places + i, __builtin_convertvector(where, Place));
+  }
+}
+
+/// The same without places.
+inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best) {
+  for (const Span& span : columns) {
+    Float value = load<Float>(row + span.begin * kLanes);
+    for (int64_t x = span.begin + 1; x < span.end; ++x) {
+      const Float cell = load<Float>(row + x * kLanes);
+      value = cell > value ? cell : value;
+    }
+    store(best, value);
+    best += kLanes;
+  }
+}
+
+inline void best_of_rows(const Ring& ring, const Span& rows, int64_t cells, float* best) {
+  for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
+    Float value = load<Float>(ring[rows.begin] + i);
+    for (int64_t y = rows.begin + 1; y < rows.end; ++y) {
+      const Float cell = load<Float>(ring[y] + i);
+      value = cell > value ? cell : value;
+    }
+    store(best + i, value);
+  }
+}
+
+/// Adds the gradients of the windows that took one of the `row_places` places from `first` on, and
+/// notes which.
+inline void add_where_row_taken(const float* gradient, const uint16_t* places, int64_t cells,
+                                int64_t first, int64_t row_places, float* sums, float* columns) {
+  for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
+    const Int here =
+        __builtin_convertvector(load<Place>(places + i), Int) - static_cast<int32_t>(first);
+    const Int is_here = (here >= 0) & (here < static_cast<int32_t>(row_places));
+    store(sums + i, load<Float>(sums + i) + (is_here ? load<Float>(gradient + i) : Float{}));
+    store(columns + i, is_here ? here : load<Int>(columns + i));
+  }
+}
+
+/// For each cell of a row, the sum of the windows that took it.
+inline void add_where_column_taken(const float* sums, const float* columns, const Windows& windows,
+                                   float* to) {
+  for (size_t x = 0; x < windows.covering.size(); ++x, to += kLanes) {
+    Float sum{};
+    for (int64_t o = windows.covering[x].begin; o < windows.covering[x].end; ++o) {
+      const int64_t here = static_cast<int64_t>(x) - windows.cells_of(o).begin;
+      const Int is_here = load<Int>(columns + o * kLanes) == static_cast<int32_t>(here);
+      sum += is_here ? load<Float>(sums + o * kLanes) : Float{};
+    }
+    store(to, sum);
+  }
+}
+
+/// Calls each(a cell of the window, its place: row * row_places + column).
+template <class RowAt, class Each>
+void for_each_cell(const RowAt& row_at, const Span& rows, const Span& columns, int64_t row_places,
+                   const Each& each) {
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const float* row = row_at(y);
+    for (int64_t x = columns.begin; x < columns.end; ++x)
+      each(load<Float>(row + x * kLanes), (y - rows.begin) * row_places + x - columns.begin);
+  }
+}
+
+template <class RowAt>
+Float sum_of_window(const RowAt& row_at, const Span& rows, const Span& columns) {
+  Float sum{};
+  for_each_cell(row_at, rows, columns, 0, [&](const Float& cell, int64_t) { sum += cell; });
+  return sum;
+}
+
+/// Memory of a thread for rows of vectors.
+class Room {
+ public:
+  explicit Room(float* memory) : next_(memory) {}
+  float* take(int64_t cells) {
+    float* piece = next_;
+    next_ += cells * kLanes;
+    return piece;
+  }
+  Ring ring(int64_t rows, int64_t cells) {
+    return {take(Ring::rows_for(rows) * cells), rows, cells};
+  }
+
+ private:
+  float* next_;
+};
+
+}  // namespace poseidon::layers::cpu::pooling_rows
