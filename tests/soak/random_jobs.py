@@ -205,7 +205,7 @@ class Jobs:
             self.finish(process, "struck", may_lose=True)
         except Lost:
             self.counts["resumed after a loss"] += 1
-            self.finish(self.start("struck", ["--resume", "struck", *way.arguments()]), "struck")
+            self.finish(self.start("struck", self.arguments_to_continue("struck", way)), "struck")
             # The checkpoint of a loss carries no sums in flight: docs/cluster.md promises no equal bits with them.
             if self.script.case.job["comm"]["staleness"] > 0:
                 return
@@ -224,19 +224,20 @@ class Jobs:
             if late or not self.states("cut-short"):
                 wait_until(self.options.timeout, lambda: not any(is_running(pid) for pid in members.values()))
             states = self.states("cut-short")
-            if states:
-                # A checkpoint that workers write carries no sums in flight, as after the failure of a member.
-                promised = not late or b'"sums_in_flight"' in states[-1].read_bytes()
-                arguments = ["--resume", "cut-short", *second.arguments()]
-            else:
-                promised = True
-                shutil.rmtree(self.folder / "cut-short")
-                arguments = self.first_arguments("cut-short", second)
-            self.finish(self.start("cut-short", arguments), "cut-short")
+            # A checkpoint that workers write carries no sums in flight, as after the failure of a member.
+            promised = not states or not late or b'"sums_in_flight"' in states[-1].read_bytes()
+            self.finish(self.start("cut-short", self.arguments_to_continue("cut-short", second)), "cut-short")
             if not promised:
                 self.counts["resumed without sums"] += 1
                 return
         self.compare("cut-short", first, second)
+
+    def arguments_to_continue(self, run, way):
+        """--resume, or the run from its first step where it has no checkpoint yet."""
+        if self.states(run):
+            return ["--resume", run, *way.arguments()]
+        shutil.rmtree(self.folder / run)
+        return self.first_arguments(run, way)
 
     def states(self, run):
         """The .state files of a run's checkpoints, the newest one last."""
