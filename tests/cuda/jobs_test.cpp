@@ -159,7 +159,7 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
         const int64_t waits = count_waits(*played, cluster, gpu, -1, said);
         CHECK(said == "");
         CHECK(waits > 10);
-        for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 67 : 1) {
+        for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 199 : 1) {
           CAPTURE(wait);
           // What the host has seen done needs no wait, so there may be fewer of them another time.
           if (count_waits(*played, cluster, gpu, wait, said) > wait) CHECK(said != "");

@@ -13,7 +13,7 @@ inline constexpr bool kIsSanitized = false;
 #endif
 
 /// How many times as far apart the moments are at which such a test strikes.
-inline constexpr uint64_t kStride = kIsSanitized ? 4 : 1;
+inline constexpr uint64_t kStride = kIsSanitized ? 8 : 1;
 
 /// A short limit of silence. A sanitized member may be silent for more than a second on a busy
 /// machine.
