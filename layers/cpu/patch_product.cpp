@@ -55,6 +55,7 @@ int64_t PatchProduct::tasks() const { return pieces(patches_.places(), kTiles * 
 void PatchProduct::run(int64_t task, const Memory& memory) const {
   const int64_t begin = task * kTiles * kRows;
   const int64_t end = std::min(begin + kTiles * kRows, patches_.places());
+  const Cells cells = cells_at(memory.result, begin, end);
   for (int64_t depth = 0; depth < depths_; ++depth) {
     const int64_t first = depth_begin(depth), count = depth_begin(depth + 1) - first;
     for (int64_t place = begin; place < end; place += kRows)
@@ -69,7 +70,8 @@ void PatchProduct::run(int64_t task, const Memory& memory) const {
         multiply_tile(patches_.by_channels() ? OrderOfA::kByRows : OrderOfA::kByDepth,
                       memory.scratch + (place - begin) / kRows * kPanelOfA,
                       memory.panels + (depth * strips_ + strip) * kPanelOfB, count, start,
-                      tile_at(memory.result, place, strip), relu);
+                      tile_of(&cells[static_cast<size_t>(place - begin)], end - place, strip),
+                      relu);
     }
   }
 }
@@ -86,22 +88,30 @@ void PatchProduct::copy_patches(const float* source, int64_t place, int64_t begi
     patches_.copy_columns(source, piece, panel, kRows);
 }
 
-Tile PatchProduct::tile_at(float* result, int64_t place, int64_t strip) const {
+PatchProduct::Cells PatchProduct::cells_at(float* result, int64_t begin, int64_t end) const {
   const PatchGrid& grid = patches_.grid();
+  const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
+  Cells cells;
+  PatchCursor at(grid, begin);
+  for (int64_t place = begin; place < end; ++place, at.advance(grid, 1)) {
+    const int64_t y = result_.first[0] + at.row * result_.step[0];
+    const int64_t x = result_.first[1] + at.column * result_.step[1];
+    cells[static_cast<size_t>(place - begin)] =
+        result + at.sample * of_sample + (y * result_.shape.width() + x) * layout_.block;
+  }
+  return cells;
+}
+
+Tile PatchProduct::tile_of(float* const* cells, int64_t count, int64_t strip) const {
   const int64_t column = strip * kColumns;
-  Tile tile{.row_count = std::min(kRows, patches_.places() - place),
+  Tile tile{.row_count = std::min(kRows, count),
             .columns = std::min(kColumns, columns_ - column),
             .vector_step =
                 result_.layout == Layout::kChannelsLast ? kLanes : layout_.area * layout_.block};
   const int64_t channel = result_.first_channel + (column_offsets_.empty() ? column : 0);
-  for (int64_t row = 0; row < tile.row_count; ++row) {
-    const int64_t at = place + row;
-    const int64_t y = result_.first[0] + at / grid.width % grid.height * result_.step[0];
-    const int64_t x = result_.first[1] + at % grid.width * result_.step[1];
-    tile.rows[static_cast<size_t>(row)] =
-        result +
-        layout_.offset(at / (grid.height * grid.width), channel, y * result_.shape.width() + x);
-  }
+  const int64_t offset = layout_.offset(0, channel, 0);
+  for (int64_t row = 0; row < tile.row_count; ++row)
+    tile.rows[static_cast<size_t>(row)] = cells[row] + offset;
   if (!column_offsets_.empty()) tile.column_offsets = column_offsets_.data() + column;
   return tile;
 }

@@ -55,7 +55,10 @@ class PatchProduct {
   int64_t depth_begin(int64_t depth) const;
   void copy_patches(const float* source, int64_t place, int64_t begin, int64_t depth,
                     float* panel) const;
-  Tile tile_at(float* result, int64_t place, int64_t strip) const;
+  /// Where the cells of the places of a task begin, at channel 0.
+  using Cells = std::array<float*, kTiles * kRows>;
+  Cells cells_at(float* result, int64_t begin, int64_t end) const;
+  Tile tile_of(float* const* cells, int64_t count, int64_t strip) const;
 
   Patches patches_;
   PatchResult result_;

@@ -3,16 +3,25 @@
 #include <algorithm>
 #include <utility>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 namespace poseidon::layers::cpu {
 
 namespace {
 
-/// A copy of a whole vector is one instruction.
-void copy_numbers(const float* from, int64_t count, float* to) {
-  if (count == 16)
-    std::copy_n(from, 16, to);
-  else
-    std::copy_n(from, count, to);
+/// Few numbers, or some vectors of them.
+[[gnu::always_inline]] inline void copy_numbers(const float* from, int64_t count, float* to) {
+  constexpr int64_t kVector = 16;
+  int64_t i = 0;
+  for (; i + kVector <= count; i += kVector) std::copy_n(from + i, kVector, to + i);
+#ifdef __AVX512F__
+  const auto rest = static_cast<__mmask16>((1U << (count - i)) - 1);
+  if (rest != 0) _mm512_mask_storeu_ps(to + i, rest, _mm512_maskz_loadu_ps(rest, from + i));
+#else
+  for (; i < count; ++i) to[i] = from[i];
+#endif
 }
 
 int64_t divided_up(int64_t value, int64_t by) {
@@ -28,75 +37,102 @@ Patches::Patches(PatchGrid grid, const Shape& source, Layout layout, int64_t fir
       height_(source.height()),
       width_(source.width()),
       first_channel_(first_channel),
-      channels_(channels) {}
+      channels_(channels) {
+  if (by_channels())
+    list_runs();
+  else
+    list_inside();
+}
 
-Patches::Cell Patches::cell_of(int64_t place) const {
-  return {.sample = place / (grid_.height * grid_.width),
-          .row = place / grid_.width % grid_.height,
-          .column = place % grid_.width};
+void Patches::list_runs() {
+  int64_t column = 0;
+  for (const Tap& tap : grid_.taps)
+    for (int64_t channel = 0; channel < channels_;) {
+      const int64_t at = first_channel_ + channel;
+      const int64_t count = std::min(channels_ - channel, layout_.block - at % layout_.block);
+      runs_.push_back({.column = column, .offset = layout_.offset(0, at, 0), .tap = tap});
+      column += count;
+      channel += count;
+    }
+  runs_.push_back({.column = column, .offset = 0, .tap = {}});
+}
+
+void Patches::list_inside() {
+  const int64_t step = grid_.step[1];
+  for (const Tap& tap : grid_.taps) {
+    const int64_t begin = std::clamp<int64_t>(divided_up(-tap.offset[1], step), 0, grid_.width);
+    const int64_t end =
+        std::clamp<int64_t>(divided_up(width_ - tap.offset[1], step), begin, grid_.width);
+    inside_.push_back({begin, end});
+  }
 }
 
 void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
                         int64_t row_step) const {
-  for (int64_t i = 0; i < piece.places; ++i, panel += row_step) {
-    const Cell cell = cell_of(piece.place + i);
-    int64_t tap = piece.column / channels_, channel = piece.column % channels_;
-    for (int64_t column = 0; column < piece.columns; ++tap, channel = 0) {
-      const int64_t count = std::min(channels_ - channel, piece.columns - column);
-      copy_cell(source, cell, grid_.taps[static_cast<size_t>(tap)], channel, count, panel + column);
-      column += count;
-    }
-  }
+  const auto after = std::ranges::upper_bound(runs_, piece.column, {}, &Run::column);
+  const auto first = static_cast<size_t>(after - runs_.begin() - 1);
+  PatchCursor at(grid_, piece.place);
+  for (int64_t i = 0; i < piece.places; ++i, panel += row_step, at.advance(grid_, 1))
+    copy_runs(source, at, piece, first, panel);
 }
 
-void Patches::copy_cell(const float* source, const Cell& cell, const Tap& tap, int64_t channel,
-                        int64_t channels, float* to) const {
-  const int64_t row = cell.row * grid_.step[0] + tap.offset[0];
-  const int64_t column = cell.column * grid_.step[1] + tap.offset[1];
-  if (row < 0 || row >= height_ || column < 0 || column >= width_) {
-    std::fill_n(to, channels, 0.0F);
-    return;
-  }
-  for (int64_t done = 0; done < channels;) {
-    const int64_t at = first_channel_ + channel + done;
-    const int64_t count = std::min(channels - done, layout_.block - at % layout_.block);
-    copy_numbers(source + layout_.offset(cell.sample, at, row * width_ + column), count, to + done);
-    done += count;
+void Patches::copy_runs(const float* source, const PatchCursor& at, const Piece& piece,
+                        size_t first, float* panel) const {
+  source += at.sample * layout_.blocks * layout_.area * layout_.block;
+  const int64_t first_row = at.row * grid_.step[0], first_column = at.column * grid_.step[1];
+  const int64_t end = piece.column + piece.columns;
+  int64_t begin = piece.column;
+  for (const Run* run = &runs_[first]; begin < end; ++run) {
+    const int64_t count = std::min(run[1].column, end) - begin;
+    const int64_t row = first_row + run->tap.offset[0], column = first_column + run->tap.offset[1];
+    if (is_row(row) && column >= 0 && column < width_)
+      copy_numbers(
+          source + run->offset + (begin - run->column) + (row * width_ + column) * layout_.block,
+          count, panel);
+    else
+      std::fill_n(panel, count, 0.0F);
+    panel += count;
+    begin += count;
   }
 }
 
 void Patches::copy_columns(const float* source, const Piece& piece, float* panel,
                            int64_t column_step) const {
+  PatchCursor at(grid_, piece.place);
   for (int64_t done = 0; done < piece.places;) {
-    const Cell cell = cell_of(piece.place + done);
-    const int64_t cells = std::min(grid_.width - cell.column, piece.places - done);
-    int64_t tap = piece.column / channels_, channel = piece.column % channels_;
+    const int64_t cells = std::min(grid_.width - at.column, piece.places - done);
+    auto tap = static_cast<size_t>(piece.column / channels_);
+    int64_t channel = piece.column % channels_;
     for (int64_t column = 0; column < piece.columns; ++column) {
-      copy_cells(source, cell, grid_.taps[static_cast<size_t>(tap)], channel, cells,
-                 panel + column * column_step + done);
+      copy_cells(source, at, tap, channel, cells, panel + column * column_step + done);
       if (++channel == channels_) {
         channel = 0;
         ++tap;
       }
     }
     done += cells;
+    at.advance(grid_, cells);
   }
 }
 
-void Patches::copy_cells(const float* source, const Cell& cell, const Tap& tap, int64_t channel,
+/// Cells of one row of the grid.
+void Patches::copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                          int64_t cells, float* to) const {
-  const int64_t row = cell.row * grid_.step[0] + tap.offset[0], step = grid_.step[1];
-  const int64_t first = cell.column * step + tap.offset[1];
-  // Cells from `begin` to `end` are inside.
-  int64_t begin = std::clamp<int64_t>(divided_up(-first, step), 0, cells);
-  int64_t end = std::clamp<int64_t>(divided_up(width_ - first, step), begin, cells);
-  if (row < 0 || row >= height_) begin = end = cells;
+  const auto& offset = grid_.taps[tap].offset;
+  const int64_t row = at.row * grid_.step[0] + offset[0], step = grid_.step[1];
+  if (!is_row(row)) {
+    std::fill_n(to, cells, 0.0F);
+    return;
+  }
+  const int64_t begin = std::clamp<int64_t>(inside_[tap].begin - at.column, 0, cells);
+  const int64_t end = std::clamp<int64_t>(inside_[tap].end - at.column, begin, cells);
   std::fill_n(to, begin, 0.0F);
-  const float* from = source + layout_.offset(cell.sample, first_channel_ + channel, row * width_);
+  const int64_t plane = at.sample * layout_.blocks + first_channel_ + channel;
+  const float* from = source + plane * layout_.area + row * width_ + at.column * step + offset[1];
   if (step == 1)
-    copy_numbers(from + first + begin, end - begin, to + begin);
+    copy_numbers(from + begin, end - begin, to + begin);
   else
-    for (int64_t i = begin; i < end; ++i) to[i] = from[first + i * step];
+    for (int64_t i = begin; i < end; ++i) to[i] = from[i * step];
   std::fill(to + end, to + cells, 0.0F);
 }
 

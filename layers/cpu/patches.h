@@ -24,6 +24,25 @@ struct PatchGrid {
   int64_t places() const { return samples * height * width; }
 };
 
+/// A place of a grid, which moves on without a division.
+struct PatchCursor {
+  PatchCursor(const PatchGrid& grid, int64_t place)
+      : sample(place / (grid.height * grid.width)),
+        row(place / grid.width % grid.height),
+        column(place % grid.width) {}
+  /// By `cells` cells, at most to the first one of the next row.
+  void advance(const PatchGrid& grid, int64_t cells) {
+    column += cells;
+    if (column < grid.width) return;
+    column = 0;
+    if (++row < grid.height) return;
+    row = 0;
+    ++sample;
+  }
+
+  int64_t sample, row, column;
+};
+
 /// The matrix of all patches: a row for each place, a column for each tap and channel. It is never
 /// stored whole. Pieces of it are copied to panels.
 class Patches {
@@ -50,19 +69,29 @@ class Patches {
                     int64_t column_step) const;
 
  private:
-  struct Cell {
-    int64_t sample, row, column;
+  /// Channels of a tap that lie side by side: columns up to where the next run begins.
+  struct Run {
+    int64_t column, offset;  ///< its first column; where its channels are in a sample, at cell 0
+    Tap tap;
   };
-  Cell cell_of(int64_t place) const;
-  void copy_cell(const float* source, const Cell& cell, const Tap& tap, int64_t channel,
-                 int64_t channels, float* to) const;
-  /// Cells of one row of the grid, from `cell` on.
-  void copy_cells(const float* source, const Cell& cell, const Tap& tap, int64_t channel,
+  /// Cells of a row of the grid whose source cells of a tap are inside.
+  struct Inside {
+    int64_t begin, end;
+  };
+
+  void list_runs();
+  void list_inside();
+  bool is_row(int64_t row) const { return row >= 0 && row < height_; }
+  void copy_runs(const float* source, const PatchCursor& at, const Piece& piece, size_t first,
+                 float* panel) const;
+  void copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                   int64_t cells, float* to) const;
 
   PatchGrid grid_;
   Blocking layout_;
   int64_t height_, width_, first_channel_, channels_;
+  std::vector<Run> runs_;  ///< where neighbouring channels lie side by side; a last one ends it
+  std::vector<Inside> inside_;  ///< of each tap, where they do not
 };
 
 }  // namespace poseidon::layers::cpu
