@@ -38,8 +38,9 @@ class Planes {
     return static_cast<size_t>(outputs_.count() * pooling.output.area() * kLanes) *
            sizeof(uint16_t);
   }
-  /// The places of one row of outputs, [column][kLanes].
+  /// The places of one row of outputs, [column][kLanes]; nullptr where they are not kept.
   uint16_t* places(const Bindings& memory, int64_t group, int64_t row) const {
+    if (memory.workspace == nullptr) return nullptr;
     return reinterpret_cast<uint16_t*>(memory.workspace) +
            (group * pooling.output.height() + row) * out_width * kLanes;
   }
@@ -138,19 +139,6 @@ template <class Element>
 void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
   planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
     const Ring best = task.room.ring(longest(planes.rows.cells), planes.out_width);
-    planes.run_forward(
-        memory, task,
-        [&](int64_t y, const float* row) { best_of_columns(row, planes.columns.cells, best[y]); },
-        [&](int64_t y, float* to) {
-          best_of_rows(best, planes.rows.cells_of(y), planes.out_width, to);
-        });
-  });
-}
-
-template <class Element>
-void take_maxima_and_places(const Planes<Element>& planes, const Bindings& memory) {
-  planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
-    const Ring best = task.room.ring(longest(planes.rows.cells), planes.out_width);
     const Ring where = task.room.ring(longest(planes.rows.cells), planes.out_width);
     planes.run_forward(
         memory, task,
@@ -164,8 +152,8 @@ void take_maxima_and_places(const Planes<Element>& planes, const Bindings& memor
   });
 }
 
-/// A row's maximum is the same in all windows of the same columns. So the gradients of these are
-/// added first, then those of all columns.
+/// A row's maximum is the same in all windows of the same columns, unless the first cell of one is a
+/// NaN. So the gradients of these are added first, then those of all columns.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {
@@ -362,9 +350,7 @@ class CpuPooling final : public CpuLayer {
 
   void forward(const StepContext& step, const Bindings& memory) override {
     switch (pooling_.method) {
-      case PoolingMethod::kMax:
-        return memory.workspace != nullptr ? take_maxima_and_places(planes_, memory)
-                                           : take_maxima(planes_, memory);
+      case PoolingMethod::kMax: return take_maxima(planes_, memory);
       case PoolingMethod::kAverage: return take_means(planes_, memory);
       case PoolingMethod::kStochastic:
         return step.phase == Phase::kTrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "layers/cpu/vectors.h"
@@ -114,12 +115,18 @@ inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* s
   }
 }
 
+/// Is set in the column of a row's greatest cell where the first cell of the span is a NaN.
+constexpr int32_t kFirstIsNaN = 1 << 20;
+
 /// The greatest of a row's cells in each span, and the number of the first such cell in the span.
+/// A NaN is not greater than any other.
 inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best,
                             float* columns_of_best) {
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
   for (const Span& span : columns) {
     const float* cells = row + span.begin * kLanes;
-    Float value = load<Float>(cells);
+    const Float first = load<Float>(cells);
+    Float value = first == first ? first : Float{} + kLeast;
     Int where{}, here{};
     for (int64_t x = span.begin + 1; x < span.end; ++x) {
       cells += kLanes;
@@ -130,51 +137,32 @@ inline void best_of_columns(const float* row, const std::vector<Span>& columns, 
       where = greater ? here : where;
     }
     store(best, value);
-    store(columns_of_best, where);
+    store(columns_of_best, where | (first == first ? Int{} : Int{} + kFirstIsNaN));
     best += kLanes;
     columns_of_best += kLanes;
   }
 }
 
 /// The greatest over the rows of a span, and its place in the window: row * row_places + column.
+/// But a window whose first cell is a NaN takes that. `places` may be null.
 inline void best_of_rows(const Ring& ring, const Ring& columns_of_best, const Span& rows,
                          int64_t cells, int64_t row_places, float* best, uint16_t* places) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
-    Float value = load<Float>(ring[rows.begin] + i);
-    Int where = load<Int>(columns_of_best[rows.begin] + i), row{};
+    const Int first = load<Int>(columns_of_best[rows.begin] + i);
+    const Int is_nan = first >= kFirstIsNaN;
+    Float value = is_nan ? Float{} + kNaN : load<Float>(ring[rows.begin] + i);
+    Int where = is_nan ? Int{} : first, row{};
     for (int64_t y = rows.begin + 1; y < rows.end; ++y) {
       row += static_cast<int32_t>(row_places);
       const Float cell = load<Float>(ring[y] + i);
+      const Int column = load<Int>(columns_of_best[y] + i) & (kFirstIsNaN - 1);
       const Int greater = cell > value;
       value = greater ? cell : value;
-      where = greater ? row + load<Int>(columns_of_best[y] + i) : where;
+      where = greater ? row + column : where;
     }
     store(best + i, value);
-    store(places + i, __builtin_convertvector(where, Place));
-  }
-}
-
-/// The same without places.
-inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best) {
-  for (const Span& span : columns) {
-    Float value = load<Float>(row + span.begin * kLanes);
-    for (int64_t x = span.begin + 1; x < span.end; ++x) {
-      const Float cell = load<Float>(row + x * kLanes);
-      value = cell > value ? cell : value;
-    }
-    store(best, value);
-    best += kLanes;
-  }
-}
-
-inline void best_of_rows(const Ring& ring, const Span& rows, int64_t cells, float* best) {
-  for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
-    Float value = load<Float>(ring[rows.begin] + i);
-    for (int64_t y = rows.begin + 1; y < rows.end; ++y) {
-      const Float cell = load<Float>(ring[y] + i);
-      value = cell > value ? cell : value;
-    }
-    store(best + i, value);
+    if (places != nullptr) store(places + i, __builtin_convertvector(where, Place));
   }
 }
 
