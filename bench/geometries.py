@@ -46,15 +46,20 @@ def draw(seed, kind):
                 geometry["outputs"] = groups * max(1, geometry["outputs"] // groups)
         else:
             geometry["method"] = chance.choice(["max", "average"])
-        geometry["padding"] = [chance.randint(0, k // 2) if chance.random() < 0.7 else 0 for k in geometry["kernel"]]
+        rows, columns = [[chance.randint(0, k // 2) if chance.random() < 0.7 else 0] * 2 for k in geometry["kernel"]]
+        if chance.random() < 0.2:  # by side
+            rows[1], columns[1] = [chance.randint(0, k // 2) for k in geometry["kernel"]]
+        geometry["padding"] = rows + columns
         if fits(geometry):
             return geometry
 
 
 def output_size(geometry):
-    return [(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-            for size, kernel, padding, stride, dilation in
-            zip(*(geometry[key] for key in ("size", "kernel", "padding", "stride", "dilation")))]
+    top, bottom, left, right = geometry["padding"]
+    return [(size + padding - dilation * (kernel - 1) - 1) // stride + 1
+            for size, padding, kernel, stride, dilation in
+            zip(geometry["size"], (top + bottom, left + right),
+                *(geometry[key] for key in ("kernel", "stride", "dilation")))]
 
 
 def fits(geometry):
@@ -115,14 +120,19 @@ class Peer:
         import torch
         self.torch, self.geometry, self.bf16 = torch, geometry, options.bf16
         shape = (geometry["batch"], geometry["channels"], *geometry["size"])
+        top, bottom, left, right = geometry["padding"]
+        is_even = top == bottom and left == right
+        padding = (top, left) if is_even else 0
         if geometry["kind"] == "convolution":
             self.module = torch.nn.Conv2d(geometry["channels"], geometry["outputs"], geometry["kernel"],
-                                          geometry["stride"], geometry["padding"], geometry["dilation"],
-                                          geometry["groups"])
+                                          geometry["stride"], padding, geometry["dilation"], geometry["groups"])
         elif geometry["method"] == "max":
-            self.module = torch.nn.MaxPool2d(geometry["kernel"], geometry["stride"], geometry["padding"])
+            self.module = torch.nn.MaxPool2d(geometry["kernel"], geometry["stride"], padding)
         else:
-            self.module = torch.nn.AvgPool2d(geometry["kernel"], geometry["stride"], geometry["padding"])
+            self.module = torch.nn.AvgPool2d(geometry["kernel"], geometry["stride"], padding)
+        if not is_even:
+            value = float("-inf") if geometry.get("method") == "max" else 0.0
+            self.module = torch.nn.Sequential(torch.nn.ConstantPad2d((left, right, top, bottom), value), self.module)
         self.input = torch.randn(shape)
         gradient = torch.randn(geometry["batch"], geometry.get("outputs", geometry["channels"]),
                                *output_size(geometry))
@@ -160,7 +170,7 @@ def describe(geometry):
              "x".join(map(str, geometry["kernel"])), "on " + "x".join(map(str, geometry["size"])),
              f"batch {geometry['batch']}"]
     words += [f"{key} {geometry[key]}" for key in ("stride", "dilation", "padding") if
-              geometry[key] not in ([1, 1], [0, 0])]
+              any(number != (key != "padding") for number in geometry[key])]
     words += [f"{geometry['groups']} groups"] if geometry["groups"] > 1 else []
     return ", ".join(words + (["first"] if geometry["first"] else []))
 

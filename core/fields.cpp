@@ -155,6 +155,25 @@ void FieldReader::pair(std::string_view key, std::array<int64_t, 2>& value, Rang
   for (size_t i = 0; i < 2; ++i) value[i] = read_integer((*json)[i], place_.at(key).at(i), range);
 }
 
+void FieldReader::sides(std::string_view key, Sides& value, Range range, std::string_view,
+                        Presence presence) {
+  const Json* json = find(key, presence);
+  if (json == nullptr) return;
+  std::vector<int64_t> numbers;
+  if (json->is_array())
+    for (size_t i = 0; i < json->size(); ++i)
+      numbers.push_back(read_integer((*json)[i], place_.at(key).at(i), range));
+  else
+    numbers.assign(2, read_integer(*json, place_.at(key), range));
+  if (numbers.size() == 2)
+    value = Sides::of({numbers[0], numbers[1]});
+  else if (numbers.size() == 4)
+    value = {.before = {numbers[0], numbers[2]}, .after = {numbers[1], numbers[3]}};
+  else
+    fail_expected(place_.at(key), "an integer, [height, width] or [top, bottom, left, right]",
+                  *json);
+}
+
 void FieldReader::numbers(std::string_view key, std::vector<double>& value, Range range,
                           std::string_view, Presence presence) {
   const Json* json = find(key, presence);
@@ -237,6 +256,14 @@ void read_fields(const Json& object, const JsonPlace& place, const Describe& des
 
 namespace {
 
+Json json_of(const std::array<int64_t, 2>& pair) {
+  return pair[0] == pair[1] ? Json(pair[0]) : Json(pair);
+}
+Json json_of(const Sides& sides) {
+  if (sides.before == sides.after) return json_of(sides.before);
+  return Json{sides.before[0], sides.after[0], sides.before[1], sides.after[1]};
+}
+
 /// Writes the object that a description stands for, every key with its value.
 class FieldWriter final : public Fields {
  public:
@@ -249,6 +276,8 @@ class FieldWriter final : public Fields {
             Presence presence) override;
   void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
             Presence presence) override;
+  void sides(std::string_view key, Sides& value, Range range, std::string_view doc,
+             Presence presence) override;
   void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,
                Presence presence) override;
   void integers(std::string_view key, std::vector<int64_t>& value, Range range,
@@ -285,7 +314,10 @@ void FieldWriter::text(std::string_view key, std::string& value, std::string_vie
 }
 void FieldWriter::pair(std::string_view key, std::array<int64_t, 2>& value, Range, std::string_view,
                        Presence) {
-  put(key, value[0] == value[1] ? Json(value[0]) : Json(value));
+  put(key, json_of(value));
+}
+void FieldWriter::sides(std::string_view key, Sides& value, Range, std::string_view, Presence) {
+  put(key, json_of(value));
 }
 void FieldWriter::numbers(std::string_view key, std::vector<double>& value, Range, std::string_view,
                           Presence) {
@@ -350,6 +382,8 @@ class FieldSchema final : public Fields {
             Presence presence) override;
   void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
             Presence presence) override;
+  void sides(std::string_view key, Sides& value, Range range, std::string_view doc,
+             Presence presence) override;
   void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,
                Presence presence) override;
   void integers(std::string_view key, std::vector<int64_t>& value, Range range,
@@ -431,8 +465,17 @@ void FieldSchema::pair(std::string_view key, std::array<int64_t, 2>& value, Rang
                                                    {"items", element},
                                                    {"minItems", 2},
                                                    {"maxItems", 2}}})}};
-  if (presence == Presence::kOptional)
-    schema["default"] = value[0] == value[1] ? Json(value[0]) : Json(value);
+  if (presence == Presence::kOptional) schema["default"] = json_of(value);
+  put(key, std::move(schema), doc, presence);
+}
+void FieldSchema::sides(std::string_view key, Sides& value, Range range, std::string_view doc,
+                        Presence presence) {
+  const Json element = ranged("integer", range);
+  const auto list = [&](int count) {
+    return Json{{"type", "array"}, {"items", element}, {"minItems", count}, {"maxItems", count}};
+  };
+  Json schema{{"anyOf", Json::array({element, list(2), list(4)})}};
+  if (presence == Presence::kOptional) schema["default"] = json_of(value);
   put(key, std::move(schema), doc, presence);
 }
 void FieldSchema::numbers(std::string_view key, std::vector<double>& value, Range range,

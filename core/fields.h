@@ -37,6 +37,16 @@ struct Variant {
   Describe describe;
 };
 
+/// Cells at each side of both axes: 0 are the rows, 1 the columns.
+struct Sides {
+  std::array<int64_t, 2> before{0, 0};  ///< top, left
+  std::array<int64_t, 2> after{0, 0};   ///< bottom, right
+
+  static constexpr Sides of(std::array<int64_t, 2> both) { return {both, both}; }
+  constexpr int64_t sum(size_t axis) const { return before[axis] + after[axis]; }
+  constexpr bool operator==(const Sides&) const = default;
+};
+
 /// Visits the keys of one JSON object. A config struct describes itself once,
 ///
 ///     void PoolingFields::describe(Fields& fields) {
@@ -60,6 +70,9 @@ class Fields {
   /// One integer for both axes, or [height, width].
   virtual void pair(std::string_view key, std::array<int64_t, 2>& value, Range range,
                     std::string_view doc, Presence presence = Presence::kOptional) = 0;
+  /// One integer for all sides, [height, width], or [top, bottom, left, right].
+  virtual void sides(std::string_view key, Sides& value, Range range, std::string_view doc,
+                     Presence presence = Presence::kOptional) = 0;
   virtual void numbers(std::string_view key, std::vector<double>& value, Range range,
                        std::string_view doc, Presence presence = Presence::kOptional) = 0;
   virtual void integers(std::string_view key, std::vector<int64_t>& value, Range range,
@@ -111,6 +124,8 @@ class FieldReader final : public Fields {
               Presence presence) override;
   void text(std::string_view key, std::string& value, std::string_view doc,
             Presence presence) override;
+  void sides(std::string_view key, Sides& value, Range range, std::string_view doc,
+             Presence presence) override;
   void pair(std::string_view key, std::array<int64_t, 2>& value, Range range, std::string_view doc,
             Presence presence) override;
   void numbers(std::string_view key, std::vector<double>& value, Range range, std::string_view doc,

@@ -16,13 +16,15 @@ using Integers = std::vector<int64_t>;
 Integers both(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
 
 /// As ONNX has them: before both axes, then behind both.
-Integers twice(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1], pair[0], pair[1]}; }
+Integers pads(const Sides& sides) {
+  return {sides.before[0], sides.before[1], sides.after[0], sides.after[1]};
+}
 
 OnnxAttributes window_attributes(const layers::ConvolutionKeys& keys) {
   return {{"dilations", both(keys.dilation)},
           {"group", keys.groups},
           {"kernel_shape", both(keys.kernel)},
-          {"pads", twice(keys.padding)},
+          {"pads", pads(keys.padding)},
           {"strides", both(keys.stride)}};
 }
 
@@ -51,49 +53,48 @@ void put_linear(OnnxLayer& layer) {
 
 // ---- pooling
 
-/// Cells behind the input that the windows reach, so that ONNX, which rounds down, makes as many.
-std::array<int64_t, 2> reach_behind(const layers::Pooling& pooling) {
-  return {pooling.overhang(0), pooling.overhang(1)};
+/// The padding with as many cells behind the input as the windows reach, so that ONNX, which rounds
+/// down, makes as many windows.
+Sides reach(const layers::Pooling& pooling) {
+  return {.before = pooling.padding.before, .after = {pooling.overhang(0), pooling.overhang(1)}};
 }
 
-OnnxAttributes pooling_attributes(const layers::Pooling& pooling,
-                                  const std::array<int64_t, 2>& before,
-                                  const std::array<int64_t, 2>& behind) {
+OnnxAttributes pooling_attributes(const layers::Pooling& pooling, const Sides& padding) {
   return {{"kernel_shape", both(pooling.kernel)},
-          {"pads", Integers{before[0], before[1], behind[0], behind[1]}},
+          {"pads", pads(padding)},
           {"strides", both(pooling.stride)}};
 }
 
 void put_maximum(OnnxLayer& layer, const layers::Pooling& pooling) {
-  layer.finish("MaxPool", layer.inputs(),
-               pooling_attributes(pooling, pooling.padding, reach_behind(pooling)));
+  layer.finish("MaxPool", layer.inputs(), pooling_attributes(pooling, reach(pooling)));
 }
 
 /// Our mean counts padding, and no cell beyond it. Where a window reaches beyond it, the padding
 /// becomes part of the input, and what is beyond is padding of ONNX's that does not count.
 void put_mean(OnnxLayer& layer, const layers::Pooling& pooling) {
-  const std::array<int64_t, 2> reach = reach_behind(pooling);
-  const bool within = reach[0] <= pooling.padding[0] && reach[1] <= pooling.padding[1];
+  const Sides &padding = pooling.padding, reached = reach(pooling);
+  const bool within = reached.after[0] <= padding.after[0] && reached.after[1] <= padding.after[1];
   if (within) {
-    OnnxAttributes attributes = pooling_attributes(pooling, pooling.padding, reach);
+    OnnxAttributes attributes = pooling_attributes(pooling, reached);
     attributes.push_back({"count_include_pad", int64_t{1}});
     return layer.finish("AveragePool", layer.inputs(), std::move(attributes));
   }
-  const std::array<int64_t, 2> beyond{std::max<int64_t>(0, reach[0] - pooling.padding[0]),
-                                      std::max<int64_t>(0, reach[1] - pooling.padding[1])};
+  Sides beyond;
+  for (size_t axis = 0; axis < 2; ++axis)
+    beyond.after[axis] = std::max<int64_t>(0, reached.after[axis] - padding.after[axis]);
   std::string input = layer.input();
-  if (pooling.padding[0] > 0 || pooling.padding[1] > 0) {
-    const auto [rows, columns] = pooling.padding;
-    input = layer.put("Pad", {input, layer.integers({0, 0, rows, columns, 0, 0, rows, columns})});
+  if (padding != Sides{}) {
+    const auto& [before, after] = padding;
+    input = layer.put(
+        "Pad", {input, layer.integers({0, 0, before[0], before[1], 0, 0, after[0], after[1]})});
   }
-  layer.finish("AveragePool", {input}, pooling_attributes(pooling, {0, 0}, beyond));
+  layer.finish("AveragePool", {input}, pooling_attributes(pooling, beyond));
 }
 
 /// The mean of a window's values, weighted by the values themselves; 0 where they sum up to 0 or
 /// less. Both sums are means of as many cells.
 void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
-  const OnnxAttributes attributes =
-      pooling_attributes(pooling, pooling.padding, reach_behind(pooling));
+  const OnnxAttributes attributes = pooling_attributes(pooling, reach(pooling));
   const std::string square = layer.put("Mul", {layer.input(), layer.input()}),
                     squares = layer.put("AveragePool", {square}, attributes),
                     sum = layer.put("AveragePool", layer.inputs(), attributes),

@@ -10,7 +10,7 @@ void ConvolutionKeys::describe_keys(Fields& fields, std::string_view stride_doc,
                  Presence::kRequired);
   fields.pair("kernel", kernel, at_least(1), "kernel height and width", Presence::kRequired);
   fields.pair("stride", stride, at_least(1), stride_doc);
-  fields.pair("padding", padding, at_least(0), padding_doc);
+  fields.sides("padding", padding, at_least(0), padding_doc);
   fields.pair("dilation", dilation, at_least(1), "distance between kernel taps");
   fields.integer("groups", groups, at_least(1), "channel groups that are convolved apart");
   fields.boolean("bias", bias, "whether a bias is added");
@@ -30,7 +30,7 @@ std::string ConvolutionKeys::fault(const Shape& input) const {
   if (outputs % groups != 0)
     return text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups);
   constexpr int64_t kMost = 1 << 20;  // keeps arithmetic from overflowing
-  for (const auto& pair : {kernel, stride, padding, dilation})
+  for (const auto& pair : {kernel, stride, padding.before, padding.after, dilation})
     if (pair[0] > kMost || pair[1] > kMost)
       return text("kernel, stride, padding and dilation are at most ", kMost);
   return "";
@@ -47,7 +47,9 @@ std::vector<ParameterSpec> ConvolutionKeys::parameters_of(const Shape& weight) c
 }
 
 void Convolution::describe(Fields& fields) {
-  describe_keys(fields, "steps between windows", "zeros added on each side");
+  describe_keys(
+      fields, "steps between windows",
+      "zeros added at each side: one number, [height, width] or [top, bottom, left, right]");
 }
 
 Shape Convolution::infer(std::span<const Shape> inputs) {
@@ -57,7 +59,7 @@ Shape Convolution::infer(std::span<const Shape> inputs) {
   std::array<int64_t, 2> extent{};
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
-    const int64_t padded = input[2 + axis] + 2 * padding[i];
+    const int64_t padded = input[2 + axis] + padding.sum(i);
     if (window(i) > padded)
       fail(text("kernel spans ", window(i), " but the padded input has only ", padded,
                 axis == 0 ? " rows" : " columns"));

@@ -9,7 +9,8 @@ namespace poseidon::layers {
 /// What a network file says of a convolution, or of its transpose.
 struct ConvolutionKeys {
   int64_t outputs = 0;
-  std::array<int64_t, 2> kernel{0, 0}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  std::array<int64_t, 2> kernel{0, 0}, stride{1, 1}, dilation{1, 1};
+  Sides padding;
   int64_t groups = 1;
   bool bias = true;
   Filler weight_filler = Filler::of(FillerType::kXavier), bias_filler;
@@ -26,7 +27,7 @@ struct ConvolutionKeys {
 
 /// Cross-correlation over height and width (Caffe's and cuDNN's convention), in groups, with bias.
 /// Input (n, c, h, w); weight (outputs, c / groups, kernel height, kernel width); output
-/// (n, outputs, (h + 2 pad - dilated kernel) / stride + 1, ...).
+/// (n, outputs, (h + padding of both sides - dilated kernel) / stride + 1, ...).
 class Convolution final : public Definition, public ConvolutionKeys {
  public:
   std::string_view type() const override { return "convolution"; }

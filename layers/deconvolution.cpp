@@ -7,7 +7,7 @@ namespace poseidon::layers {
 void Deconvolution::describe(Fields& fields) {
   describe_keys(fields,
                 "steps between the windows of the output that the input's cells are spread over",
-                "cells cut off on each side of the output");
+                "cells cut off at each side of the output, as of a convolution");
 }
 
 Shape Deconvolution::infer(std::span<const Shape> inputs) {
@@ -18,10 +18,10 @@ Shape Deconvolution::infer(std::span<const Shape> inputs) {
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
     const int64_t whole = (input[2 + axis] - 1) * stride[i] + window(i);
-    if (whole <= 2 * padding[i])
+    if (whole <= padding.sum(i))
       fail(text("the output has ", whole, axis == 0 ? " rows" : " columns",
-                ", of which \"padding\": ", padding[i], " cuts off ", 2 * padding[i]));
-    output[2 + axis] = whole - 2 * padding[i];
+                ", of which \"padding\" cuts off ", padding.sum(i)));
+    output[2 + axis] = whole - padding.sum(i);
   }
   static_cast<ConvolutionKeys&>(convolution) = *this;
   convolution.name = name;

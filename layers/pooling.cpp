@@ -12,7 +12,9 @@ void Pooling::describe(Fields& fields) {
                 "are 0 or more, by a chance in proportion to it");
   fields.pair("kernel", kernel, at_least(0), "window height and width; not with \"global\"");
   fields.pair("stride", stride, at_least(1), "steps between windows");
-  fields.pair("padding", padding, at_least(0), "cells added on each side");
+  fields.sides(
+      "padding", padding, at_least(0),
+      "cells added at each side: one number, [height, width] or [top, bottom, left, right]");
   fields.option("rounding", rounding, {"ceil", "floor"}, "how the number of windows is rounded");
   fields.boolean("global", global, "one window over the whole input");
   fields.pair("windows", windows, at_least(0),
@@ -26,36 +28,38 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
   if (input.rank() != 4) fail(text("expected an input with height and width, got ", input.text()));
   if (windows[0] != 0 || windows[1] != 0) return infer_even();
   if (global) {
-    if (kernel[0] != 0 || padding[0] != 0 || padding[1] != 0)
+    if (kernel[0] != 0 || padding != Sides{})
       fail("\"global\" takes the whole input: \"kernel\" and \"padding\" do not go with it");
     kernel = {input.height(), input.width()};
     stride = {1, 1};
   }
   output = {input.samples(), input.channels(), 0, 0};
   constexpr int64_t kMost = 1 << 20;  // keeps the arithmetic below from overflowing
-  for (const auto& pair : {kernel, stride, padding})
+  for (const auto& pair : {kernel, stride, padding.before, padding.after})
     if (pair[0] > kMost || pair[1] > kMost)
       fail(text("kernel, stride and padding are at most ", kMost));
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
     if (kernel[i] == 0) fail("\"kernel\" is missing (or \"global\": true)");
-    if (padding[i] >= kernel[i])
-      fail(text("\"padding\" must be smaller than the kernel, got ", padding[i], " with kernel ",
+    const int64_t most = std::max(padding.before[i], padding.after[i]);
+    if (most >= kernel[i])
+      fail(text("\"padding\" must be smaller than the kernel, got ", most, " with kernel ",
                 kernel[i]));
-    const int64_t room = input[2 + axis] + 2 * padding[i] - kernel[i];
+    const int64_t room = input[2 + axis] + padding.sum(i) - kernel[i];
     if (room < 0)
       fail(text("kernel spans ", kernel[i], " but the padded input has only ", room + kernel[i],
                 axis == 0 ? " rows" : " columns"));
     const int64_t round_up = rounding == PoolingRounding::kCeil ? stride[i] - 1 : 0;
     output[2 + axis] = (room + round_up) / stride[i] + 1;
-    if ((output[2 + axis] - 1) * stride[i] >= input[2 + axis] + padding[i]) --output[2 + axis];
+    if ((output[2 + axis] - 1) * stride[i] >= input[2 + axis] + padding.before[i])
+      --output[2 + axis];
   }
   return output;
 }
 
 Shape Pooling::infer_even() {
   using Pair = std::array<int64_t, 2>;
-  if (global || kernel != Pair{0, 0} || stride != Pair{1, 1} || padding != Pair{0, 0})
+  if (global || kernel != Pair{0, 0} || stride != Pair{1, 1} || padding != Sides{})
     fail(
         "\"windows\" share the whole input: \"kernel\", \"stride\", \"padding\" and \"global\" do "
         "not go with them");
@@ -73,7 +77,7 @@ Shape Pooling::infer_even() {
 
 int64_t Pooling::overhang(int axis) const {
   const auto i = static_cast<size_t>(axis);
-  const int64_t end = (output[2 + axis] - 1) * stride[i] - padding[i] + kernel[i];
+  const int64_t end = (output[2 + axis] - 1) * stride[i] - padding.before[i] + kernel[i];
   return std::max<int64_t>(0, end - input[2 + axis]);
 }
 

@@ -56,7 +56,8 @@ class Pooling final : public Definition {
   static constexpr float chance(uint32_t word) { return 1 - RandomStream::unit(word); }
 
   PoolingMethod method = PoolingMethod::kMax;
-  std::array<int64_t, 2> kernel{0, 0}, stride{1, 1}, padding{0, 0};
+  std::array<int64_t, 2> kernel{0, 0}, stride{1, 1};
+  Sides padding;
   PoolingRounding rounding = PoolingRounding::kCeil;
   bool global = false;
   std::array<int64_t, 2> windows{0, 0};  ///< that share the input evenly; 0: there is a kernel

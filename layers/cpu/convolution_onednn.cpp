@@ -26,7 +26,7 @@ OnednnConvolution::OnednnConvolution(const Convolution& c, std::optional<float> 
       weight_{c.outputs / c.groups, c.input.channels() / c.groups, c.kernel[0], c.kernel[1]},
       stride_{c.stride[0], c.stride[1]},
       dilation_{c.dilation[0] - 1, c.dilation[1] - 1},
-      padding_left_{c.padding[0], c.padding[1]},
+      padding_left_{c.padding.before[0], c.padding.before[1]},
       padding_right_(2) {
   if (c.groups > 1) weight_.insert(weight_.begin(), c.groups);
   for (size_t i = 0; i < 2; ++i) {

@@ -159,12 +159,12 @@ class PointwiseBackwardWeights final : public ConvolutionPass {
 }  // namespace
 
 bool pointwise_is_legal(const ConvolutionParts& parts) {
-  constexpr std::array<int64_t, 2> kOne{1, 1}, kNone{0, 0};
+  constexpr std::array<int64_t, 2> kOne{1, 1};
   const Convolution& c = parts.convolution;
   const ConvolutionFormats& formats = parts.formats;
   return formats.type == DataType::kBf16 && formats.in == Layout::kBlocked16 &&
          formats.out == Layout::kBlocked16 && c.kernel == kOne && c.stride == kOne &&
-         c.padding == kNone && c.groups == 1 && c.input.channels() % kLanesOfBlock == 0 &&
+         c.padding == Sides{} && c.groups == 1 && c.input.channels() % kLanesOfBlock == 0 &&
          c.outputs % kLanesOfBlock == 0 &&
          parts.kept_weight ==
              MemoryDesc(parts.onednn.weight_shape(), kFloat, FormatTag::OIhw16i16o);

@@ -30,9 +30,9 @@ PatchGrid forward_grid(const Convolution& c) {
                  .taps = {}};
   for (int64_t y = 0; y < c.kernel[0]; ++y)
     for (int64_t x = 0; x < c.kernel[1]; ++x)
-      grid.taps.push_back(
-          {.index = y * c.kernel[1] + x,
-           .offset = {y * c.dilation[0] - c.padding[0], x * c.dilation[1] - c.padding[1]}});
+      grid.taps.push_back({.index = y * c.kernel[1] + x,
+                           .offset = {y * c.dilation[0] - c.padding.before[0],
+                                      x * c.dilation[1] - c.padding.before[1]}});
   return grid;
 }
 
@@ -49,7 +49,7 @@ std::vector<InputClass> classes_of(const Convolution& c, size_t axis) {
   for (int64_t first = 0; first < std::min(stride, extent); ++first) {
     InputClass made{.first = first, .cells = product::pieces(extent - first, stride), .taps = {}};
     for (int64_t tap = 0; tap < c.kernel[axis]; ++tap) {
-      const int64_t cell = first + c.padding[axis] - tap * c.dilation[axis];
+      const int64_t cell = first + c.padding.before[axis] - tap * c.dilation[axis];
       if (cell % stride == 0) made.taps.emplace_back(tap, cell / stride);
     }
     classes.push_back(std::move(made));

@@ -12,7 +12,7 @@ using namespace poseidon::cpu;
 
 WinogradGeometry geometry_of(const Convolution& convolution) {
   return {.kernel = convolution.kernel[0],
-          .padding = convolution.padding,
+          .padding = convolution.padding.before,
           .groups = convolution.groups,
           .input = convolution.input,
           .output = convolution.output};
@@ -34,8 +34,9 @@ Orders orders_of(const Convolution& convolution) {
 bool geometry_is_legal(const Convolution& c) {
   constexpr std::array<int64_t, 2> kOne{1, 1};
   const int64_t kernel = c.kernel[0];
+  const auto &before = c.padding.before, &after = c.padding.after;
   return (kernel == 3 || kernel == 5) && c.kernel[1] == kernel && c.stride == kOne &&
-         c.dilation == kOne && std::max(c.padding[0], c.padding[1]) < kernel &&
+         c.dilation == kOne && std::max({before[0], before[1], after[0], after[1]}) < kernel &&
          c.input.channels() / c.groups % WinogradGeometry::lanes() == 0 &&
          c.outputs / c.groups % WinogradGeometry::lanes() == 0;
 }

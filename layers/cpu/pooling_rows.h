@@ -51,8 +51,8 @@ inline Windows::Windows(const Pooling& pooling, int axis) {
       whole.push_back(even.end(o) - even.begin(o));
       continue;
     }
-    const int64_t begin = o * pooling.stride[i] - pooling.padding[i];
-    const int64_t end = std::min(begin + pooling.kernel[i], size + pooling.padding[i]);
+    const int64_t begin = o * pooling.stride[i] - pooling.padding.before[i];
+    const int64_t end = std::min(begin + pooling.kernel[i], size + pooling.padding.after[i]);
     cells.push_back({std::max<int64_t>(begin, 0), std::min(end, size)});
     whole.push_back(end - begin);
   }

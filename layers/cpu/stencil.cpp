@@ -17,7 +17,7 @@ StencilAxis StencilAxis::of_forward(const Convolution& c, size_t axis) {
                    .source_step = c.stride[axis]};
   Phase all{.first = 0, .count = made.target};
   for (int64_t k = 0; k < c.kernel[axis]; ++k)
-    all.taps.push_back({.shift = k * c.dilation[axis] - c.padding[axis], .kernel = k});
+    all.taps.push_back({.shift = k * c.dilation[axis] - c.padding.before[axis], .kernel = k});
   made.phases.push_back(all);
   return made;
 }
@@ -29,7 +29,7 @@ StencilAxis StencilAxis::of_backward_data(const Convolution& c, size_t axis) {
   for (int64_t first = 0; first < std::min(stride, made.target); ++first) {
     Phase phase{.first = first, .count = (made.target - first + stride - 1) / stride};
     for (int64_t k = 0; k < c.kernel[axis]; ++k) {
-      const int64_t distance = first + c.padding[axis] - k * c.dilation[axis];
+      const int64_t distance = first + c.padding.before[axis] - k * c.dilation[axis];
       if (distance % stride == 0) phase.taps.push_back({.shift = distance / stride, .kernel = k});
     }
     made.phases.push_back(phase);

@@ -37,9 +37,10 @@ struct PoolingAxis {
         static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(cell + padding)) + 1);
     return end < output ? end : output;
   }
-  /// Cells of the padded input that a window holds. Only the last one may hang over.
-  int64_t cells(bool last) const {
-    return std::min<int64_t>(kernel, input + padding - origin(last ? output - 1 : 0));
+  /// Cells that a window holds of the input with its padding, of which `after` cells lie behind it.
+  /// Only the last window may hang over.
+  int64_t cells(bool last, int64_t after) const {
+    return std::min<int64_t>(kernel, input + after - origin(last ? output - 1 : 0));
   }
 };
 
@@ -48,7 +49,7 @@ inline PoolingAxis axis_of(const Pooling& pooling, int axis) {
   return {.input = static_cast<int32_t>(pooling.input[2 + axis]),
           .output = static_cast<int32_t>(pooling.output[2 + axis]),
           .kernel = static_cast<int32_t>(pooling.kernel[i]),
-          .padding = static_cast<int32_t>(pooling.padding[i]),
+          .padding = static_cast<int32_t>(pooling.padding.before[i]),
           .stride = Divisor(static_cast<uint32_t>(pooling.stride[i]))};
 }
 
@@ -75,7 +76,8 @@ inline PoolingPlan plan_of(const Pooling& pooling) {
   for (const bool last_row : {false, true})
     for (const bool last_column : {false, true})
       plan.shares[last_row][last_column] =
-          1 / static_cast<float>(plan.rows.cells(last_row) * plan.columns.cells(last_column));
+          1 / static_cast<float>(plan.rows.cells(last_row, pooling.padding.after[0]) *
+                                 plan.columns.cells(last_column, pooling.padding.after[1]));
   return plan;
 }
 

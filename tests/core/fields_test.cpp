@@ -19,6 +19,7 @@ struct Sample {
   double rate = 0.5;
   std::string name = "x";
   std::array<int64_t, 2> kernel{5, 5};
+  Sides padding = Sides::of({1, 1});
   std::vector<double> means{1.5};
   std::vector<int64_t> steps;
   std::vector<std::string> inputs;
@@ -36,6 +37,7 @@ struct Sample {
     fields.number("rate", rate, kPositive, "a rate");
     fields.text("name", name, "a name");
     fields.pair("kernel", kernel, at_least(1), "a window");
+    fields.sides("padding", padding, at_least(0), "cells at each side");
     fields.numbers("means", means, {}, "means");
     fields.integers("steps", steps, at_least(0), "steps");
     fields.texts("inputs", inputs, "names");
@@ -81,7 +83,8 @@ Json schema() {
 }
 
 constexpr const char* kEverything = R"({
-  "flag": false, "count": 10, "rate": 2, "name": "y", "kernel": [3, 4], "means": [1, 2.5],
+  "flag": false, "count": 10, "rate": 2, "name": "y", "kernel": [3, 4],
+  "padding": [1, 2, 3, 4], "means": [1, 2.5],
   "steps": [4, 5], "inputs": ["a", "b"], "color": "green", "crop": {"size": 8},
   "items": [{"id": -1}, {"id": 7}], "type": "exp", "gamma": 0.25, "extra": {"any": [1, "thing"]}})";
 
@@ -106,6 +109,7 @@ TEST_CASE("every kind of field is read") {
   CHECK(sample.rate == 2);
   CHECK(sample.name == "y");
   CHECK(sample.kernel == std::array<int64_t, 2>{3, 4});
+  CHECK(sample.padding == Sides{.before = {1, 3}, .after = {2, 4}});
   CHECK(sample.means == std::vector<double>{1, 2.5});
   CHECK(sample.steps == std::vector<int64_t>{4, 5});
   CHECK(sample.inputs == std::vector<std::string>{"a", "b"});
@@ -134,8 +138,8 @@ TEST_CASE("what is written is read back the same") {
 
 TEST_CASE("all defaults are written") {
   CHECK(written(Sample{}).dump() ==
-        R"({"flag":true,"count":3,"rate":0.5,"name":"x","kernel":5,"means":[1.5],"steps":[],)"
-        R"("inputs":[],"color":"red","items":[],"type":"fixed"})");
+        R"({"flag":true,"count":3,"rate":0.5,"name":"x","kernel":5,"padding":1,"means":[1.5],)"
+        R"("steps":[],"inputs":[],"color":"red","items":[],"type":"fixed"})");
 }
 
 TEST_CASE("a wrong type is refused with place, expectation and value") {
@@ -169,6 +173,28 @@ TEST_CASE("a whole number that no integer holds is refused for its size") {
   CHECK(refusal(R"({"count": 1, "steps": [18446744073709551615]})") ==
         "job.json: /steps/0: expected an integer of at most 9223372036854775807, got "
         "18446744073709551615");
+}
+
+TEST_CASE("sides are one number, two, or four: top, bottom, left, right") {
+  const auto padding_of = [](const std::string& value) {
+    return read(text(R"({"count": 1, "padding": )", value, "}")).padding;
+  };
+  const auto written_back = [](const std::string& value) {
+    return written(read(text(R"({"count": 1, "padding": )", value, "}"))).at("padding").dump();
+  };
+  CHECK(padding_of("3") == Sides::of({3, 3}));
+  CHECK(padding_of("[3, 4]") == Sides::of({3, 4}));
+  CHECK(written_back("3") == "3");
+  CHECK(written_back("[3,4]") == "[3,4]");
+  CHECK(written_back("[5,5,5,5]") == "5");
+  CHECK(written_back("[0,1,0,1]") == "[0,1,0,1]");
+  for (const std::string value : {"[3]", "[1,2,3]", "[1,2,3,4,5]"})
+    CHECK(refusal(text(R"({"count": 1, "padding": )", value, "}")) ==
+          text("job.json: /padding: expected an integer, [height, width] or [top, bottom, left, "
+               "right], got ",
+               value));
+  CHECK(refusal(R"({"count": 1, "padding": [0, -1, 0, 0]})") ==
+        "job.json: /padding/1: expected an integer >= 0, got -1");
 }
 
 TEST_CASE("a pair has two parts") {

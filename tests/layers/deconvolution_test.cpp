@@ -56,9 +56,9 @@ Expected compute(const layers::Deconvolution& layer, const Shape& out, const Lay
       for (int64_t cell = 0; cell < in.area(); ++cell)
         for (int64_t k = 0; k < outputs; ++k)
           for (int64_t tap = 0; tap < layer.kernel[0] * layer.kernel[1]; ++tap) {
-            const int64_t y = cell / in.width() * layer.stride[0] - layer.padding[0] +
+            const int64_t y = cell / in.width() * layer.stride[0] - layer.padding.before[0] +
                               tap / layer.kernel[1] * layer.dilation[0];
-            const int64_t z = cell % in.width() * layer.stride[1] - layer.padding[1] +
+            const int64_t z = cell % in.width() * layer.stride[1] - layer.padding.before[1] +
                               tap % layer.kernel[1] * layer.dilation[1];
             if (y < 0 || y >= out.height() || z < 0 || z >= out.width()) continue;
             const int64_t channel = c / inputs * outputs + k;
@@ -157,6 +157,6 @@ TEST_CASE("deconvolution: bad geometry") {
   CHECK_THROWS_WITH(refuse({{"outputs", 5}, {"kernel", 3}, {"groups", 2}}, {1, 4, 5, 5}),
                     "[deconvolution 'up'] \"outputs\": 5 is not a multiple of \"groups\": 2");
   CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}, {"padding", {0, 2}}}, {1, 4, 5, 2}),
-                    "[deconvolution 'up'] the output has 4 columns, of which \"padding\": 2 cuts "
+                    "[deconvolution 'up'] the output has 4 columns, of which \"padding\" cuts "
                     "off 4");
 }

@@ -64,8 +64,8 @@ std::vector<Taken> take_by_definition(const layers::Pooling& pooling,
           double sum = 0, squares = 0, so_far = 0;
           for (int64_t r = 0; r < pooling.kernel[0]; ++r)
             for (int64_t s = 0; s < pooling.kernel[1]; ++s) {
-              const int64_t y = i * pooling.stride[0] - pooling.padding[0] + r;
-              const int64_t x = j * pooling.stride[1] - pooling.padding[1] + s;
+              const int64_t y = i * pooling.stride[0] - pooling.padding.before[0] + r;
+              const int64_t x = j * pooling.stride[1] - pooling.padding.before[1] + s;
               if (y < 0 || y >= in.height() || x < 0 || x >= in.width()) continue;
               cells.push_back(static_cast<size_t>(
                   ((n * in.channels() + c) * in.height() + y) * in.width() + x));
@@ -100,12 +100,14 @@ LayerCase random_case(uint64_t seed, const char* method) {
   const auto draw = [&](int64_t least, int64_t most) {
     return least + random.next_below(static_cast<uint32_t>(most - least + 1));
   };
-  std::array<int64_t, 2> size{}, kernel{}, stride{}, padding{};
+  std::array<int64_t, 2> size{}, kernel{}, stride{};
+  std::array<int64_t, 4> padding{};
   for (size_t i = 0; i < 2; ++i) {
     size[i] = draw(1, 40);
     kernel[i] = draw(1, std::min<int64_t>(size[i], draw(0, 1) == 0 ? 3 : 12));
     stride[i] = draw(1, 4);
-    padding[i] = draw(0, kernel[i] / 2);
+    padding[2 * i] = draw(0, kernel[i] / 2);
+    padding[2 * i + 1] = draw(0, kernel[i] - 1);
   }
   const Json fields = pooling({{"method", method},
                                {"kernel", kernel},
@@ -127,10 +129,10 @@ LayerResults results_by_definition(const LayerCase& layer, const LayerInputs& va
   for (int64_t o = 0; o < p.output.count(); ++o) {
     const int64_t plane = o / p.output.area(), first_y = o / p.output.width() % p.output.height(),
                   first_x = o % p.output.width();
-    const int64_t y = first_y * p.stride[0] - p.padding[0],
-                  x = first_x * p.stride[1] - p.padding[1];
-    const int64_t rows = std::min(y + p.kernel[0], p.input.height() + p.padding[0]) - y;
-    const int64_t columns = std::min(x + p.kernel[1], p.input.width() + p.padding[1]) - x;
+    const int64_t y = first_y * p.stride[0] - p.padding.before[0],
+                  x = first_x * p.stride[1] - p.padding.before[1];
+    const int64_t rows = std::min(y + p.kernel[0], p.input.height() + p.padding.after[0]) - y;
+    const int64_t columns = std::min(x + p.kernel[1], p.input.width() + p.padding.after[1]) - x;
     std::vector<size_t> cells;
     for (int64_t r = std::max<int64_t>(y, 0); r < std::min(y + rows, p.input.height()); ++r)
       for (int64_t c = std::max<int64_t>(x, 0); c < std::min(x + columns, p.input.width()); ++c)

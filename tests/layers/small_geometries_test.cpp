@@ -21,12 +21,15 @@ namespace {
 struct Geometry {
   int64_t samples = 1, channels = 1, outputs = 1, groups = 1;
   std::array<int64_t, 2> size{1, 1}, kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  std::optional<std::array<int64_t, 2>> padding_after = std::nullopt;  ///< where it is another
   bool bias = true;
 
+  std::array<int64_t, 2> after() const { return padding_after.value_or(padding); }
   Json json(const char* type) const {
-    return {{"name", "layer"},    {"type", type},         {"outputs", outputs},
-            {"groups", groups},   {"kernel", kernel},     {"stride", stride},
-            {"padding", padding}, {"dilation", dilation}, {"bias", bias}};
+    const Json sides{padding[0], after()[0], padding[1], after()[1]};
+    return {{"name", "layer"},  {"type", type},         {"outputs", outputs},
+            {"groups", groups}, {"kernel", kernel},     {"stride", stride},
+            {"padding", sides}, {"dilation", dilation}, {"bias", bias}};
   }
   Shape input() const { return {samples, channels, size[0], size[1]}; }
 };
@@ -56,8 +59,8 @@ void for_each_product(const layers::Convolution& c, const Each& each) {
           for (int64_t x = 0; x < out[3]; ++x)
             for (int64_t r = 0; r < c.kernel[0]; ++r)
               for (int64_t s = 0; s < c.kernel[1]; ++s) {
-                const int64_t row = y * c.stride[0] + r * c.dilation[0] - c.padding[0];
-                const int64_t column = x * c.stride[1] + s * c.dilation[1] - c.padding[1];
+                const int64_t row = y * c.stride[0] + r * c.dilation[0] - c.padding.before[0];
+                const int64_t column = x * c.stride[1] + s * c.dilation[1] - c.padding.before[1];
                 if (row < 0 || row >= in[2] || column < 0 || column >= in[3]) continue;
                 const int64_t channel = o / outputs * inputs + i;
                 each(((n * in[1] + channel) * in[2] + row) * in[3] + column,
@@ -209,10 +212,11 @@ class Draw {
     return g.dilation[axis] * (g.kernel[axis] - 1) + 1;
   }
   static bool fits(const Geometry& g, size_t axis) {
-    return window(g, axis) <= g.size[axis] + 2 * g.padding[axis];
+    return window(g, axis) <= g.size[axis] + g.padding[axis] + g.after()[axis];
   }
   static bool leaves_output(const Geometry& g, size_t axis) {
-    return (g.size[axis] - 1) * g.stride[axis] + window(g, axis) > 2 * g.padding[axis];
+    return (g.size[axis] - 1) * g.stride[axis] + window(g, axis) >
+           g.padding[axis] + g.after()[axis];
   }
 
   int64_t between(int64_t least, int64_t most) {
@@ -246,6 +250,7 @@ class Draw {
     if (one_in(3)) g.dilation = pair(1, 4);
     g.padding = pair(0, one_in(2) ? 3 : 8);
     g.bias = one_in(2);
+    if (one_in(3)) g.padding_after = pair(0, 5);
     return g;
   }
 
@@ -320,6 +325,33 @@ TEST_CASE("small geometries: strides wider than the image, transposed and in gro
                      .stride = {2, 2},
                      .padding = {3, 3}},
                     true);
+}
+
+TEST_CASE("small geometries: padding that differs by side") {
+  const Geometry winograd{.channels = 16,
+                          .outputs = 32,
+                          .size = {7, 6},
+                          .kernel = {3, 3},
+                          .padding = {0, 2},
+                          .padding_after = std::array<int64_t, 2>{1, 0}};
+  check_convolution(winograd);
+  check_convolution(winograd, true);
+  for (const int64_t groups : {1, 2, 12})
+    check_convolution({.samples = 2,
+                       .channels = 12,
+                       .outputs = 12,
+                       .groups = groups,
+                       .size = {8, 9},
+                       .kernel = {5, 5},
+                       .stride = {2, 2},
+                       .padding = {1, 2},
+                       .padding_after = std::array<int64_t, 2>{2, 1}});
+  check_convolution({.channels = 3,
+                     .outputs = 16,
+                     .size = {9, 9},
+                     .kernel = {3, 3},
+                     .stride = {2, 2},
+                     .padding_after = std::array<int64_t, 2>{1, 1}});
 }
 
 TEST_CASE("small geometries: dilations beyond the image") {

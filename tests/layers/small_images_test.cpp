@@ -59,8 +59,8 @@ void check_every_way(LayerCase layer, const LayerInputs& values, const Expected&
 struct Window {
   Window(const layers::Pooling& p, int axis, int64_t o) {
     const auto i = static_cast<size_t>(axis);
-    const int64_t size = p.input[2 + axis], first = o * p.stride[i] - p.padding[i];
-    length = std::min(p.kernel[i], size + p.padding[i] - first);
+    const int64_t size = p.input[2 + axis], first = o * p.stride[i] - p.padding.before[i];
+    length = std::min(p.kernel[i], size + p.padding.after[i] - first);
     begin = std::max<int64_t>(first, 0);
     end = std::min(first + p.kernel[i], size);
   }

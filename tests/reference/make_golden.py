@@ -29,8 +29,12 @@ SEED, STEP = 7, 3  # of the tests' step; dropout depends on them
 
 
 def convolution(inputs, p, f):
-    return F.conv2d(inputs[0], p[0], p[1] if len(p) > 1 else None, f.get("stride", 1), f.get("padding", 0),
-                    f.get("dilation", 1), f.get("groups", 1))
+    x, padding = inputs[0], f.get("padding", 0)
+    if isinstance(padding, list) and len(padding) == 4:
+        top, bottom, left, right = padding
+        x, padding = F.pad(x, [left, right, top, bottom]), 0
+    return F.conv2d(x, p[0], p[1] if len(p) > 1 else None, f.get("stride", 1), padding, f.get("dilation", 1),
+                    f.get("groups", 1))
 
 
 def deconvolution(inputs, p, f):

@@ -22,6 +22,13 @@ class Case:
     test_layers: list = field(default_factory=list)  # of tests
 
 
+def both_sides(padding, axis):
+    """Cells before and after an axis: rows 0, columns 1."""
+    if not isinstance(padding, list):
+        return [padding, padding]
+    return padding[2 * axis:2 * axis + 2] if len(padding) == 4 else [padding[axis], padding[axis]]
+
+
 def pooled(extent, kernel, stride, padding, ceil):
     """Caffe's rule: no window begins beyond the input and its first padding."""
     windows = (extent + 2 * padding - kernel + (stride - 1 if ceil else 0)) // stride + 1
@@ -115,10 +122,12 @@ class Maker:
         if self.sometimes(0.3):  # what Winograd's method takes
             kernel, stride, padding, dilation, groups = 3, 1, 1, 1, 1
             outputs = self.choice(16, 32)
+        if self.sometimes(0.2):
+            padding = [self.random.randint(0, 2) for _ in range(4)]
         shape = [outputs]
         for axis, extent in enumerate((height, width)):
-            k, s, p, d = (v[axis] if isinstance(v, list) else v for v in (kernel, stride, padding, dilation))
-            room = extent + 2 * p - d * (k - 1) - 1
+            k, s, d = (v[axis] if isinstance(v, list) else v for v in (kernel, stride, dilation))
+            room = extent + sum(both_sides(padding, axis)) - d * (k - 1) - 1
             if room < 0:
                 return None
             shape.append(room // s + 1)

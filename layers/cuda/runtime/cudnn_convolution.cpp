@@ -124,7 +124,8 @@ ConvolutionGraph::Tensor ConvolutionGraph::add_operation(const ConvolutionProble
     const auto both = [](const std::array<int64_t, 2>& axes) {
       return std::vector<int64_t>(axes.begin(), axes.end());
     };
-    return operation.set_padding(both(problem.geometry.padding))
+    return operation.set_pre_padding(both(problem.geometry.padding.before))
+        .set_post_padding(both(problem.geometry.padding.after))
         .set_stride(both(problem.geometry.stride))
         .set_dilation(both(problem.geometry.dilation));
   };
@@ -325,9 +326,13 @@ size_t most_workspace_bytes(const ConvolutionProblem& problem) {
 
 std::string geometry_text(const Convolution& geometry) {
   const auto pair = [](const std::array<int64_t, 2>& axes) { return text(axes[0], "x", axes[1]); };
+  const auto padding_text = [&](const Sides& sides) {
+    const std::string before = pair(sides.before), after = pair(sides.after);
+    return before == after ? before : text(before, " before and ", after, " after");
+  };
   return text(geometry.input.text(), " to ", geometry.output.text(), ", kernel ",
               pair(geometry.kernel), ", stride ", pair(geometry.stride), ", padding ",
-              pair(geometry.padding), ", dilation ", pair(geometry.dilation), ", groups ",
+              padding_text(geometry.padding), ", dilation ", pair(geometry.dilation), ", groups ",
               geometry.groups);
 }
 

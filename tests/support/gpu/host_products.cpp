@@ -182,7 +182,7 @@ class ConvolutionComputation final : public Computation {
 
   /// The row, or the column, of the image at which the kernel's position `tap` is.
   int64_t row_of(size_t axis, int64_t output, int64_t tap) const {
-    return output * geometry_.stride[axis] - geometry_.padding[axis] +
+    return output * geometry_.stride[axis] - geometry_.padding.before[axis] +
            tap * geometry_.dilation[axis];
   }
 
