@@ -90,12 +90,12 @@ def write_job(folder):
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
 
 
-def check_run(run, log, steps=None):
-    """A run of two workers that has come to its end, or has stopped in good order."""
+def check_run(run, log, steps=None, workers=2):
+    """A run in which so many workers computed, that has come to its end, or has stopped in good order."""
     said = log.read_text(encoding="utf-8") if log.exists() else ""
     require((run / "summary.json").exists(), f"{run} has no summary:\n{said}")
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    require(summary["workers"] == 2 and "failure" not in summary, f"{summary}\n{said}")
+    require(summary["workers"] == workers and "failure" not in summary, f"{summary}\n{said}")
     require(summary["finished"] == (steps is not None), f"{summary}\n{said}")
     checkpoints = sorted((run / "checkpoints").glob("step-*.safetensors"), key=lambda file: file.stat().st_mtime)
     require(checkpoints, f"{run} has no checkpoint:\n{said}")
@@ -293,7 +293,7 @@ def play_spot(folder, environment):
     script.terminate()
     code = script.wait(PATIENCE_S)
     require(code == 0, f"exit code {code}\n{log.read_text()}")
-    say(f"a worker lost, and one in its place: exit code 0, {check_run(folder / 'run', log)}")
+    say(f"a worker lost, and one in its place: exit code 0, {check_run(folder / 'run', log, workers=3)}")
 
 
 def why_not(launcher):
