@@ -6,12 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 #include "core/digest.h"
 #include "core/memory.h"
+#include "core/secret.h"
 
 namespace poseidon {
 
@@ -59,8 +60,9 @@ void write_fully(int file, uint64_t offset, std::span<const std::byte> bytes,
 }
 
 fs::path temporary_of(const fs::path& path) {
-  const uint32_t number = std::random_device()();
-  return path.string() + "." + hexadecimal(std::as_bytes(std::span(&number, 1))) + kTemporary;
+  std::array<std::byte, 4> number;
+  fill_with_random_bytes(number);
+  return path.string() + "." + hexadecimal(number) + kTemporary;
 }
 
 }  // namespace

@@ -259,3 +259,13 @@ TEST_CASE("every header is included once and has no using namespace") {
       for (const std::string& line : file.lines) CHECK_FALSE(line.starts_with("using namespace"));
     }
 }
+
+// The archive's libstdc++ crashes there on processors without RDRAND (scripts/lower-glibc).
+TEST_CASE("no source uses std::random_device") {
+  for (const char* folder : kFolders)
+    for (const SourceFile& file : source_files(folder, {".h", ".cpp"})) {
+      CAPTURE(file.path);
+      for (const std::string& line : file.lines)
+        CHECK(line.find("random_device") == std::string::npos);
+    }
+}
