@@ -2,17 +2,38 @@
 
     python3 tests/package/reproducible.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz
 
-The archive is one of the last commit: what is not committed is not in the other. Takes as long as a build.
+The archive is one of the last commit: what is not committed is not in the other. Takes as long as a build, and has code
+for the same GPUs.
 """
 import argparse
 import filecmp
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def gpus_of(build):
+    """The option that says for which GPUs a build has code."""
+    cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
+    return "-DPOSEIDON_CUDA_ARCHITECTURES=" + re.search(r"^POSEIDON_CUDA_ARCHITECTURES:\w+=(.*)$", cache, re.M)[1]
+
+
+def members_of(archive):
+    with tarfile.open(archive) as members:
+        return {member.name: members.extractfile(member).read() if member.isfile() else member.linkname
+                for member in members}
+
+
+def differing_members(archive, again):
+    """Names of files that one of the two lacks, or that differ."""
+    one, other = members_of(archive), members_of(again)
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
 def main():
@@ -22,7 +43,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         clone = pathlib.Path(folder) / "elsewhere"
         environment = dict(os.environ, CCACHE_DISABLE="1")
-        for command in (["git", "clone", "--quiet", ROOT, clone], ["cmake", "--preset", "release"],
+        for command in (["git", "clone", "--quiet", ROOT, clone], ["cmake", "--preset", "release", gpus_of(options.archive.parent)],
                         ["cmake", "--build", "--preset", "release", "--target", "package"]):
             done = subprocess.run(command, cwd=clone if clone.exists() else ROOT, env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -30,7 +51,7 @@ def main():
                 sys.exit(f"{command}: exit code {done.returncode}\n{done.stdout[-3000:]}")
         again = clone / "build" / "release" / options.archive.name
         if not filecmp.cmp(options.archive, again, shallow=False):
-            sys.exit(f"{again} differs from {options.archive}")
+            sys.exit(f"{again} differs from {options.archive}: {differing_members(options.archive, again)}")
     print(f"passed: {options.archive.name} comes to the same {options.archive.stat().st_size:,} bytes")
 
 
