@@ -2,7 +2,7 @@
 """Bytes per second between workers and a server shard, beside iperf3, in the same run.
 
     python3 bench/transport.py [--program build/release/bin/bench_transport] [--rounds 5] [--seconds 3]
-         [--record bench/results]
+         [--beside PROGRAM] [--record bench/results]
     sudo python3 bench/transport.py --rate 200    over a link of so many Mb/s, shaped both ways (network namespaces)
 
 Two workers in one process move gradients in chunks of 2 MiB to a shard in a second process, which adds them and sends
@@ -107,6 +107,7 @@ def peer_round(place, seconds, *more):
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--program", default=HERE.parent / "build" / "release" / "bin" / "bench_transport")
+    flags.add_argument("--beside", help="bench_transport of another build, which runs in the same rounds")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=int, default=3)
     flags.add_argument("--rate", type=int, default=0, help="Mb/s of a shaped link; 0: loopback")
@@ -123,6 +124,8 @@ def main():
             measures["the same, -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
         measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds, "a secret of the benchmark's")
         measures["Poseidon, no secret"] = lambda: our_round(place, given.program, given.seconds)
+        if given.beside:
+            measures["that build"] = lambda: our_round(place, given.beside, given.seconds, "a secret of the benchmark's")
         rounds = [{name: measure() for name, measure in measures.items()} for _ in range(given.rounds)]
     show(rounds, given)
 
