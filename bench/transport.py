@@ -122,10 +122,11 @@ def main():
         measures = {"iperf3 --bidir -l 1M": lambda: peer_round(place, given.seconds)}
         if not given.rate:
             measures["the same, -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
-        measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds, "a secret of the benchmark's")
+        secret = "a secret of the benchmark's"
+        measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds, secret)
         measures["Poseidon, no secret"] = lambda: our_round(place, given.program, given.seconds)
         if given.beside:
-            measures["that build"] = lambda: our_round(place, given.beside, given.seconds, "a secret of the benchmark's")
+            measures["that build"] = lambda: our_round(place, given.beside, given.seconds, secret)
         rounds = [{name: measure() for name, measure in measures.items()} for _ in range(given.rounds)]
     show(rounds, given)
 

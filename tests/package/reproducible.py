@@ -43,7 +43,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         clone = pathlib.Path(folder) / "elsewhere"
         environment = dict(os.environ, CCACHE_DISABLE="1")
-        for command in (["git", "clone", "--quiet", ROOT, clone], ["cmake", "--preset", "release", gpus_of(options.archive.parent)],
+        for command in (["git", "clone", "--quiet", ROOT, clone],
+                        ["cmake", "--preset", "release", gpus_of(options.archive.parent)],
                         ["cmake", "--build", "--preset", "release", "--target", "package"]):
             done = subprocess.run(command, cwd=clone if clone.exists() else ROOT, env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
