@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/cpu/vectors.h"
+
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
@@ -22,6 +24,25 @@ namespace {
 #else
   for (; i < count; ++i) to[i] = from[i];
 #endif
+}
+
+template <size_t... kLane>
+[[gnu::always_inline]] inline auto even_lanes(const auto& low, const auto& high,
+                                              std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(low, high, 2 * kLane...);
+}
+
+/// Every `step`-th number.
+void copy_strided(const float* from, int64_t step, int64_t count, float* to) {
+  using Float = Vectors<kLanesOfBlock>::Float;
+  constexpr int64_t kLanes = kLanesOfBlock;
+  int64_t i = 0;
+  // Reads the number behind the last one that it needs, which the row has if it goes on.
+  if (step == 2)
+    for (; i + kLanes < count; i += kLanes)
+      store(to + i, even_lanes(load<Float>(from + 2 * i), load<Float>(from + 2 * i + kLanes),
+                               std::make_index_sequence<kLanesOfBlock>()));
+  for (; i < count; ++i) to[i] = from[i * step];
 }
 
 int64_t divided_up(int64_t value, int64_t by) {
@@ -132,7 +153,7 @@ void Patches::copy_cells(const float* source, const PatchCursor& at, size_t tap,
   if (step == 1)
     copy_numbers(from + begin, end - begin, to + begin);
   else
-    for (int64_t i = begin; i < end; ++i) to[i] = from[i * step];
+    copy_strided(from + begin * step, step, end - begin, to + begin);
   std::fill(to + end, to + cells, 0.0F);
 }
 

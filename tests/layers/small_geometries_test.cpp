@@ -354,6 +354,16 @@ TEST_CASE("small geometries: padding that differs by side") {
                      .padding_after = std::array<int64_t, 2>{1, 1}});
 }
 
+TEST_CASE("small geometries: strided first layers, wider than two vectors") {
+  for (const int64_t stride : {2, 3})
+    check_convolution({.channels = 3,
+                       .outputs = 5,
+                       .size = {4, 85},
+                       .kernel = {3, 4},
+                       .stride = {1, stride},
+                       .padding = {1, 2}});
+}
+
 TEST_CASE("small geometries: dilations beyond the image") {
   for (const int64_t channels : {3, 16})
     check_convolution({.channels = channels,
