@@ -58,7 +58,10 @@ Patches::Patches(PatchGrid grid, const Shape& source, Layout layout, int64_t fir
       height_(source.height()),
       width_(source.width()),
       first_channel_(first_channel),
-      channels_(channels) {
+      channels_(channels),
+      places_are_cells_(grid_.height == height_ && grid_.width == width_ &&
+                        grid_.step == std::array<int64_t, 2>{1, 1} && grid_.taps.size() == 1 &&
+                        grid_.taps[0].offset == std::array<int64_t, 2>{0, 0}) {
   if (by_channels())
     list_runs();
   else
@@ -92,9 +95,24 @@ void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
                         int64_t row_step) const {
   const auto after = std::ranges::upper_bound(runs_, piece.column, {}, &Run::column);
   const auto first = static_cast<size_t>(after - runs_.begin() - 1);
+  const bool is_block = row_step == layout_.block && piece.column == runs_[first].column &&
+                        runs_[first].offset % layout_.block == 0 && piece.columns <= row_step;
+  if (places_are_cells_ && is_block) return copy_blocks(source + runs_[first].offset, piece, panel);
   PatchCursor at(grid_, piece.place);
   for (int64_t i = 0; i < piece.places; ++i, panel += row_step, at.advance(grid_, 1))
     copy_runs(source, at, piece, first, panel);
+}
+
+/// Whole blocks of channels of neighbouring cells, which lie in one piece in each sample. Where the
+/// piece has fewer channels, the others of its block fill the rows.
+void Patches::copy_blocks(const float* source, const Piece& piece, float* panel) const {
+  const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
+  for (int64_t place = piece.place, end = place + piece.places; place < end;) {
+    const int64_t cell = place % layout_.area, cells = std::min(layout_.area - cell, end - place);
+    panel = std::copy_n(source + place / layout_.area * of_sample + cell * layout_.block,
+                        cells * layout_.block, panel);
+    place += cells;
+  }
 }
 
 void Patches::copy_runs(const float* source, const PatchCursor& at, const Piece& piece,

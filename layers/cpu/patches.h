@@ -62,7 +62,8 @@ class Patches {
   struct Piece {
     int64_t place, places, column, columns;
   };
-  /// To [place][column], rows `row_step` apart: for sources whose channels lie side by side.
+  /// To [place][column], rows `row_step` apart: for sources whose channels lie side by side. May
+  /// write the rest of a row.
   void copy_rows(const float* source, const Piece& piece, float* panel, int64_t row_step) const;
   /// To [column][place], columns `column_step` apart: for the others.
   void copy_columns(const float* source, const Piece& piece, float* panel,
@@ -84,12 +85,14 @@ class Patches {
   bool is_row(int64_t row) const { return row >= 0 && row < height_; }
   void copy_runs(const float* source, const PatchCursor& at, const Piece& piece, size_t first,
                  float* panel) const;
+  void copy_blocks(const float* source, const Piece& piece, float* panel) const;
   void copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                   int64_t cells, float* to) const;
 
   PatchGrid grid_;
   Blocking layout_;
   int64_t height_, width_, first_channel_, channels_;
+  bool places_are_cells_;  ///< each place is the source's cell of the same number
   std::vector<Run> runs_;  ///< where neighbouring channels lie side by side; a last one ends it
   std::vector<Inside> inside_;  ///< of each tap, where they do not
 };
