@@ -9,11 +9,23 @@ namespace {
 
 using namespace poseidon::cpu;
 
+/// Whether oneDNN 2.6 reads beyond the input: where it has a kernel of 1 x 1, and a window lies
+/// behind the input.
+bool is_unsafe(const ConvolutionParts& parts) {
+  const Convolution& c = parts.convolution;
+  const auto lies_behind = [&](size_t axis) {
+    const int i = static_cast<int>(axis) + 2;
+    return (c.output[i] - 1) * c.stride[axis] - c.padding.before[axis] >= c.input[i];
+  };
+  return c.kernel[0] * c.kernel[1] == 1 && (lies_behind(0) || lies_behind(1));
+}
+
 class DirectForward final : public ConvolutionPass {
  public:
   explicit DirectForward(const ConvolutionParts& parts)
       : device_(parts.device),
         bias_(parts.convolution.bias),
+        is_safe_(!is_unsafe(parts)),
         description_(parts.forward),
         primitive_(description_),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
@@ -22,7 +34,7 @@ class DirectForward final : public ConvolutionPass {
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
-  bool is_fast() const override { return !is_reference(description_); }
+  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor&) override {
     Scratch scratch(memory.scratch);
@@ -37,7 +49,7 @@ class DirectForward final : public ConvolutionPass {
 
  private:
   CpuDevice& device_;
-  bool bias_;
+  bool bias_, is_safe_;
   OnednnConvolution::Forward description_;
   dnnl::convolution_forward primitive_;
   PassWeight weight_;
@@ -48,7 +60,7 @@ class DirectBackwardData final : public ConvolutionPass {
   DirectBackwardData(const ConvolutionParts& parts,
                      const OnednnConvolution::BackwardData& description)
       : device_(parts.device),
-        is_right_(!is_wrong(parts)),
+        is_right_(!is_wrong(parts) && !is_unsafe(parts)),
         description_(description),
         primitive_(description_),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
@@ -92,6 +104,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
                         const OnednnConvolution::BackwardWeights& description)
       : device_(parts.device),
         bias_(parts.convolution.bias),
+        is_safe_(!is_unsafe(parts)),
         description_(description),
         primitive_(description_),
         in_order_(description_.diff_weights_desc() == parts.kept_weight),
@@ -103,7 +116,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
         in_order_ ? 0 : Scratch::rounded(description_.diff_weights_desc().get_size());
     return gradient + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
-  bool is_fast() const override { return !is_reference(description_); }
+  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
@@ -123,7 +136,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
 
  private:
   CpuDevice& device_;
-  bool bias_;
+  bool bias_, is_safe_;
   OnednnConvolution::BackwardWeights description_;
   dnnl::convolution_backward_weights primitive_;
   bool in_order_;
@@ -146,11 +159,11 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
-/// Products of patches are faster than reference code.
+/// Products of patches are faster than reference code, and safe.
 template <class Description>
 bool product_is_better(const ConvolutionParts& parts,
                        const std::optional<Description>& description) {
-  return !is_real(description) && product_is_legal(parts);
+  return (!is_real(description) || is_unsafe(parts)) && product_is_legal(parts);
 }
 
 }  // namespace

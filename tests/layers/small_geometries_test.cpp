@@ -354,6 +354,18 @@ TEST_CASE("small geometries: padding that differs by side") {
                      .padding_after = std::array<int64_t, 2>{1, 1}});
 }
 
+// oneDNN reads beyond the input here.
+TEST_CASE("small geometries: windows of 1 x 1 behind the input") {
+  for (const int64_t channels : {3, 32})
+    check_convolution({.samples = 2,
+                       .channels = channels,
+                       .outputs = 48,
+                       .size = {3, 2},
+                       .kernel = {1, 1},
+                       .stride = {4, 4},
+                       .padding_after = std::array<int64_t, 2>{3, 2}});
+}
+
 TEST_CASE("small geometries: strided first layers, wider than two vectors") {
   for (const int64_t stride : {2, 3})
     check_convolution({.channels = 3,
