@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/error.h"
 #include "layers/cpu/convolution_pass.h"
 #include "layers/cpu/padding_taps.h"
@@ -9,15 +11,14 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Whether oneDNN 2.6 reads beyond the input: where it has a kernel of 1 x 1, and a window lies
-/// behind the input.
+/// Whether oneDNN 2.6 may read beyond the input. It does, by its code for 1 x 1 and with AMX, where
+/// padding differs by side and a whole window fits in that of one side.
 bool is_unsafe(const ConvolutionParts& parts) {
   const Convolution& c = parts.convolution;
-  const auto lies_behind = [&](size_t axis) {
-    const int i = static_cast<int>(axis) + 2;
-    return (c.output[i] - 1) * c.stride[axis] - c.padding.before[axis] >= c.input[i];
+  const auto fits_window = [&](size_t axis) {
+    return std::max(c.padding.before[axis], c.padding.after[axis]) >= c.window(axis);
   };
-  return c.kernel[0] * c.kernel[1] == 1 && (lies_behind(0) || lies_behind(1));
+  return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
 }
 
 class DirectForward final : public ConvolutionPass {

@@ -355,7 +355,16 @@ TEST_CASE("small geometries: padding that differs by side") {
 }
 
 // oneDNN reads beyond the input here.
-TEST_CASE("small geometries: windows of 1 x 1 behind the input") {
+TEST_CASE("small geometries: windows within the padding of one side") {
+  check_convolution({.samples = 2,
+                     .channels = 3,
+                     .outputs = 6,
+                     .size = {5, 5},
+                     .kernel = {3, 3},
+                     .stride = {2, 2},
+                     .padding = {2, 4},
+                     .padding_after = std::array<int64_t, 2>{4, 0}},
+                    true);
   for (const int64_t channels : {3, 32})
     check_convolution({.samples = 2,
                        .channels = channels,
