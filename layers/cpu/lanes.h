@@ -12,7 +12,7 @@
 /// sample. So a layer that treats each plane alone has one form for all layouts.
 namespace poseidon::layers::cpu {
 
-/// Up to kLanesOfBlock planes: whose elements are where.
+/// Up to kLanesOfBlock planes, and where their elements lie.
 struct LaneGroup {
   int64_t first = 0;  ///< offset of the first cell of the first lane
   int64_t end = 0;    ///< of the activation's memory
@@ -70,7 +70,7 @@ class LaneRows {
   LaneRows(Element* data, const LaneGroup& group, int64_t width)
       : data_(data), group_(group), width_(width) {}
 
-  /// Copies a row to `room`, unless memory has it as it should be.
+  /// Copies a row to `room`, unless memory has it in that order already.
   void fetch(int64_t row, float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())
@@ -82,14 +82,14 @@ class LaneRows {
         store(room + cell * kLanes, load_lanes(offset(row) + cell * group_.cell_step));
   }
 
-  /// Where a row is that was fetched to `room`, or that is to be computed and put from there.
+  /// Where a row lies after fetch(), or where it is to be computed before put().
   float* row(int64_t row, float* room) const {
     if constexpr (std::is_same_v<Element, float>)
       if (is_direct()) return data_ + offset(row);
     return room;
   }
 
-  /// Copies a computed row from `room`, unless it is in its place.
+  /// Copies a computed row from `room` to its place, unless it was computed there.
   void put(int64_t row, const float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())
@@ -125,8 +125,8 @@ class LaneRows {
     return group_.lanes == kLanes ? load<Float>(data_ + offset) : load_part(offset, group_.lanes);
   }
 
-  /// Up to kLanes cells of all lanes, which lie one lane after the other. Reads further cells of
-  /// the activation, where it has some.
+  /// Up to kLanes cells of all lanes, which lie one lane after the other. May read cells behind
+  /// them, within the activation.
   void fetch_square(int64_t offset, int64_t cells, float* to) const {
     Float rows[kLanes];
 #pragma GCC unroll 16

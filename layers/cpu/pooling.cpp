@@ -152,8 +152,8 @@ void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
   });
 }
 
-/// A row's maximum is the same in all windows of the same columns, unless the first cell of one is a
-/// NaN. So the gradients of these are added first, then those of all columns.
+/// A row's maximum is the same in all windows of the same columns, unless the first cell of one is
+/// a NaN. So the gradients of these are added first, then those of all columns.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {

@@ -66,7 +66,7 @@ inline Windows::Windows(const Pooling& pooling, int axis) {
   }
 }
 
-/// Rows of vectors. As many as the longest span has are kept, or more.
+/// A ring of rows of vectors. It keeps at least as many rows as the longest span has.
 class Ring {
  public:
   Ring(float* memory, int64_t rows, int64_t cells)
@@ -115,7 +115,7 @@ inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* s
   }
 }
 
-/// Is set in the column of a row's greatest cell where the first cell of the span is a NaN.
+/// A flag in the column of a row's greatest cell: the first cell of the span is a NaN.
 constexpr int32_t kFirstIsNaN = 1 << 20;
 
 /// The greatest of a row's cells in each span, and the number of the first such cell in the span.
