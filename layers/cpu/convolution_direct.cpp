@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 
 #include "core/error.h"
 #include "layers/cpu/convolution_pass.h"
@@ -21,12 +22,26 @@ bool is_unsafe(const ConvolutionParts& parts) {
   return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
 }
 
+/// Whether oneDNN 2.6 may give wrong results. Its code with AMX does now and then, by several
+/// threads, where a stride is longer than the kernel, and in some geometries with a stride of 4.
+/// It has other code for kernels of 1 x 1.
+template <class Description>
+bool may_be_wrong(const Convolution& c, const Description& description) {
+  constexpr int64_t kLong = 3;
+  const auto is_long = [&](size_t axis) {
+    return c.stride[axis] > c.window(axis) || c.stride[axis] >= kLong;
+  };
+  const std::string_view name = description.impl_info_str();
+  return name.find("amx") != std::string_view::npos && c.kernel[0] * c.kernel[1] > 1 &&
+         (is_long(0) || is_long(1));
+}
+
 class DirectForward final : public ConvolutionPass {
  public:
   explicit DirectForward(const ConvolutionParts& parts)
       : device_(parts.device),
         bias_(parts.convolution.bias),
-        is_safe_(!is_unsafe(parts)),
+        is_safe_(!is_unsafe(parts) && !may_be_wrong(parts.convolution, parts.forward)),
         description_(parts.forward),
         primitive_(description_),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
@@ -61,7 +76,7 @@ class DirectBackwardData final : public ConvolutionPass {
   DirectBackwardData(const ConvolutionParts& parts,
                      const OnednnConvolution::BackwardData& description)
       : device_(parts.device),
-        is_right_(!is_wrong(parts) && !is_unsafe(parts)),
+        is_safe_(!is_unsafe(parts) && !may_be_wrong(parts.convolution, description)),
         description_(description),
         primitive_(description_),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
@@ -70,7 +85,7 @@ class DirectBackwardData final : public ConvolutionPass {
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
-  bool is_fast() const override { return is_right_ && !is_reference(description_); }
+  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
@@ -83,16 +98,8 @@ class DirectBackwardData final : public ConvolutionPass {
   }
 
  private:
-  /// oneDNN 2.6 with AMX writes wrong input gradients by several threads where a stride is longer
-  /// than the kernel. It has other code for kernels of 1 x 1.
-  static bool is_wrong(const ConvolutionParts& parts) {
-    const Convolution& c = parts.convolution;
-    return parts.formats.type == DataType::kBf16 && c.kernel[0] * c.kernel[1] > 1 &&
-           (c.stride[0] > c.window(0) || c.stride[1] > c.window(1));
-  }
-
   CpuDevice& device_;
-  bool is_right_;
+  bool is_safe_;
   OnednnConvolution::BackwardData description_;
   dnnl::convolution_backward_data primitive_;
   PassWeight weight_;
