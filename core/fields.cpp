@@ -420,6 +420,10 @@ void add_range(Json& schema, Range range) {
   if (std::isfinite(range.maximum)) schema["maximum"] = range.maximum;
 }
 
+Json list_of(const Json& element, int count) {
+  return {{"type", "array"}, {"items", element}, {"minItems", count}, {"maxItems", count}};
+}
+
 Json ranged(const char* type, Range range) {
   Json schema{{"type", type}};
   add_range(schema, range);
@@ -461,20 +465,14 @@ void FieldSchema::text(std::string_view key, std::string& value, std::string_vie
 void FieldSchema::pair(std::string_view key, std::array<int64_t, 2>& value, Range range,
                        std::string_view doc, Presence presence) {
   const Json element = ranged("integer", range);
-  Json schema{{"anyOf", Json::array({element, Json{{"type", "array"},
-                                                   {"items", element},
-                                                   {"minItems", 2},
-                                                   {"maxItems", 2}}})}};
+  Json schema{{"anyOf", Json::array({element, list_of(element, 2)})}};
   if (presence == Presence::kOptional) schema["default"] = json_of(value);
   put(key, std::move(schema), doc, presence);
 }
 void FieldSchema::sides(std::string_view key, Sides& value, Range range, std::string_view doc,
                         Presence presence) {
   const Json element = ranged("integer", range);
-  const auto list = [&](int count) {
-    return Json{{"type", "array"}, {"items", element}, {"minItems", count}, {"maxItems", count}};
-  };
-  Json schema{{"anyOf", Json::array({element, list(2), list(4)})}};
+  Json schema{{"anyOf", Json::array({element, list_of(element, 2), list_of(element, 4)})}};
   if (presence == Presence::kOptional) schema["default"] = json_of(value);
   put(key, std::move(schema), doc, presence);
 }

@@ -43,7 +43,7 @@ class CpuConvolution final : public PackedWeightLayer {
                          parts_.kept_weight);
   }
 
-  /// Whether none of the passes is by the library's slow reference code.
+  /// Whether all passes are (ConvolutionPass::is_fast).
   bool is_fast() const {
     return std::ranges::all_of(std::array{&forward_, &backward_data_, &backward_weights_},
                                [](const auto* pass) { return !*pass || (*pass)->is_fast(); });

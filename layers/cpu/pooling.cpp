@@ -328,9 +328,9 @@ void spread_to_taken(const Planes<Element>& planes, const Bindings& memory,
       });
 }
 
-/// Own kernels rather than oneDNN's: one form for every layout, Caffe's divisor, and the place of
-/// what is taken of a window in two bytes. Gradients are gathered: for each cell, from the windows
-/// that cover it.
+/// Has own kernels. They work in every layout, and use Caffe's divisor. The place of a maximum in
+/// its window takes two bytes. The backward pass computes the gradient of each cell from the
+/// windows that cover it.
 template <class Element>
 class CpuPooling final : public CpuLayer {
  public:

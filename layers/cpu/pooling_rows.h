@@ -9,8 +9,9 @@
 #include "layers/cpu/vectors.h"
 #include "layers/pooling.h"
 
-/// Pooling of rows of vectors, [cell][kLanesOfBlock], each lane a plane of its own
-/// (layers/cpu/lanes.h). A maximum or sum over a window is that of its rows' maxima or sums.
+/// Pooling of rows of vectors, [cell][kLanesOfBlock]. Each lane belongs to another plane
+/// (layers/cpu/lanes.h). The maximum of a window is the greatest of its rows' maxima, and its sum
+/// is the sum of its rows' sums.
 namespace poseidon::layers::cpu::pooling_rows {
 
 inline constexpr int64_t kLanes = kLanesOfBlock;

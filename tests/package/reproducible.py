@@ -2,8 +2,8 @@
 
     python3 tests/package/reproducible.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz
 
-The archive is one of the last commit: what is not committed is not in the other. Takes as long as a build, and has code
-for the same GPUs.
+The second archive is built from the last commit, without uncommitted changes. It has code for the same GPUs. This takes
+as long as a build.
 """
 import argparse
 import filecmp
