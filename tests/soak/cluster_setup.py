@@ -3,8 +3,8 @@
 
     sudo python3 tests/soak/cluster_setup.py --binaries build/release/bin
 
-Machines are network namespaces with the /etc/hosts of Debian: a machine's own name is 127.0.1.1 there. Exit code 77 and
-a word where it cannot be: it needs root, ip and tc.
+Machines are network namespaces with the /etc/hosts of Debian: a machine's own name is 127.0.1.1 there. It needs root,
+ip, tc and nft: where one is missing, it prints which one and exits with code 77.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ def why_not():
     """Why this cannot run here; "" where it can."""
     if os.geteuid() != 0:
         return "it needs root, for network namespaces"
-    missing = [name for name in ("ip", "tc", "unshare") if not shutil.which(name)]
+    missing = [name for name in ("ip", "tc", "nft", "unshare") if not shutil.which(name)]
     return f"there is no {', no '.join(missing)}" if missing else ""
 
 
@@ -51,6 +51,17 @@ class NamedLab(lab.Lab):
     def inside(self, host, words):
         name = NAMES[host]
         return super().inside(host, [*AS_HOST, name, self.folder / f"hosts-{name}", *words])
+
+    def close_all_ports_but(self, host, ports):
+        """A firewall that drops every connection from outside to another port, without an answer."""
+        rules = ["type filter hook input priority 0; policy drop", "iif lo accept",
+                 "ct state established,related accept", f"tcp dport {{ {', '.join(map(str, ports))} }} accept"]
+        table = "\n".join(["table inet firewall {", "chain input {", *rules, "}", "}"])
+        lab.command("ip", "netns", "exec", f"{self.prefix}{host}", "nft", table)
+
+    def open_all_ports(self):
+        for host in range(len(NAMES)):
+            lab.command("ip", "netns", "exec", f"{self.prefix}{host}", "nft", "flush ruleset")
 
 
 class Setups:
@@ -127,6 +138,20 @@ class Setups:
             self.expect(addresses == ["node1:7001", "node2:7001"] and summary["workers"] == 2,
                         f"the workers that computed are {summary['computed']}")
 
+    def the_documents_commands_work_behind_firewalls_that_open_the_documents_ports(self):
+        self.lab.close_all_ports_but(self.lab.head, [7000])
+        for host in range(2):
+            self.lab.close_all_ports_but(host, [7001, 7002])
+        train = self.train("0.0.0.0:7000")
+        daemons = [self.daemon(host, "--advertise", f"{NAMES[host]}:7001") for host in range(2)]
+        for process in (train, *daemons):
+            self.wait(process, 0)
+
+    def a_port_that_a_firewall_drops_is_named(self):
+        self.lab.close_all_ports_but(1, [7001])
+        self.fails([("--advertise", "node1:7001"), ("--advertise", "node2:7001")],
+                   " at node2:7002: no answer within 5 s; open port 7002 on node2")
+
     def a_node_may_listen_at_its_own_name(self):
         train = self.train("head:7000")
         daemons = [self.daemon(host, listen=NAMES[host]) for host in range(2)]
@@ -172,6 +197,7 @@ def main():
             print(name.replace("_", " "), flush=True)
             getattr(setups, name)()
             machines.kill()
+            machines.open_all_ports()
     sys.exit("\n".join(setups.faults) if setups.faults else 0)
 
 
