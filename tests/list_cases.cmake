@@ -14,6 +14,11 @@ get_filename_component(program ${PROGRAM} NAME)
 if(LABEL STREQUAL "unit")
   # A case takes less than a second; sanitizers and busy machines need more.
   set(properties TIMEOUT 600)
+  if(program STREQUAL "test_apps")
+    # These tests take up to two minutes, in which they wait for processes. They start first, so that others run
+    # meanwhile.
+    list(APPEND properties COST 200)
+  endif()
 else()
   # A case takes seconds, so it starts before the unit tests. It has several processes or threads, which wait or compute.
   set(properties TIMEOUT 600 PROCESSORS 2 COST 100)

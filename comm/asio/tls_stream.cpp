@@ -25,7 +25,7 @@ constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
 
 // ---- What went wrong, for people ----
 
-enum Fault { kNoTls = 1, kNoCertificate, kRefusedHere, kExpiredHere, kNothingCommon };
+enum TlsFault { kNoTls = 1, kNoCertificate, kRefusedHere, kExpiredHere, kNothingCommon };
 
 class FaultCategory final : public std::error_category {
  public:
@@ -90,7 +90,7 @@ std::error_code handshake_fault(int error) {
   return {error, kCategory};
 }
 
-std::error_code fault(Fault which) {
+std::error_code fault(TlsFault which) {
   static const FaultCategory kCategory;
   return {which, kCategory};
 }

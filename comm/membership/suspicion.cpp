@@ -14,7 +14,7 @@ namespace poseidon::comm {
 namespace {
 
 using Nodes = std::set<NodeId>;
-using Neighbours = std::map<NodeId, Nodes>;
+using PeerGraph = std::map<NodeId, Nodes>;
 
 /// Sets that are looked at. Small jobs have fewer; of others the first is found by taking whoever
 /// most reports are about, which is the smallest where one node, or a few, are cut off.
@@ -30,7 +30,7 @@ class Search {
 
   explicit Search(Better better) : better_(std::move(better)) {}
 
-  void go(const Neighbours& left, const Nodes& chosen) {
+  void go(const PeerGraph& left, const Nodes& chosen) {
     const auto most = std::ranges::max_element(
         left, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     if (most == left.end()) return take(chosen);
@@ -41,7 +41,7 @@ class Search {
   const Nodes& best() const { return best_; }
 
  private:
-  void go_with(const Nodes& more, Neighbours left, Nodes chosen) {
+  void go_with(const Nodes& more, PeerGraph left, Nodes chosen) {
     for (const NodeId node : more) {
       chosen.insert(node);
       for (const NodeId other : left[node]) left[other].erase(node);
@@ -85,10 +85,10 @@ std::string Suspicion::awaited_from(NodeId node) const {
 
 std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
                                                     const IsEstablished& is_established) const {
-  Neighbours neighbours;
+  PeerGraph graph;
   for (const Report& report : reports_) {
-    neighbours[report.by].insert(report.loss.who);
-    neighbours[report.loss.who].insert(report.by);
+    graph[report.by].insert(report.loss.who);
+    graph[report.loss.who].insert(report.by);
   }
   const auto rank = [&](const Nodes& nodes) {
     const auto are_reported = std::ranges::count_if(
@@ -103,7 +103,7 @@ std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
     const auto of_one = rank(one), of_other = rank(other);
     return of_one != of_other ? of_one < of_other : one > other;
   });
-  search.go(neighbours, {});
+  search.go(graph, {});
   return {search.best().begin(), search.best().end()};
 }
 

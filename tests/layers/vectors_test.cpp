@@ -1,6 +1,3 @@
-// Vectors wider than the registers are passed from function to function here.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #include "layers/cpu/vectors.h"
 
 #include <doctest/doctest.h>
