@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,21 @@ void print_memory(const Json& memory) {
   }
 }
 
+/// "oneDNN jit:avx2" where one implementation computes all passes, else "forward X, input gradient
+/// Y, weight gradient Z".
+std::string implementations_text(const Json& passes) {
+  std::set<std::string> names;
+  std::string by_pass;
+  for (const auto& [pass, name] : passes.items()) {
+    names.insert(name.get<std::string>());
+    const std::string label = pass == "forward"         ? "forward "
+                              : pass == "backward_data" ? "input gradient "
+                                                        : "weight gradient ";
+    by_pass += (by_pass.empty() ? "" : ", ") + label + name.get<std::string>();
+  }
+  return names.size() == 1 ? *names.begin() : by_pass;
+}
+
 }  // namespace
 
 void print_devices(const Json& devices) {
@@ -148,12 +164,17 @@ void print_devices(const Json& devices) {
 }
 
 void print_check(const Json& check) {
-  std::printf("%-28s %-14s %-20s %12s\n", "layer", "type", "output", "parameters");
-  for (const Json& layer : check["layers"])
-    std::printf("%-28s %-14s %-20s %12lld%s\n", name_of(layer).c_str(),
-                text_of(layer, "type").c_str(), shape_text(layer["output_shape"]).c_str(),
-                layer["parameters"].get<long long>(),
-                layer.contains("phase") ? ("  " + text_of(layer, "phase") + " alone").c_str() : "");
+  std::printf("%-28s %-14s %-20s %12s  %s\n", "layer", "type", "output", "parameters",
+              "computed by");
+  for (const Json& layer : check["layers"]) {
+    const Json& all = check["implementations"];
+    const auto by = all.find(name_of(layer));
+    std::printf(
+        "%-28s %-14s %-20s %12lld  %s%s\n", name_of(layer).c_str(), text_of(layer, "type").c_str(),
+        shape_text(layer["output_shape"]).c_str(), layer["parameters"].get<long long>(),
+        by == all.end() ? "" : implementations_text(*by).c_str(),
+        layer.contains("phase") ? (" (" + text_of(layer, "phase") + " alone)").c_str() : "");
+  }
   std::printf(
       "%s: %lld parameters (%.1f MiB), activations %.1f MiB for a batch of %lld\n",
       name_of(check).c_str(), check["parameters"].get<long long>(),
@@ -186,15 +207,16 @@ void print_plan(const Json& plan) {
 }
 
 void print_timing(const Json& timing) {
-  std::printf("%-28s %-14s %10s %10s %7s %10s %10s\n", "layer", "type", "forward", "backward",
-              "share", "fwd", "bwd");
-  std::printf("%-28s %-14s %10s %10s %7s %10s %10s\n", "", "", "ms", "ms", "%", "Gflop/s",
-              "Gflop/s");
+  constexpr const char* kTitles = "%-28s %-14s %10s %10s %7s %10s %10s  %s\n";
+  std::printf(kTitles, "layer", "type", "forward", "backward", "share", "fwd", "bwd",
+              "computed by");
+  std::printf(kTitles, "", "", "ms", "ms", "%", "Gflop/s", "Gflop/s", "");
   for (const Json& layer : timing["layers"])
-    std::printf("%-28s %-14s %10.3f %10.3f %7.1f %10.1f %10.1f\n", name_of(layer).c_str(),
+    std::printf("%-28s %-14s %10.3f %10.3f %7.1f %10.1f %10.1f  %s\n", name_of(layer).c_str(),
                 text_of(layer, "type").c_str(), layer["forward_ms"].get<double>(),
                 layer["backward_ms"].get<double>(), 100 * layer["share"].get<double>(),
-                layer["forward_gflops"].get<double>(), layer["backward_gflops"].get<double>());
+                layer["forward_gflops"].get<double>(), layer["backward_gflops"].get<double>(),
+                implementations_text(layer["implementations"]).c_str());
   const double forward = timing["forward_ms"].get<double>();
   const double backward = timing["backward_ms"].get<double>();
   const double update = timing["update_ms"].get<double>();

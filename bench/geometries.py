@@ -90,7 +90,7 @@ def job_of(geometry, options):
         {"name": "top", "type": "linear", "outputs": 2}, {"name": "loss", "type": "softmax_loss"}]}
     data = {"train": {"type": "random", **shape, "classes": 2, "samples": geometry["batch"]},
             "batch_per_worker": geometry["batch"]}
-    device = {"threads": options.threads, **({"activations": "bf16"} if options.bf16 else {})}
+    device = {"threads": options.threads, **({"precision": "bf16"} if options.bf16 else {})}
     return network, {"name": "geometry", "network": "network.json", "data": data,
                      "optimizer": {"type": "sgd", "learning_rate": 0.01}, "train": {"steps": 1, "seed": 1},
                      "device": device}

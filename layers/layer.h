@@ -115,6 +115,15 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+/// Names of the code that computes the passes of a layer: "Poseidon product", "oneDNN jit:avx2".
+/// Empty: the layer has no such pass.
+struct Implementations {
+  std::string forward, backward_data, backward_weights;
+
+  bool operator==(const Implementations&) const = default;
+};
+inline constexpr const char* kOwnCode = "Poseidon";
+
 enum class Phase : uint8_t { kTrain, kTest };
 
 /// What is another in every batch of a run, beside its samples.
@@ -200,6 +209,8 @@ class Layer {
   /// Other choices that are legal for this geometry and worth timing; each differs from choice() in
   /// one field.
   virtual std::vector<Choice> alternatives() const { return {}; }
+  /// All empty: kOwnCode computes every pass.
+  const Implementations& implementations() const { return implementations_; }
 
   virtual void forward(const StepContext& step, const Bindings& memory) = 0;
   /// Of the same batch and phase as the forward before it.
@@ -240,6 +251,7 @@ class Layer {
   std::string warning_;
   Needs needs_;
   Choice choice_;
+  Implementations implementations_;
 };
 
 /// What the net asks for when it has a layer made.

@@ -111,12 +111,10 @@ std::vector<Timing> Diagnosis::time(const layers::StepContext& host_step, int re
   }
   std::vector<Timing> out;
   for (size_t i = 0; i < calls.size(); ++i)
-    out.push_back(
-        {.name = program_.name_of(calls[i]),
-         .type = calls[i].definition ? std::string(calls[i].definition->type()) : "reorder",
-         .forward_ms = median(forward_ms[i]),
-         .backward_ms = backward_ms[i].empty() ? 0 : median(backward_ms[i]),
-         .multiply_adds = calls[i].definition ? calls[i].definition->multiply_adds() : 0});
+    out.push_back({{computed_by(calls[i])},
+                   median(forward_ms[i]),
+                   backward_ms[i].empty() ? 0 : median(backward_ms[i]),
+                   calls[i].definition ? calls[i].definition->multiply_adds() : 0});
   return out;
 }
 
@@ -132,7 +130,25 @@ double Diagnosis::time_pass(const layers::StepContext& step, int repeats) {
   return median(times);
 }
 
-// ---- choices and warnings
+// ---- implementations, choices and warnings
+
+std::vector<ComputedBy> Diagnosis::computed_by() const {
+  std::vector<ComputedBy> out;
+  for (const Call& call : program_.calls()) out.push_back(computed_by(call));
+  return out;
+}
+
+ComputedBy Diagnosis::computed_by(const Call& call) const {
+  ComputedBy out{.name = program_.name_of(call),
+                 .type = call.definition ? std::string(call.definition->type()) : "reorder",
+                 .implementations = call.layer->implementations()};
+  if (out.implementations != layers::Implementations{}) return out;
+  out.implementations.forward = layers::kOwnCode;
+  if (program_.wants_input_gradient(call)) out.implementations.backward_data = layers::kOwnCode;
+  if (call.runs_backward && call.definition && !call.definition->parameters().empty())
+    out.implementations.backward_weights = layers::kOwnCode;
+  return out;
+}
 
 std::vector<std::string> Diagnosis::warnings() const {
   std::vector<std::string> out;

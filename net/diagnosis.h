@@ -10,10 +10,16 @@ namespace poseidon::net {
 
 class Net;
 class Program;
+struct Call;
+
+/// An operation of a net, a layer or a reorder between formats, and the code that computes it.
+struct ComputedBy {
+  std::string name, type;
+  layers::Implementations implementations;
+};
 
 /// How long an operation takes.
-struct Timing {
-  std::string name, type;
+struct Timing : ComputedBy {
   double forward_ms = 0, backward_ms = 0;
   int64_t multiply_adds = 0;  ///< of the forward pass
 };
@@ -36,10 +42,13 @@ class Diagnosis {
   double time_pass(const layers::StepContext& step, int repeats);
   /// What the user should know of this network on this device, each with the layer's name.
   std::vector<std::string> warnings() const;
+  /// All operations, in the order of a forward pass. A layer that is fused into another is none.
+  std::vector<ComputedBy> computed_by() const;
   /// By layer, other choices worth timing (Layer::alternatives).
   std::map<std::string, std::vector<layers::Choice>> alternatives() const;
 
  private:
+  ComputedBy computed_by(const Call& call) const;
   std::string first_in_forward(const layers::StepContext& step);
   std::string first_in_backward(const layers::StepContext& step);
 

@@ -361,6 +361,12 @@ Call* Program::call_of(int node) {
   return call < 0 ? nullptr : &calls_[at(call)];
 }
 
+bool Program::wants_input_gradient(const Call& call) const {
+  return call.runs_backward && std::ranges::any_of(call.inputs, [this](int input) {
+           return values_[at(input)].needs_gradient;
+         });
+}
+
 std::string Program::name_of(const Call& call) const {
   if (call.definition != nullptr) return call.definition->name;
   for (const Call& other : calls_)

@@ -103,6 +103,8 @@ class Program {
   }
   /// The memory of a call that rebuilds gradients from factors, which it may do beside the passes.
   layers::Bindings rebuild_memory(const Call& call) const;
+  /// Whether the backward pass makes the gradient of one of its inputs.
+  bool wants_input_gradient(const Call& call) const;
   /// The name a person knows a call by.
   std::string name_of(const Call& call) const;
 

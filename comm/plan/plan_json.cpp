@@ -100,10 +100,9 @@ void read_top(Fields& fields, Plan& plan) {
   fields.objects(
       "chunks", 0, [&](size_t size) { plan.chunks.resize(size); },
       [&](Fields& f, size_t i) { read_chunk(f, plan.chunks[i]); }, "", required);
-  // A run's plan.json holds its devices and their choices too, and may say why no layer is by
-  // factors.
+  // A run's plan.json also has its devices, what they compute by, and why no layer is by factors.
   skip(fields, {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices",
-                "devices", "reason"});
+                "implementations", "devices", "reason"});
 }
 
 /// Holds a plan that was read against the layers of this network, and takes over what it does not

@@ -85,11 +85,21 @@ inline dnnl::post_ops relu_post_op(float slope) {
   return operations;
 }
 
-/// Whether an implementation is one of the library's slow fall-backs ("ref:any", "simple:any").
+/// "oneDNN jit:avx2".
 template <class PrimitiveDesc>
+std::string implementation_name(const PrimitiveDesc& description) {
+  return std::string("oneDNN ") + description.impl_info_str();
+}
+
+/// Whether an implementation is one of the library's slow fall-backs ("ref:any", "simple:any").
+inline bool is_reference(std::string_view implementation_name) {
+  return implementation_name.starts_with("oneDNN ref") ||
+         implementation_name.starts_with("oneDNN simple");
+}
+template <class PrimitiveDesc>
+  requires requires(PrimitiveDesc d) { d.impl_info_str(); }
 bool is_reference(const PrimitiveDesc& description) {
-  const std::string name = description.impl_info_str();
-  return name.starts_with("ref") || name.starts_with("simple");
+  return is_reference(implementation_name(description));
 }
 
 /// A memory object over memory that is bound at each call.

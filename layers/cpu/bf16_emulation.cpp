@@ -29,6 +29,10 @@ class Bf16Emulation final : public Layer {
         output_shape_(request.output_shape) {
     choice_ = fp32_->choice();
     warning_ = fp32_->warning();
+    implementations_ = fp32_->implementations();
+    for (std::string* name : {&implementations_.forward, &implementations_.backward_data,
+                              &implementations_.backward_weights})
+      if (!name->empty()) *name += " in fp32";
     needs_ = fp32_->needs();
     for (Format& format : needs_.input_formats) format = as_bf16(format);
     needs_.output_format = as_bf16(needs_.output_format);

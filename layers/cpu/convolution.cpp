@@ -27,27 +27,26 @@ class CpuConvolution final : public PackedWeightLayer {
                              .relu = request.relu,
                              .training = request.training})) {
     choice_.layout = layout_name(parts_.formats.out);
-    forward_ = make_pass(request, &Choice::forward,
-                         {make_winograd_forward, make_direct_forward, make_product_forward});
+    passes_.forward = make_pass(request, &Choice::forward,
+                                {make_winograd_forward, make_direct_forward, make_product_forward});
     if (request.training) {
-      backward_weights_ = make_pass(request, &Choice::backward_weights,
-                                    {make_winograd_backward_weights, make_direct_backward_weights,
-                                     make_product_backward_weights});
+      passes_.backward_weights =
+          make_pass(request, &Choice::backward_weights,
+                    {make_winograd_backward_weights, make_direct_backward_weights,
+                     make_product_backward_weights});
       if (request.input_needs_gradient[0])
-        backward_data_ = make_pass(
+        passes_.backward_data = make_pass(
             request, &Choice::backward_data,
             {make_winograd_backward_data, make_direct_backward_data, make_product_backward_data});
     }
+    implementations_ = passes_.implementations();
+    warning_ = reference_code_warning(request, implementations_);
     set_needs();
     order_ = WeightOrder(device_, onednn_.weight_shape(), onednn_.canonical_weight(),
                          parts_.kept_weight);
   }
 
-  /// Whether all passes are (ConvolutionPass::is_fast).
-  bool is_fast() const {
-    return std::ranges::all_of(std::array{&forward_, &backward_data_, &backward_weights_},
-                               [](const auto* pass) { return !*pass || (*pass)->is_fast(); });
-  }
+  bool is_fast() const { return passes_.are_fast(); }
 
   std::vector<Choice> alternatives() const override {
     std::vector<Choice> others;
@@ -66,12 +65,14 @@ class CpuConvolution final : public PackedWeightLayer {
     return others;
   }
 
-  void forward(const StepContext&, const Bindings& memory) override { forward_->run(memory, {}); }
+  void forward(const StepContext&, const Bindings& memory) override {
+    passes_.forward->run(memory, {});
+  }
 
   void backward(const StepContext&, const Bindings& memory) override {
     const Tensor& gradient = combined_gradient(memory, parts_.relu);
-    backward_weights_->run(memory, gradient);
-    if (memory.input_gradients[0]) backward_data_->run(memory, gradient);
+    passes_.backward_weights->run(memory, gradient);
+    if (memory.input_gradients[0]) passes_.backward_data->run(memory, gradient);
   }
 
  private:
@@ -101,14 +102,13 @@ class CpuConvolution final : public PackedWeightLayer {
     needs_.output_format = {parts_.formats.out, parts_.formats.type};
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = parts_.relu.has_value();
-    for (const auto* pass : {&forward_, &backward_data_, &backward_weights_})
-      if (*pass) needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*pass)->scratch_bytes());
+    needs_.scratch_bytes = passes_.scratch_bytes();
   }
 
   const Convolution& convolution_;
   OnednnConvolution onednn_;
   ConvolutionParts parts_;
-  std::unique_ptr<ConvolutionPass> forward_, backward_data_, backward_weights_;
+  ConvolutionPasses passes_;
 };
 
 }  // namespace

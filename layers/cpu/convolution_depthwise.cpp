@@ -189,6 +189,8 @@ class DepthwisePass : public ConvolutionPass {
         taps_(parts.convolution.kernel[0] * parts.convolution.kernel[1]),
         threads_(parts.device.threads()) {}
 
+  std::string implementation() const override { return "Poseidon depthwise"; }
+
  protected:
   int64_t blocks() const { return (channels_ + kLanesOfBlock - 1) / kLanesOfBlock; }
   int64_t real_lanes(int64_t block) const {

@@ -50,6 +50,7 @@ class DirectForward final : public ConvolutionPass {
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
+  std::string implementation() const override { return implementation_name(description_); }
   bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor&) override {
@@ -85,6 +86,7 @@ class DirectBackwardData final : public ConvolutionPass {
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
+  std::string implementation() const override { return implementation_name(description_); }
   bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
@@ -124,6 +126,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
         in_order_ ? 0 : Scratch::rounded(description_.diff_weights_desc().get_size());
     return gradient + Scratch::rounded(description_.scratchpad_desc().get_size());
   }
+  std::string implementation() const override { return implementation_name(description_); }
   bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {

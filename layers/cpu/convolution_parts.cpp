@@ -1,5 +1,8 @@
 #include "layers/cpu/convolution_parts.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/error.h"
 
 namespace poseidon::layers::cpu {
@@ -72,6 +75,25 @@ std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& 
   if (method != kProduct || !product_is_legal(parts)) pass = direct(parts);
   method = pass != nullptr ? kDirect : kProduct;
   return pass != nullptr ? std::move(pass) : product(parts);
+}
+
+bool ConvolutionPasses::are_fast() const {
+  return std::ranges::all_of(std::array{&forward, &backward_data, &backward_weights},
+                             [](const auto* pass) { return !*pass || (*pass)->is_fast(); });
+}
+
+size_t ConvolutionPasses::scratch_bytes() const {
+  size_t most = 0;
+  for (const auto* pass : {&forward, &backward_data, &backward_weights})
+    if (*pass) most = std::max(most, (*pass)->scratch_bytes());
+  return most;
+}
+
+Implementations ConvolutionPasses::implementations() const {
+  const auto name = [](const auto& pass) { return pass ? pass->implementation() : ""; };
+  return {.forward = name(forward),
+          .backward_data = name(backward_data),
+          .backward_weights = name(backward_weights)};
 }
 
 }  // namespace poseidon::layers::cpu

@@ -36,6 +36,17 @@ std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& 
                                                         std::string& method, PassMaker direct,
                                                         PassMaker product);
 
+/// The passes of a layer. A pass that it does not need is nullptr.
+struct ConvolutionPasses {
+  std::unique_ptr<ConvolutionPass> forward, backward_data, backward_weights;
+
+  /// Whether all are (ConvolutionPass::is_fast).
+  bool are_fast() const;
+  /// Of the pass that needs most.
+  size_t scratch_bytes() const;
+  Implementations implementations() const;
+};
+
 /// A layer that is made for a type of activations, for those of the device: by its own code for
 /// bf16 where that is fast, else by that for fp32.
 template <class ConvolutionLayer>

@@ -14,6 +14,8 @@ class ConvolutionPass {
   virtual size_t scratch_bytes() const = 0;
   /// `gradient` is the output's, which the forward pass makes no use of.
   virtual void run(const Bindings& memory, const Tensor& gradient) = 0;
+  /// The name of its code (Implementations).
+  virtual std::string implementation() const = 0;
   /// Whether it is right and fast: the library's reference code is slow, and some of its code is
   /// wrong for some geometries.
   virtual bool is_fast() const { return true; }

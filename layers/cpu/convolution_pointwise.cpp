@@ -100,6 +100,7 @@ class PointwiseBackwardWeights final : public ConvolutionPass {
   size_t scratch_bytes() const override {
     return static_cast<size_t>((inputs_.blocks() + outputs_.blocks()) * kRoom) * sizeof(uint32_t);
   }
+  std::string implementation() const override { return "Poseidon 1 x 1"; }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     auto* inputs = reinterpret_cast<uint32_t*>(memory.scratch);

@@ -94,6 +94,7 @@ class PatchPass : public ConvolutionPass {
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
                 product_weight(parts.onednn)) {}
 
+  std::string implementation() const override { return "Poseidon product"; }
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + Scratch::rounded(panel_bytes()) + extra_bytes() +
            static_cast<size_t>(device_.threads()) * kScratchOfThread;
@@ -287,6 +288,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
     divide();
   }
 
+  std::string implementation() const override { return "Poseidon product"; }
   size_t scratch_bytes() const override {
     return gradient_bytes() * static_cast<size_t>(slices_ + 1) +
            static_cast<size_t>(device_.threads()) * kScratchOfThread;

@@ -49,6 +49,7 @@ class WinogradForward final : public ConvolutionPass {
         winograd_(Winograd::make(geometry_of(parts.convolution), parts.formats.type,
                                  parts.device.threads())) {}
 
+  std::string implementation() const override { return "Poseidon Winograd"; }
   size_t scratch_bytes() const override { return winograd_->forward_scratch_bytes(); }
 
   void run(const Bindings& memory, const Tensor&) override {
@@ -72,6 +73,7 @@ class WinogradBackwardData final : public ConvolutionPass {
         winograd_(Winograd::make(geometry_of(parts.convolution).of_backward_data(),
                                  parts.formats.type, parts.device.threads())) {}
 
+  std::string implementation() const override { return "Poseidon Winograd"; }
   size_t scratch_bytes() const override {
     return weight_.scratch_bytes() + winograd_->forward_scratch_bytes();
   }
@@ -96,6 +98,7 @@ class WinogradBackwardWeights final : public ConvolutionPass {
         winograd_(Winograd::make(geometry_of(parts.convolution), parts.formats.type,
                                  parts.device.threads())) {}
 
+  std::string implementation() const override { return "Poseidon Winograd"; }
   size_t scratch_bytes() const override { return winograd_->backward_weights_scratch_bytes(); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {

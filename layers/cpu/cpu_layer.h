@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/cpu/cpu_device.h"
@@ -60,6 +61,9 @@ std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequ
     return std::make_unique<LayerOf<decltype(element)>>(request, device);
   });
 }
+
+/// A warning that names the passes which oneDNN computes by reference code; "" if there are none.
+std::string reference_code_warning(const LayerRequest& request, const Implementations& by);
 
 /// output_gradients[0], after the other contributions are added to it and, where the layer has a
 /// fused relu, after it is multiplied by the relu's derivative at `output`. One pass over memory;

@@ -36,25 +36,24 @@ class CpuDeconvolution final : public PackedWeightLayer {
         parts_(choose_parts(device, deconvolution_.convolution, onednn_,
                             {.type = type, .layout = request.choice.layout})) {
     choice_.layout = layout_name(parts_.formats.out);
-    forward_ =
+    passes_.forward =
         make_pass(request, &Choice::forward, make_direct_backward_data, make_product_backward_data);
     if (request.training) {
-      backward_weights_ = make_pass(request, &Choice::backward_weights,
-                                    make_direct_backward_weights, make_product_backward_weights);
+      passes_.backward_weights =
+          make_pass(request, &Choice::backward_weights, make_direct_backward_weights,
+                    make_product_backward_weights);
       if (request.input_needs_gradient[0])
-        backward_data_ =
+        passes_.backward_data =
             make_pass(request, &Choice::backward_data, make_direct_forward, make_product_forward);
     }
+    implementations_ = passes_.implementations();
+    warning_ = reference_code_warning(request, implementations_);
     set_needs();
     order_ = WeightOrder(device_, onednn_.weight_shape(), onednn_.canonical_weight(),
                          parts_.kept_weight);
   }
 
-  /// Whether all passes are (ConvolutionPass::is_fast).
-  bool is_fast() const {
-    return std::ranges::all_of(std::array{&forward_, &backward_data_, &backward_weights_},
-                               [](const auto* pass) { return !*pass || (*pass)->is_fast(); });
-  }
+  bool is_fast() const { return passes_.are_fast(); }
 
   std::vector<Choice> alternatives() const override {
     if (parts_.formats.out == Layout::kChannelsLast) return {};
@@ -66,7 +65,7 @@ class CpuDeconvolution final : public PackedWeightLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     Bindings turned = memory;
     turned.input_gradients = {memory.output};
-    forward_->run(turned, memory.inputs[0]);
+    passes_.forward->run(turned, memory.inputs[0]);
     if (!deconvolution_.bias) return;
     with_element_of(memory.output.format.type, [&](auto element) {
       add_to_channels(memory.parameters[1].value, memory.output.as<decltype(element)>(),
@@ -79,10 +78,10 @@ class CpuDeconvolution final : public PackedWeightLayer {
     if (deconvolution_.bias) sum_bias_gradient(gradient, memory.parameters[1].gradient);
     Bindings turned = memory;
     turned.inputs = {gradient};
-    backward_weights_->run(turned, memory.inputs[0]);
+    passes_.backward_weights->run(turned, memory.inputs[0]);
     if (!memory.input_gradients[0]) return;
     turned.output = memory.input_gradients[0];
-    backward_data_->run(turned, {});
+    passes_.backward_data->run(turned, {});
   }
 
  private:
@@ -100,15 +99,14 @@ class CpuDeconvolution final : public PackedWeightLayer {
     needs_.input_formats = {{parts_.formats.out, parts_.formats.type}};
     needs_.output_format = {parts_.formats.in, parts_.formats.type};
     needs_.backward_reads_inputs = true;
-    for (const auto* pass : {&forward_, &backward_data_, &backward_weights_})
-      if (*pass) needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*pass)->scratch_bytes());
+    needs_.scratch_bytes = passes_.scratch_bytes();
   }
 
   const Deconvolution& deconvolution_;
   OnednnConvolution onednn_;
   ConvolutionParts parts_;
   /// Of the convolution: its backward data, forward and backward weights.
-  std::unique_ptr<ConvolutionPass> forward_, backward_data_, backward_weights_;
+  ConvolutionPasses passes_;
 };
 
 }  // namespace

@@ -34,6 +34,8 @@ class CpuLinear final : public PackedWeightLayer {
     if (request.factor_rows > 0) make_rebuild(request);
     order_ = WeightOrder(device_, {linear_.outputs, linear_.inputs}, plain_weight(), weight_);
     if (request.training) make_backward(request.input_needs_gradient[0]);
+    implementations_.forward = implementation_name(forward_desc_);
+    warning_ = reference_code_warning(request, implementations_);
     needs_.input_formats = {kPlainFp32};
     needs_.output_format = kPlainFp32;
     needs_.backward_reads_inputs = true;
@@ -106,7 +108,10 @@ class CpuLinear final : public PackedWeightLayer {
   }
 
   void make_backward(bool data_wanted) {
-    if (!rebuild_) make_backward_weights();
+    if (rebuild_)
+      implementations_.backward_weights = "Poseidon product";
+    else
+      make_backward_weights();
     if (data_wanted) make_backward_data();
   }
 
@@ -114,6 +119,7 @@ class CpuLinear final : public PackedWeightLayer {
     backward_weights_desc_ = ask_backward_weights(weight_);
     if (is_reference(backward_weights_desc_))
       backward_weights_desc_ = ask_backward_weights(any_weight());
+    implementations_.backward_weights = implementation_name(backward_weights_desc_);
     backward_weights_ = dnnl::inner_product_backward_weights(backward_weights_desc_);
     const MemoryDesc gradient = backward_weights_desc_.diff_weights_desc();
     from_gradient_order_ = PreparedReorder(device_, gradient, weight_);
@@ -124,6 +130,7 @@ class CpuLinear final : public PackedWeightLayer {
   void make_backward_data() {
     backward_data_desc_ = ask_backward_data(weight_);
     if (is_reference(backward_data_desc_)) backward_data_desc_ = ask_backward_data(any_weight());
+    implementations_.backward_data = implementation_name(backward_data_desc_);
     backward_data_ = dnnl::inner_product_backward_data(backward_data_desc_);
     backward_weight_ = PassWeight(device_, {linear_.outputs, linear_.inputs}, weight_,
                                   backward_data_desc_.weights_desc());

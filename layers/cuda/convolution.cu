@@ -101,11 +101,15 @@ class CudaConvolution final : public CudaLayer {
   struct NamedPass {
     ConvolutionPass pass;
     decltype(&Choice::forward) field;
+    decltype(&Implementations::forward) implementation;
   };
-  static constexpr NamedPass kForward{ConvolutionPass::kForward, &Choice::forward};
-  static constexpr NamedPass kBackwardData{ConvolutionPass::kBackwardData, &Choice::backward_data};
+  static constexpr NamedPass kForward{ConvolutionPass::kForward, &Choice::forward,
+                                      &Implementations::forward};
+  static constexpr NamedPass kBackwardData{ConvolutionPass::kBackwardData, &Choice::backward_data,
+                                           &Implementations::backward_data};
   static constexpr NamedPass kBackwardWeights{ConvolutionPass::kBackwardWeights,
-                                              &Choice::backward_weights};
+                                              &Choice::backward_weights,
+                                              &Implementations::backward_weights};
 
   /// By the pass of the layer.
   ConvolutionProblem problem(ConvolutionPass pass) const {
@@ -119,6 +123,7 @@ class CudaConvolution final : public CudaLayer {
   std::unique_ptr<Product> plan(const NamedPass& pass, const Choice& asked) {
     auto product = products_.plan(problem(pass.pass), asked.*pass.field);
     choice_.*pass.field = product->name();
+    implementations_.*pass.implementation = "cuDNN " + product->name();
     return product;
   }
 

@@ -26,6 +26,9 @@ class CudaLinear final : public CudaLayer {
                                                   .bias = linear_.bias,
                                                   .relu = relu_ == 0.0F});
     if (request.training || gives_factors_) make_backward(request, making);
+    implementations_ = {.forward = name_of(forward_),
+                        .backward_data = name_of(backward_data_),
+                        .backward_weights = name_of(backward_weights_)};
     set_needs();
   }
 
@@ -81,6 +84,10 @@ class CudaLinear final : public CudaLayer {
     if (request.input_needs_gradient[0])
       backward_data_ = making.products.plan(MatrixProblem{
           .rows = linear_.samples, .columns = linear_.inputs, .depth = linear_.outputs});
+  }
+
+  static std::string name_of(const std::unique_ptr<Product>& product) {
+    return product ? "cuBLASLt " + product->name() : "";
   }
 
   void set_needs() {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "layers/cpu/cpu_layer.h"
+#include "layers/registry.h"
 #include "tests/support/error_of.h"
 #include "tests/support/folders.h"
 #include "tests/support/golden.h"
@@ -66,6 +68,26 @@ TEST_CASE("convolution: planes of many rows where each channel is a group, by an
     for (size_t i = 0; i < 2; ++i)
       check_close(one.parameter_gradients[i], library.parameter_gradients[i], 1e-4, "gradient");
   }
+}
+
+TEST_CASE("reference code of oneDNN is named, with the geometry that has no other") {
+  const auto definition = layers::make_definition("convolution");
+  definition->name = "conv1";
+  const layers::LayerRequest request{.definition = *definition,
+                                     .input_shapes = {{2, 3, 9, 9}},
+                                     .output_shape = {2, 4, 7, 7},
+                                     .input_formats = {},
+                                     .input_needs_gradient = {},
+                                     .relu = {},
+                                     .choice = {}};
+  const auto warning = [&](const layers::Implementations& by) {
+    return layers::cpu::reference_code_warning(request, by);
+  };
+  CHECK(warning({"oneDNN jit:avx2", "Poseidon product", ""}).empty());
+  CHECK(
+      warning({"oneDNN jit:avx2", "oneDNN ref:any", "oneDNN simple:any"}) ==
+      "[convolution 'conv1'] for the gradient of the input and the gradient of the weight, oneDNN "
+      "has only slow reference code (input 2x3x9x9, output 2x4x7x7)");
 }
 
 TEST_CASE("convolution: every layout and method gives the same result") {

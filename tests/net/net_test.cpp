@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/cpu/cpu_device.h"
@@ -511,6 +512,40 @@ TEST_CASE("the first layer with a value that is not finite is found") {
   values[3] = std::numeric_limits<float>::quiet_NaN();
   bench.net.values().set_canonical(bench.net.parameters()[4], values);
   CHECK(bench.net.diagnosis().first_non_finite(bench.step) == "c2");
+}
+
+TEST_CASE("a net tells what computes each pass") {
+  const std::string json = R"({"name": "n", "input": {"channels": 3, "height": 9, "width": 9},
+      "layers": [{"name": "c", "type": "convolution", "outputs": 4, "kernel": [3, 1]},
+                 {"name": "p", "type": "pooling", "kernel": 3},
+                 {"name": "b", "type": "batch_norm"},
+                 {"name": "f", "type": "linear", "outputs": 3},
+                 {"name": "loss", "type": "softmax_loss"}]})";
+  const auto passes_of = [](Net& net) {
+    std::map<std::string, layers::Implementations> passes;
+    for (const ComputedBy& operation : net.diagnosis().computed_by())
+      passes[operation.name] = operation.implementations;
+    return passes;
+  };
+  Bench training(json), testing(json, 3, {.training = false});
+  std::map<std::string, layers::Implementations> passes = passes_of(training.net);
+  const auto own = [](const char* data, const char* weights) {
+    return layers::Implementations{"Poseidon", data, weights};
+  };
+  CHECK(passes["p"] == own("Poseidon", ""));
+  CHECK(passes["b"] == own("Poseidon", "Poseidon"));
+  CHECK(passes["loss"] == own("Poseidon", ""));
+  for (const char* layer : {"c", "f"}) {
+    CAPTURE(std::string(layer));
+    CHECK_FALSE(passes[layer].forward.empty());
+    CHECK_FALSE(passes[layer].backward_weights.empty());
+  }
+  CHECK(passes["c"].backward_data.empty());
+  CHECK_FALSE(passes["f"].backward_data.empty());
+
+  passes = passes_of(testing.net);
+  CHECK(passes["p"] == own("", ""));
+  CHECK(passes["f"].backward_weights.empty());
 }
 
 TEST_CASE("a branch that leads to no loss is computed but gets no gradient") {

@@ -174,7 +174,7 @@ void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
   if (worker.rank != chooser.value_or(0)) return;
   threads_ = note.threads;
   if (chooser) choices_ = read_choices(note.choices, {"its choices", ""}, *job_.network);
-  Json plan = plan_json(decided_.plan, choices_, decided_.devices);
+  Json plan = plan_json(decided_.plan, choices_, note.implementations, decided_.devices);
   if (!decided_.no_factors.empty()) plan["reason"] = decided_.no_factors;
   directory_.write("plan.json", plan);
 }

@@ -31,6 +31,24 @@ net::Choices read_choices(const Json& json, const JsonPlace& place, const net::N
   return choices;
 }
 
+Json implementations_json(const layers::Implementations& implementations) {
+  Json json = Json::object();
+  const auto add = [&json](const char* pass, const std::string& name) {
+    if (!name.empty()) json[pass] = name;
+  };
+  add("forward", implementations.forward);
+  add("backward_data", implementations.backward_data);
+  add("backward_weights", implementations.backward_weights);
+  return json;
+}
+
+Json implementations_json(net::Net& net) {
+  Json json = Json::object();
+  for (const net::ComputedBy& operation : net.diagnosis().computed_by())
+    json[operation.name] = implementations_json(operation.implementations);
+  return json;
+}
+
 net::Choices choices_of(const Job& job) {
   const std::string& file = job.config.device.choices;
   if (file.empty()) return {};

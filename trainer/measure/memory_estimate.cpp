@@ -85,6 +85,16 @@ comm::Plan plan_before_run(const Job& job) {
                                                    : plan_of(job, nullptr, false);
 }
 
+MemoryEstimate estimate_in(const Job& job, const comm::Plan& plan, Engine& engine) {
+  const size_t devices = job.device().indices.size();
+  return {.net = times(devices, engine.net().memory()),
+          .optimizer_state = devices * Optimizer::bytes(job.config.optimizer, engine.net()),
+          .batches = bytes_of_batches(job, devices),
+          .sums = bytes_of_sums(engine.net(), plan, devices),
+          .copies = bytes_of_copies(job, engine.net()),
+          .process = resident_memory() + kTouchedInRun};
+}
+
 }  // namespace
 
 size_t MemoryEstimate::total() const {
@@ -111,13 +121,7 @@ MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net:
   options.takes_memory = false;
   SilentLog said_by_the_run_itself;
   Engine engine(job, options, said_by_the_run_itself);
-  const size_t devices = job.device().indices.size();
-  return {.net = times(devices, engine.net().memory()),
-          .optimizer_state = devices * Optimizer::bytes(job.config.optimizer, engine.net()),
-          .batches = bytes_of_batches(job, devices),
-          .sums = bytes_of_sums(engine.net(), plan, devices),
-          .copies = bytes_of_copies(job, engine.net()),
-          .process = resident_memory() + kTouchedInRun};
+  return estimate_in(job, plan, engine);
 }
 
 void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t workers, Log& log) {
@@ -133,15 +137,19 @@ void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t work
 
 Json check_job(const Job& job, bool has_weights, Log& log) {
   const comm::Plan plan = plan_before_run(job);
-  MemoryEstimate memory = estimate_memory(job, plan,
-                                          {.choices = choices_of(job),
-                                           .versions = plan.workers() == 1 ? 1 : 2,
-                                           .factored = factored_layers(plan),
-                                           .factor_rows = plan.global_batch});
+  Engine engine(job,
+                {.choices = choices_of(job),
+                 .versions = plan.workers() == 1 ? 1 : 2,
+                 .takes_memory = false,
+                 .factored = factored_layers(plan),
+                 .factor_rows = plan.global_batch},
+                log);
+  MemoryEstimate memory = estimate_in(job, plan, engine);
   const KnownData data = look_at_data(job, log);
   memory.data = data.bytes;
   Json result = job.network->summary();
   result["memory"] = memory.json();
+  result["implementations"] = implementations_json(engine.net());
   result["warnings"] = doubtful_settings({.job = job, .data = data, .has_weights = has_weights});
   for (const Json& doubt : result["warnings"]) log.warning(doubt.get<std::string>());
   log.info(job_in_numbers(job, data));

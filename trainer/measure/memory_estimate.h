@@ -33,8 +33,8 @@ MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net:
 void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t workers, Log& log);
 
 /// --check: looks at the job's data as far as they are there, and reports its network, "memory",
-/// and "warnings" of doubtful settings, which the log gets too. `has_weights`: first values come
-/// from a file. Throws ConfigError, RunError.
+/// "implementations" (implementations_json), and "warnings" of doubtful settings, which the log
+/// gets too. `has_weights`: first values come from a file. Throws ConfigError, RunError.
 Json check_job(const Job& job, bool has_weights, Log& log);
 
 }  // namespace poseidon::trainer

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "trainer/job/choices.h"
 #include "trainer/measure/timing.h"
 #include "trainer/step/engine.h"
 #include "trainer/step/optimizer.h"
@@ -59,6 +60,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
          {"type", timing.type},
          {"forward_ms", timing.forward_ms},
          {"backward_ms", timing.backward_ms},
+         {"implementations", implementations_json(timing.implementations)},
          {"share", (timing.forward_ms + timing.backward_ms) / (forward + backward + update)},
          {"forward_gflops", gigaflops(timing.multiply_adds, timing.forward_ms)},
          // Two products of the same size: by the weights, and by the inputs.

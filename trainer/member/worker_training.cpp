@@ -71,8 +71,10 @@ void WorkerTraining::announce() {
   });
   if (job_.rank == 0)
     reports_.session.note(ClassesNote{job_.train_data.dataset->classes()}, first_step_);
+  net::Net& net = computation_->engine().net();
   reports_.session.note(TensorsNote{.list = list,
-                                    .choices = choices_json(computation_->engine().net().choices()),
+                                    .choices = choices_json(net.choices()),
+                                    .implementations = implementations_json(net),
                                     .threads = computation_->engine().threads()},
                         first_step_);
 }

@@ -33,6 +33,7 @@ void describe_sums(Fields& fields, std::vector<SampleSums>& sums) {
 void TensorsNote::describe(Fields& fields) {
   fields.raw("list", list, "names and shapes", kRequired);
   fields.raw("choices", choices, "layout and algorithm by layer", kRequired);
+  fields.raw("implementations", implementations, "by layer, the code of each pass", kRequired);
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", kRequired);
 }
 

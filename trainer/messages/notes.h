@@ -22,12 +22,13 @@ struct TimesNote : LayerTimes {
   static constexpr const char* kAbout = "times";
 };
 
-/// Worker to coordinator, when its net is made: which tensors a checkpoint of it has, and by which
-/// choices and how many threads it computes.
+/// Worker to coordinator, after the worker has made its net: the tensors of a checkpoint, the
+/// choices and implementations of the layers, and the number of threads.
 struct TensorsNote {
   static constexpr const char* kAbout = "tensors";
   Json list = Json::object();  ///< as tensor_list() makes it
   Json choices = Json::object();
+  Json implementations = Json::object();  ///< as implementations_json() makes it
   int64_t threads = 1;
   void describe(Fields& fields);
 };

@@ -173,9 +173,11 @@ double bandwidth_share(const JobConfig& config, bool shares_process) {
   return config.comm.bandwidth_limit_mbps / (whole ? 1 : 2);
 }
 
-Json plan_json(const comm::Plan& plan, const net::Choices& choices, const DeviceNotes& devices) {
+Json plan_json(const comm::Plan& plan, const net::Choices& choices, const Json& implementations,
+               const DeviceNotes& devices) {
   Json json = comm::to_json(plan);
   json["choices"] = choices_json(choices);
+  json["implementations"] = implementations;
   json["devices"] = devices_json(devices);
   return json;
 }

@@ -49,8 +49,10 @@ std::vector<std::string> factored_layers(const comm::Plan& plan);
 /// limit.
 double bandwidth_share(const JobConfig& config, bool shares_process);
 
-/// plan.json: the plan with what was chosen for each layer, and what each worker computes with.
-Json plan_json(const comm::Plan& plan, const net::Choices& choices, const DeviceNotes& devices);
+/// plan.json: the plan, the choices and the implementations (implementations_json) of the layers,
+/// and the device of each worker.
+Json plan_json(const comm::Plan& plan, const net::Choices& choices, const Json& implementations,
+               const DeviceNotes& devices);
 
 /// traffic.json: bytes that each layer moved in `steps` steps, over all nodes, beside those
 /// planned.

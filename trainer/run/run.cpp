@@ -210,7 +210,9 @@ void Run::open_directory() {
     take_weights();
   directory_.write_config(job_);
   directory_.write(kClassesFile, {{"classes", train_data_.dataset->classes()}});
-  directory_.write("plan.json", plan_json(plan_, computation_->engine().net().choices(), devices_));
+  net::Net& net = computation_->engine().net();
+  directory_.write("plan.json",
+                   plan_json(plan_, net.choices(), implementations_json(net), devices_));
   directory_.write("traffic.json", traffic_json(plan_, 0));
   report_from_here();
 }
