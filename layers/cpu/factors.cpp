@@ -14,22 +14,28 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Outputs of a block: a multiple of every strip. Twice as many would leave half of 16 threads
-/// without a block of 4096 outputs.
-constexpr int64_t kOutputs = 128;
+/// Outputs of a block: multiples of every strip. Larger blocks copy the inputs less often. With
+/// smaller ones, more threads have a block.
+constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
+/// Blocks for each thread from which on they are large.
+constexpr int64_t kBlocksOfThread = 4;
 
 constexpr std::array<std::pair<FormatTag, int64_t>, 4> kOrders{{{FormatTag::oi, 0},
                                                                 {FormatTag::AB16b16a, 16},
                                                                 {FormatTag::AB16b32a, 32},
                                                                 {FormatTag::AB16b64a, 64}}};
 
-/// Floats of the panels of a block's outputs, as columns or as rows of tiles.
+/// Panels of inputs that are copied together, as rows and as columns of tiles: about 64 inputs.
+constexpr int64_t kRowPanels = 64 / product::kRows, kColumnPanels = 64 / product::kColumns;
+
+/// Floats of the panels of a block's outputs, and of the inputs that are copied together.
 constexpr int64_t kPanelsOfOutputs =
-    std::max(product::pieces(kOutputs, product::kColumns) * product::kPanelOfB,
-             product::pieces(kOutputs, product::kRows) * product::kPanelOfA);
-constexpr int64_t kPanelOfInputs = std::max(product::kPanelOfA, product::kPanelOfB);
+    std::max(product::pieces(kManyOutputs, product::kColumns) * product::kPanelOfB,
+             product::pieces(kManyOutputs, product::kRows) * product::kPanelOfA);
+constexpr int64_t kPanelsOfInputs =
+    std::max(kRowPanels * product::kPanelOfA, kColumnPanels* product::kPanelOfB);
 constexpr size_t kScratchOfThread =
-    static_cast<size_t>(kPanelsOfOutputs + kPanelOfInputs) * sizeof(float);
+    static_cast<size_t>(kPanelsOfOutputs + kPanelsOfInputs) * sizeof(float);
 
 }  // namespace
 
@@ -46,7 +52,10 @@ FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_
       shape_(shape),
       samples_(samples),
       order_(order),
-      padded_inputs_(order.strip == 0 ? shape.columns : product::pieces(shape.columns, 16) * 16) {}
+      padded_inputs_(order.strip == 0 ? shape.columns : product::pieces(shape.columns, 16) * 16),
+      outputs_of_block_(shape.rows >= kManyOutputs * kBlocksOfThread * device.threads()
+                            ? kManyOutputs
+                            : kFewOutputs) {}
 
 int64_t FactorRebuild::padded_outputs(int64_t outputs) const {
   return order_.strip == 0 ? outputs : product::pieces(outputs, order_.strip) * order_.strip;
@@ -58,22 +67,22 @@ size_t FactorRebuild::scratch_bytes() const {
 
 void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
                         const GradientSink* sink) const {
-  const int64_t blocks = product::pieces(shape_.rows, kOutputs);
+  const int64_t blocks = product::pieces(shape_.rows, outputs_of_block_);
   const auto team = static_cast<int>(std::min<int64_t>(device_.threads(), blocks));
 #pragma omp parallel for schedule(dynamic) num_threads(team)
   for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t thread = omp_get_thread_num(), first = b * kOutputs;
+    const int64_t thread = omp_get_thread_num(), first = b * outputs_of_block_;
     // With a sink each thread has the room of one block, again and again: it stays in the cache.
-    const int64_t room = sink != nullptr ? thread * kOutputs : first;
+    const int64_t room = sink != nullptr ? thread * outputs_of_block_ : first;
     auto* scratch =
         reinterpret_cast<float*>(memory.scratch + static_cast<size_t>(thread) * kScratchOfThread);
-    const Block block{.outputs = std::min(kOutputs, shape_.rows - first),
+    const Block block{.outputs = std::min(outputs_of_block_, shape_.rows - first),
                       .deltas = factors.deltas + first,
                       .activations = factors.activations,
                       .weight = memory.parameters[0].gradient + room * padded_inputs_,
                       .bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr,
                       .panels_of_outputs = scratch,
-                      .panel_of_inputs = scratch + kPanelsOfOutputs};
+                      .panels_of_inputs = scratch + kPanelsOfOutputs};
     run_block(block);
     if (sink == nullptr) continue;
     (*sink)(0, first* padded_inputs_,
@@ -101,44 +110,48 @@ void FactorRebuild::add_over_outputs(const Block& block, int64_t first, int64_t 
   const float* deltas = block.deltas + first * shape_.rows;
   const float* activations = block.activations + first * shape_.columns;
   const int64_t outputs = padded_outputs(block.outputs), strip = order_.strip;
-  const auto panel_of = [&](int64_t output) {
-    return block.panels_of_outputs + output / product::kColumns * product::kPanelOfB;
-  };
-  for (int64_t output = 0; output < outputs; output += product::kColumns)
-    product::copy_panel_of_b(deltas + output, shape_.rows, depth, block.outputs - output,
-                             panel_of(output));
-  for (int64_t input = 0; input < padded_inputs_; input += product::kRows) {
-    product::copy_panel<product::kRows>(activations + input, shape_.columns, depth,
-                                        shape_.columns - input, block.panel_of_inputs);
-    for (int64_t output = 0; output < outputs; output += product::kColumns) {
-      product::Tile tile = product::Tile::evenly(
-          block.weight + output / strip * strip * padded_inputs_ + input * strip + output % strip,
-          strip, padded_inputs_ - input, outputs - output);
-      if (strip == product::kLanes) tile.vector_step = strip * padded_inputs_;
-      product::multiply_tile(product::OrderOfA::kByDepth, block.panel_of_inputs, panel_of(output),
-                             depth, {.memory = first > 0}, tile);
-    }
+  product::copy_panels_of_b(deltas, shape_.rows, depth, block.outputs,
+                            product::pieces(outputs, product::kColumns), block.panels_of_outputs);
+  for (int64_t begin = 0; begin < padded_inputs_; begin += kRowPanels * product::kRows) {
+    const int64_t end = std::min(begin + kRowPanels * product::kRows, padded_inputs_);
+    product::copy_panels<product::kRows>(
+        activations + begin, shape_.columns, depth, shape_.columns - begin,
+        product::pieces(end - begin, product::kRows), block.panels_of_inputs, product::kPanelOfA);
+    for (int64_t output = 0; output < outputs; output += product::kColumns)
+      for (int64_t input = begin; input < end; input += product::kRows) {
+        product::Tile tile = product::Tile::evenly(
+            block.weight + output / strip * strip * padded_inputs_ + input * strip + output % strip,
+            strip, padded_inputs_ - input, outputs - output);
+        if (strip == product::kLanes) tile.vector_step = strip * padded_inputs_;
+        product::multiply_tile(
+            product::OrderOfA::kByDepth,
+            block.panels_of_inputs + (input - begin) / product::kRows * product::kPanelOfA,
+            block.panels_of_outputs + output / product::kColumns * product::kPanelOfB, depth,
+            {.memory = first > 0}, tile);
+      }
   }
 }
 
 void FactorRebuild::add_over_inputs(const Block& block, int64_t first, int64_t depth) const {
   const float* deltas = block.deltas + first * shape_.rows;
   const float* activations = block.activations + first * shape_.columns;
-  const auto panel_of = [&](int64_t output) {
-    return block.panels_of_outputs + output / product::kRows * product::kPanelOfA;
-  };
-  for (int64_t output = 0; output < block.outputs; output += product::kRows)
-    product::copy_panel<product::kRows>(deltas + output, shape_.rows, depth, block.outputs - output,
-                                        panel_of(output));
-  for (int64_t input = 0; input < shape_.columns; input += product::kColumns) {
-    product::copy_panel_of_b(activations + input, shape_.columns, depth, shape_.columns - input,
-                             block.panel_of_inputs);
-    for (int64_t output = 0; output < block.outputs; output += product::kRows)
-      product::multiply_tile(
-          product::OrderOfA::kByDepth, panel_of(output), block.panel_of_inputs, depth,
-          {.memory = first > 0},
-          product::Tile::evenly(block.weight + output * shape_.columns + input, shape_.columns,
-                                block.outputs - output, shape_.columns - input));
+  product::copy_panels<product::kRows>(deltas, shape_.rows, depth, block.outputs,
+                                       product::pieces(block.outputs, product::kRows),
+                                       block.panels_of_outputs, product::kPanelOfA);
+  for (int64_t begin = 0; begin < shape_.columns; begin += kColumnPanels * product::kColumns) {
+    const int64_t end = std::min(begin + kColumnPanels * product::kColumns, shape_.columns);
+    product::copy_panels_of_b(activations + begin, shape_.columns, depth, shape_.columns - begin,
+                              product::pieces(end - begin, product::kColumns),
+                              block.panels_of_inputs);
+    for (int64_t input = begin; input < end; input += product::kColumns)
+      for (int64_t output = 0; output < block.outputs; output += product::kRows)
+        product::multiply_tile(
+            product::OrderOfA::kByDepth,
+            block.panels_of_outputs + output / product::kRows * product::kPanelOfA,
+            block.panels_of_inputs + (input - begin) / product::kColumns * product::kPanelOfB,
+            depth, {.memory = first > 0},
+            product::Tile::evenly(block.weight + output * shape_.columns + input, shape_.columns,
+                                  block.outputs - output, shape_.columns - input));
   }
 }
 

@@ -35,7 +35,7 @@ class FactorRebuild {
     int64_t outputs;
     const float *deltas, *activations;
     float *weight, *bias;  ///< bias: nullptr without one
-    float *panels_of_outputs, *panel_of_inputs;
+    float *panels_of_outputs, *panels_of_inputs;
   };
   void run_block(const Block& block) const;
   /// Adds `depth` samples from `first` on. Vectors of the weight run over outputs, or over inputs.
@@ -48,7 +48,7 @@ class FactorRebuild {
   FactorShape shape_;
   int64_t samples_;
   FactorOrder order_;
-  int64_t padded_inputs_;
+  int64_t padded_inputs_, outputs_of_block_;
 };
 
 }  // namespace poseidon::layers::cpu

@@ -59,12 +59,23 @@ void copy_panel(const float* matrix, int64_t stride, int64_t depth, int64_t colu
     copy(std::max<int64_t>(columns, 0));
 }
 
-/// As copy_panel, to a panel of B.
-inline void copy_panel_of_b(const float* matrix, int64_t stride, int64_t depth, int64_t columns,
-                            float* panel) {
-  for (int64_t v = 0; v < kVectors; ++v)
-    copy_panel<kLanes>(matrix + v * kLanes, stride, depth, columns - v * kLanes,
-                       panel + v * kDepth * kLanes);
+/// Copies the columns to `count` panels, which are `step` floats apart. Reads each row of the
+/// matrix once: neighbouring rows of a large matrix are on different pages of memory.
+template <int64_t kWidth>
+void copy_panels(const float* matrix, int64_t stride, int64_t depth, int64_t columns, int64_t count,
+                 float* panels, int64_t step) {
+  const int64_t whole = std::min(count, columns / kWidth);
+  for (int64_t k = 0; k < depth; ++k)
+    for (int64_t p = 0; p < whole; ++p)
+      std::copy_n(matrix + k * stride + p * kWidth, kWidth, panels + p * step + k * kWidth);
+  for (int64_t p = whole; p < count; ++p)
+    copy_panel<kWidth>(matrix + p * kWidth, stride, depth, columns - p * kWidth, panels + p * step);
+}
+
+/// As copy_panels, to panels of B.
+inline void copy_panels_of_b(const float* matrix, int64_t stride, int64_t depth, int64_t columns,
+                             int64_t count, float* panels) {
+  copy_panels<kLanes>(matrix, stride, depth, columns, count * kVectors, panels, kDepth * kLanes);
 }
 
 /// A tile of C in memory. Element (row, column) is at rows[row] + column / kLanes * vector_step +
