@@ -7,23 +7,23 @@
 
 namespace poseidon {
 
-/// Per channel: (value - mean) * factor.
+/// Normalization of pixels, by channel: (value - mean) * factor.
 struct Normalization {
   std::vector<float> mean, factor;
 };
 
-/// The samples of a batch, in one of two forms.
+/// A view of a batch's samples: either normalized floats or raw pixels.
 struct BatchValues {
-  std::span<const float> floats;            ///< plain (n, c, h, w), as the net takes them; or
-  std::span<const uint8_t> pixels;          ///< (n, h, w, c), still to be normalized
-  const Normalization* normalization = {};  ///< of pixels; null: they are floats
+  std::span<const float> floats;            ///< (n, c, h, w), in the form that the net reads; or
+  std::span<const uint8_t> pixels;          ///< (n, h, w, c), not yet normalized
+  const Normalization* normalization = {};  ///< for `pixels`; null: the batch is in `floats`
 
   bool are_pixels() const { return normalization != nullptr; }
   size_t count() const { return are_pixels() ? pixels.size() : floats.size(); }
   std::span<const std::byte> bytes() const {
     return are_pixels() ? std::as_bytes(pixels) : std::as_bytes(floats);
   }
-  /// The same batch, copied to other memory.
+  /// A view of the same batch in `memory`, which holds a copy of bytes().
   BatchValues at(std::span<const std::byte> memory) const {
     if (!are_pixels())
       return {.floats = {reinterpret_cast<const float*>(memory.data()), floats.size()},

@@ -5,14 +5,15 @@
 
 namespace poseidon {
 
-/// The upper half of an fp32 number: its sign, its eight bits of exponent and seven of mantissa. It
-/// becomes a float wherever one is wanted, and a float becomes one by rounding to nearest, ties to
-/// even; a NaN stays a NaN. Without branches, so that loops over it become vector code.
+/// A bfloat16 number: the upper half of an fp32 number, with 1 sign bit, 8 exponent bits and 7
+/// mantissa bits. It converts implicitly to and from float. A float is rounded to the nearest Bf16,
+/// ties to even; a NaN stays a NaN. The code has no branches, so the compiler can vectorize loops
+/// over it.
 class Bf16 {
  public:
   Bf16() = default;
   constexpr Bf16(float value) : bits_(rounded(std::bit_cast<uint32_t>(value))) {}
-  /// Not by way of a Bf16 that is copied then: GCC 12 makes no vector code of such loops.
+  /// Assigns directly, not through a temporary Bf16: GCC 12 does not vectorize loops that copy one.
   constexpr Bf16& operator=(float value) {
     bits_ = rounded(std::bit_cast<uint32_t>(value));
     return *this;

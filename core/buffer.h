@@ -9,17 +9,17 @@
 
 namespace poseidon {
 
-/// Memory, owned. Move-only.
+/// A block of memory and the function that releases it. Move-only.
 class Buffer {
  public:
-  /// Gives memory back to where it was taken.
+  /// Returns memory to its allocator.
   using Release = std::function<void(void* data, size_t bytes)>;
 
   Buffer() = default;
-  /// Memory of the host, 64-byte aligned, zeroed, backed by huge pages where it is large. Throws
-  /// OutOfMemory when it cannot be had, which says what it is for: "gradients".
+  /// Allocates host memory: 64-byte aligned and zeroed. Large buffers use huge pages. Throws
+  /// OutOfMemory; its message contains `purpose`, for example "gradients".
   explicit Buffer(size_t bytes, std::string_view purpose = "a buffer");
-  /// Memory that a device has taken.
+  /// Owns memory that a device allocated.
   Buffer(void* data, size_t bytes, Release release)
       : data_(data), bytes_(bytes), release_(std::move(release)) {}
   ~Buffer() {

@@ -10,8 +10,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A group's limit holds for the groups inside it. Inside a container the upper ones may not be
-/// there: the hierarchy is mounted from the container's own group on.
+/// Adds a group and its parents, whose limits also apply to it. Inside a container the parents may
+/// be missing, because the hierarchy is mounted from the container's own group.
 void add_with_those_around(const fs::path& mount, fs::path group, int version,
                            std::vector<ControlGroup>& groups) {
   for (group = group.relative_path(); !group.empty(); group = group.parent_path())

@@ -24,7 +24,7 @@ double own_seconds() {
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-/// 3 of "cpu3"; -1 of anything else.
+/// The core's number: 3 for "cpu3"; -1 for other words.
 int core_of(const std::string& word) {
   int core = -1;
   if (word.starts_with("cpu")) std::from_chars(word.data() + 3, word.data() + word.size(), core);
@@ -35,8 +35,9 @@ int core_of(const std::string& word) {
 
 CoreUseMeter::CoreUseMeter(std::filesystem::path root) : root_(std::move(root)), last_(now()) {}
 
-/// A line of /proc/stat: "cpu3 user nice system idle iowait irq softirq steal ...", in ticks. What
-/// is stolen is another machine's, and no process of this one waits for it any shorter.
+/// Reads lines of /proc/stat: "cpu3 user nice system idle iowait irq softirq steal ...", in ticks.
+/// Steal time is not counted: other virtual machines use it, and processes of this machine cannot
+/// change it.
 CoreUseMeter::Times CoreUseMeter::now() const {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

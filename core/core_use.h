@@ -3,27 +3,27 @@
 #include <filesystem>
 #include <optional>
 
-/// Measures what uses the cores that this process may run on.
+/// Measures how busy the cores are that this process may run on.
 namespace poseidon {
 
-/// The use of the cores over a while, counted in cores.
+/// Average use of the cores over an interval, in cores.
 struct CoreUse {
-  double others = 0;  ///< kept busy by other processes and the system
+  double others = 0;  ///< used by other processes and by the system
   double idle = 0;
 };
 
 class CoreUseMeter {
  public:
-  /// `root` is that of the file system.
+  /// `root` is the root of the file system.
   explicit CoreUseMeter(std::filesystem::path root = "/");
 
-  /// The use since the last call, or since construction. Nothing if the system does not report it,
-  /// or if less time has passed than the hundredth of a second that it counts in.
+  /// The use since the last call, or since construction. Returns nothing if the system does not
+  /// report it, or if the interval is too short: the system counts in hundredths of a second.
   std::optional<CoreUse> since_last();
 
  private:
-  /// Seconds since the system's start, summed over the cores; `own` counts from the process's
-  /// start.
+  /// Seconds since system start, summed over the cores. `own` counts from the start of this
+  /// process.
   struct Times {
     int cores = 0;
     double busy = 0, idle = 0, own = 0;

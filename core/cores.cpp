@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kNoQuota = std::numeric_limits<double>::infinity();
 
-/// Of two numbers of microseconds; a group without a quota says "max" or -1, which is no number or
-/// none above zero.
+/// Cores for a quota and a period, both in microseconds. A group without a quota has "max", which
+/// reads as 0, or -1.
 double cores_of(double quota, double period) {
   return quota > 0 && period > 0 ? quota / period : kNoQuota;
 }

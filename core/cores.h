@@ -2,16 +2,15 @@
 
 #include <filesystem>
 
-/// How many processor cores the system allows this process.
+/// The number of processor cores that the system allows this process to use.
 namespace poseidon {
 
-/// The cores that the process may run on, but no more than its control groups' quotas of processor
-/// time pay for, rounded down: a thread that has used up its quota holds up its whole team. At
-/// least 1.
+/// The number of cores that this process may run on, limited by the CPU quotas of its control
+/// groups and rounded down: a thread that has used up its quota delays its whole team. At least 1.
 int available_cores();
 
-/// The smallest quota of processor time, in cores, among the control groups (versions 1 and 2) that
-/// contain this process; infinity where there is none. `root` is that of the file system, "/".
+/// The smallest CPU quota, in cores, of the control groups (versions 1 and 2) that contain this
+/// process; infinity if there is none. `root` is the root of the file system, usually "/".
 double cpu_quota(const std::filesystem::path& root);
 
 }  // namespace poseidon

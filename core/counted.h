@@ -7,7 +7,7 @@
 
 namespace poseidon {
 
-/// "1 worker", "2 workers".
+/// A count with its noun: "1 worker", "2 workers".
 template <class Number>
 std::string counted(Number count, std::string_view what) {
   return text(count, " ", what, count == 1 ? "" : "s");

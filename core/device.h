@@ -12,23 +12,25 @@
 
 namespace poseidon {
 
-/// Whose memory it is.
+/// The kind of memory.
 enum class Place : uint8_t {
-  kDevice,   ///< only the device's own work reads and writes it
-  kStaging,  ///< host memory that the device's work can reach: what comes from and goes to others
+  kDevice,   ///< accessible only to the device's own work
+  kStaging,  ///< host memory that the device can access, for transfers to and from the host
 };
 
-/// A point in the order of a device's work. A default one has been reached.
+/// A position in the order of a device's work. It is reached when all earlier work is done. A
+/// default-constructed event is already reached.
 class Event {
  public:
-  /// What a device makes of it.
+  /// The device's implementation of an event.
   class Point {
    public:
     virtual ~Point() = default;
     virtual bool reached() const = 0;
-    /// Blocks until it is reached.
+    /// Blocks until the event is reached.
     virtual void wait() const = 0;
-    /// Runs `task` once it is reached: at once, or in a thread of the device's.
+    /// Runs `task` after the event is reached: at once in the caller, or later in a thread of the
+    /// device.
     virtual void then(std::function<void()> task) const = 0;
   };
 
@@ -43,92 +45,98 @@ class Event {
     if (point_ == nullptr) return task();
     point_->then(std::move(task));
   }
-  /// Null for one that has been reached.
+  /// Null if the event is default-constructed.
   const std::shared_ptr<const Point>& point() const { return point_; }
 
  private:
   std::shared_ptr<const Point> point_;
 };
 
-/// When a device came to a point of its work.
+/// The time at which a device reached a position in its work.
 class Moment {
  public:
   virtual ~Moment() = default;
   virtual bool reached() const = 0;
-  /// Nanoseconds of the steady clock, once it is reached.
+  /// Nanoseconds of the steady clock. Valid only after reached() returns true.
   virtual int64_t nanoseconds() const = 0;
 };
 
-/// Work that goes on beside the usual: each lane is in order for itself.
+/// An additional stream for work that runs concurrently with computation. Work in one stream is
+/// done in order.
 enum class Lane : uint8_t {
-  kReceive,  ///< the batch to compute next
-  kSend,     ///< what leaves the device for others
-  kUpdate,   ///< what comes from them, and what it changes
+  kReceive,  ///< receives the next batch
+  kSend,     ///< sends values from the device to the host and the peers
+  kUpdate,   ///< receives values from the peers, and updates parameters
 };
 
-/// What tells work that comes again from other such work of the same owner.
+/// Identifies a recurring piece of work among the recurring work of one owner.
 struct RepeatKey {
-  std::string_view what;  ///< a literal: "forward"
-  std::vector<int64_t>
-      numbers;  ///< all that the work depends on, the memory that it is on included
+  std::string_view what;         ///< a string literal: "forward"
+  std::vector<int64_t> numbers;  ///< every value that the work depends on, addresses included
   auto operator<=>(const RepeatKey&) const = default;
 };
 
-/// Work that comes again and again, of one owner, who calls this wherever it issues such work.
+/// Issues the recurring work of one owner. A device may capture that work as a graph. The owner
+/// calls issue() each time.
 class Repeats {
  public:
   virtual ~Repeats() = default;
-  /// Issues what `work` issues. A device may record that once and, when it gets an equal key again,
-  /// issue what it has recorded without calling `work`. So for one key it must always be the same
-  /// work on the same memory: what differs from step to step is read from the device's memory. It
-  /// consists of layers, updates and copies; nothing else of Device is called within.
+  /// Issues the work that `work` issues. A device may record that work once. For an equal key it
+  /// then issues the recorded work and does not call `work`. Therefore one key always stands for
+  /// the same work on the same memory: values that change from step to step are read from device
+  /// memory. The work may consist only of layers, updates and copies; `work` must not call other
+  /// functions of Device.
   virtual void issue(const RepeatKey& /*key*/, const std::function<void()>& work) { work(); }
-  /// Whether it is recorded: then it is better issued in large pieces.
+  /// Whether the device records the work. If so, large pieces of work are more efficient.
   virtual bool records() const { return false; }
 };
 
-/// What net and trainer know of a device: memory, copies, and the order of its work. Its arithmetic
-/// is that of layers::LayerFactory and layers::Updater. Calls of layers, updates and copies are
-/// work: it is done in the order in which it was issued, perhaps later than the call returns, but
-/// for what is issued to a lane. Used by the compute thread.
+/// The interface through which the net and the trainer use a device: memory, copies, and the order
+/// of its work. layers::LayerFactory and layers::Updater do its arithmetic. Work means calls of
+/// layers, updates and copies. A device does its work in the order of issue, possibly after the
+/// call returns. Work in an additional stream (Lane) is the exception. Called only by the compute
+/// thread.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// Zeroed memory, 64-byte aligned. Throws OutOfMemory, which says what it is for: "gradients".
+  /// Allocates zeroed memory, 64-byte aligned. Throws OutOfMemory; its message contains `purpose`,
+  /// for example "gradients".
   virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
-  /// What it may still take of its own memory, bytes.
+  /// Bytes of device memory that can still be allocated.
   virtual size_t available() const = 0;
-  /// Whether the device's memory is the host's: then values can be sent, received and read where
-  /// they lie, once the work on them is done.
+  /// Whether the device uses host memory. If so, the host can send, receive and read values in
+  /// place, after the work on them is done.
   virtual bool shares_memory() const = 0;
-  /// Issues a copy between memory of any two places.
+  /// Issues a copy. Each side may be device or staging memory.
   virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
   void copy(std::span<const float> from, std::span<float> to) {
     copy(std::as_bytes(from), std::as_writable_bytes(to));
   }
-  /// Copies from a place to any memory of the host; blocks until it is there.
+  /// Copies from device or staging memory to any host memory. Blocks until the copy is done.
   virtual void read(std::span<const std::byte> from, std::span<std::byte> host) = 0;
-  /// Copies from any memory of the host to a place; `host` may be reused at once.
+  /// Copies from any host memory to device or staging memory. The caller may reuse `host` at once.
   virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
-  /// The end of all work issued so far, within beside() of that of its lane.
+  /// An event at the end of all work issued so far to the current stream. Within beside(), the
+  /// current stream is the one of the lane.
   virtual Event record() = 0;
-  /// Issues what `issue` issues to a lane: it is done after `after`, and with no order to other
-  /// work from now on but by await(). Returns its end; `after` where there is none. A device
-  /// without lanes keeps to its order.
+  /// Calls `issue` and sends the work that it issues to the stream `lane`. That work starts after
+  /// `after`. It has no other order relative to later work, except through await(). Returns the
+  /// event at its end, or `after` if `issue` issues no work. A device without additional streams
+  /// does the work in the usual order.
   virtual Event beside(Lane, const Event& /*after*/, const std::function<void()>& issue) {
     issue();
     return record();
   }
-  /// Work from now on is done after the event.
+  /// Work issued from now on starts after the event.
   virtual void await(const Event&) {}
-  /// For an owner of work that comes again. The device must outlive it, and all memory that the
-  /// work is on must too.
+  /// Creates the object through which an owner issues recurring work. The device and all memory
+  /// that the work uses must outlive that object.
   virtual std::unique_ptr<Repeats> make_repeats() { return std::make_unique<Repeats>(); }
-  /// The end of all work issued so far, whose time can be asked for later. Null where work is done
-  /// when a call returns.
+  /// A timestamp at the end of all work issued so far, to be read later. Null if work is done when
+  /// a call returns.
   virtual std::shared_ptr<const Moment> moment() { return nullptr; }
-  /// Threads of the host that compute.
+  /// Number of host threads that compute.
   virtual int threads() const = 0;
 };
 

@@ -67,25 +67,26 @@ uint32_t advance_words(uint32_t crc, const unsigned char* bytes, size_t count) {
   return crc;
 }
 
-/// x^n modulo the polynomial, its lowest power in the highest bit as in a checksum.
+/// x^n modulo the polynomial. As in a checksum, the highest bit is the lowest power.
 constexpr uint32_t power_of_x(int n) {
   uint32_t value = 0x80000000u;
   for (; n > 0; --n) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78u : 0u);
   return value;
 }
 
-/// Bytes of what is folded: four vectors.
+/// Bytes folded at once: four vectors.
 constexpr size_t kFoldBytes = 256;
 
-/// What both halves of 128 bits are multiplied by to stand kFoldBytes further on (Gopal et al.,
-/// Fast CRC Computation for Generic Polynomials Using PCLMULQDQ, Intel 2009): a power of x modulo
-/// the polynomial, shifted by one since a product of reversed factors is.
+/// The factors that move the halves of a 128-bit value forward by kFoldBytes. Source: Gopal et al.,
+/// Fast CRC Computation for Generic Polynomials Using PCLMULQDQ, Intel 2009. Each factor is a power
+/// of x modulo the polynomial. It is shifted by one bit, because a product of bit-reversed factors
+/// is shifted too.
 constexpr int kFoldBits = 8 * static_cast<int>(kFoldBytes);
 constexpr int64_t kFoldLow = int64_t{power_of_x(kFoldBits + 32)} << 1;
 constexpr int64_t kFoldHigh = int64_t{power_of_x(kFoldBits - 32)} << 1;
 
-/// What `bytes`, at least kFoldBytes and a multiple of them, come to: as many bytes as are folded
-/// have the same checksum.
+/// Folds `bytes` into kFoldBytes bytes that have the same checksum. `count` is a positive multiple
+/// of kFoldBytes.
 POSEIDON_WIDE_CARRYLESS void fold(uint32_t crc, const unsigned char* bytes, size_t count,
                                   unsigned char* folded) {
   const __m512i factors = _mm512_set4_epi64(kFoldHigh, kFoldLow, kFoldHigh, kFoldLow);
@@ -103,7 +104,8 @@ POSEIDON_WIDE_CARRYLESS void fold(uint32_t crc, const unsigned char* bytes, size
   for (size_t i = 0; i < 4; ++i) _mm512_storeu_si512(folded + 64 * i, sums[i]);
 }
 
-/// Advances over most of many bytes; returns over how many.
+/// Advances `crc` over a multiple of kFoldBytes bytes, if `count` is at least twice kFoldBytes.
+/// Returns the number of bytes.
 size_t advance_folded(uint32_t& crc, const unsigned char* bytes, size_t count) {
   if (count < 2 * kFoldBytes) return 0;
   const size_t whole = count / kFoldBytes * kFoldBytes;
@@ -113,7 +115,7 @@ size_t advance_folded(uint32_t& crc, const unsigned char* bytes, size_t count) {
   return whole;
 }
 
-/// A linear map of the 32 bits of a checksum: the images of the single bits.
+/// A linear map of the 32 bits of a checksum: the image of each single bit.
 using BitMap = std::array<uint32_t, 32>;
 
 constexpr uint32_t image(const BitMap& map, uint32_t value) {
@@ -122,7 +124,7 @@ constexpr uint32_t image(const BitMap& map, uint32_t value) {
   return out;
 }
 
-/// What 2^k bits of zero make of a checksum.
+/// The map that 2^k zero bits apply to a checksum.
 constexpr BitMap zeros(int k) {
   BitMap map{0x82F63B78u};
   for (size_t bit = 1; bit < 32; ++bit) map[bit] = 1u << (bit - 1);
@@ -136,7 +138,7 @@ constexpr BitMap zeros(int k) {
 
 constexpr size_t kLaneBytes = 1024;
 
-/// zeros() of kLaneBytes, byte by byte of a checksum.
+/// The map for kLaneBytes zero bytes, as one table for each byte of a checksum.
 constexpr std::array<std::array<uint32_t, 256>, 4> make_lane_table() {
   const BitMap map = zeros(13);
   std::array<std::array<uint32_t, 256>, 4> table{};
@@ -151,7 +153,8 @@ uint32_t skip_lane(uint64_t crc) {
          kTable[3][crc >> 24 & 255];
 }
 
-/// Three lanes at a time: the instruction takes three cycles, but one can begin in each.
+/// Advances over three consecutive lanes of kLaneBytes at the same time. The instruction has a
+/// latency of three cycles, but one can start in each cycle.
 uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   uint64_t a = crc, b = 0, c = 0;
   for (size_t i = 0; i < kLaneBytes; i += 8) {
@@ -165,7 +168,8 @@ uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   return skip_lane(skip_lane(a) ^ b) ^ static_cast<uint32_t>(c);
 }
 
-/// The same on other processors.
+/// Advances `crc` over a multiple of three lanes, for processors without wide carry-less products.
+/// Returns the number of bytes.
 size_t advance_in_lanes(uint32_t& crc, const unsigned char* bytes, size_t count) {
   size_t done = 0;
   for (; count - done >= 3 * kLaneBytes; done += 3 * kLaneBytes)

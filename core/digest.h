@@ -14,7 +14,7 @@ class Sha256 {
   Sha256();
   ~Sha256();
   void update(std::span<const std::byte> bytes);
-  /// 64 lower-case hexadecimal digits. Ends the stream.
+  /// 64 lower-case hexadecimal digits. No update() may follow.
   std::string hex();
 
  private:

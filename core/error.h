@@ -6,33 +6,34 @@
 
 namespace poseidon {
 
-/// What the user asked for cannot be done: a flag, a config, a network, a path that does not exist.
-/// The text names file and place, what was expected and what was found. Programs exit with 2.
+/// A request of the user that cannot be fulfilled, because of a flag, a config, a network or a
+/// missing path. The text states the file, the position in it, the expected and the actual value.
+/// Programs exit with 2.
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The world failed while running: a file, a dataset, a disk, a loss that is not finite.
-/// Programs exit with 1.
+/// A failure at run time: a file, a dataset, a disk, a loss that is not finite. Programs exit with
+/// 1.
 class RunError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Memory that the run needs cannot be had. Programs exit with 1.
+/// Memory that the run needs cannot be allocated. Programs exit with 1.
 class OutOfMemory : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// A process that takes part in the run is gone, and the run with it. Programs exit with 3.
+/// Another process of the job failed, and the job cannot continue. Programs exit with 3.
 class PeerLost : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// We erred: an invariant of this code does not hold.
+/// A bug: an invariant of this code does not hold.
 class LogicError : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -12,8 +12,8 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-/// Part `index` of `count` things that are cut into `parts` parts, which follow one another and are
-/// as equal as possible, the larger ones first.
+/// Divides `count` items into `parts` contiguous parts of nearly equal size, larger parts first.
+/// Returns the indices of part `index`.
 constexpr IndexRange even_part(int64_t count, int64_t parts, int64_t index) {
   const int64_t each = count / parts, more = count % parts;
   return {.first = index * each + std::min(index, more), .count = each + (index < more ? 1 : 0)};

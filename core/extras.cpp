@@ -31,7 +31,7 @@ std::string fault_of_name(std::span<const Extra> before, const std::string& name
   return "";
 }
 
-/// `values` are those of the ones before, to which it adds its own.
+/// `values` is the number of values in the preceding inputs. Adds the values of this one.
 std::string fault_of_shape(const std::vector<int64_t>& extents, int64_t& values) {
   if (extents.size() != 1 && extents.size() != 3)
     return text("expected [channels, height, width] or [values], got ", extents.size(), " numbers");

@@ -11,36 +11,37 @@
 
 namespace poseidon {
 
-/// A tensor of floats that a sample has beside its image and label, such as where it was taken: an
-/// input of a network with a name of its own.
+/// An auxiliary input: a tensor of floats that each sample has in addition to its image and label,
+/// for example the camera position. It is a named input of the network.
 struct Extra {
   std::string name;
-  std::vector<int64_t> extents;  ///< of one sample: channels, height, width; or a number of values
+  std::vector<int64_t> extents;  ///< of one sample: {channels, height, width}, or {values}
 
   Shape shape() const { return Shape(extents); }
-  /// Of a batch: (n, c, h, w) or (n, values).
+  /// Shape for a batch: (n, c, h, w) or (n, values).
   Shape batch_shape(int64_t samples) const;
-  /// Of one sample.
+  /// Number of values in one sample.
   int64_t count() const { return shape().count(); }
   bool operator==(const Extra&) const = default;
 };
 
-/// Values of one sample in all of them together.
+/// Number of values in all auxiliary inputs of one sample.
 int64_t count_of(std::span<const Extra> extras);
-/// "pose 6, depth 1x28x28"; "none".
+/// "pose 6, depth 1x28x28"; "none" if the list is empty.
 std::string text_of(std::span<const Extra> extras);
 
-/// A list of objects with the keys "name" and "shape".
+/// Describes a list of objects with the keys "name" and "shape".
 void describe_extras(Fields& fields, std::string_view key, std::vector<Extra>& extras,
                      std::string_view doc);
 
-/// What is wrong in a list of them: where, as "/1/shape", and a message.
+/// The first error in a list of auxiliary inputs: a JSON pointer such as "/1/shape", and a message.
 struct ExtraFault {
   std::string pointer, message;
   explicit operator bool() const { return !message.empty(); }
 };
-/// Names are letters, digits, "_" and "-", each used once, and neither "input" nor "label"; shapes
-/// have one extent or three, and all together fewer than 2^28 values.
+/// Checks a list of auxiliary inputs. A name consists of letters, digits, "_" and "-", occurs once,
+/// and is neither "input" nor "label". A shape has one extent or three. All shapes together have
+/// fewer than 2^28 values. There are at most 256 inputs.
 ExtraFault fault_in(std::span<const Extra> extras);
 
 }  // namespace poseidon

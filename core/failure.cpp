@@ -18,7 +18,7 @@ std::string message_of(const std::exception_ptr& thrown) {
   } catch (const std::filesystem::filesystem_error& error) {
     return text(error.path1().string(), ": ", error.code().message());
   } catch (const std::system_error& error) {
-    // Of threads, above all, that the limits on processes or memory do not allow.
+    // Usually a thread that the limits on processes or memory do not allow.
     return text("this process cannot have what it needs: ", error.code().message(),
                 error.code() == std::errc::resource_unavailable_try_again
                     ? ", perhaps a thread; see ulimit -u and ulimit -v"

@@ -7,15 +7,16 @@
 
 namespace poseidon {
 
-/// A message for what was thrown: the text of our own errors as it is, anything else marked as an
-/// internal error.
+/// The message for an exception. Poseidon's own errors keep their text; unknown exceptions are
+/// marked as internal errors.
 std::string message_of(const std::exception_ptr& thrown);
 
-/// The exit code of a program that ends by it: 2 for what was asked, 3 for a lost peer, else 1.
+/// The exit code of a program that ends with this exception: 2 for ConfigError and file system
+/// errors, 3 for PeerLost, else 1.
 int exit_code_of(const std::exception_ptr& thrown);
 
-/// Returns what `action` returns. What stands for exit code 2 becomes a RunError: when work has
-/// begun, a file that is missing or damaged is a failure of the world.
+/// Returns the result of `action`. Converts an exception with exit code 2 to RunError: after the
+/// run has started, a missing or damaged file is a failure at run time, not a wrong request.
 template <class Action>
 decltype(auto) after_beginning(const Action& action) {
   try {

@@ -17,7 +17,7 @@ std::string number_text(double value) {
   return Json(value).dump();
 }
 
-/// " >= 1", " in [0, 1]", or nothing.
+/// " >= 1", " in [0, 1]", or "".
 std::string range_text(Range range) {
   const bool low = std::isfinite(range.minimum), high = std::isfinite(range.maximum);
   if (low && high)
@@ -79,8 +79,8 @@ std::string listed(const std::vector<std::string>& names) {
   fail_at(place, "expected one of " + listed(names) + ", got " + shown(Json(got)) + hint);
 }
 
-/// A key that is missing may be there misspelt: of those that nothing has asked for, the one that
-/// is near to it is named.
+/// Reports a missing key. If an unknown key of the object is similar, it is probably a misspelling
+/// of the missing one, so the message names it.
 [[noreturn]] void fail_missing(std::string_view key, const Json& object, const JsonPlace& place,
                                const std::vector<std::string>& known) {
   const std::string missing(key);
@@ -264,7 +264,7 @@ Json json_of(const Sides& sides) {
   return Json{sides.before[0], sides.after[0], sides.before[1], sides.after[1]};
 }
 
-/// Writes the object that a description stands for, every key with its value.
+/// Writes the object that a description describes: every key with its value.
 class FieldWriter final : public Fields {
  public:
   void boolean(std::string_view key, bool& value, std::string_view doc) override;
@@ -369,8 +369,8 @@ Json write_fields(const Describe& describe) {
 
 namespace {
 
-/// Makes the JSON Schema (draft 2020-12) of a description; keys carry their text as "description"
-/// and their default as "default".
+/// Generates the JSON Schema (draft 2020-12) of a description. Each key has its text as
+/// "description" and its default as "default".
 class FieldSchema final : public Fields {
  public:
   void boolean(std::string_view key, bool& value, std::string_view doc) override;
@@ -408,10 +408,11 @@ class FieldSchema final : public Fields {
 
   Json properties_ = Json::object();
   Json required_ = Json::array();
-  Json variants_ = Json::array();  ///< "oneOf" branches; the object's own keys are repeated in each
+  Json variants_ =
+      Json::array();  ///< "oneOf" branches; take() adds the object's common keys to each
 };
 
-/// Keys of notes, which parse_config leaves out.
+/// Keys of notes, which parse_config removes.
 constexpr const char* kNotePattern = "^(_|//)";
 
 void add_range(Json& schema, Range range) {
@@ -430,7 +431,7 @@ Json ranged(const char* type, Range range) {
   return schema;
 }
 
-/// `element`, or a list of it.
+/// Schema for one `element` or a list of them.
 Json one_or_list(const Json& element) {
   return Json{{"anyOf", Json::array({element, Json{{"type", "array"}, {"items", element}}})}};
 }
@@ -539,7 +540,7 @@ Json FieldSchema::take() {
     schema["additionalProperties"] = false;
     return schema;
   }
-  // A branch knows its own keys only; the keys common to all are allowed in it as well.
+  // A branch contains only its own keys. Add the common keys, since the branch rejects others.
   for (Json& branch : variants_)
     for (const auto& [key, value] : properties_.items())
       if (!branch["properties"].contains(key)) branch["properties"][key] = true;

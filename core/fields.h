@@ -12,11 +12,11 @@
 
 namespace poseidon {
 
-/// The values a number may take.
+/// The range of values that a number may have.
 struct Range {
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
-  bool above_minimum = false;  ///< the minimum itself is not allowed
+  bool above_minimum = false;  ///< the minimum itself is excluded
 };
 
 inline constexpr Range kPositive{.minimum = 0, .above_minimum = true};
@@ -30,14 +30,14 @@ enum class Presence : uint8_t { kOptional, kRequired };
 class Fields;
 using Describe = std::function<void(Fields&)>;
 
-/// One form of an object whose "type" key says which further keys it has.
+/// One form of an object. The value of its "type" key determines its other keys.
 struct Variant {
   std::string name;
   std::string doc;
   Describe describe;
 };
 
-/// Cells at each side of both axes: 0 are the rows, 1 the columns.
+/// Padding cells at each side of both axes. Axis 0 is rows, axis 1 is columns.
 struct Sides {
   std::array<int64_t, 2> before{0, 0};  ///< top, left
   std::array<int64_t, 2> after{0, 0};   ///< bottom, right
@@ -47,15 +47,16 @@ struct Sides {
   constexpr bool operator==(const Sides&) const = default;
 };
 
-/// Visits the keys of one JSON object. A config struct describes itself once,
+/// Visits the keys of one JSON object. A config struct describes itself once:
 ///
 ///     void PoolingFields::describe(Fields& fields) {
 ///       fields.pair("kernel", kernel, at_least(1), "window height and width",
 ///       Presence::kRequired);
 ///
-/// and that description reads it (read_fields), writes it resolved (write_fields), and makes its
-/// JSON Schema and its reference page (schema_of), so that none of them can drift. An optional
-/// key that is absent leaves the value as it is: the default is the value before the visit.
+/// The same description serves to read the struct (read_fields), to write it with all values
+/// (write_fields), and to generate its JSON Schema and reference page (schema_of). Therefore they
+/// always agree. If an optional key is absent, its value does not change: the default is the value
+/// before the visit.
 class Fields {
  public:
   virtual ~Fields() = default;
@@ -79,24 +80,24 @@ class Fields {
                         std::string_view doc, Presence presence = Presence::kOptional) = 0;
   virtual void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
                      Presence presence = Presence::kOptional) = 0;
-  /// A nested object. `present` (may be null) says whether it is there: read sets it, write obeys
-  /// it.
+  /// A nested object. `present` tells whether the object exists: reading sets it, writing obeys it.
+  /// It may be null.
   virtual void object(std::string_view key, const Describe& describe, std::string_view doc,
                       Presence presence = Presence::kOptional, bool* present = nullptr) = 0;
   /// A list of objects. `resize` is called with the number of elements, then `describe` for each.
   virtual void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
                        const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
                        Presence presence = Presence::kOptional) = 0;
-  /// `key` names one of `variants`, whose keys then belong to this same object. `value` is its
-  /// default.
+  /// `key` names one of `variants`, and the keys of that variant belong to this same object.
+  /// `value` is the default name.
   virtual void variant(std::string_view key, std::string& value,
                        const std::vector<Variant>& variants, std::string_view doc,
                        Presence presence = Presence::kRequired) = 0;
-  /// A JSON value that is taken as it is.
+  /// A JSON value that is stored unchanged.
   virtual void raw(std::string_view key, Json& value, std::string_view doc,
                    Presence presence = Presence::kOptional) = 0;
 
-  /// A text that is one of `names`; `index` is its index among them.
+  /// A text that must be one of `names`; `index` is its index in `names`.
   virtual void choice(std::string_view key, int& index, const std::vector<std::string>& names,
                       std::string_view doc, Presence presence = Presence::kOptional) = 0;
 
@@ -110,8 +111,7 @@ class Fields {
   }
 };
 
-/// Reads an object; every error is a ConfigError with its place. Unknown keys are refused by
-/// finish().
+/// Reads an object. Each error is a ConfigError with its JSON path. finish() rejects unknown keys.
 class FieldReader final : public Fields {
  public:
   /// `object` must outlive the reader. Throws ConfigError unless it is an object.
@@ -147,7 +147,7 @@ class FieldReader final : public Fields {
 
   bool has(std::string_view key) const;
   const JsonPlace& place() const { return place_; }
-  /// Refuses keys that nothing asked for, with the nearest known name.
+  /// Rejects keys that no description requested, and suggests the most similar known key.
   void finish() const;
 
  private:
@@ -158,14 +158,14 @@ class FieldReader final : public Fields {
   std::vector<std::string> known_;
 };
 
-/// Reads `object` by `describe` and refuses unknown keys.
+/// Reads `object` with `describe` and rejects unknown keys.
 void read_fields(const Json& object, const JsonPlace& place, const Describe& describe);
 
-/// The object that `describe` stands for, every key with its value.
+/// Writes the object that `describe` describes: every key with its value.
 Json write_fields(const Describe& describe);
 
-/// The JSON Schema (draft 2020-12) of the object that `describe` stands for. Keys carry their text
-/// as "description" and their default as "default"; unknown keys are refused by it.
+/// The JSON Schema (draft 2020-12) of the object that `describe` describes. Each key has its text
+/// as "description" and its default as "default". The schema rejects unknown keys.
 Json schema_of(const Describe& describe);
 
 }  // namespace poseidon

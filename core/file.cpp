@@ -21,10 +21,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kWriteBuffer = size_t{1} << 20;
-constexpr mode_t kMode = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;  // less umask
-constexpr const char* kTemporary = ".tmp";  // behind the name of a file that is being written
+constexpr mode_t kMode =
+    S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;  // before the umask
+constexpr const char* kTemporary = ".tmp";                      // suffix of an unfinished file
 
-/// The limit of this process that an error comes from, for messages; "" for other errors.
+/// The process limit that caused error `reason`, for messages; "" for other errors.
 std::string limit_text(int reason) {
   if (reason != EFBIG && reason != EMFILE) return "";
   rlimit limit{};
@@ -34,14 +35,14 @@ std::string limit_text(int reason) {
   return text(" (the limit, ulimit -f, is ", bytes_text(limit.rlim_cur), ")");
 }
 
-/// `what` was tried with `path` and failed; errno says why.
+/// Reports that operation `what` on `path` failed. errno has the reason.
 [[noreturn]] void fail_run(const fs::path& path, const char* what) {
   const int reason = errno;
   throw RunError(
       text(path.string(), ": cannot be ", what, ": ", std::strerror(reason), limit_text(reason)));
 }
 
-/// The number of bytes that could be written; less than all of them with errno set.
+/// Returns the number of bytes written. If it is less than `bytes.size()`, errno has the reason.
 size_t write_at_most(int file, uint64_t offset, std::span<const std::byte> bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
@@ -182,7 +183,7 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 
 void AtomicFile::sync() {
   flush();
-  // EINVAL: the file system cannot sync.
+  // EINVAL: the file system does not support fsync.
   if (::fsync(file_.number()) != 0 && errno != EINVAL) fail_run(path_, "synced");
 }
 
@@ -226,7 +227,7 @@ void AppendFile::append(std::string_view contents) { append(as_bytes(contents));
 void sync_folder(const fs::path& folder) {
   const fs::path path = folder.empty() ? fs::path(".") : folder;
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot sync a folder; the file itself is safe by then.
+  // EINVAL: the file system cannot sync folders. The file itself is already synced.
   if (file.number() < 0 || (::fsync(file.number()) != 0 && errno != EINVAL))
     fail_run(path, "synced");
 }

@@ -10,9 +10,9 @@
 
 #include "core/error.h"
 
-/// Files as Poseidon reads and writes them: at any offset, appended to, or whole or not at all. No
-/// file is mapped into memory: a mapped file that becomes shorter ends the process by a signal. A
-/// failure in the middle is a RunError "PATH: cannot be ...: reason".
+/// Functions and classes to read and write files: at any offset, by appending, or atomically. Files
+/// are never mapped into memory, because a mapped file that becomes shorter ends the process with a
+/// signal. A failed operation throws RunError "PATH: cannot be ...: reason".
 namespace poseidon {
 
 /// An open file descriptor. Move-only.
@@ -32,32 +32,33 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// A file cannot be opened since the process, or the system, has too many open files.
+/// A file cannot be opened because the process or the system has too many open files.
 class OutOfFiles : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// Opens a file for reading. Throws OutOfFiles, and ConfigError for every other reason: there is no
-/// such file or no permission.
+/// Opens a regular file for reading. Throws OutOfFiles, or ConfigError for all other reasons, such
+/// as a missing file or a missing permission.
 Descriptor open_file(const std::filesystem::path& path);
 uint64_t file_bytes(const Descriptor& file, const std::filesystem::path& path);
 
-/// Reads exactly `out.size()` bytes at `offset`. Throws RunError, naming `path`, on a short file.
+/// Reads exactly `out.size()` bytes at `offset`. Throws RunError with `path` if the file is too
+/// short.
 void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
              const std::filesystem::path& path);
 
-/// Reads a whole file into `out`, whose memory is reused. Throws as open_file() does, and RunError
-/// when the file holds more than `most` bytes or cannot be read.
+/// Reads a complete file into `out` and reuses its memory. Throws the errors of open_file(), and
+/// RunError if the file has more than `most` bytes or cannot be read.
 void read_file(const std::filesystem::path& path, uint64_t most, std::vector<std::byte>& out);
 
-/// A file that is read at any offset, as part of a run: every error is a RunError.
+/// A file that a run reads at any offset. All errors are RunErrors.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
   uint64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Fills `bytes` from `offset`; fails if the file ends earlier.
+  /// Fills `bytes` from `offset`. Throws RunError if the file ends earlier.
   void read(uint64_t offset, std::span<std::byte> bytes) const;
   /// The CRC-32C of `length` bytes from `offset`.
   uint32_t crc(uint64_t offset, uint64_t length) const;
@@ -68,10 +69,10 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// A file that appears whole or not at all: written beside its destination as "<path>.<8 random
-/// hexadecimal digits>.tmp", synced and renamed by commit(). Without commit() nothing stays.
-/// Processes that write the same path at the same time use separate temporary files; the last
-/// commit() wins.
+/// A file that is written atomically. The bytes go to "<path>.<8 random hexadecimal digits>.tmp",
+/// in the same folder as the destination. commit() syncs and renames that file; without commit(),
+/// the destructor removes it. Processes that write the same path at the same time use separate
+/// temporary files; the last commit() wins.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -81,17 +82,18 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view contents);
-  /// Writes at an offset, over what was written or beyond it: bytes() and crc() do not reflect it.
+  /// Writes at any offset, also over earlier bytes or beyond the end. bytes() and crc() do not
+  /// change.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  /// What was written so far is on the disk when this returns.
+  /// All bytes written so far are on disk when this returns.
   void sync();
   void commit();
 
   const std::filesystem::path& path() const { return path_; }
-  /// The file that holds the bytes until commit().
+  /// The temporary file, which contains the bytes until commit().
   const std::filesystem::path& temporary() const { return temporary_; }
   uint64_t bytes() const { return bytes_; }
-  /// The CRC-32C of what write() was given so far.
+  /// The CRC-32C of all bytes passed to write() so far.
   uint32_t crc() const { return crc_; }
 
  private:
@@ -105,16 +107,16 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-/// Removes from a folder what writers of such files have left when they were killed.
+/// Removes the temporary files of killed writers (AtomicFile) from a folder.
 void remove_half_done(const std::filesystem::path& folder);
 
-/// Writes a small file whole, by AtomicFile.
+/// Writes a small file atomically, with AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
-/// A file that grows at its end. What append() could not write whole is removed again.
+/// A file that grows at its end. If append() fails, it removes the bytes that it wrote.
 class AppendFile {
  public:
-  /// Makes the file when it is not there. Throws RunError.
+  /// Creates the file if it does not exist. Throws RunError.
   explicit AppendFile(std::filesystem::path path);
   void append(std::span<const std::byte> bytes);
   void append(std::string_view contents);
@@ -125,7 +127,7 @@ class AppendFile {
   uint64_t size_ = 0;
 };
 
-/// Makes the names in `folder` durable.
+/// Makes new and renamed entries of `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
 inline std::span<const std::byte> as_bytes(std::string_view contents) {

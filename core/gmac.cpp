@@ -2,7 +2,7 @@
 
 #include <openssl/evp.h>
 #if defined(__x86_64__)
-#ifndef __clang__  // values that GCC's header leaves undefined
+#ifndef __clang__  // GCC's header leaves some values undefined
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -33,7 +33,7 @@ std::array<unsigned char, 12> nonce_of(uint64_t number) {
   return nonce;
 }
 
-/// A cipher of OpenSSL's with its key.
+/// An OpenSSL cipher context with its key.
 class Cipher {
  public:
   Cipher(const EVP_CIPHER* kind, const Gmac::Key& key) : context_(EVP_CIPHER_CTX_new()) {
@@ -51,7 +51,7 @@ class Cipher {
 
 }  // namespace
 
-/// One way to make the tags.
+/// An implementation of GMAC.
 struct Gmac::State {
   virtual ~State() = default;
   virtual void begin(uint64_t number) = 0;
@@ -61,7 +61,7 @@ struct Gmac::State {
 
 namespace {
 
-/// OpenSSL's.
+/// OpenSSL's implementation.
 class PlainGmac final : public Gmac::State {
  public:
   explicit PlainGmac(const Gmac::Key& key) : gcm_(EVP_aes_256_gcm(), key) {}
@@ -93,22 +93,23 @@ class PlainGmac final : public Gmac::State {
 
 #if defined(__x86_64__)
 
-// OpenSSL 3.0 multiplies one block at a time, which takes six times as long as a checksum. Here
-// 32 blocks are multiplied by 32 powers of the hash key, four to a vector, and reduced once.
+// OpenSSL 3.0 multiplies one block at a time, which takes six times as long as a checksum. This
+// implementation multiplies 32 blocks by 32 powers of the hash key, four to a vector, and reduces
+// the sum once.
 
 constexpr size_t kBlockBytes = 16;
 constexpr size_t kWideBytes = 512;
 constexpr size_t kPowers = kWideBytes / kBlockBytes;
 
-/// Field elements as GCM has them, the bytes of each turned around; the key carries a factor x, so
-/// that products of reflected polynomials need no shift.
+/// Reverses the bytes of each 16-byte block, to form a field element of GCM. Only the key has an
+/// additional factor x; therefore products of reflected polynomials need no shift.
 POSEIDON_WIDE_CARRYLESS inline __m512i reflect(__m512i blocks) {
   const __m512i order =
       _mm512_broadcast_i32x4(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   return _mm512_shuffle_epi8(blocks, order);
 }
 
-/// Products that are not reduced yet, lane by lane.
+/// Sums of unreduced products, one in each 128-bit lane.
 struct Sum {
   __m512i low, middle, high;
 
@@ -119,7 +120,7 @@ struct Sum {
     const __m512i crossed = _mm512_clmulepi64_epi128(a, b, 0x01);
     middle = _mm512_ternarylogic_epi64(middle, crossed, _mm512_clmulepi64_epi128(a, b, 0x10), 0x96);
   }
-  /// Modulo x^128 + x^127 + x^126 + x^121 + 1, the reflected polynomial of GCM.
+  /// The sums modulo x^128 + x^127 + x^126 + x^121 + 1, the reflected polynomial of GCM.
   POSEIDON_WIDE_CARRYLESS __m512i reduced() const {
     const __m512i fold = _mm512_set1_epi64(static_cast<int64_t>(0xC200000000000000u));
     const __m512i first =
@@ -142,7 +143,7 @@ POSEIDON_WIDE_CARRYLESS inline __m128i multiply(__m128i a, __m128i b) {
   return _mm512_castsi512_si128(sum.reduced());
 }
 
-/// A reflected field element times x.
+/// Multiplies a reflected field element by x.
 __m128i times_x(__m128i value) {
   uint64_t words[2];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(words), value);
@@ -156,10 +157,10 @@ __m128i times_x(__m128i value) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(words));
 }
 
-/// A sum of blocks, each times its power of a key.
+/// GHASH (NIST SP 800-38D): the sum of blocks, each multiplied by a power of the hash key.
 class WideGhash {
  public:
-  /// `key`: the encrypted zero.
+  /// `key`: the encrypted zero block.
   POSEIDON_WIDE_CARRYLESS explicit WideGhash(const Gmac::Tag& key) {
     __m128i first;
     std::memcpy(&first, key.data(), sizeof first);
@@ -169,7 +170,8 @@ class WideGhash {
   }
 
   void begin() { sum_ = _mm_setzero_si128(); }
-  /// Whole blocks, at most as many as there are powers: the last meets the first power.
+  /// Adds whole blocks, at most kPowers; `count` is in bytes. The last block is multiplied by the
+  /// first power.
   POSEIDON_WIDE_CARRYLESS void absorb(const std::byte* bytes, size_t count) {
     const __m128i* power = powers_ + kPowers - count / kBlockBytes;
     __m512i begun = _mm512_zextsi128_si512(sum_);
@@ -190,8 +192,8 @@ class WideGhash {
   }
 
  private:
-  /// The key's powers, each with its factor x: the 32nd first, so that the last of any number of
-  /// blocks meets the first power.
+  /// The powers of the key, each with its factor x, highest first. The last of any number of blocks
+  /// is multiplied by the first power.
   alignas(64) __m128i powers_[kPowers];
   __m128i sum_ = _mm_setzero_si128();
 };
@@ -233,7 +235,8 @@ class WideGmac final : public Gmac::State {
     std::fill(waiting_.begin() + static_cast<ptrdiff_t>(waiting_count_),
               waiting_.begin() + static_cast<ptrdiff_t>(whole), std::byte{0});
     if (whole > 0) ghash_.absorb(waiting_.data(), whole);
-    // The last block is the length in bits, big-endian; there is no text besides.
+    // The last block: the length of the message in bits, big-endian, and the ciphertext's length,
+    // 0.
     alignas(16) std::array<std::byte, kBlockBytes> lengths{};
     for (size_t i = 0; i < 8; ++i)
       lengths[i] = static_cast<std::byte>(8 * message_bytes_ >> (56 - 8 * i));
@@ -255,11 +258,11 @@ class WideGmac final : public Gmac::State {
 
   Cipher aes_;
   WideGhash ghash_;
-  alignas(
-      64) std::array<std::byte, kWideBytes> waiting_;  ///< the last bytes, less than a full load
+  /// Bytes not yet in the sum, fewer than kWideBytes.
+  alignas(64) std::array<std::byte, kWideBytes> waiting_;
   size_t waiting_count_ = 0;
   uint64_t message_bytes_ = 0;
-  Gmac::Tag mask_{};  ///< the encrypted nonce
+  Gmac::Tag mask_{};  ///< the encrypted first counter block, from the nonce
 };
 
 #endif

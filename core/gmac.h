@@ -8,15 +8,15 @@
 
 namespace poseidon {
 
-/// AES-256-GMAC (NIST SP 800-38D), by which whoever knows the key can tell whether bytes were
-/// changed. Messages follow one another, each with a number of its own. The nonce is that number in
-/// 8 bytes, little-endian, behind 4 of zero, and must never be used twice with a key.
+/// AES-256-GMAC (NIST SP 800-38D), a message authentication code: with the key, the receiver
+/// detects changed bytes. Each message has its own number. The nonce is 4 zero bytes and then that
+/// number in 8 bytes, little-endian. A number must never be used twice with one key.
 class Gmac {
  public:
   using Key = std::array<std::byte, 32>;
   using Tag = std::array<std::byte, 16>;
 
-  /// Throws RunError when OpenSSL has no AES-256-GCM.
+  /// Throws RunError if OpenSSL has no AES-256-GCM.
   explicit Gmac(const Key& key);
   ~Gmac();
   Gmac(Gmac&&) noexcept;

@@ -5,17 +5,17 @@
 
 namespace poseidon {
 
-/// When something is reported again that lasts: after a first interval, and then each time after
-/// twice as long, up to a longest interval.
+/// Decides when a lasting condition is reported again. The time between two reports doubles each
+/// time, up to a longest interval.
 class GrowingInterval {
  public:
   using Time = std::chrono::nanoseconds;
 
   GrowingInterval(Time first, Time longest) : interval_(first), longest_(longest) {}
 
-  /// It has been reported for the first time.
+  /// Call this at the first report.
   void begin(Time now) { next_ = now + interval_; }
-  /// Whether it is to be reported again now. The next report is due after a longer interval.
+  /// Whether another report is due now. If so, schedules the next one after twice the interval.
   bool is_due(Time now) {
     if (now < next_) return false;
     interval_ = std::min(2 * interval_, longest_);

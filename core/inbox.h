@@ -8,7 +8,7 @@
 
 namespace poseidon {
 
-/// Tasks that other threads give one thread to run, in order.
+/// A queue of tasks for one thread. Other threads post tasks; the thread runs them in order.
 class Inbox {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ class Inbox {
     filled_.notify_one();
   }
 
-  /// Runs the next task, waiting for it until `deadline`. False when none came.
+  /// Runs the next task. Waits for one until `deadline`; returns false if none arrives.
   bool run_one(Clock::time_point deadline) {
     std::function<void()> task;
     {

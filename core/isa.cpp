@@ -41,7 +41,7 @@ std::string names(const std::vector<Isa>& isas) {
   return out;
 }
 
-/// Nothing until it is asked for.
+/// Empty until the first call of isa() or choose_isa().
 std::atomic<std::optional<Isa>>& chosen() {
   static std::atomic<std::optional<Isa>> isa;
   return isa;
@@ -59,7 +59,7 @@ std::string_view name_of(Isa isa) {
 }
 
 const std::vector<Isa>& built_isas() {
-  static const std::vector<Isa> kBuilt{POSEIDON_ISAS};  // third_party/instruction_sets.cmake
+  static const std::vector<Isa> kBuilt{POSEIDON_ISAS};  // from third_party/instruction_sets.cmake
   return kBuilt;
 }
 

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-/// The instruction sets that own kernels are compiled for, and the one that this process uses.
+/// The instruction sets for which this build contains kernels, and the one that this process uses.
 namespace poseidon {
 
 enum class Isa : uint8_t {
-  kNative,  ///< what the compiler was told (POSEIDON_ARCH), or its baseline where that is all
+  kNative,  ///< set for the compiler (POSEIDON_ARCH), or else the compiler's baseline
   kX86V2,   ///< the levels of the x86-64 ABI: SSE4.2,
   kX86V3,   ///< AVX2 with FMA,
   kX86V4,   ///< AVX-512
@@ -17,23 +17,23 @@ enum class Isa : uint8_t {
 
 /// "x86-64-v3".
 std::string_view name_of(Isa isa);
-/// Those that this build has kernels for, the least first.
+/// The instruction sets for which this build contains kernels, smallest first.
 const std::vector<Isa>& built_isas();
 
-/// The one that this process uses: unless another was chosen, the best that the processor has.
-/// Throws RunError where it has none of those that were built.
+/// The instruction set that this process uses: the chosen one, else the best one that the processor
+/// supports. Throws RunError if the processor supports none of built_isas().
 Isa isa();
-/// Has this process use that of this name. Comes before anything is computed, and before there are
-/// other threads. Throws ConfigError for one that is unknown, was not built, or that the processor
-/// lacks.
+/// Selects the instruction set by name. Must precede all computation and the start of other
+/// threads. Throws ConfigError if the name is unknown, not in this build, or not supported by the
+/// processor.
 void choose_isa(std::string_view name);
-/// Whether isa() is the processor's best, so that nothing is withheld.
+/// Whether isa() is the best instruction set of this build that the processor supports.
 bool isa_is_best();
 
-/// Whether carry-less products of 512 bits may be used (AVX-512 with VPCLMULQDQ, which no level
-/// has).
+/// Whether 512-bit carry-less multiplication may be used (AVX-512 with VPCLMULQDQ, which is in none
+/// of the x86-64 levels).
 bool has_wide_carryless();
-/// For functions that only run where it says so.
+/// Marks functions that run only if has_wide_carryless() is true.
 #define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,avx512bw,vpclmulqdq")]]
 
 }  // namespace poseidon

@@ -31,7 +31,7 @@ LineColumn line_column(std::string_view json_text, size_t byte) {
   return at;
 }
 
-/// Which extensions of JSON are allowed.
+/// The permitted extensions of JSON.
 struct Extensions {
   bool comments = false;
   bool notes = false;
@@ -41,7 +41,7 @@ constexpr std::string_view kSchemaKey = "$schema";
 
 bool is_note(std::string_view key) { return key.starts_with('_') || key.starts_with("//"); }
 
-/// Removes notes from `value` and all that is in it.
+/// Removes notes from `value` and from all nested values.
 void remove_notes(Json& value) {
   if (value.is_object())
     for (auto at = value.begin(); at != value.end();)
@@ -50,7 +50,7 @@ void remove_notes(Json& value) {
     for (Json& inner : value) remove_notes(inner);
 }
 
-/// Refuses what the grammar allows but a config must not hold: deep nesting and repeated keys.
+/// Rejects valid JSON that a config must not contain: deep nesting and repeated keys.
 class StrictCallback {
  public:
   StrictCallback(const std::string& file, bool notes) : file_(file), notes_(notes) {}
@@ -76,8 +76,8 @@ class StrictCallback {
   std::vector<std::set<std::string>> keys_;
 };
 
-/// The library's messages begin with "[json.exception...] parse error at line 1, column 2: "; what
-/// follows is for people.
+/// The part of a library message that is useful to the user. It follows the prefix
+/// "[json.exception...] parse error at line 1, column 2: ".
 std::string reason(const std::string& what) {
   const size_t end = what.find("syntax error");
   const size_t start = end == std::string::npos ? what.rfind("] ") : end;
@@ -85,14 +85,14 @@ std::string reason(const std::string& what) {
   return what.substr(end == std::string::npos ? start + 2 : start);
 }
 
-/// As it is shown in messages: cut in the middle where it is long.
+/// `message` for the user. A long text loses its middle.
 std::string shortened(const std::string& message) {
   constexpr size_t kMost = 200, kEnd = 40;
   if (message.size() <= kMost) return message;
   return message.substr(0, kMost - kEnd) + "..." + message.substr(message.size() - kEnd);
 }
 
-/// Where the number stands that "number overflow parsing '1e999'" speaks of.
+/// The position of the number that the message "number overflow parsing '1e999'" names.
 size_t place_of_number(std::string_view json_text, const std::string& what) {
   const size_t begin = what.find('\''), end = what.rfind('\'');
   if (begin == end) return 0;
@@ -154,7 +154,7 @@ std::string read_text(const std::filesystem::path& path) {
     throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
-  // In pieces: the C library would keep one piece of memory that fits the largest file.
+  // Read in small pieces: for one large read, the C library would keep memory of the file's size.
   std::string content;
   std::array<char, 1 << 14> piece{};
   do {
@@ -222,7 +222,7 @@ std::string initials_of(const std::vector<std::string_view>& words) {
   return initials;
 }
 
-/// The part of the words of both keys that stands in both, 0 to 1.
+/// The fraction of the words that both keys contain, 0 to 1. Short words do not count.
 double words_in_common(const std::vector<std::string_view>& one,
                        const std::vector<std::string_view>& other) {
   constexpr size_t kLeastLetters = 4;

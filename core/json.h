@@ -11,7 +11,7 @@
 
 namespace poseidon {
 
-/// What is wrong with one value, "FILE: POINTER: MESSAGE".
+/// An error in one value: "FILE: POINTER: MESSAGE".
 class PlacedError : public ConfigError {
  public:
   PlacedError(JsonPlace place, std::string_view message);
@@ -26,20 +26,21 @@ class PlacedError : public ConfigError {
 /// Throws PlacedError.
 [[noreturn]] void fail_at(const JsonPlace& place, std::string_view message);
 
-/// Parses JSON text. Refuses, with file, line and column: malformed text, a key given twice in an
-/// object, nesting deeper than 64, text over 16 MiB, invalid UTF-8. Throws ConfigError.
+/// Parses JSON text. Rejects malformed text and invalid UTF-8, with file, line and column. Also
+/// rejects repeated keys in an object, nesting deeper than 64, and text over 16 MiB. Throws
+/// ConfigError.
 Json parse_json(std::string_view json_text, const std::string& file_name);
 
-/// Reads and parses a file. Throws ConfigError.
+/// Reads and parses a file, in which comments are allowed. Throws ConfigError.
 Json read_json(const std::filesystem::path& path);
 
-/// A value as it is shown in messages: compact JSON, cut at 60 characters.
+/// A value for a message: compact JSON, at most 60 characters.
 std::string shown(const Json& value);
 
-/// The candidate nearest to `given` by edit distance; empty when none is near.
+/// The candidate with the smallest edit distance to `given`; "" if none is similar.
 std::string nearest(std::string_view given, const std::vector<std::string>& candidates);
 
-/// "; did you mean \"kernel\"?" or nothing.
+/// "; did you mean \"kernel\"?", or "" if no candidate is similar.
 std::string suggestion(std::string_view given, const std::vector<std::string>& candidates);
 
 }  // namespace poseidon

@@ -7,11 +7,11 @@
 
 namespace poseidon {
 
-/// A JSON value whose objects keep the order of their keys. Its definition is in core/json.h: a
-/// header that takes it by reference only spares all who include it a second of compilation.
+/// A JSON value that keeps the order of object keys. core/json.h has its definition. A header that
+/// needs only references includes this file, which saves a second of compilation in each user.
 using Json = nlohmann::ordered_json;
 
-/// Where a JSON value stands, for messages: a file and a JSON pointer ("/layers/3/kernel").
+/// The position of a JSON value, for messages: a file and a JSON pointer ("/layers/3/kernel").
 struct JsonPlace {
   std::string file;
   std::string pointer;

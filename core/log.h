@@ -4,7 +4,7 @@
 
 namespace poseidon {
 
-/// Takes what a component reports to a person. Implementations may be called from any thread.
+/// Receives the messages of components for the user. Implementations may be called from any thread.
 class Log {
  public:
   virtual ~Log() = default;
@@ -12,14 +12,15 @@ class Log {
   virtual void warning(std::string_view message) = 0;
 };
 
-/// One line per message on standard error, warnings marked. Each line is written whole.
+/// Writes one line per message to standard error and marks warnings. Each line is one write, so
+/// lines of several threads do not mix.
 class StandardErrorLog final : public Log {
  public:
   void info(std::string_view message) override;
   void warning(std::string_view message) override;
 };
 
-/// Says nothing.
+/// Discards all messages.
 class SilentLog final : public Log {
  public:
   void info(std::string_view) override {}

@@ -21,13 +21,13 @@ constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
 size_t minus(size_t a, size_t b) { return a > b ? a - b : 0; }
 
-/// A file that is one number; `otherwise` where it is none ("max"), or is not there.
+/// The number in a file; `otherwise` if the file does not exist or has no number ("max").
 size_t number_in(const fs::path& file, size_t otherwise) {
   size_t number = 0;
   return std::ifstream(file) >> number ? number : otherwise;
 }
 
-/// The number behind `name` in a file of names and numbers; `otherwise` where it is not there.
+/// The number after `name` in a file of names and numbers; `otherwise` if there is none.
 size_t number_named(const fs::path& file, const std::string& name, size_t otherwise) {
   std::ifstream lines(file);
   size_t number = 0;
@@ -36,8 +36,8 @@ size_t number_named(const fs::path& file, const std::string& name, size_t otherw
   return otherwise;
 }
 
-/// Pages of files, of the group and those inside it, that the system takes back when memory is
-/// wanted.
+/// Bytes in file caches of the group and its children. The system reclaims them when memory is
+/// needed.
 size_t caches_of(const ControlGroup& group) {
   const std::string prefix = group.version == 2 ? "" : "total_";
   size_t bytes = 0;
@@ -56,7 +56,7 @@ size_t left_of(const ControlGroup& group) {
   return minus(limit, minus(used, caches_of(group)));
 }
 
-/// Place 0 of /proc/self/statm: addresses in use; 1: what of them is in memory.
+/// A value of /proc/self/statm, in bytes. `place` 0: address space in use; 1: resident memory.
 size_t own_bytes(int place) {
   std::ifstream numbers("/proc/self/statm");
   size_t pages = 0;
@@ -88,7 +88,7 @@ std::string bytes_text(size_t bytes) {
   if (bytes < 1000) return std::to_string(bytes) + " bytes";
   double number = static_cast<double>(bytes) / 1000;
   size_t unit = 0;
-  // What would be shown as 1000.0 is one of the next unit.
+  // A number that would print as 1000.0 uses the next unit.
   for (; number >= 999.95 && unit + 1 < kUnits.size(); ++unit) number /= 1000;
   std::array<char, 32> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%.1f %s", number, kUnits[unit]);

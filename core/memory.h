@@ -4,19 +4,21 @@
 #include <filesystem>
 #include <string>
 
-/// Memory as a process sees it, in bytes.
+/// Memory use of this process, in bytes.
 namespace poseidon {
 
-/// What this process has in memory now (its resident set); 0 if the system does not report it.
+/// Bytes of this process in physical memory (resident set); 0 if the system does not report it.
 size_t resident_memory();
 
-/// What this process may still take: what the system has to give (MemAvailable), but no more than
-/// the limits of its control groups (versions 1 and 2) leave, caches of files counted as free, nor
-/// than its own limit of addresses (RLIMIT_AS) leaves. The largest size_t if none of them is known.
-/// `root` is that of the file system, "/".
+/// Bytes that this process can still allocate: the minimum of three values, each if known:
+/// * the memory that the system has available (MemAvailable)
+/// * the free memory of its control groups (versions 1 and 2), with file caches counted as free
+/// * its free address space (RLIMIT_AS)
+///
+/// The largest size_t if no value is known. `root` is the root of the file system, usually "/".
 size_t available_memory(const std::filesystem::path& root);
 
-/// "412 bytes", "6.1 GB": powers of 1000.
+/// A size as text, in powers of 1000: "412 bytes", "6.1 GB".
 std::string bytes_text(size_t bytes);
 
 }  // namespace poseidon

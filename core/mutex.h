@@ -19,7 +19,7 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex for the time of a scope.
+/// Holds a mutex during a scope.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -31,7 +31,7 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-/// A condition variable of one Mutex. Wake-ups may be spurious: wait in a loop,
+/// A condition variable of one Mutex. Wakeups may be spurious, so wait in a loop:
 ///
 ///     MutexLock lock(mutex_);
 ///     while (queue_.empty()) filled_.wait(mutex_);
@@ -42,7 +42,7 @@ class Condition {
     condition_.wait(lock);
     lock.release();
   }
-  /// False when `deadline` passed.
+  /// Returns false if `deadline` passed.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = condition_.wait_until(lock, deadline) == std::cv_status::no_timeout;

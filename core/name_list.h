@@ -8,7 +8,7 @@
 
 namespace poseidon {
 
-/// "a, b, c": at most five names, then how many more there are, "and 117 more".
+/// At most five names, and the number of further ones: "a, b, c, d, e and 117 more".
 inline std::string name_list(const std::vector<std::string>& names) {
   constexpr size_t kMost = 5;
   std::string out;

@@ -4,8 +4,8 @@
 
 namespace poseidon {
 
-/// Returns what `open` returns, and turns its RunErrors into ConfigErrors: what is wrong with a
-/// file that the user named, even if only damage, is the user's to mend.
+/// Returns the result of `open`. Converts its RunErrors to ConfigErrors: the user named the file,
+/// so the user must correct it, even if it is only damaged.
 template <class Open>
 auto opened_for_user(const Open& open) {
   try {

@@ -2,7 +2,7 @@
 
 namespace poseidon {
 
-/// One function object of several, of which the type of the argument picks one.
+/// A function object made of several ones. The type of the argument selects one of them.
 template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;

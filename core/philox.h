@@ -6,9 +6,9 @@
 namespace poseidon {
 
 /// Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11): four
-/// random words as a pure function of a 128-bit counter and a 64-bit key. Every random choice in
-/// Poseidon is such a function of what it is for, so it depends on no thread, worker or order of
-/// calls.
+/// random words as a pure function of a 128-bit counter and a 64-bit key. All random choices in
+/// Poseidon come from this function, with key and counter made from their purpose. Therefore they
+/// do not depend on threads, workers or the order of calls.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 constexpr PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
@@ -27,7 +27,7 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
   return counter;
 }
 
-/// The uses of randomness; each has counters of its own.
+/// The purposes of random numbers. Each purpose has separate keys.
 enum class RandomPurpose : uint32_t {
   kInitialization,
   kShuffle,
@@ -38,14 +38,15 @@ enum class RandomPurpose : uint32_t {
   kMixing
 };
 
-/// One stream of random numbers: a key made from the seed and what the numbers are for, and a
-/// counter. `stream` and `index` name the instance, for example (layer, sample) or (epoch, sample).
+/// A stream of random numbers. Its key comes from the seed, the purpose and `stream`; `index` and
+/// the block number form the counter. `stream` and `index` identify the instance, for example
+/// (layer, sample) or (epoch, sample).
 class RandomStream {
  public:
   constexpr RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t stream, uint64_t index)
       : key_(mix(seed, static_cast<uint64_t>(purpose), stream)), index_(index) {}
 
-  /// The four words of block `block`, in any order of calls.
+  /// The four words of block `block`. Calls may come in any order.
   constexpr PhiloxBlock at(uint64_t block) const {
     return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                    static_cast<uint32_t>(index_), static_cast<uint32_t>(index_ >> 32)},
@@ -71,7 +72,7 @@ class RandomStream {
   static constexpr float unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
  private:
-  /// SplitMix64 finalizer over the three numbers, one after another.
+  /// Applies the SplitMix64 finalizer to the three numbers, one after another.
   static constexpr uint64_t mix(uint64_t seed, uint64_t purpose, uint64_t stream) {
     uint64_t state = 0;
     for (uint64_t part : {seed, purpose, stream}) {

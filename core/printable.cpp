@@ -9,7 +9,7 @@ namespace poseidon {
 
 namespace {
 
-/// A character at the begin of `raw`: its code and its bytes; 0 bytes where it is no UTF-8.
+/// The first character of a text: its code point and its length. `bytes` is 0 for invalid UTF-8.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
@@ -52,13 +52,13 @@ std::string escaped(std::string_view bytes) {
 
 namespace {
 
-/// Marks that follow a letter, Japanese voicing marks, and vowels and finals of Korean letters.
+/// Combining marks after a letter, Japanese voicing marks, and Korean vowels and final consonants.
 bool is_combining(uint32_t code) {
   return (code >= 0x300 && code <= 0x36F) || code == 0x3099 || code == 0x309A ||
          (code >= 0x1160 && code <= 0x11FF);
 }
 
-/// Takes a letter with the combining characters after it from the begin of `rest`.
+/// Removes a letter and its combining characters from the start of `rest`, and returns them.
 std::string_view take_letter(std::string_view& rest) {
   const std::string_view from = rest;
   size_t bytes = std::max<size_t>(first_character(rest).bytes, 1);

@@ -12,7 +12,7 @@ namespace poseidon {
 namespace {
 
 const unsigned char* octets_of(std::span<const std::byte> bytes) {
-  // OpenSSL takes a null pointer for "no key yet", also where the length is 0.
+  // OpenSSL reads a null pointer as "no key yet", even if the length is 0.
   static constexpr unsigned char kNothing = 0;
   return bytes.empty() ? &kNothing : reinterpret_cast<const unsigned char*>(bytes.data());
 }

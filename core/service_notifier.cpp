@@ -11,7 +11,7 @@ namespace poseidon {
 
 ServiceNotifier::ServiceNotifier(const std::string& address) {
   const bool is_abstract = address.starts_with("@");
-  // A path ends with a zero, a name in the abstract namespace with its last byte.
+  // A path needs a terminating zero byte. A name in the abstract namespace does not.
   const size_t most = sizeof address_.sun_path - (is_abstract ? 0 : 1);
   if (!(is_abstract || address.starts_with("/")) || address.size() < 2 || address.size() > most)
     throw ConfigError(text("NOTIFY_SOCKET: expected a path from the root or \"@\" and a name, of ",
@@ -26,7 +26,8 @@ ServiceNotifier::ServiceNotifier(const std::string& address) {
                                           (is_abstract ? 0 : 1));
 }
 
-/// Names of jobs come from other machines: none may begin an assignment of its own.
+/// Escapes control characters: a job's name comes from another machine, and a newline in it would
+/// start a new assignment.
 bool ServiceNotifier::status(std::string_view line) const {
   return send("STATUS=" + printable(line));
 }

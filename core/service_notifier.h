@@ -10,20 +10,20 @@
 
 namespace poseidon {
 
-/// Reports to the service manager that has started this process, systemd for example, by datagrams
-/// as sd_notify(3) documents them. Every call returns whether the datagram was taken: one for which
-/// the manager has no room now is not waited for. All calls may be made from any thread.
+/// Reports state to the service manager that started this process, for example systemd, with
+/// datagrams as in sd_notify(3). Each call returns whether the datagram was sent. No call blocks:
+/// if the manager's queue is full, the datagram is dropped. Any thread may call it.
 class ServiceNotifier {
  public:
-  /// `address` as in NOTIFY_SOCKET: a path from the root, or "@" and a name in the abstract
-  /// namespace. Throws ConfigError for any other, RunError when the system has no socket.
+  /// `address` has the form of NOTIFY_SOCKET: an absolute path, or "@" and a name in the abstract
+  /// namespace. Throws ConfigError for other forms, and RunError if no socket can be created.
   explicit ServiceNotifier(const std::string& address);
 
   bool ready() const { return send("READY=1"); }
   bool stopping() const { return send("STOPPING=1"); }
-  /// The process makes progress.
+  /// Reports that the process makes progress (watchdog heartbeat).
   bool alive() const { return send("WATCHDOG=1"); }
-  /// One line for a person who asks what the process does.
+  /// Sends one line that describes the current activity to the user.
   bool status(std::string_view line) const;
 
  private:

@@ -8,8 +8,9 @@
 
 namespace poseidon {
 
-/// Extents of a tensor, outermost first, at most four. Activations are (samples, channels, height,
-/// width) or (samples, features); convolution weights (outputs, inputs/groups, height, width).
+/// The extents of a tensor, outermost first, at most four. Activations are (samples, channels,
+/// height, width) or (samples, features). Convolution weights are (outputs, inputs/groups, height,
+/// width).
 class Shape {
  public:
   static constexpr int kMaxRank = 4;
@@ -27,14 +28,14 @@ class Shape {
   /// Number of elements; 1 for a scalar (rank 0).
   int64_t count() const;
 
-  /// Extents as an activation: samples, channels, and height and width (1 where the rank is lower).
+  /// The extents read as an activation. Axes beyond the rank have extent 1.
   int64_t samples() const { return rank_ > 0 ? extents_[0] : 1; }
   int64_t channels() const { return rank_ > 1 ? extents_[1] : 1; }
   int64_t height() const { return rank_ > 2 ? extents_[2] : 1; }
   int64_t width() const { return rank_ > 3 ? extents_[3] : 1; }
   /// height * width
   int64_t area() const { return height() * width(); }
-  /// Elements of one sample.
+  /// Number of elements in one sample.
   int64_t sample_count() const { return channels() * area(); }
 
   bool operator==(const Shape&) const = default;
@@ -47,9 +48,10 @@ class Shape {
   int rank_ = 0;
 };
 
-/// Order of an activation's elements in memory. All four are one form: channels are cut into blocks
-/// of b, and element (n, c, p) with p = h * width + w lies at ((n * blocks + c / b) * area + p) * b
-/// + c % b. Lanes of the last block beyond the last channel are padding, and always zero.
+/// The order of an activation's elements in memory. All four layouts have one form: channels are
+/// divided into blocks of b. Element (n, c, p) with p = h * width + w has the index ((n * blocks +
+/// c / b) * area + p) * b + c % b. In the last block, elements beyond the last channel are padding
+/// and always zero.
 enum class Layout : uint8_t {
   kPlain,         ///< b = 1: nchw
   kChannelsLast,  ///< b = channels: nhwc
@@ -59,25 +61,25 @@ enum class Layout : uint8_t {
 
 const char* layout_name(Layout layout);
 
-/// An activation's shape and layout as the numbers kernels loop over.
+/// An activation's shape and layout as loop bounds for kernels.
 struct Blocking {
   int64_t samples = 0;
   int64_t channels = 0;
   int64_t area = 0;
-  int64_t block = 1;   ///< channels in a block
-  int64_t blocks = 0;  ///< blocks in a sample, the last one padded
+  int64_t block = 1;   ///< channels in one block
+  int64_t blocks = 0;  ///< blocks in one sample, the padded last one included
 
   Blocking() = default;
   Blocking(const Shape& shape, Layout layout);
 
-  /// Elements in memory, padding included.
+  /// Number of elements in memory, padding included.
   int64_t count() const { return samples * blocks * area * block; }
   int64_t offset(int64_t sample, int64_t channel, int64_t position) const {
     return ((sample * blocks + channel / block) * area + position) * block + channel % block;
   }
 };
 
-/// Elements an activation takes in memory, padding included.
+/// Number of elements of an activation in memory, padding included.
 inline int64_t stored_count(const Shape& shape, Layout layout) {
   return Blocking(shape, layout).count();
 }

@@ -4,7 +4,7 @@
 
 namespace poseidon {
 
-/// A text that a POSIX shell takes for one word, which is `word`.
+/// `word`, quoted if necessary, so that a POSIX shell reads it as one word.
 std::string quoted_for_shell(const std::string& word);
 
 }  // namespace poseidon

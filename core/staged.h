@@ -5,11 +5,11 @@
 
 #include "core/device.h"
 
-/// Values of the host where a device's work can reach them: where they lie if the device shares
-/// the host's memory, else in staging memory for the time being.
+/// Host values in memory that a device's work can access. If the device uses host memory, that is
+/// the memory of the values. Otherwise it is a temporary staging buffer.
 namespace poseidon {
 
-/// Values that the work writes.
+/// Host values that the device's work writes.
 class StagedOutput {
  public:
   StagedOutput(Device& device, std::span<float> host) : device_(device), host_(host) {
@@ -19,7 +19,7 @@ class StagedOutput {
   std::span<float> memory() const {
     return device_.shares_memory() ? host_ : staging_.as<float>().first(host_.size());
   }
-  /// Blocks until the work is done, and the values are the host's.
+  /// Blocks until the work is done. The host values are valid afterwards.
   void finish() {
     device_.record().wait();
     if (!device_.shares_memory()) std::ranges::copy(memory(), host_.begin());
@@ -31,7 +31,7 @@ class StagedOutput {
   Buffer staging_;
 };
 
-/// Values that the work reads.
+/// Host values that the device's work reads.
 class StagedInput {
  public:
   StagedInput(Device& device, std::span<const float> host) : device_(device), host_(host) {
@@ -39,7 +39,7 @@ class StagedInput {
     staging_ = device.allocate(host.size_bytes(), Place::kStaging, "values on their way");
     std::ranges::copy(host, staging_.as<float>().begin());
   }
-  /// The work has read them.
+  /// Blocks until the work has read the values.
   ~StagedInput() { device_.record().wait(); }
   StagedInput(const StagedInput&) = delete;
   StagedInput& operator=(const StagedInput&) = delete;

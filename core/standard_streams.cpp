@@ -9,7 +9,7 @@ namespace poseidon {
 
 void open_standard_streams() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    // Those below it are open by now, so open() gives this number.
+    // All lower descriptors are open at this point, so open() returns `number`.
     if (::fcntl(number, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);
 }
 

@@ -2,8 +2,9 @@
 
 namespace poseidon {
 
-/// Opens those of the descriptors 0, 1 and 2 that are closed on /dev/null, so that no file which is
-/// opened later gets such a number and with it what is printed. Comes before anything else.
+/// Opens each closed descriptor among 0, 1 and 2 on /dev/null. Otherwise a file opened later would
+/// get such a descriptor and receive the program's output. Must be called before any file is
+/// opened.
 void open_standard_streams();
 
 }  // namespace poseidon

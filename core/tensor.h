@@ -7,7 +7,7 @@
 
 namespace poseidon {
 
-/// How an activation lies in memory.
+/// The layout and the element type of an activation in memory.
 struct Format {
   Layout layout = Layout::kPlain;
   DataType type = DataType::kFp32;
@@ -17,20 +17,20 @@ struct Format {
 
 inline constexpr Format kPlainFp32{};
 
-/// Bytes an activation takes in memory, padding included.
+/// Bytes of an activation in memory, padding included.
 inline size_t stored_bytes(const Shape& shape, const Format& format) {
   return static_cast<size_t>(stored_count(shape, format.layout)) * bytes_of(format.type);
 }
 
-/// A view of an activation or its gradient on a device, in the stated format. It owns nothing; the
-/// net's arena does, for as long as the net lives.
+/// A view of an activation, or of its gradient, in device memory. The net's arena owns the memory
+/// as long as the net exists.
 struct Tensor {
-  void* data = nullptr;  ///< null: this tensor is not wanted
+  void* data = nullptr;  ///< null: this tensor is not needed
   Shape shape;
   Format format;
 
   Blocking blocking() const { return {shape, format.layout}; }
-  /// Its elements, as what format.type says they are.
+  /// The elements. `Element` must be the type that format.type states.
   template <class Element>
   Element* as() const {
     return static_cast<Element*>(data);

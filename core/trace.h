@@ -7,49 +7,50 @@
 #include <tuple>
 #include <vector>
 
-/// Records what one thread did when, cheaply while it works, and gives it out when the work is
-/// over.
+/// Records the activities of one thread with their times. Recording is cheap; the spans are read
+/// after the work.
 namespace poseidon {
 
-/// The newest spans of time of one thread, in a ring of fixed size. Where a null pointer takes its
-/// place nothing is recorded, which costs a branch. All calls come from that thread.
+/// The most recent time spans of one thread, in a ring of fixed size. A null TraceRecorder pointer
+/// disables recording, at the cost of one branch. All calls come from the recorded thread.
 class TraceRecorder {
  public:
-  /// The number of a track, a category and a name.
+  /// Index of a LabelText in labels().
   using Label = uint32_t;
   struct LabelText {
-    std::string track;     ///< the row that it is drawn in: "compute", "to server 1"
-    std::string category;  ///< "forward"
-    std::string name;      ///< "conv1"
+    std::string track;     ///< the row in the trace viewer: "compute", "to server 1"
+    std::string category;  ///< such as "forward"
+    std::string name;      ///< such as "conv1"
     bool operator<(const LabelText& other) const {
       return std::tie(track, category, name) < std::tie(other.track, other.category, other.name);
     }
   };
   struct Span {
     Label label = 0;
-    uint32_t part = kWhole;  ///< the part of what is named: a chunk
-    int64_t step = 0;        ///< counted from 1
+    uint32_t part = kWhole;  ///< index of the chunk of the named object
+    int64_t step = 0;        ///< from 1
     int64_t begin_ns = 0, end_ns = 0;
-    int64_t queued_ns = 0;  ///< how long it was ready before it began
+    int64_t queued_ns = 0;  ///< time between ready and begin, ns
   };
   static constexpr uint32_t kWhole = UINT32_MAX;
   static constexpr size_t kUsualCapacity = size_t{1} << 16;
 
   explicit TraceRecorder(size_t capacity = kUsualCapacity);
 
-  /// Nanoseconds of the steady clock.
+  /// Time of the steady clock, ns.
   static int64_t now();
 
   Label label(const LabelText& text);
   const std::vector<LabelText>& labels() const { return labels_; }
 
-  /// The step that the spans of a TraceScope belong to.
+  /// The step of the spans that a TraceScope adds.
   void set_step(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
-  /// Adds a span, in place of the oldest one when the ring is full.
+  /// Adds a span. If the ring is full, overwrites the oldest span.
   void add(const Span& span);
 
-  /// The spans of those steps from `first_step` on of which none was lost, by time of their end.
+  /// The spans from `first_step` on, without steps that have lost a span. The order is that of
+  /// add().
   std::vector<Span> spans(int64_t first_step) const;
 
  private:
@@ -58,11 +59,11 @@ class TraceRecorder {
   std::map<LabelText, Label> label_of_;
   std::vector<Span> ring_;
   size_t next_ = 0;          ///< index of the oldest span in the ring, once it is full
-  int64_t lost_up_to_ = -1;  ///< the newest step of which a span was overwritten
+  int64_t lost_up_to_ = -1;  ///< the newest step of which a span was overwritten; -1: none
   int64_t step_ = 0;
 };
 
-/// Records the time from here to the end of its scope.
+/// Records the time from construction to the end of the scope.
 class TraceScope {
  public:
   TraceScope(TraceRecorder* recorder, TraceRecorder::Label label)

@@ -7,31 +7,32 @@
 
 namespace poseidon {
 
-/// How a field's value lies in protobuf's binary format.
+/// The encoding of a field's value in protobuf's binary format.
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 struct WireField {
   uint32_t number = 0;
   WireType type = WireType::kVarint;
-  uint64_t value = 0;                ///< of all types but kBytes
-  std::span<const std::byte> bytes;  ///< of kBytes: in the file's memory
+  uint64_t value = 0;                ///< for all types except kBytes
+  std::span<const std::byte> bytes;  ///< for kBytes: a view of the file's memory
   size_t offset = 0;                 ///< of the field in the file, for messages
 };
 
-/// The fields of one message of protobuf's binary format, one after another. Reads only within
-/// `bytes`; throws ConfigError "FILE: byte N: ..." for what is no such message, and where messages
-/// are nested deeper than 16.
+/// Reads the fields of one message in protobuf's binary format, one after another. Never reads
+/// outside `bytes`. Throws ConfigError "FILE: byte N: ..." for invalid input and for messages
+/// nested deeper than 16.
 class WireMessage {
  public:
-  /// A whole file.
+  /// The outermost message: a complete file. `file` must outlive this object.
   WireMessage(std::span<const std::byte> bytes, const std::string& file);
-  /// The message that is the value of a field; refuses another wire type.
+  /// The message in the value of a field. Throws ConfigError if the field's type is not kBytes.
   WireMessage(const WireMessage& outer, const WireField& field);
 
-  /// False at the end.
+  /// Reads the next field. Returns false at the end.
   bool next(WireField& field);
 
-  /// The text of a field; refuses another wire type and what is no UTF-8.
+  /// The text in a field. Throws ConfigError for another wire type, for invalid UTF-8 and for more
+  /// than 4096 bytes.
   std::string text(const WireField& field) const;
   [[noreturn]] void fail(const WireField& field, const std::string& message) const;
 
@@ -44,7 +45,7 @@ class WireMessage {
 
   std::span<const std::byte> bytes_;
   const std::string& file_;
-  size_t origin_ = 0;  ///< of bytes_ in the file
+  size_t origin_ = 0;  ///< offset of bytes_ in the file
   size_t index_ = 0;
   int depth_ = 0;
 };

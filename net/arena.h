@@ -8,36 +8,37 @@
 
 namespace poseidon::net {
 
-/// Pieces of memory in one block, in which those that never live together share a place. They are
-/// added, laid out, and then the block is taken.
+/// A memory block that contains many pieces. Pieces that are never in use at the same time may
+/// share memory. Add all pieces, then call lay_out(), then allocate the block with take().
 class Arena {
  public:
-  /// For what a piece is wanted first: "output" of a call.
+  /// The first use of a piece, for messages: for example the "output" of a call.
   struct Purpose {
-    int call = -1;  ///< -1: before the first
+    int call = -1;  ///< -1: the batch, before the first call
     const char* what = "";
   };
 
-  /// A piece that lives from the moment `first` to the moment `last`. Returns its number.
+  /// Adds a piece that is in use from moment `first` to moment `last`, both inclusive. Returns its
+  /// number.
   int add(size_t bytes, int first, int last, Purpose purpose);
-  /// The piece lives at these moments as well.
+  /// Extends the use of the piece so that it includes these moments.
   void extend(int piece, int first, int last);
-  /// How many there are.
+  /// The number of pieces.
   int pieces() const { return static_cast<int>(intervals_.size()); }
-  /// Gives every piece its place: none is added after it.
+  /// Assigns an offset to each piece. No piece may be added afterwards.
   void lay_out() { plan_ = plan_memory(intervals_); }
-  /// Of the block, once it is laid out.
+  /// Bytes of the block, after lay_out().
   size_t bytes() const { return plan_.total; }
-  /// The piece that is largest. There must be one.
+  /// The number of the largest piece. At least one piece must exist.
   int largest() const;
   size_t bytes_of(int piece) const { return intervals_[static_cast<size_t>(piece)].bytes; }
   Purpose purpose_of(int piece) const { return purposes_[static_cast<size_t>(piece)]; }
 
-  /// Throws OutOfMemory.
+  /// Allocates the block. Throws OutOfMemory.
   void take(Device& device) {
     block_ = device.allocate(plan_.total, Place::kDevice, "activations");
   }
-  /// Of a piece; null for -1, and before the block is taken.
+  /// The memory of a piece; null for piece -1, and before take().
   std::byte* memory(int piece) const;
 
  private:

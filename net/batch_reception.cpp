@@ -9,10 +9,10 @@ namespace poseidon::net {
 
 namespace {
 
-/// Values begin where a GPU may load sixteen bytes at once.
+/// Alignment of values in bytes; a GPU may load sixteen bytes at once.
 constexpr size_t kRoomAlignment = 64;
 
-/// Of a part of what is received, whose end is where the next one begins.
+/// Bytes of one part of received_, rounded up so that the next part is aligned.
 size_t room_of(int64_t values) {
   const size_t bytes = static_cast<size_t>(values) * sizeof(float);
   return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment;
@@ -100,19 +100,19 @@ void BatchReception::check_whole(size_t values, size_t extras) const {
         "a batch is set whole");
 }
 
-/// Behind the labels.
+/// Auxiliary inputs follow the labels in received_.
 std::span<float> BatchReception::extras_received() const {
   return received_.as<float>().subspan(room_of(places_.labels.shape.count()) / sizeof(float),
                                        static_cast<size_t>(count_of(places_.extras)));
 }
 
-/// Behind the further inputs.
+/// Samples follow the auxiliary inputs in received_.
 std::span<std::byte> BatchReception::values_received() const {
   return received_.as<std::byte>().subspan(room_of(places_.labels.shape.count()) +
                                            room_of(count_of(places_.extras)));
 }
 
-/// From memory of the device.
+/// Writes the input from device memory, then the auxiliary inputs.
 void BatchReception::write_input(const BatchValues& received, std::span<const float> extras) {
   if (writer_ != nullptr)
     writer_->write(received, places_.samples);
@@ -122,7 +122,7 @@ void BatchReception::write_input(const BatchValues& received, std::span<const fl
   taken_ = device_.record();
 }
 
-/// From memory that the device reads.
+/// `received` is in memory that the device can read.
 void BatchReception::write_extras(std::span<const float> received) {
   for (const Tensor& extra : places_.extras) {
     const auto count = static_cast<size_t>(extra.shape.count());

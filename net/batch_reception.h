@@ -8,40 +8,42 @@
 
 namespace poseidon::net {
 
-/// Where batches come to: a net's input, further inputs, and labels. On a device with memory of its
-/// own the next one comes up beside the passes, on Lane::kReceive, to memory of its own, from which
-/// the input is written when they are done.
+/// Receives batches: samples, auxiliary inputs and labels of a net. If the device has its own
+/// memory, the next batch arrives in a separate buffer while the passes run, in the stream
+/// Lane::kReceive. After the passes, the net's input is written from that buffer.
 class BatchReception {
  public:
-  /// `writer` may be null: what is received is copied to the input. `extras` must outlive it.
+  /// `writer` may be null: then received samples are copied to the input. `extras` must outlive
+  /// this object.
   BatchReception(Device& device, layers::BatchInput* writer, const std::vector<Extra>& extras)
       : device_(device), writer_(writer), extras_(extras) {}
 
-  /// Those that come with each batch, in this order.
+  /// The auxiliary inputs of each batch, in this order.
   const std::vector<Extra>& extras() const { return extras_; }
 
-  /// A batch's memory in the net.
+  /// The memory of a batch in the net.
   struct Places {
-    Tensor samples, labels;      ///< no labels where no layer reads them
-    std::vector<Tensor> extras;  ///< plain
+    Tensor samples, labels;      ///< labels: null if no layer reads them
+    std::vector<Tensor> extras;  ///< in plain layout
   };
-  /// Takes what bytes() says. Throws OutOfMemory.
+  /// Allocates bytes(). Throws OutOfMemory.
   void take_memory(Places places);
-  /// Of what batches for such places take on their way; these need have no memory yet.
+  /// Bytes of the buffer for batches in transfer. `places` needs only shapes, no memory yet.
   size_t bytes(const Places& places) const;
 
   bool takes_pixels(const Shape& input) const {
     return writer_ != nullptr && writer_->takes_pixels(input);
   }
-  /// From any memory of the host, which may be reused at once. `extras` are all values of the first
-  /// further input, then those of the next.
+  /// Receives a batch from any host memory, which the caller may reuse at once. `extras` are all
+  /// values of the first auxiliary input, then those of the next one.
   void set(std::span<const float> values, std::span<const float> extras);
-  /// From staging memory, which may be reused after the event. The labels come with it, and what
-  /// is told of mixtures (layers::StepContext).
+  /// Receives a batch from staging memory, which the caller may reuse after the returned event.
+  /// Labels and mixup data `mixtures` (layers::StepContext) come with the batch under three
+  /// conditions: the device has its own memory, a layer reads labels, and `writer` is not null.
   Event set(const BatchValues& values, std::span<const float> extras,
             std::span<const int32_t> labels, std::span<const float> mixtures);
-  /// The same of a batch, from any memory of the host, unless they came with it. Where samples
-  /// could be mixtures and none is, all second ones have no share.
+  /// Receives labels and mixup data from any host memory, unless they came with the batch. If the
+  /// label form is kMixed but `mixtures` is empty, all second samples have weight 0.
   void set_labels(std::span<const int32_t> labels, std::span<const float> mixtures);
 
  private:
@@ -55,9 +57,9 @@ class BatchReception {
   layers::BatchInput* const writer_;
   const std::vector<Extra>& extras_;
   Places places_;
-  bool have_labels_ = false;  ///< they came with the batch
-  Buffer received_;           ///< labels, mixtures, extras and values of the next one
-  Event taken_;               ///< the input is written: received_ is free again
+  bool have_labels_ = false;  ///< the labels came with the batch
+  Buffer received_;  ///< labels, mixup data, auxiliary inputs and samples of the next batch
+  Event taken_;      ///< after it, the input is written and received_ is free
 };
 
 }  // namespace poseidon::net

@@ -17,12 +17,12 @@ constexpr size_t kMostLayers = 100000;
 constexpr size_t kMostNested = 8;
 
 struct Block {
-  Json parameters = Json::object();  ///< name to default; null where a value must be given
+  Json parameters = Json::object();  ///< name to default; null: the use must set a value
   Json layers = Json::array();
   JsonPlace place;
 };
 
-/// Values of a block's parameters in one use of it.
+/// The values of a block's parameters in one use of the block.
 using BlockValues = std::map<std::string, Json>;
 
 std::string name_of(const Json& layer, const JsonPlace& place) {
@@ -40,7 +40,7 @@ std::string name_of(const Json& layer, const JsonPlace& place) {
   return out;
 }
 
-/// A factor of "$planes * 4": a parameter's value or a number.
+/// The value of one factor in "$planes * 4": a parameter's value or a number.
 Json factor_value(std::string factor, const BlockValues& values, const JsonPlace& place) {
   std::erase(factor, ' ');
   if (factor.starts_with("$")) {
@@ -58,7 +58,7 @@ Json factor_value(std::string factor, const BlockValues& values, const JsonPlace
   return number;
 }
 
-/// "$name" becomes the parameter's value, "$name * 4" a product of integers.
+/// Replaces "$name" by the parameter's value, and "$name * 4" by the product of integers.
 Json evaluate(const std::string& expression, const BlockValues& values, const JsonPlace& place) {
   const size_t star = expression.find('*');
   if (star == std::string::npos) return factor_value(expression, values, place);
@@ -84,7 +84,7 @@ Json substituted(const Json& json, const BlockValues& values, const JsonPlace& p
   return out;
 }
 
-/// The phase that a layer is in alone; none where it is in both.
+/// The only phase of a layer; none if it is in both phases.
 std::optional<layers::Phase> phase_of(const Json& layer, const JsonPlace& place) {
   const int both = static_cast<int>(phase_names().size()) - 1;
   int index = both;
@@ -117,27 +117,27 @@ class Expander {
   }
 
  private:
-  /// Where a list of layers is expanded: at the top, or in one use of a block.
+  /// The context in which a list of layers is expanded: the top level, or one use of a block.
   struct Scope {
-    std::string prefix;  ///< of the names of its layers
-    std::string input;   ///< full name of what "input" means
-    std::string shares;  ///< the prefix of the layers with whom its layers share; "" for none
+    std::string prefix;  ///< prefix of its layers' names
+    std::string input;   ///< full name that "input" denotes
+    std::string shares;  ///< prefix of the layers that own its layers' parameters; "": none
     BlockValues values;
-    std::optional<layers::Phase> phase;  ///< that the use of the block is in alone
+    std::optional<layers::Phase> phase;  ///< the only phase of the block's use
     size_t depth;
   };
 
-  /// One of a list of layers, with the values of its block's parameters.
+  /// One layer of a list, after the block's parameters were substituted.
   struct Listed {
     Json json;
     JsonPlace place;
   };
 
-  /// Those of a list that are in the phase.
+  /// The layers of a list that are in the current phase.
   struct Listing {
     std::vector<Listed> layers;
-    std::set<std::string> names;      ///< of these, which may be used before the layer stands there
-    std::set<std::string> elsewhere;  ///< of layers that are in the other phase alone
+    std::set<std::string> names;      ///< names of `layers`; later layers may be referenced too
+    std::set<std::string> elsewhere;  ///< names of layers only in the other phase
   };
 
   void read_blocks(const Json& blocks, const JsonPlace& place) {
@@ -166,7 +166,7 @@ class Expander {
     }
   }
 
-  /// Expands a list of layers; returns the full name of the last one, which is a block's output.
+  /// Expands a list of layers. Returns the full name of the last one, which is a block's output.
   std::string expand(const Json& layers, const JsonPlace& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMostNested)
@@ -205,7 +205,8 @@ class Expander {
     return own.value_or(phase_) == phase_;
   }
 
-  /// Who reads a block reads its last layer, which may be a block again.
+  /// The layer whose output a name denotes. For a block, that is its last layer, which may be
+  /// another block.
   std::string output_of(std::string name) const {
     for (auto found = last_layer_.find(name); found != last_layer_.end();
          found = last_layer_.find(name))
@@ -229,7 +230,8 @@ class Expander {
     return full;
   }
 
-  /// Layers of a block share with those of the same names where their block does.
+  /// The layer with which this one shares parameters. If a block shares, each of its layers shares
+  /// with the layer of the same name.
   std::string shares_of(const Json& layer, const JsonPlace& place, const Scope& scope,
                         const Listing& known) const {
     std::string name;
@@ -241,7 +243,7 @@ class Expander {
     return scope.prefix + name;
   }
 
-  /// A layer that has the name is not in this phase, or nowhere.
+  /// Reports that a named layer is not in this phase, or does not exist.
   [[noreturn]] void fail_to_find(const std::string& name, const JsonPlace& place,
                                  const Listing& known, std::vector<std::string> candidates) const {
     if (known.elsewhere.contains(name))
@@ -251,12 +253,12 @@ class Expander {
     fail_at(place, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
   }
 
-  /// Nothing in training, where it may be that no layer tells of phases.
+  /// The phase, for messages. "" in training, because the network may not use phases at all.
   std::string in_phase() const {
     return phase_ == layers::Phase::kTrain ? "" : " in phase \"" + net::name_of(phase_) + "\"";
   }
 
-  /// Returns the keys that were added.
+  /// Adds the defaults of the layer's type. Returns the added keys.
   std::vector<std::string> add_defaults(Json& layer) const {
     std::vector<std::string> added;
     if (!layer["type"].is_string()) return added;
@@ -299,11 +301,11 @@ class Expander {
     return comes_from_outside(name) ? name : scope.prefix + name;
   }
 
-  /// Full names that a layer has to do with.
+  /// Full names that belong to a layer.
   struct Names {
     std::string own, shares;
     std::vector<std::string> inputs;
-    std::optional<layers::Phase> phase;  ///< that it is in alone
+    std::optional<layers::Phase> phase;  ///< its only phase
   };
 
   std::string add_block(const Json& layer, const JsonPlace& place, const Scope& scope,
@@ -364,11 +366,11 @@ class Expander {
 
   std::string file_;
   layers::Phase phase_;
-  std::vector<std::string> outside_;  ///< names of what is no layer's, in every scope
+  std::vector<std::string> outside_;  ///< names of external inputs, valid in every scope
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
-  std::map<std::string, std::string> last_layer_;  ///< by full name of a block
+  std::map<std::string, std::string> last_layer_;  ///< by full name of the block
 };
 
 }  // namespace

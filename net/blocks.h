@@ -10,38 +10,40 @@
 
 namespace poseidon::net {
 
-/// One layer of a network file after blocks were expanded: plain JSON, with the name it has in the
-/// whole network and the names of its inputs resolved.
+/// One layer of a network file after the expansion of blocks. It has its name in the complete
+/// network, and the full names of its inputs.
 struct LayerEntry {
   Json json;         ///< without name and inputs
-  JsonPlace place;   ///< where it stands in the file
+  JsonPlace place;   ///< position in the file
   std::string name;  ///< "stage1.0.conv1"
-  /// Full names; kInputName for the network's input, kLabelName for the samples' labels, and the
-  /// names of further inputs.
+  /// Full names of layers, kInputName for the network's input, kLabelName for the samples' labels,
+  /// or names of auxiliary inputs.
   std::vector<std::string> inputs;
-  /// Full name of the layer whose parameters it uses; "" for its own. Of a layer in a block that
-  /// shares with another use of the block, also where it has none.
+  /// Full name of the layer that owns the parameters; "" if this layer has its own. In a block that
+  /// shares with another use of the block, every layer has this name, also layers without
+  /// parameters.
   std::string shares;
-  /// The keys that its type's defaults gave it: their values stand under defaults_of().
+  /// Keys whose values come from the defaults of the layer's type; see defaults_of().
   std::vector<std::string> defaulted;
 };
 
 inline constexpr const char* kInputName = "input";
 inline constexpr const char* kLabelName = "label";
 
-/// Where the file has the defaults of a type of layer.
+/// The position of a layer type's defaults in the file.
 inline JsonPlace defaults_of(const std::string& file, const std::string& type) {
   return JsonPlace{file, "/defaults"}.at(type);
 }
 
-/// As a layer says it: "train", "test".
+/// The phase's name in a network file: "train", "test".
 const std::string& name_of(layers::Phase phase);
-/// What a layer may say of its phase, in the order of layers::Phase, and then that it is in both.
+/// The values of a layer's "phase" key: the phases in the order of layers::Phase, then "both".
 const std::vector<std::string>& phase_names();
 
-/// Expands the "layers" of a network that are in a phase: puts in the layers of blocks with their
-/// parameters, fills in type defaults, and gives every layer its full name and inputs. `extras` are
-/// the network's further inputs, which layers of blocks read by the same names. Throws ConfigError.
+/// Expands the "layers" of a network for one phase. It replaces blocks by their layers, substitutes
+/// parameters, adds the defaults of layer types, and determines full names of layers and inputs.
+/// `extras` are the network's auxiliary inputs; layers in blocks read them by the same names.
+/// Throws ConfigError.
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
                                       layers::Phase phase, std::span<const Extra> extras);
 

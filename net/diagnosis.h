@@ -12,39 +12,38 @@ class Net;
 class Program;
 struct Call;
 
-/// An operation of a net, a layer or a reorder between formats, and the code that computes it.
+/// An operation of a net (a layer, or a reorder between formats) and the code that computes it.
 struct ComputedBy {
   std::string name, type;
   layers::Implementations implementations;
 };
 
-/// How long an operation takes.
+/// The run time of an operation.
 struct Timing : ComputedBy {
   double forward_ms = 0, backward_ms = 0;
-  int64_t multiply_adds = 0;  ///< of the forward pass
+  int64_t multiply_adds = 0;  ///< in the forward pass
 };
 
-/// What can be asked of a net beside its training.
+/// Examines a net: non-finite values, run times, implementations and warnings.
 class Diagnosis {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   Diagnosis(Net& net, Program& program) : net_(net), program_(program) {}
 
-  /// The layer in which a value that is not finite comes up first, in the order of a step: in its
-  /// parameters or output, else in the gradients that its backward pass leaves; "" when there is
-  /// none. Runs forward and backward again, so call it only when something
-  /// is wrong. From then on factors are put nowhere, until Net::set_factor_memory() is called
-  /// again.
+  /// The name of the layer with the first non-finite value, in the order of a step: in its
+  /// parameters or output, else in its gradients. "" if all values are finite. Runs forward and
+  /// backward again, so call it only after a failure. Afterwards layers write no factors until
+  /// Net::set_factor_memory() is called again.
   std::string first_non_finite(const layers::StepContext& step);
-  /// Times every operation over `repeats` steps (medians).
+  /// Measures every operation over `repeats` steps. The results are medians.
   std::vector<Timing> time(const layers::StepContext& step, int repeats);
-  /// Milliseconds of a forward and a backward pass, in which nothing is waited for (median).
+  /// Milliseconds of a forward and a backward pass without waits in between (median).
   double time_pass(const layers::StepContext& step, int repeats);
-  /// What the user should know of this network on this device, each with the layer's name.
+  /// Warnings for the user about this network on this device. Each contains the layer's name.
   std::vector<std::string> warnings() const;
-  /// All operations, in the order of a forward pass. A layer that is fused into another is none.
+  /// All operations, in the order of a forward pass. A layer fused into another one is not listed.
   std::vector<ComputedBy> computed_by() const;
-  /// By layer, other choices worth timing (Layer::alternatives).
+  /// Other choices that are worth measuring (Layer::alternatives), by layer.
   std::map<std::string, std::vector<layers::Choice>> alternatives() const;
 
  private:

@@ -20,7 +20,7 @@ class Fuser {
     for (const Node& node : nodes_)
       for (int input : node.inputs)
         if (input >= 0) ++consumers_[static_cast<size_t>(input)];
-    for (size_t i = 0; i < nodes_.size(); ++i)  // read by whoever wants it kept
+    for (size_t i = 0; i < nodes_.size(); ++i)  // as if each kept output had another reader
       consumers_[i] += static_cast<int>(std::ranges::count(keep, nodes_[i].definition->name));
     for (size_t i = 0; i < nodes_.size(); ++i) add(static_cast<int>(i));
   }
@@ -54,8 +54,8 @@ class Fuser {
     return true;
   }
 
-  /// A sum of two becomes the last input of the operation that makes one of them. That operation
-  /// moves here, where the other is ready too.
+  /// Fuses a sum of two into the operation that produces one of them, as its last input. The fused
+  /// operation moves to the sum's position, where both inputs are ready.
   bool fuse_residual(int index) {
     const auto* sum = dynamic_cast<const layers::Eltwise*>(node(index).definition.get());
     const std::vector<int>& inputs = node(index).inputs;

@@ -10,19 +10,18 @@
 
 namespace poseidon::net {
 
-/// One thing to execute: a layer, perhaps together with the layers behind it that it takes into
-/// itself.
+/// One operation to execute: a layer, possibly with the following layers fused into it.
 struct Operation {
   int node = 0;             ///< the layer that computes
-  int output = 0;           ///< the node whose output it writes: itself, or the last one fused
-  std::vector<int> inputs;  ///< nodes whose outputs it reads; as Node::inputs
+  int output = 0;           ///< the node whose output it writes: `node`, or the last one fused
+  std::vector<int> inputs;  ///< nodes whose outputs it reads; same form as Node::inputs
   std::optional<float> relu;
-  bool residual = false;  ///< the last input is added to the output
+  bool residual = false;  ///< whether the last input is added to the output
 };
 
-/// The network as operations in order. A relu goes into the layer before it, and the sum of a batch
-/// norm and something else into the batch norm, where nobody else reads what is in between, nor is
-/// it to be kept, and the device can do it.
+/// Converts the network to operations in execution order. Fuses a relu into the preceding layer,
+/// and a sum with a batch norm's output into the batch norm. Fusion requires that no other layer
+/// reads the intermediate output, that it is not in `keep`, and that the device supports it.
 std::vector<Operation> fuse(const Network& network, const layers::LayerFactory& factory,
                             std::span<const std::string> keep = {});
 

@@ -9,7 +9,7 @@ namespace poseidon::net {
 
 namespace {
 
-/// What one phase computes, and what its layers report.
+/// The program of one phase, and the values that its layers report.
 struct PhaseRun {
   PhaseRun(Device& device, const Network& definition, Program& calls)
       : network(definition), program(calls), passes(device, calls), scalars(definition.scalars()) {}
@@ -24,7 +24,7 @@ struct PhaseRun {
     }
   }
 
-  /// Once for each sample, and each one that the layers can use.
+  /// Requires one label for each sample, and only labels that the layers can use.
   void check_labels(const layers::StepContext& step) const {
     check(!network.reads_labels() || std::ssize(step.labels) == network.batch(),
           "a batch has a label for each sample");
@@ -38,11 +38,11 @@ struct PhaseRun {
   Program& program;
   Passes passes;
   const std::vector<ReportedScalar> scalars;
-  /// The scalars of one layer, a row for each sample.
+  /// The scalars of one layer; one row for each sample.
   struct Report {
     int node;
     Tensor output;
-    Buffer values;  ///< for the host
+    Buffer values;  ///< staging memory for the host
   };
   std::vector<Report> reports;
 };
@@ -84,7 +84,7 @@ struct Net::State {
     return tests && phase == layers::Phase::kTest ? *tests : main;
   }
 
-  /// They are on their way before anything else of the step is.
+  /// Sends the scalars to the host, before any other data of the step.
   void send_reports() {
     reports_sent = device.beside(Lane::kSend, device.record(), [this] {
       for (const PhaseRun::Report& report : last->reports) {
@@ -94,7 +94,8 @@ struct Net::State {
     });
   }
 
-  /// The step as layers see it, once its numbers are there.
+  /// The step for the layers: they read its step parameters in device memory, where on_device()
+  /// wrote them.
   layers::StepContext there(layers::StepContext step) const {
     step.numbers = static_cast<const layers::StepNumbers*>(numbers.data());
     return step;
@@ -108,9 +109,9 @@ struct Net::State {
   Diagnosis diagnosis;
   BatchReception reception;
   PhaseRun main;
-  std::optional<PhaseRun> tests;  ///< where they compute something else
-  PhaseRun* last;                 ///< whose forward pass was the last one
-  Buffer numbers;                 ///< of the step, where layers read them
+  std::optional<PhaseRun> tests;  ///< only if tests compute something else
+  PhaseRun* last;                 ///< the phase of the last forward pass
+  Buffer numbers;                 ///< step parameters in device memory
   Event reports_sent;
   TraceRecorder* trace = nullptr;
 };
@@ -149,7 +150,7 @@ void Net::forward(const layers::StepContext& step, const Gate& gate) {
   state_->send_reports();
 }
 
-/// The step's numbers are where the forward pass has put them.
+/// The step parameters are still in the memory to which forward() wrote them.
 void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
   state_->main.passes.backward(state_->there(step), on_gradient, between_layers);
@@ -214,7 +215,7 @@ std::vector<float> Net::output(const std::string& layer) const {
   return out;
 }
 
-// ---- what it is
+// ---- properties
 
 int Net::layer_count() const { return static_cast<int>(state_->network.nodes().size()); }
 

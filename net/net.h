@@ -19,73 +19,75 @@
 
 namespace poseidon::net {
 
-/// Choices by layer name, as they stand in a file that device.choices names.
+/// Choices by layer name, as in the file that device.choices names.
 using Choices = std::map<std::string, layers::Choice>;
 
-/// What a net takes of memory, bytes.
+/// Memory of a net, in bytes.
 struct NetMemory : ParameterMemory {
-  size_t activations = 0;  ///< with their gradients and workspaces, after reuse
-  size_t scratch = 0;      ///< of whichever layer is at work
+  size_t activations = 0;  ///< with gradients and workspaces, after reuse
+  size_t scratch = 0;      ///< shared by all layers
 
   size_t total() const {
     return parameters + second_version + gradients + statistics + activations + scratch;
   }
 };
 
-/// What a layer reports, of each sample of a batch.
+/// A reported scalar of a layer, with one value for each sample of a batch.
 struct ScalarValues {
   ReportedScalar scalar;
   std::vector<float> values;
 };
 
-/// A network in the memory of one device: parameters, activations, and the order of execution. What
-/// is told of layers by number or name, without a phase, is of those of training, and in a net that
-/// does not train of those of tests. Used by one thread.
+/// A network in the memory of one device: parameters, activations, and order of execution. Layer
+/// numbers and names without a phase refer to the training network. In a net that does not train,
+/// they refer to the test network. Used by one thread.
 class Net {
  public:
   struct Options {
     bool training = true;  ///< false: forward only, of Network::in_test(), less memory
     Choices choices = {};
-    std::vector<std::string> keep = {};  ///< layers whose output can be read after a forward pass
-    /// 2: learned parameters and statistics have a second memory, into which an update is written
-    /// beside the current values; see Parameters::flip().
+    std::vector<std::string> keep = {};  ///< layers whose output is readable after a forward pass
+    /// 2: learned parameters and statistics have a second buffer, so that an update does not
+    /// overwrite the current values; see Parameters::flip().
     int versions = 1;
-    /// False: it is only to be asked what it would take (memory()), and has no values.
+    /// False: the net allocates nothing and has no values. It serves only to compute memory().
     bool takes_memory = true;
-    /// Layers that give factors in place of gradients (layers::FactorShape), and of how many
-    /// samples rebuild() gets them: those of the global batch. Frozen layers cannot.
+    /// Layers that write factors instead of gradients (layers::FactorShape). rebuild() needs the
+    /// factors of `factor_rows` samples, the global batch. Frozen layers cannot write factors.
     std::vector<std::string> factored = {};
     int64_t factor_rows = 0;
   };
 
-  /// Makes all layers and takes all memory. `network` must outlive the net. Throws ConfigError;
-  /// where memory cannot be had, OutOfMemory that names what wants most.
+  /// Makes all layers and allocates all memory. `network` must outlive the net. Throws ConfigError,
+  /// and OutOfMemory with the name of the largest allocation.
   Net(const Network& network, layers::LayerFactory& factory, const Options& options);
   ~Net();
 
-  /// Of the batch, (n, c, h, w).
+  /// Shape of a batch, (n, c, h, w).
   const Shape& input_shape() const;
-  /// The batch to compute, before forward: plain (n, c, h, w), of the host, which may reuse it.
-  /// `extras` are all of the batch's values of the first further input, then those of the next.
+  /// Sets the next batch, before forward(): plain (n, c, h, w) in host memory, which the caller may
+  /// reuse at once. `extras` are all values of the first auxiliary input, then those of the next
+  /// one.
   void set_input(std::span<const float> values, std::span<const float> extras = {});
-  /// The same for batches of a loader.
+  /// Receives batches from a loader.
   BatchReception& reception();
 
-  /// The layers of the step's phase; a net that does not train has those of tests alone. `gate` may
-  /// be null. What is issued to Lane::kSend later is done after the pass, since its scalars are
-  /// sent.
+  /// Runs the layers of the step's phase; a net that does not train has only test layers. `gate`
+  /// may be null. The scalars are sent in Lane::kSend, so later work in that stream waits for this
+  /// pass.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
-  /// After a forward in training. The callbacks may be null.
+  /// Runs the backward pass after a forward pass in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
                 const BetweenLayers& between_layers = nullptr);
 
-  /// Of a layer that gives factors; none of one that gives gradients.
+  /// The factor shape of a layer; none if the layer writes gradients.
   std::optional<layers::FactorShape> factor_shape(int layer) const;
-  /// Where the next backward passes put a layer's factors, a row for each sample of the net's
-  /// batch; null: nowhere. The memory is the caller's.
+  /// Sets the memory for a layer's factors in the next backward passes, one row for each sample of
+  /// the net's batch. Null: the layer writes no factors. The caller owns the memory.
   void set_factor_memory(int layer, const layers::FactorMemory& memory);
-  /// The layer's gradients from the stacked factors of Options::factor_rows samples, to `sink` or,
-  /// without one, into their memory. Not within a pass, but for the callbacks.
+  /// Computes a layer's gradients from the stacked factors of Options::factor_rows samples. They go
+  /// to `sink`, or to the gradient memory if `sink` is null. During a pass, only callbacks may call
+  /// it.
   void rebuild(int layer, const layers::FactorMemory& stacked,
                const layers::GradientSink* sink = nullptr);
 
@@ -93,33 +95,35 @@ class Net {
   const Parameters& parameters() const;
   Values& values();
   Diagnosis& diagnosis();
-  /// A parameter's gradient, piece by piece to `sink`, while the gradient's memory becomes
-  /// undefined. `canonical` is what the gradient's memory was filled from: its values in canonical
-  /// order, of the device or staging.
+  /// Passes a parameter's gradient to `sink`, piece by piece; the content of the gradient memory is
+  /// undefined afterwards. The gradient memory was filled from `canonical`, the values in canonical
+  /// order in device or staging memory.
   void give_gradient(const Parameter& parameter, std::span<const float> canonical,
                      const layers::GradientSink& sink);
 
-  /// What the layers of the last forward pass report, in order. Blocks until it is over.
+  /// The scalars that the layers of the last forward pass report, in order. Blocks until that pass
+  /// is done.
   std::vector<ScalarValues> read_scalars() const;
 
-  /// The output of a layer after forward, in plain layout, by name; for tests, features and --test.
-  /// Only layers of the last pass whose output is kept (see `keep`), else LogicError.
+  /// The output of a layer after a forward pass, in plain layout; for tests, features and --test.
+  /// Throws LogicError unless the layer was in the last pass and its output is kept
+  /// (Options::keep).
   std::vector<float> output(const std::string& layer) const;
 
   Device& device() const;
 
-  /// Layers are numbered from 0 to below this.
+  /// The number of layers.
   int layer_count() const;
-  /// "conv1".
+  /// The name of a layer, "conv1".
   const std::string& layer_name(int layer) const;
-  /// From now on each layer's passes in training are recorded, on the track "compute"; null: none.
+  /// Records the passes of each layer in training, on the track "compute". Null: stops recording.
   void set_trace(TraceRecorder* trace);
 
-  /// What was decided for each layer, for plan.json and checkpoints.
+  /// The choice made for each layer, for plan.json and checkpoints.
   Choices choices() const;
-  /// What it takes of memory.
+  /// The memory of this net.
   NetMemory memory() const;
-  /// Brings a step's numbers and labels to where layers read them.
+  /// Copies step parameters and labels to the memory in which layers read them.
   layers::StepContext on_device(const layers::StepContext& step);
 
  private:

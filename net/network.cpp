@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-/// A key of linear layers in a network file, though it is not the layer's affair.
+/// A key that linear layers have in a network file. The layer itself does not use it.
 void describe_scheme(Fields& fields, std::string& scheme) {
   static const std::vector<std::string> kNames{"auto", "ps", "sfb"};
   int index = static_cast<int>(std::find(kNames.begin(), kNames.end(), scheme) - kNames.begin());
@@ -25,7 +25,7 @@ void describe_scheme(Fields& fields, std::string& scheme) {
   scheme = kNames[static_cast<size_t>(index)];
 }
 
-/// Reads into the definition and scheme of `node`.
+/// Variants for the layer types; reading one fills the definition and scheme of `node`.
 std::vector<Variant> layer_variants(Node& node) {
   std::vector<Variant> variants;
   for (const layers::LayerType& type : layers::layer_types())
@@ -37,13 +37,13 @@ std::vector<Variant> layer_variants(Node& node) {
   return variants;
 }
 
-/// The fields of one layer, whatever its type; makes the definition that the type names.
+/// The fields of one layer of any type. Reading makes the definition that the type names.
 void describe_layer(Fields& fields, Node& node) {
   std::string type;
   fields.variant("type", type, layer_variants(node), "what the layer computes");
 }
 
-/// A key that no layer of its type has is named where it stands, not at a layer that takes it over.
+/// Reports unknown keys in "defaults" at their position there, not at the layers that inherit them.
 void check_defaults(const Json& network, const JsonPlace& top) {
   if (!network.contains("defaults") || !network["defaults"].is_object()) return;
   const JsonPlace place = top.at("defaults");
@@ -59,7 +59,7 @@ void check_defaults(const Json& network, const JsonPlace& top) {
   for (const auto& [type, values] : network["defaults"].items()) {
     if (std::ranges::find(types, type) == types.end())
       fail_at(place.at(type), "no layer type has this name" + suggestion(type, types));
-    if (!values.is_object()) continue;  // expand_layers refuses it
+    if (!values.is_object()) continue;  // expand_layers rejects it
     const std::vector<std::string>& keys = keys_of_type[type];
     for (const auto& [key, value] : values.items())
       if (std::ranges::find(keys, key) == keys.end())
@@ -67,8 +67,7 @@ void check_defaults(const Json& network, const JsonPlace& top) {
   }
 }
 
-/// Topological order, stable: among the layers that are ready, the one that stands first in the
-/// file.
+/// Stable topological order: among the layers that are ready, the first one in the file comes next.
 std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
                                     const std::map<std::string, size_t>& index) {
   std::vector<size_t> order, waiting(entries.size());
@@ -77,11 +76,11 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
   for (size_t i = 0; i < entries.size(); ++i) {
     for (const std::string& input : entries[i].inputs) {
       const auto layer = index.find(input);
-      if (layer == index.end()) continue;  // it comes from outside
+      if (layer == index.end()) continue;  // an external input
       consumers[layer->second].push_back(i);
       ++waiting[i];
     }
-    // Who shares comes after who has the parameters.
+    // The owner of shared parameters comes before the layers that use them.
     if (const auto owner = index.find(entries[i].shares); owner != index.end()) {
       consumers[owner->second].push_back(i);
       ++waiting[i];
@@ -117,7 +116,7 @@ Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const
   Shape output;
   try {
     output = definition.infer(inputs);
-    static_cast<void>(definition.parameters());  // refuses too many multipliers
+    static_cast<void>(definition.parameters());  // throws if there are too many multipliers
   } catch (const ConfigError& error) {
     fail_at(place, error.what());
   }
@@ -129,8 +128,8 @@ Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const
   return output;
 }
 
-/// Where under "defaults" the value stands that is wrong in a layer; none, where it is the layer's
-/// own.
+/// The position in "defaults" from which a layer inherited the value at `wrong`; none if the value
+/// is the layer's own.
 std::optional<JsonPlace> place_in_defaults(const LayerEntry& entry, const JsonPlace& wrong) {
   for (const std::string& key : entry.defaulted) {
     const std::string taken = entry.place.at(key).pointer;
@@ -141,7 +140,8 @@ std::optional<JsonPlace> place_in_defaults(const LayerEntry& entry, const JsonPl
   return std::nullopt;
 }
 
-/// "; "kernel" is from /defaults/convolution": of what a message about a whole layer speaks of.
+/// For a message about a complete layer: the origin of the inherited keys in it, for example
+/// "kernel" is from /defaults/convolution.
 std::string what_is_from_defaults(const LayerEntry& entry, const std::string& message) {
   std::string out;
   for (const std::string& key : entry.defaulted)
@@ -151,8 +151,8 @@ std::string what_is_from_defaults(const LayerEntry& entry, const std::string& me
   return out;
 }
 
-/// Does what reads or checks a layer. A wrong value that its type's defaults gave is told where it
-/// stands, with the layer that took it.
+/// Runs an action that reads or checks a layer. An error in an inherited value is reported at its
+/// position in "defaults", with the layer that inherited it.
 template <class Action>
 void with_places_of(const LayerEntry& entry, const Action& action) {
   try {
@@ -172,7 +172,7 @@ int owner_of(const LayerEntry& entry, const std::map<std::string, int>& node_of)
   return owner->second;
 }
 
-/// A layer's inputs, the labels included that it reads without being told to.
+/// A layer's inputs, including the labels that it reads implicitly.
 std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Definition& definition) {
   std::vector<std::string> inputs = entry.inputs;
   const int label = definition.label_input();
@@ -184,7 +184,8 @@ std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Defini
   return inputs;
 }
 
-/// Where samples are mixtures, a layer that knows of one label each would compute something else.
+/// If samples are mixed (mixup/cutmix), a layer that knows only one label for each sample would
+/// compute wrong values.
 void check_takes_mixtures(const Node& node, const JsonPlace& place) {
   if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->takes_mixtures())
     return;
@@ -221,7 +222,8 @@ std::string tensors_text(const Node& node) {
   return out;
 }
 
-/// What a layer has in tests it takes from the layer of its name in training.
+/// A test layer uses the tensors of the training layer with the same name. Throws ConfigError
+/// unless that layer exists and its type and tensors are equal.
 void check_trained(const Node& node, const Network& trained, const JsonPlace& place) {
   const std::string own = tensors_text(node), &name = node.definition->name;
   if (own.empty()) return;
@@ -308,7 +310,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch, Label
   if (!std::ranges::equal(entries, in_test, same)) test_.reset(new Network(*this, in_test));
 }
 
-/// Of samples that are no mixtures.
+/// Tests do not mix samples.
 Network::Network(const Network& trained, const std::vector<LayerEntry>& entries)
     : file_(trained.file_),
       json_(trained.json_),
@@ -366,7 +368,7 @@ void Network::read_layers(const std::vector<LayerEntry>& entries, const Network*
   mark_what_reaches_a_loss(nodes_);
 }
 
-/// The nodes of its inputs are there.
+/// The nodes of its inputs must already exist.
 Node Network::read_layer(const LayerEntry& entry) const {
   Node node;
   with_places_of(entry, [&] {
@@ -392,7 +394,7 @@ std::optional<int> Network::index_of(const std::string& name) const {
   return found->second;
 }
 
-/// Of two layers whose parameters are one.
+/// Makes `node` use the parameters of node `owner`. Throws ConfigError unless their shapes agree.
 void Network::share(Node& node, int owner, const JsonPlace& place) {
   Node& other = nodes_[static_cast<size_t>(owner)];
   if (other.shares >= 0) return share(node, other.shares, place);

@@ -15,106 +15,109 @@ namespace poseidon::net {
 
 struct LayerEntry;
 
-/// One layer of a network, in an order in which every layer comes after its inputs.
+/// One layer of a network. Nodes are sorted: every layer comes after its inputs.
 struct Node {
   std::unique_ptr<layers::Definition> definition;
-  /// How its gradient is to be summed: "ps", "sfb", or "auto". For whoever runs the network on
-  /// several machines; only linear layers have the key.
+  /// How the workers sum its gradient: "ps", "sfb", or "auto". Only linear layers have the key; the
+  /// trainer uses it for runs on several machines.
   std::string scheme = "auto";
-  /// Indices of nodes; below 0 what comes from outside: kNetworkInput, kNetworkLabel, or what
-  /// network_extra() says.
+  /// Indices of nodes. Negative numbers are external inputs: kNetworkInput, kNetworkLabel, or the
+  /// result of network_extra().
   std::vector<int> inputs;
-  int shares = -1;         ///< the node before it whose parameters it uses; -1: its own
-  bool is_shared = false;  ///< others use its parameters
-  /// A loss depends on its output, or on that of who shares its parameters, or it is one.
+  int shares = -1;         ///< the earlier node whose parameters it uses; -1: its own
+  bool is_shared = false;  ///< whether other nodes use its parameters
+  /// True if it is a loss, if a loss depends on its output, or if a loss depends on a node that
+  /// uses its parameters.
   bool reaches_loss = false;
   Shape output;
 
-  /// Those that are its own.
+  /// The parameters that it owns.
   std::vector<layers::ParameterSpec> parameters() const;
-  /// Of a layer whose gradients can be sent as factors, which those of several layers cannot.
+  /// The factor shape, if the gradients can be sent as factors. None for shared parameters.
   std::optional<layers::FactorShape> factors() const;
 };
 
-/// What a layer reports of each sample: a column of its output.
+/// A scalar that a layer reports for each sample: one column of its output.
 struct ReportedScalar {
-  std::string layer, name;  ///< "loss3", "top1"
+  std::string layer, name;  ///< for example "loss3", "top1"
   int node = 0;
   bool is_loss = false;
-  double weight = 0;  ///< of the layer's loss in the total one
+  double weight = 0;  ///< factor of the layer's loss in the total loss
 };
 
 inline constexpr int kNetworkInput = -1;  ///< a batch's samples
 inline constexpr int kNetworkLabel = -2;  ///< their labels
-/// The further input at `index` of Network::extras(), and back; negative for what is none.
+/// The input number of the auxiliary input at `index` in Network::extras(), and the inverse.
+/// extra_index() is negative for other inputs.
 constexpr int network_extra(int index) { return kNetworkLabel - 1 - index; }
 constexpr int extra_index(int input) { return kNetworkLabel - 1 - input; }
 
-/// What labels there are of a batch's samples.
+/// The form of a batch's labels.
 enum class LabelForm : uint8_t {
   kPlain,  ///< (batch, 1)
-  /// (3, batch), where samples are mixtures of two: their labels, those of the second ones, and
-  /// the shares of these.
+  /// (3, batch), for mixed samples (mixup/cutmix). The rows are the first samples' labels, the
+  /// second samples' labels, and the second samples' weights.
   kMixed
 };
 
 class Network;
-/// How the file names what a node reads.
+/// The name in the file of an input that a node reads.
 const std::string& source_name(const Network& network, int input);
 
 /// The keys of a network file, for its JSON Schema.
 void describe_network(Fields& fields);
 
-/// A network as its JSON file defines it, blocks expanded, checked, shapes inferred. It knows no
-/// device.
+/// A network as defined by its JSON file: with expanded blocks, checked, and with inferred shapes.
+/// It does not depend on a device.
 class Network {
  public:
   /// Reads and checks a network file for batches of `batch` samples. Throws ConfigError.
   Network(const std::filesystem::path& file, int64_t batch, LabelForm form = LabelForm::kPlain);
-  /// The same from JSON that was read elsewhere; `file` names it in messages.
+  /// Reads and checks a network from JSON that is already parsed. `file` is its name in messages.
   Network(const Json& json, const std::string& file, int64_t batch,
           LabelForm form = LabelForm::kPlain);
 
-  /// As messages name it.
+  /// The file's name in messages.
   const std::string& file() const { return file_; }
   const std::string& name() const { return name_; }
-  /// Those of training, but in a network of tests.
+  /// The training layers; in a network returned by in_test(), the test layers.
   const std::vector<Node>& nodes() const { return nodes_; }
-  /// The same network as tests, and all who use what was trained, compute it: its layers of phase
-  /// "test" and of both. Itself where no layer is in one phase alone. All parameters and statistics
-  /// of its layers are those of layers of the same names here.
+  /// The network that tests, inference and exports compute: the layers in phase "test" and in both
+  /// phases. Returns this network if no layer is in only one phase. Its layers use the parameters
+  /// and statistics of the layers with the same names in this network.
   const Network& in_test() const { return test_ == nullptr ? *this : *test_; }
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
-  /// Inputs beside the samples and their labels, in the order in which batches hold them.
+  /// The auxiliary inputs, in the order in which batches contain them.
   const std::vector<Extra>& extras() const { return extras_; }
   int64_t batch() const { return input_.samples(); }
   LabelForm label_form() const { return label_form_; }
-  /// For layers that read labels.
+  /// The shape of the labels, for layers that read them.
   Shape label() const {
     return label_form_ == LabelForm::kPlain ? Shape{batch(), 1} : Shape{3, batch()};
   }
   bool reads_labels() const;
-  /// Of what a node reads.
+  /// The shape of an input that a node reads.
   Shape shape_of(int input) const;
-  /// The index of a layer's node; none where no layer has the name.
+  /// The index of the node with this layer name; none if there is no such layer.
   std::optional<int> index_of(const std::string& name) const;
-  /// Those of all layers, in order.
+  /// The scalars of all layers, in order.
   std::vector<ReportedScalar> scalars() const;
   bool has_loss() const;
-  /// Number of scores that the first loss of classes tells apart; 0 where there is none.
+  /// The number of classes, which is the number of scores that the first classification loss reads;
+  /// 0 if there is no such loss.
   int64_t classes() const;
 
   int64_t parameter_count() const;
-  /// {"name", "parameters", "layers": [...], "activation_bytes", "parameter_bytes"}: every
-  /// activation of training once, without reuse, for the batch. Layers that are in one phase alone
-  /// say so.
+  /// {"name", "parameters", "layers": [...], "activation_bytes", "parameter_bytes"}. Activations
+  /// are those of one training batch, without memory reuse. Layers that are in only one phase have
+  /// the key "phase".
   Json summary() const;
-  /// The network's JSON as it was read, before blocks were expanded.
+  /// The network's JSON as read, before the expansion of blocks.
   const Json& json() const { return json_; }
 
  private:
-  /// The one that tests compute, from its layers.
+  /// Makes the network for tests from its layers.
   Network(const Network& trained, const std::vector<LayerEntry>& entries);
   void read_head(int64_t batch);
   void read_layers(const std::vector<LayerEntry>& entries, const Network* trained);
@@ -128,8 +131,8 @@ class Network {
   std::vector<Extra> extras_;
   LabelForm label_form_;
   std::vector<Node> nodes_;
-  std::map<std::string, int> node_of_;   ///< by name, with the names of what comes from outside
-  std::unique_ptr<const Network> test_;  ///< null: no layer is in one phase alone
+  std::map<std::string, int> node_of_;   ///< by name, including the names of external inputs
+  std::unique_ptr<const Network> test_;  ///< null: no layer is in only one phase
 };
 
 }  // namespace poseidon::net

@@ -13,14 +13,14 @@ namespace poseidon::net {
 
 namespace {
 
-/// Kinds of tensors, for TensorMemory; those of an optimizer come after them.
+/// Kinds of tensors, for TensorMemory; an optimizer's kinds follow.
 constexpr size_t kValues = 0, kNextValues = 1, kGradients = 2;
 
 size_t count_of(const Statistic& statistic) {
   return static_cast<size_t>(statistic.spec.shape.count());
 }
 
-/// The calls that are layers, in the network's order, which fusion may have changed.
+/// The calls that are layers, in the network's order. Fusion may have changed the program's order.
 std::vector<const Call*> in_network_order(const Program& program) {
   std::vector<const Call*> owners;
   for (const Call& call : program.calls())
@@ -29,7 +29,7 @@ std::vector<const Call*> in_network_order(const Program& program) {
   return owners;
 }
 
-/// Floats of all parameters in one version, or of those that are learned.
+/// Floats of all parameters, or only of learned ones, in one version.
 size_t floats_of(const Parameters& parameters, bool learned_only = false) {
   size_t floats = 0;
   for (const Parameter& parameter : parameters)
@@ -38,14 +38,14 @@ size_t floats_of(const Parameters& parameters, bool learned_only = false) {
   return floats;
 }
 
-/// Of one version.
+/// Floats of all statistics in one version.
 size_t floats_of(const std::vector<Statistic>& statistics) {
   size_t floats = 0;
   for (const Statistic& statistic : statistics) floats += TensorMemory::padded(count_of(statistic));
   return floats;
 }
 
-/// Calls that use a layer's parameters, in order of the forward pass.
+/// The calls that use a layer's parameters, in order of the forward pass.
 std::vector<Call*> users_of(const Network& network, Program& program, int layer) {
   std::vector<Call*> out;
   for (Call& call : program.calls())
@@ -54,14 +54,14 @@ std::vector<Call*> users_of(const Network& network, Program& program, int layer)
   return out;
 }
 
-/// In the backward pass.
+/// The call that uses a layer's parameters last in the backward pass.
 Call& last_user(const Network& network, Program& program, int layer) {
   const std::vector<Call*> all = users_of(network, program, layer);
   return **std::ranges::find_if(all, &Call::runs_backward);
 }
 
-/// Of the gradients that layers who share parameters give apart, all but the first in the backward
-/// pass, which is where the others are added.
+/// Floats of the additional gradients of layers that share parameters. The first such layer in the
+/// backward pass needs none: it writes the gradient to which the others are added.
 size_t shared_floats(const Parameters& parameters, const Network& network, Program& program) {
   size_t floats = 0;
   for (const Parameter& parameter : parameters) {
@@ -77,7 +77,7 @@ bool has_tensors(const Parameters& parameters, int layer) {
   return !parameters.of(layer).empty() || !parameters.statistics_of(layer).empty();
 }
 
-/// The gates of calls of tests are those of the layers of the same names in training.
+/// A call in tests has the gate of the training layer with the same name.
 void find_gates(Program& tests, const Network& network, const Parameters& parameters) {
   const std::vector<Node>& nodes = network.in_test().nodes();
   for (Call& call : tests.calls()) {
@@ -89,7 +89,7 @@ void find_gates(Program& tests, const Network& network, const Parameters& parame
   }
 }
 
-/// Calls of tests read what the layers of training keep, and write nothing of it.
+/// Calls in tests read the tensors of training layers, and never write them.
 void bind_to(Program& program, Program& tests) {
   for (Call& call : tests.calls()) {
     if (call.gate < 0) continue;
@@ -99,7 +99,7 @@ void bind_to(Program& program, Program& tests) {
   }
 }
 
-/// Points a call to the version of its layer's tensors that is current.
+/// Points a call to the current version of its layer's tensors.
 void read_current(Call& call, Parameters& parameters) {
   const std::span<const int> learned = parameters.of(call.gate);
   const std::span<const int> tracked = parameters.statistics_of(call.gate);
@@ -111,7 +111,7 @@ void read_current(Call& call, Parameters& parameters) {
 
 }  // namespace
 
-// ---- the list
+// ---- list of tensors
 
 Parameters::Parameters(Device& device, const Network& network, Programs& programs, int versions)
     : device_(device),
@@ -227,7 +227,7 @@ void Parameters::take_memory() {
   if (tests_ != nullptr) bind_to(program_, *tests_);
 }
 
-/// Memory for the tensors of all parameters. Names the largest where it cannot be had.
+/// Allocates memory for the tensors of all parameters. An OutOfMemory names the largest one.
 TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) const {
   try {
     return {device_, floats, kind, what};
@@ -241,8 +241,8 @@ TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) con
   }
 }
 
-/// Layers that share a layer's parameters read its values. The first of all of them in the backward
-/// pass writes the gradient, the others what is added to it, in their order.
+/// Binds layers that share parameters to the owner's values. The first of them in the backward pass
+/// writes the gradient. The others write separate gradients, which are added to it in their order.
 void Parameters::bind_shared(int layer) {
   std::vector<Call*> all = users_of(network_, program_, layer);
   if (all.size() < 2 || of(layer).empty()) return;

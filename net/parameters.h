@@ -16,24 +16,24 @@ class Program;
 class Programs;
 struct Call;
 
-/// One learnable tensor of a net. Its memory is in the order its layer keeps; canonical order is
-/// the dense one of the network file. Parameters::flip changes which version is current.
+/// One learnable tensor of a net. Its memory has the order of its layer ("packed"). The network
+/// file defines canonical order, which is dense. Parameters::flip changes the current version.
 struct Parameter {
   std::string name;  ///< "conv1.weight"
-  int layer = 0;     ///< index of its layer, for the callbacks
+  int layer = 0;     ///< index of its layer, as in the callbacks
   int index = 0;     ///< its index among the layer's parameters
   layers::ParameterSpec spec;
-  /// False: no update changes it, since its learning rate is 0 or no loss depends on it, or the net
-  /// does not train.
+  /// False if no update changes it: its learning rate is 0, no loss depends on it, or the net does
+  /// not train.
   bool learned = false;
   TensorVersions versions;    ///< packed
-  std::span<float> gradient;  ///< packed; overwritten by each backward
+  std::span<float> gradient;  ///< packed; overwritten by each backward pass
 
   std::span<float> value() const { return versions.current(); }
   std::span<float> next() const { return versions.next(); }
 };
 
-/// A tracked statistic; never packed. `contribution` is overwritten by each forward in training.
+/// A tracked statistic, never packed. Each forward pass in training overwrites `contribution`.
 struct Statistic {
   std::string name;  ///< "bn1.running_mean"
   int layer = 0;
@@ -45,24 +45,25 @@ struct Statistic {
   std::span<float> next() const { return versions.next(); }
 };
 
-/// Bytes of a net's tensors.
+/// Memory of a net's tensors, in bytes.
 struct ParameterMemory {
   size_t parameters = 0;
   size_t second_version = 0;  ///< of learned parameters and of statistics
   size_t gradients = 0;       ///< of parameters
-  size_t statistics = 0;      ///< and a batch's contributions to them
+  size_t statistics = 0;      ///< with a batch's contributions to them
 };
 
-/// The parameters and statistics of a net, in network order, in one version or two.
+/// The parameters and statistics of a net, in network order, with one version or two.
 class Parameters {
  public:
-  /// Lists them; they have no memory yet. All must outlive it; `versions` is 1 or 2.
+  /// Lists the parameters and statistics, without memory. All arguments must outlive this object;
+  /// `versions` is 1 or 2.
   Parameters(Device& device, const Network& network, Programs& programs, int versions);
 
-  /// Takes their memory, and gives it to the programs' layers. Throws OutOfMemory, which names the
-  /// largest.
+  /// Allocates memory for all tensors and binds it to the programs' layers. An OutOfMemory names
+  /// the largest tensor.
   void take_memory();
-  /// What they take.
+  /// The memory of all tensors.
   ParameterMemory memory() const;
 
   auto begin() { return parameters_.begin(); }
@@ -79,21 +80,20 @@ class Parameters {
   std::span<const int> statistics_of(int layer) const {
     return statistics_of_layer_[static_cast<size_t>(layer)];
   }
-  /// The layers that have something to sum over the shards of a step, in order of the forward pass:
-  /// those that backward announces, and those with statistics.
+  /// The layers with values to sum over the shards of a step, in order of the forward pass: layers
+  /// announced in the backward pass, and layers with statistics.
   std::span<const int> summed_layers() const { return summed_layers_; }
-  /// Whether backward announces this layer: it has learned parameters.
+  /// Whether the backward pass announces this layer (OnGradient): it has learned parameters.
   bool announces(int layer) const;
 
   int versions() const { return versions_; }
-  /// Makes the next version of the layer's learned parameters and statistics the current one; a
-  /// second time, back again. Nothing with one version. Not within a pass, but for BetweenLayers
-  /// and Gate.
+  /// Switches the layer's learned parameters and statistics to their other version. Does nothing if
+  /// there is one version. During a pass, only the callbacks BetweenLayers and Gate may call it.
   void flip(int layer);
 
-  /// The layer that keeps a parameter.
+  /// The layer that owns a parameter.
   const layers::Layer& layer_of(const Parameter& parameter) const;
-  /// Elements of a parameter as they lie in memory, with padding.
+  /// Number of elements of a parameter in memory, padding included.
   size_t packed_count(const Parameter& parameter) const;
 
  private:
@@ -107,7 +107,7 @@ class Parameters {
   Device& device_;
   const Network& network_;
   Program& program_;
-  Program* const tests_;  ///< that of tests, whose calls read the same tensors; null: none
+  Program* const tests_;  ///< the test program, whose calls read the same tensors; null: none
   const int versions_;
   bool training_ = false;  ///< whether any layer runs backward
   TensorMemory values_, next_values_, gradients_, statistic_memory_;

@@ -13,8 +13,8 @@ int64_t address(const void* memory) {
   return static_cast<int64_t>(std::bit_cast<intptr_t>(memory));
 }
 
-/// What a pass through these calls depends on, beside what is in the device's memory: what the step
-/// says, and which memory it is on, as updates have two versions and factors several places.
+/// Everything that these calls depend on, except for device memory content. Addresses are included,
+/// because updates have two versions and factors have several buffers.
 RepeatKey key_of(std::string_view what, const layers::StepContext& step,
                  std::span<Call* const> group) {
   RepeatKey key{what,
@@ -49,7 +49,7 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 
 // ---- forward
 
-/// To the next gate.
+/// The number of calls up to the next gate.
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!repeats_->records()) return 1;
   size_t size = 1;
@@ -64,7 +64,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
     left = left.subspan(group.size());
     const Call& first = *group.front();
     if (gate && first.gate >= 0) gate(first.gate);
-    const TraceScope span(trace, first.labels.forward);  // of the group
+    const TraceScope span(trace, first.labels.forward);  // for the complete group
     issue("forward", step, group, [&] {
       for (Call* call : group) call->layer->forward(step, call->memory);
     });
@@ -73,7 +73,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 // ---- backward
 
-/// To the next layer that is announced.
+/// The number of calls up to and including the next announced layer.
 size_t Passes::backward_group(Group left, bool announced) const {
   if (!repeats_->records()) return 1;
   size_t size = 1;
@@ -113,7 +113,7 @@ void Passes::issue_backward(const layers::StepContext& step, Group group,
   }
   if (announced) on_gradient(last.announces);
   if (!announced || !last.gives_factors) return;
-  // Factors leave before the gradient of the input is computed.
+  // The factors are already announced, so they are sent while the input gradient is computed.
   const TraceScope span(trace_, last.labels.backward);
   issue("behind factors", step, group.last(1), [&] { last.layer->backward(step, last.memory); });
 }

@@ -14,16 +14,16 @@ namespace poseidon::net {
 class Program;
 struct Call;
 
-/// The passes through a program: its calls in order, forward and backward, issued in groups between
-/// the callbacks. A device that records (core/device.h: Repeats) has groups as large as these
-/// allow, others a call in each. A group is a span of the trace, named after its layer with
-/// parameters. Used by the compute thread.
+/// The forward and backward passes of a program. Calls run in order, in groups between the
+/// callbacks. A device that records work (core/device.h: Repeats) gets the largest possible groups;
+/// other devices get one call in each group. A group is one span of the trace, named after its
+/// first call in forward and its last call in backward. Used by the compute thread.
 class Passes {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   Passes(Device& device, Program& program);
 
-  /// `step` is as layers see it. The callbacks may be null.
+  /// `step` has its step parameters in device memory. The callbacks may be null.
   void forward(const layers::StepContext& step, const Gate& gate);
   void backward(const layers::StepContext& step, const OnGradient& on_gradient,
                 const BetweenLayers& between_layers);
@@ -31,7 +31,7 @@ class Passes {
   void set_trace(TraceRecorder* trace) { trace_ = trace; }
 
  private:
-  /// Calls, in the order of the pass.
+  /// Consecutive calls, in the order of the pass.
   using Group = std::span<Call* const>;
 
   size_t forward_group(Group left, bool gated) const;

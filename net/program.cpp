@@ -11,7 +11,7 @@ namespace poseidon::net {
 
 namespace {
 
-/// Layers that share parameters must keep them in one order.
+/// Throws ConfigError unless layers that share parameters keep them in the same order.
 void check_same_order(const Call& call, const Call& owner) {
   const auto count = static_cast<int>(call.definition->parameters().size());
   for (int i = 0; i < count; ++i) {
@@ -24,8 +24,8 @@ void check_same_order(const Call& call, const Call& owner) {
   }
 }
 
-/// The batch's samples are value 0, then come its further inputs, and then, where they are read,
-/// the labels.
+/// The values of a batch: value 0 is the samples, then follow the auxiliary inputs. The labels are
+/// last, if a layer reads them.
 std::vector<Value> values_of_batch(const Network& network, Format format_of_samples) {
   const auto value = [](const Shape& shape, Format format, bool kept) {
     return Value{.shape = shape, .format = format, .producer = -1, .consumers = {}, .kept = kept};
@@ -37,7 +37,7 @@ std::vector<Value> values_of_batch(const Network& network, Format format_of_samp
   return values;
 }
 
-/// The index of what a node reads that comes with the batch.
+/// The index of the value for an external input of a node.
 int value_of_batch(const Network& network, int input) {
   if (input == kNetworkInput) return 0;
   if (input == kNetworkLabel) return 1 + static_cast<int>(network.extras().size());
@@ -69,7 +69,7 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
   end_piece_ = arena.pieces();
 }
 
-/// Refuses layers that cannot give factors.
+/// Throws ConfigError for layers that cannot write factors.
 void Program::check_factored() const {
   check(options_.factored.empty() || options_.factor_rows > 0,
         "layers that give factors are told how many samples are stacked");
@@ -111,7 +111,7 @@ void Program::add_operation(const Operation& operation) {
                                .output_shape = network_.nodes()[at(operation.output)].output,
                                .input_formats = {},
                                .input_needs_gradient = {},
-                               // As tests keep parameters in the orders of training.
+                               // Tests keep parameters in the same order as training.
                                .training = options_.training || options_.trained != nullptr,
                                .relu = operation.relu,
                                .residual = operation.residual,
@@ -163,9 +163,9 @@ void Program::add_operation(const Operation& operation) {
   calls_.push_back(std::move(call));
 }
 
-/// The value itself, or a copy of it in another format, made once for all who want it so.
+/// The value itself, or a copy in another format. All readers of that format share the copy.
 int Program::in_format(int value, Format format) {
-  // The input is written as its first reader wants it.
+  // The format of the input is the one that its first reader needs.
   if (value == 0 && batch_input_ != nullptr && values_[0].consumers.empty())
     values_[0].format = batch_input_->format_for(values_[0].shape, format);
   if (values_[at(value)].format == format) return value;
@@ -188,7 +188,7 @@ int Program::in_format(int value, Format format) {
   return output;
 }
 
-/// Backward runs where a gradient arrives and somebody before wants one.
+/// A call runs backward if it receives a gradient, and it or an earlier call needs one.
 void Program::mark_backward() {
   if (!options_.training) return;
   for (size_t i = calls_.size(); i-- > 0;) {
@@ -202,9 +202,9 @@ void Program::mark_backward() {
   }
 }
 
-/// Whether a call may write its output over the memory of one of its inputs.
+/// Whether a call may write its output to the memory of one of its inputs.
 bool Program::may_overwrite(const Call& call, int input) const {
-  // An input that the call reads twice is still to be read after the first part is written.
+  // If the call reads an input twice, the first part of the output would overwrite it too early.
   if (std::ranges::count(call.inputs, call.inputs[at(input)]) > 1) return false;
   const int self = values_[at(call.output)].producer;
   const Value& value = values_[at(call.inputs[at(input)])];
@@ -224,7 +224,7 @@ bool Program::may_overwrite(const Call& call, int input) const {
   return true;
 }
 
-/// Activations live from their producer to their last reader.
+/// Activations are in use from their producer to their last reader.
 void Program::place_activations() {
   places_.values.assign(values_.size(), -1);
   for (size_t v = 0; v < values_.size(); ++v) {
@@ -258,8 +258,8 @@ void Program::place_activations() {
   }
 }
 
-/// Where the program of training has the same batch; -1 where it does not read it, and for all that
-/// calls write.
+/// The piece of this value in the training program, for values of a batch. -1 for outputs of calls,
+/// and for labels that the training program does not read.
 int Program::trained_piece(size_t value) const {
   const bool is_there = options_.trained != nullptr && values_[value].producer < 0 &&
                         (static_cast<int>(value) != value_of_batch(network_, kNetworkLabel) ||
@@ -267,7 +267,7 @@ int Program::trained_piece(size_t value) const {
   return is_there ? options_.trained->places_.values[value] : -1;
 }
 
-/// Of the layer of this name in the program of training, whose parameters are this one's.
+/// The call of the layer with this name in the training program, whose parameters this one uses.
 const Call* Program::trained_call(const layers::Definition& definition) const {
   const Program* trained = options_.trained;
   if (trained == nullptr || definition.parameters().empty()) return nullptr;
@@ -276,7 +276,7 @@ const Call* Program::trained_call(const layers::Definition& definition) const {
   return call < 0 ? nullptr : &trained->calls_[at(call)];
 }
 
-/// Gradients live from the consumer that writes one to the producer that reads it.
+/// Gradients are in use from the consumer that writes one to the producer that reads it.
 void Program::place_gradients() {
   places_.contributions.resize(values_.size());
   places_.input_gradients.resize(calls_.size());
@@ -302,7 +302,8 @@ void Program::place_gradients() {
   }
 }
 
-/// Workspaces live from a call's forward pass to its backward pass; scratch memory is of all calls.
+/// Workspaces are in use from a call's forward pass to its backward pass. All calls share the
+/// scratch memory.
 void Program::place_workspaces() {
   const int count = static_cast<int>(calls_.size());
   places_.workspaces.assign(calls_.size(), -1);
@@ -321,7 +322,7 @@ void Program::place_workspaces() {
   if (scratch_bytes > 0)
     places_.scratch =
         arena_.add(scratch_bytes, moments_.first, moments_.end(), {greediest, "scratch memory"});
-  // Where calls are done when they return, nothing goes on beside a pass.
+  // On a synchronous device, no work runs concurrently with a pass.
   if (rebuild_bytes > 0 && !factory_.device().shares_memory())
     places_.rebuild_scratch =
         arena_.add(rebuild_bytes, moments_.first, moments_.end(), {greediest, "scratch memory"});

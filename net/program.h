@@ -12,30 +12,31 @@
 
 namespace poseidon::net {
 
-/// One activation: what a call writes and later calls read.
+/// One activation: the output of a call, or an external input, and its readers.
 struct Value {
   Shape shape;
   Format format;
-  int producer = -1;           ///< call; -1: it comes with the batch
+  int producer = -1;           ///< call; -1: part of the batch
   std::vector<int> consumers;  ///< calls, in order
   bool needs_gradient = false;
-  bool kept = false;  ///< its memory is not reused
+  bool kept = false;  ///< whether its memory is not reused
 };
 
-/// One layer (or reorder between formats) in its place in the program.
+/// One layer, or a reorder between formats, in the program.
 struct Call {
   std::unique_ptr<layers::Layer> layer;
-  int node = -1;                                   ///< whose parameters it has; -1: a reorder
-  const layers::Definition* definition = nullptr;  ///< of the node; nullptr: a reorder
-  int inputs_read_back = 0;    ///< how many inputs, from the first, the backward pass reads
-  std::vector<int> inputs;     ///< values
-  int output = 0;              ///< value
-  bool runs_backward = false;  ///< a loss depends on it, and a gradient is wanted of it
+  int node = -1;  ///< the node that defines the layer; -1: a reorder
+  const layers::Definition* definition = nullptr;  ///< of the node; null: a reorder
+  int inputs_read_back = 0;    ///< number of inputs, from the first, that the backward pass reads
+  std::vector<int> inputs;     ///< indices of values
+  int output = 0;              ///< index of a value
+  bool runs_backward = false;  ///< a loss depends on it, and it or an earlier call needs a gradient
   bool gives_factors = false;
-  layers::FactorMemory factors;  ///< where it puts them
+  layers::FactorMemory factors;  ///< memory for its factors
   int gate = -1;                 ///< the node whose tensors the forward pass reads; -1: none
-  int announces = -1;            ///< the node whose gradients are final after it; -1: none
-  /// Of shared parameters: gradients of this call that are then added to others.
+  int announces = -1;            ///< the node whose gradients are final after this call; -1: none
+  /// For shared parameters: a separate gradient of this call, and the gradient to which it is
+  /// added.
   struct Added {
     std::span<const float> gradient;
     std::span<float> to;
@@ -44,10 +45,11 @@ struct Call {
   layers::Bindings memory;
   struct {
     TraceRecorder::Label forward = 0, backward = 0, rebuild = 0;
-  } labels = {};  ///< while there is a trace
+  } labels = {};  ///< valid while there is a trace
 };
 
-/// When the calls of a program run, in the sequence that an arena lays out.
+/// The moments at which the calls of a program run. The moments of a test program follow those of
+/// its training program, so that both use one arena.
 struct Moments {
   int first = 0;
   int calls = 0;
@@ -57,55 +59,55 @@ struct Moments {
   int end() const { return first + 2 * calls; }
 };
 
-/// The operations of a network with their layers made, the reorders between formats put in, and the
-/// memory of every activation, gradient and workspace laid out. Calls run forward in order, and
-/// backward in reverse, once the memory is taken.
+/// The executable form of a network: one layer object for each operation, with reorders between
+/// formats, and a memory layout for all activations, gradients and workspaces. Calls run forward in
+/// order, and backward in reverse order, after bind().
 class Program {
  public:
   struct Options {
     bool training = true;
     std::map<std::string, layers::Choice> choices;
-    std::vector<std::string> keep;      ///< layers whose output must survive the step
-    std::vector<std::string> factored;  ///< layers that give factors
-    int64_t factor_rows = 0;            ///< samples of all factors that are stacked
-    /// The program of training beside which this one runs tests: forward only, with its batches,
-    /// and with parameters in its layers' orders. None of its passes goes on while one of the other
-    /// does.
+    std::vector<std::string> keep;      ///< layers whose output must remain after the step
+    std::vector<std::string> factored;  ///< layers that write factors
+    int64_t factor_rows = 0;            ///< number of samples in stacked factors
+    /// The training program, if this program runs its tests: forward only, with the same batches
+    /// and with parameters in the same order. Passes of the two programs never overlap.
     const Program* trained = nullptr;
   };
 
-  /// Adds what it wants of memory to `arena`, which must outlive it.
+  /// Adds the pieces that it needs to `arena`, which must outlive this object.
   Program(const Network& network, layers::LayerFactory& factory, const Options& options,
           Arena& arena);
 
-  /// Gives all calls their memory, once the arena has it.
+  /// Binds memory to all calls, after Arena::take().
   void bind();
-  /// Whether it added this piece of the arena.
+  /// Whether this program added a piece to the arena.
   bool wants(int piece) const { return piece >= first_piece_ && piece < end_piece_; }
 
   layers::LayerFactory& factory() { return factory_; }
   std::vector<Call>& calls() { return calls_; }
   const std::vector<Call>& calls() const { return calls_; }
-  /// The call that has a node's parameters; nullptr where the node was fused into another.
+  /// The call that computes a node; null if the node was fused into another one.
   Call* call_of(int node);
-  /// Where batches come to, and what writes them there, which may be null.
+  /// The memory that receives batches, and the object that writes them there (may be null).
   struct Input {
-    Tensor samples, labels;      ///< no labels where no layer reads them
-    std::vector<Tensor> extras;  ///< of Network::extras(), plain
+    Tensor samples, labels;      ///< labels: null if no layer reads them
+    std::vector<Tensor> extras;  ///< in the order of Network::extras(), plain
     layers::BatchInput* writer;
   };
   Input input() const;
-  /// The output of a node; a null tensor when it was fused into a later one or its memory is
-  /// reused.
+  /// The output of a node. A null tensor if the node was fused into a later one, or if its memory
+  /// is reused.
   Tensor kept_output(int node) const;
   size_t scratch_bytes() const {
     return places_.scratch < 0 ? 0 : arena_.bytes_of(places_.scratch);
   }
-  /// The memory of a call that rebuilds gradients from factors, which it may do beside the passes.
+  /// The memory of a call for the computation of gradients from factors, which may run concurrently
+  /// with the passes.
   layers::Bindings rebuild_memory(const Call& call) const;
-  /// Whether the backward pass makes the gradient of one of its inputs.
+  /// Whether the backward pass computes the gradient of at least one input.
   bool wants_input_gradient(const Call& call) const;
-  /// The name a person knows a call by.
+  /// The name of a call in messages: the layer's name, or "reorder after" a layer.
   std::string name_of(const Call& call) const;
 
  private:
@@ -130,23 +132,23 @@ class Program {
   std::vector<Call> calls_;
   std::vector<Value> values_;
   std::vector<int> value_of_node_;
-  std::vector<int> call_of_node_;  ///< -1: it was fused into another
+  std::vector<int> call_of_node_;  ///< -1: fused into another one
   std::map<std::pair<int, Format>, int> reordered_;
-  /// Pieces of the arena; -1: none.
+  /// Numbers of pieces in the arena; -1: none.
   struct Places {
     std::vector<int> values;                        ///< by value
     std::vector<std::vector<int>> contributions;    ///< by value: gradients from its consumers
     std::vector<std::vector<int>> input_gradients;  ///< by call and input
     std::vector<int> workspaces;                    ///< by call
-    int scratch = -1;                               ///< of all passes
-    int rebuild_scratch = -1;  ///< of what goes on beside them; -1: it is that of the passes
+    int scratch = -1;                               ///< shared by all passes
+    int rebuild_scratch = -1;  ///< for work concurrent with the passes; -1: use `scratch`
   } places_;
   Moments moments_;
   Arena& arena_;
   int first_piece_, end_piece_;
 };
 
-/// The values of a tensor of the device, as they lie there. Blocks until they are computed.
+/// The values of a device tensor, in memory order. Blocks until they are computed.
 std::vector<float> read_values(Device& device, std::span<const float> memory);
 std::vector<float> read_values(Device& device, const Tensor& tensor);
 

@@ -8,25 +8,25 @@
 
 namespace poseidon::net {
 
-/// What a net runs: the program of training, and that of tests where they differ, in one block of
-/// memory, of which each uses all while it runs. A net that does not train has one program, that
-/// of the network it is given.
+/// The programs that a net runs: the training program, and a test program if tests differ. Both use
+/// one memory block, each all of it while it runs. A net that does not train has one program, for
+/// the network that it gets.
 class Programs {
  public:
   Programs(const Network& network, layers::LayerFactory& factory, const Program::Options& options);
 
-  /// Throws OutOfMemory, naming the layer that wants most.
+  /// Allocates the arena and binds it. An OutOfMemory names the layer with the largest piece.
   void take_memory();
 
   Program& main() { return main_; }
   const Program& main() const { return main_; }
-  /// Null where tests run the main program.
+  /// The test program; null if tests run the main program.
   Program* tests() { return tests_ ? &*tests_ : nullptr; }
   const Program* tests() const { return tests_ ? &*tests_ : nullptr; }
-  /// Where batches come to, for both.
+  /// The memory that receives batches for both programs.
   Program::Input input() const;
 
-  /// Of activations, their gradients and workspaces, after reuse, and of scratch.
+  /// Bytes of activations, their gradients, workspaces and scratch memory, after reuse.
   size_t arena_bytes() const { return arena_.bytes(); }
   size_t scratch_bytes() const;
 

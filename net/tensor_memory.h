@@ -8,22 +8,23 @@
 
 namespace poseidon::net {
 
-/// Memory of a device for the tensors of one kind (values, gradients, an optimizer state), handed
-/// out in order, each from a cache line on, zeroed.
+/// Device memory for the tensors of one kind (values, gradients, an optimizer state). Tensors
+/// follow each other in order of take(), zeroed, each aligned to a cache line.
 ///
-/// An update goes through a tensor of every kind side by side. If they lay at the same place of
+/// An update reads and writes one tensor of every kind at the same time. At equal offsets within
 /// their pages, its loads would wait for its stores (4 KiB aliasing): adam took 1.2 times as long,
-/// updates into a second version 1.1 times. So each kind begins some lines after the one before.
+/// updates into a second version 1.1 times. Therefore each kind starts some cache lines after the
+/// previous one.
 class TensorMemory {
  public:
   TensorMemory() = default;
-  /// `floats`: the sum of padded() over all tensors. Throws OutOfMemory, which says for what
-  /// `purpose`.
+  /// `floats`: the sum of padded() over all tensors. Throws OutOfMemory with `purpose` in its
+  /// message.
   TensorMemory(Device& device, size_t floats, size_t kind, std::string_view purpose)
       : buffer_(device.allocate(bytes(floats, kind), Place::kDevice, purpose)),
         rest_(buffer_.as<float>().subspan(kind * kStagger)) {}
 
-  /// What it takes.
+  /// Bytes of the memory.
   static constexpr size_t bytes(size_t floats, size_t kind) {
     return (floats + kind * kStagger) * sizeof(float);
   }

@@ -5,10 +5,10 @@
 
 namespace poseidon::net {
 
-/// A tensor that updates rewrite, in one version or in two. With two, an update reads the current
-/// one and writes the next one, and flip() has them trade roles, a second time back again. Neither
-/// moves: which one is current depends only on whether the number of flips is even, so work that
-/// was recorded with their addresses is right again after two flips.
+/// A tensor with one version or two. With two versions, an update reads the current one and writes
+/// the next one; flip() swaps their roles. The memory never moves. Only the parity of the number of
+/// flips determines the current version. Therefore work recorded with their addresses is valid
+/// again after two flips.
 class TensorVersions {
  public:
   TensorVersions() = default;
@@ -16,7 +16,7 @@ class TensorVersions {
   TensorVersions(std::span<float> even, std::span<float> odd) : versions_{even, odd} {}
 
   std::span<float> current() const { return versions_[parity_]; }
-  /// Where an update writes; the current one itself with one version.
+  /// The version that an update writes. With one version, it is the current one.
   std::span<float> next() const { return versions_[1 - parity_]; }
   void flip() { parity_ = 1 - parity_; }
 

@@ -9,33 +9,33 @@
 
 namespace poseidon::net {
 
-/// Moves the values of a net's parameters between the order in which their layers keep them
-/// ("packed") and canonical order, the dense one of the network file, which is also that of the
-/// wire, of sums and of checkpoints.
+/// Converts a net's parameters between two orders of elements. "Packed" is the order in which their
+/// layers keep them. Canonical order is the dense one of the network file; messages, sums and
+/// checkpoints use it.
 class Values {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   Values(Device& device, Parameters& parameters) : device_(device), parameters_(parameters) {}
 
-  /// Fills every parameter by its filler, a pure function of the seed; statistics by their first
-  /// value.
+  /// Initializes each parameter with its filler, as a pure function of the seed, and each statistic
+  /// with its initial value.
   void initialize(uint64_t seed);
 
-  // Between memory of the host and of the device; all of these block.
-  /// A parameter's value in canonical order.
+  // The following functions use host memory on one side. They block.
+  /// A parameter's value in canonical order, and its assignment.
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
-  /// The same of a tensor that is kept like the parameter (optimizer state, gradient).
+  /// The same conversion for tensors in the parameter's packed order (optimizer state, gradient).
   void write_packed(const Parameter& parameter, std::span<const float> canonical,
                     std::span<float> packed) const;
   void read_packed(const Parameter& parameter, std::span<const float> packed,
                    std::span<float> canonical) const;
 
-  // Between the device's memory and staging memory (core/device.h): work that is issued.
-  /// Whether both orders are one, so that a gradient can be sent and received where it lies.
+  // The following functions use device and staging memory (core/device.h). They only issue work.
+  /// Whether both orders are equal. If so, a gradient can be sent and received in place.
   bool canonical_is_packed(const Parameter& parameter) const;
-  /// A parameter's gradient in canonical order, into `out` (spec.shape.count() elements, of the
-  /// device or staging), and back.
+  /// Writes a parameter's gradient or value to `out` in canonical order, and sets a gradient from
+  /// that order. Spans have spec.shape.count() elements, in device or staging memory.
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
   void canonical_value(const Parameter& parameter, std::span<float> out) const;
   void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);

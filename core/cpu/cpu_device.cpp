@@ -20,7 +20,7 @@ bool has_avx512() {
 #endif
 }
 
-/// Comes after limit_onednn().
+/// limit_onednn() must precede all other oneDNN calls.
 dnnl::engine make_engine() {
   limit_onednn();
   return {dnnl::engine::kind::cpu, 0};

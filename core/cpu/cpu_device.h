@@ -8,13 +8,14 @@
 
 namespace poseidon::cpu {
 
-/// The CPU as a compute device, whose work is done when a call returns: the oneDNN engine and
-/// stream, and the number of threads of the compute thread's OpenMP team. All layers of a net share
-/// one.
+/// The CPU as a compute device. Work is done when a call returns. It owns the oneDNN engine and
+/// stream, and sets the number of threads in the compute thread's OpenMP team. All layers of a net
+/// share one device.
 class CpuDevice : public Device {
  public:
-  /// `threads` 0: all cores that the system allows (core/cores.h). Sets the calling thread's OpenMP
-  /// team. `activations`: what layers that can choose keep activations as.
+  /// `threads` 0: all cores that the system allows (core/cores.h). Sets the OpenMP team of the
+  /// calling thread. `activations`: storage type of activations in layers that support several
+  /// types.
   explicit CpuDevice(int threads, DataType activations = DataType::kFp32);
 
   dnnl::engine& engine() { return engine_; }
@@ -34,7 +35,7 @@ class CpuDevice : public Device {
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;
   Event record() override { return {}; }
 
-  /// The blocked layout of this instruction set: 16 channels with AVX-512, else 8.
+  /// The blocked layout for this instruction set: 16 channels per block with AVX-512, else 8.
   Layout blocked_layout() const { return blocked_; }
   DataType activations() const { return activations_; }
 

@@ -6,7 +6,7 @@
 
 #include "core/tensor.h"
 
-/// All that differs between oneDNN 2.x and 3.x, and the few helpers that every use of it needs.
+/// Helpers for the use of oneDNN. All differences between oneDNN 2.x and 3.x are in this file.
 namespace poseidon::cpu {
 
 using Dims = dnnl::memory::dims;
@@ -18,7 +18,7 @@ inline dnnl::memory::data_type onednn_type(DataType type) {
   return type == DataType::kBf16 ? dnnl::memory::data_type::bf16 : kFloat;
 }
 
-/// 3.x made the operation descriptor part of the primitive descriptor.
+/// In 3.x the operation descriptor is part of the primitive descriptor.
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc describe_forward(const dnnl::engine& engine,
                                                     const dnnl::primitive_attr& attributes,
@@ -44,7 +44,7 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 #endif
 }
 
-/// Pooling with dilation has a name of its own in 2.x.
+/// In 2.x pooling with dilation is a separate primitive.
 #if DNNL_VERSION_MAJOR >= 3
 using PoolingForward = dnnl::pooling_forward;
 using PoolingBackward = dnnl::pooling_backward;
@@ -53,7 +53,7 @@ using PoolingForward = dnnl::pooling_v2_forward;
 using PoolingBackward = dnnl::pooling_v2_backward;
 #endif
 
-/// The memory of an activation of rank 2 or 4.
+/// The memory descriptor of an activation of rank 2 or 4.
 inline MemoryDesc activation_desc(const Shape& shape, const Format& format) {
   const Dims dims(shape.extents().begin(), shape.extents().end());
   const auto type = onednn_type(format.type);
@@ -67,14 +67,15 @@ inline MemoryDesc activation_desc(const Shape& shape, const Format& format) {
   return {};
 }
 
-/// Attributes every primitive here has: the caller's scratchpad, so that all layers share one.
+/// The attributes of all primitives: the caller provides the scratchpad, so that all layers can
+/// share one.
 inline dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
-/// Leaky relu with this negative slope, applied to a primitive's result.
+/// A post-op that applies leaky relu with this negative slope to a primitive's result.
 inline dnnl::post_ops relu_post_op(float slope) {
   dnnl::post_ops operations;
 #if DNNL_VERSION_MAJOR >= 3
@@ -91,7 +92,7 @@ std::string implementation_name(const PrimitiveDesc& description) {
   return std::string("oneDNN ") + description.impl_info_str();
 }
 
-/// Whether an implementation is one of the library's slow fall-backs ("ref:any", "simple:any").
+/// Whether an implementation is one of the library's slow fallbacks ("ref:any", "simple:any").
 inline bool is_reference(std::string_view implementation_name) {
   return implementation_name.starts_with("oneDNN ref") ||
          implementation_name.starts_with("oneDNN simple");
@@ -102,7 +103,7 @@ bool is_reference(const PrimitiveDesc& description) {
   return is_reference(implementation_name(description));
 }
 
-/// A memory object over memory that is bound at each call.
+/// A memory object without memory. Each call sets the data pointer.
 inline dnnl::memory unbound(const MemoryDesc& description, const dnnl::engine& engine) {
   return {description, engine, nullptr};
 }

@@ -15,12 +15,12 @@ namespace poseidon::cpu {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(250);
-/// Of cores, that other processes use: from where on they are in the way, and until when.
+/// Cores used by other processes. Teams start to sleep above kMany and spin again below kFew.
 constexpr double kMany = 0.25, kFew = 0.12;
-/// Of cores: there is room for others where so many are idle.
+/// Idle cores. With at least so many, other processes have room and teams may spin.
 constexpr double kRoom = 0.75;
 
-/// Signals are for threads that know what to do with them.
+/// Blocks all signals in threads that are created meanwhile, since they cannot handle them.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -36,14 +36,14 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// A second team of threads, which sleep. GCC's library counts the threads of all teams, and where
-/// they are more than the cores it lets all of them spin for a hundred rounds only (libgomp's
-/// manual, GOMP_SPINCOUNT). It has no other way to change that in a running program.
+/// A second team of threads, which sleep. GCC's library counts the threads of all teams. If there
+/// are more threads than cores, all teams spin for only a hundred rounds (libgomp's manual,
+/// GOMP_SPINCOUNT). A running program has no other way to change that.
 class SleepingTeam {
  public:
   SleepingTeam()
       : thread_([this](const std::stop_token& stop) {
-// A region with nothing in it would be left out.
+// The compiler would remove an empty region.
 #pragma omp parallel num_threads(omp_get_num_procs())
           asm volatile("");
           std::unique_lock lock(mutex_);
@@ -54,7 +54,7 @@ class SleepingTeam {
  private:
   std::mutex mutex_;
   std::condition_variable_any ended_;
-  std::jthread thread_;  ///< its team ends with it
+  std::jthread thread_;  ///< its team ends with this thread
 };
 
 bool told_how_to_wait() {

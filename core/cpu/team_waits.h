@@ -7,12 +7,13 @@
 
 namespace poseidon::cpu {
 
-/// Controls how long the threads of OpenMP teams spin when they wait for each other. By its default
-/// GCC's library lets them spin for milliseconds, which is fastest on a machine that has nothing
-/// else to do, and the worst on one that has: a thread that spins keeps the core which the thread
-/// that it waits for could use. While other processes want the cores too, this object has them spin
-/// for a microsecond or so and then sleep. It does nothing where the environment says how to wait.
-/// It must be made before there are other threads, and its destructor ends its own.
+/// Controls how long the threads of OpenMP teams spin while they wait for each other. By default
+/// GCC's library lets them spin for milliseconds. That is fastest on an otherwise idle machine, and
+/// slowest on a busy one: a spinning thread occupies the core that the awaited thread needs. While
+/// other processes need the cores, this object makes the threads spin for about a microsecond and
+/// then sleep. It does nothing if the environment configures the waits (OMP_WAIT_POLICY,
+/// GOMP_SPINCOUNT, KMP_BLOCKTIME). Construct it before other threads exist; its destructor stops
+/// its own thread.
 class TeamWaits {
  public:
   TeamWaits();

@@ -10,7 +10,7 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Work is issued to where it went before when the scope ends, also by an error.
+/// Restores the previous target of issued work at the end of the scope, also after an exception.
 template <class Target>
 class BackTo {
  public:
@@ -73,7 +73,7 @@ std::vector<GraphNode> CudaDevice::nodes_of(const std::function<void()>& work) {
   return nodes;
 }
 
-/// What is called now could not be part of a graph.
+/// Rejects calls that cannot be part of a graph.
 void CudaDevice::expect_no_nodes() const {
   check(nodes_ == nullptr, "work that comes again consists of operations and copies");
 }

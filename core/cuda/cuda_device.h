@@ -12,7 +12,7 @@
 
 namespace poseidon::cuda {
 
-/// A GPU as a compute device: a stream of computation, and one for each lane.
+/// A GPU as a compute device. It has one CUDA stream for computation and one for each Lane.
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings);
@@ -20,7 +20,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   const Settings& settings() const { return settings_; }
-  /// What layers that can choose keep activations as.
+  /// Storage type of activations in layers that support several types.
   DataType activations() const {
     return settings_.precision == Precision::kBf16 ? DataType::kBf16 : DataType::kFp32;
   }
@@ -43,23 +43,23 @@ class CudaDevice final : public Device {
   std::shared_ptr<const Moment> moment() override { return driver_->moment(current_); }
   int threads() const override { return 1; }
 
-  /// Issues a copy between memory of any two places; nothing when they are one.
+  /// Issues a copy; each side may be device or staging memory. Does nothing if `from` equals `to`.
   void copy(const void* from, void* to, size_t bytes);
-  /// Issues work to the stream of computation, within beside() to that of the lane.
+  /// Issues an operation to the compute stream; within beside(), to the stream of the lane.
   void issue(std::unique_ptr<const Operation> operation);
-  /// What `work` would issue, one after another; it is not issued.
+  /// The operations and copies that `work` would issue, in order. Does not issue them.
   std::vector<GraphNode> nodes_of(const std::function<void()>& work);
-  /// For where work is issued to now.
+  /// Makes a graph for the current stream.
   std::shared_ptr<const Graph> make_graph(std::vector<GraphNode> nodes) {
     return driver_->make_graph(current_, std::move(nodes));
   }
   void issue(const std::shared_ptr<const Graph>& graph);
-  /// A kernel on a grid; nothing for an empty one.
+  /// Launches a kernel on a grid; does nothing if the grid is empty.
   template <class Kernel>
   void launch(const Kernel& kernel, const Grid& grid) {
     if (grid.blocks > 0 && grid.blocks_y > 0) issue(launch_of(kernel, grid));
   }
-  /// A kernel of whose threads each has one of `count` things to do.
+  /// Launches a kernel with at least `count` threads, one for each item.
   template <class Kernel>
   void launch_for(int64_t count, const Kernel& kernel) {
     launch(kernel, {.blocks = blocks_for(count, Kernel::kThreads)});
@@ -71,12 +71,12 @@ class CudaDevice final : public Device {
   std::unique_ptr<Driver> driver_;
   const Settings settings_;
   const Stream compute_;
-  const std::array<Stream, 3> lanes_;        ///< by Lane
-  Stream current_;                           ///< what work is issued to
-  int64_t issued_ = 0;                       ///< pieces of work so far
-  std::vector<GraphNode>* nodes_ = nullptr;  ///< within nodes_of()
+  const std::array<Stream, 3> lanes_;        ///< indexed by Lane
+  Stream current_;                           ///< the stream that receives issued work
+  int64_t issued_ = 0;                       ///< number of operations, copies and graphs so far
+  std::vector<GraphNode>* nodes_ = nullptr;  ///< set only within nodes_of()
   UploadRing uploads_;
-  Buffer landing_;  ///< of what is read
+  Buffer landing_;  ///< staging memory for read()
 };
 
 }  // namespace poseidon::cuda

@@ -9,7 +9,7 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// What an operation touches.
+/// The memory that an operation reads and writes.
 class TouchedMemory final : public MemoryVisitor {
  public:
   explicit TouchedMemory(const Operation& operation) { operation.visit(*this); }
@@ -26,7 +26,7 @@ std::string name_of(const GraphNode& node) {
   return node.operation == nullptr ? "copy" : node.operation->name();
 }
 
-/// What differs between two nodes; "" where they do the same.
+/// The difference between two nodes, for messages; "" if they do the same.
 std::string difference(const GraphNode& a, const GraphNode& b) {
   if (name_of(a) != name_of(b)) return text("is \"", name_of(b), "\" now");
   if (a.operation == nullptr || b.operation == nullptr)
@@ -46,7 +46,8 @@ std::string text_of(const RepeatKey& key) {
   return text("work that comes again, ", key.what, numbers);
 }
 
-/// Whatever is different has to be in the key, or in the device's memory.
+/// Throws LogicError if the work has changed. Everything that changes must be in the key or in
+/// device memory.
 void expect_same(const RepeatKey& key, const std::vector<GraphNode>& recorded,
                  const std::vector<GraphNode>& now) {
   for (size_t i = 0; i < std::min(recorded.size(), now.size()); ++i)

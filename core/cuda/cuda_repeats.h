@@ -7,8 +7,9 @@
 
 namespace poseidon::cuda {
 
-/// Work of a GPU that comes again: the first time it is issued piece by piece, as libraries load
-/// code and take memory when they are first called, from then on as a graph.
+/// Issues recurring GPU work. The first time, it issues the operations one by one, because
+/// libraries load code and allocate memory when they are first called. From the second time on, it
+/// issues them as a graph.
 class CudaRepeats final : public Repeats {
  public:
   explicit CudaRepeats(CudaDevice& device)
@@ -19,8 +20,8 @@ class CudaRepeats final : public Repeats {
 
  private:
   struct Known {
-    std::shared_ptr<const Graph> graph;  ///< null: it was issued once
-    std::vector<GraphNode> nodes;        ///< what was issued then, to compare with
+    std::shared_ptr<const Graph> graph;  ///< null: issued only once so far
+    std::vector<GraphNode> nodes;        ///< as issued the first time, for comparison
   };
 
   void issue_first(const RepeatKey& key, const std::function<void()>& work);

@@ -13,12 +13,12 @@ struct Gpu {
   int major = 0, minor = 0;  ///< compute capability
 };
 
-/// The GPUs of this machine by index. Versions are those of CUDA, "13.0".
+/// The GPUs of this machine, by index, and the CUDA versions, such as "13.0".
 struct GpuList {
   std::vector<Gpu> gpus;
-  std::string driver;   ///< the newest CUDA that the machine's driver knows
-  std::string runtime;  ///< what this program was built with
-  /// What computes products, with versions: "cuDNN 9.19.0, cuBLASLt 13.0.2".
+  std::string driver;   ///< the newest CUDA version that the machine's driver supports
+  std::string runtime;  ///< the CUDA version of this build
+  /// The libraries that compute products, with versions: "cuDNN 9.19.0, cuBLASLt 13.0.2".
   std::string libraries;
 };
 

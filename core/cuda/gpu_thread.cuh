@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-/// What a kernel knows of its threads on a GPU: the twin of host_thread.h.
+/// The interface of a kernel to its threads on a GPU. host_thread.h is its counterpart for the
+/// host.
 namespace poseidon::cuda {
 
 /// One thread of a grid.

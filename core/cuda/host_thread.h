@@ -3,22 +3,23 @@
 #include <cstdint>
 #include <cstring>
 
-/// Marks what runs in a thread of a kernel, for which the thread sanitizer is not to look: it seeks
-/// races of the host's threads, and each kernel runs in one of them, between whose stacks it is
-/// switched. A function that is left in the middle so must not enter and leave the sanitizer's own
-/// list of calls.
+/// Marks code of kernel threads, which the thread sanitizer must ignore. The sanitizer looks for
+/// races between host threads, but all threads of a kernel run in one host thread, as fibers. A
+/// switch leaves a function in the middle, so the function must not change the sanitizer's call
+/// stack.
 #define POSEIDON_KERNEL_CODE __attribute__((no_sanitize_thread))
 
-/// What a kernel knows of its threads where it runs on the host: the twin of gpu_thread.cuh.
+/// The interface of a kernel to its threads on the host, for tests. gpu_thread.cuh is its
+/// counterpart for the GPU.
 namespace poseidon::cuda {
 
-/// The other threads of a block, for one of them.
+/// The other threads of a block, as seen by one thread.
 class BlockMates {
  public:
   virtual ~BlockMates() = default;
-  /// Returns when all threads of the block have called it.
+  /// Blocks until all threads of the block have called it.
   virtual void synchronize() = 0;
-  /// Returns the value that lane `lane` of the warp gave to its call of the same.
+  /// Returns the value that lane `lane` of the warp passed to the same call.
   virtual uint64_t shuffle(uint64_t value, uint32_t lane) = 0;
 };
 
@@ -58,7 +59,7 @@ class Thread {
   BlockMates* mates_;
 };
 
-/// What each thread of a grid does; the memory is what its block shares.
+/// The code of each thread in a grid. `shared` is the shared memory of its block.
 class ThreadBody {
  public:
   virtual ~ThreadBody() = default;
@@ -69,7 +70,7 @@ class ThreadBody {
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
-  /// `shared_bytes` 0: the threads have nothing to do with each other.
+  /// `shared_bytes` 0: the threads do not communicate.
   virtual void run(uint32_t blocks, uint32_t blocks_y, uint32_t threads, size_t shared_bytes,
                    const ThreadBody& body) = 0;
 };

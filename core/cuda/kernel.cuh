@@ -8,26 +8,26 @@
 
 #ifdef __CUDACC__
 #include "core/cuda/gpu_thread.cuh"
-/// Marks what a kernel's threads call.
+/// Marks functions that the threads of a kernel call.
 #define POSEIDON_DEVICE __device__ __forceinline__
 #else
 #include "core/cuda/host_thread.h"
 #define POSEIDON_DEVICE POSEIDON_KERNEL_CODE inline
 #endif
 
-/// A kernel is written once, as a struct of its arguments. nvcc makes it code of a GPU; the C++
-/// compiler makes it code of the host, on which the tests run it (tests/support/kernel_executor.h).
+/// A kernel is written once, as a struct of its arguments. nvcc compiles it for the GPU. The C++
+/// compiler compiles it for the host, where the tests run it (tests/support/gpu/kernel_executor.h).
 /// It has
 ///
-///     static constexpr const char* kName       what messages call it
-///     static constexpr uint32_t kThreads       of a block, a multiple of 32
-///     void visit(MemoryVisitor&) const         what it reads and writes
-///     POSEIDON_DEVICE void operator()(const Thread&) const             one thread, alone, or
-///     POSEIDON_DEVICE void operator()(const Thread&, Shared&) const    one of a block that shares
-///                                                                      memory, the struct Shared
+///     static constexpr const char* kName       its name in messages
+///     static constexpr uint32_t kThreads       threads of a block, a multiple of 32
+///     void visit(MemoryVisitor&) const         reports the memory that it reads and writes
+///     POSEIDON_DEVICE void operator()(const Thread&) const             an independent thread, or
+///     POSEIDON_DEVICE void operator()(const Thread&, Shared&) const    a thread of a block with
+///                                                                      shared memory (Shared)
 ///
-/// Only threads that share memory may synchronize and shuffle; then all of them do, the same number
-/// of times. Shared memory begins undefined.
+/// Only threads with shared memory may synchronize and shuffle. All threads of the block must then
+/// do so equally often. Shared memory is uninitialized at first.
 namespace poseidon::cuda {
 
 struct Grid {
@@ -38,7 +38,7 @@ struct Grid {
 template <class Kernel>
 inline constexpr bool kSharesMemory = requires { typename Kernel::Shared; };
 
-/// Blocks of `each` that hold `count`.
+/// The number of blocks of `each` items that hold `count` items.
 constexpr uint32_t blocks_for(int64_t count, int64_t each) {
   return static_cast<uint32_t>((count + each - 1) / each);
 }
@@ -95,7 +95,7 @@ void issue_kernel(const Kernel& kernel, const Grid& grid, const Executor& execut
 
 #endif
 
-/// A kernel with its arguments and its grid, as work for a stream.
+/// A kernel with its arguments and grid, as an operation of a stream.
 template <class Kernel>
 class KernelLaunch final : public Operation {
  public:
@@ -108,7 +108,7 @@ class KernelLaunch final : public Operation {
   std::string name() const override { return Kernel::kName; }
   void visit(MemoryVisitor& visitor) const override { launch_.kernel.visit(visitor); }
 #if !defined(__CUDACC__) && __has_builtin(__builtin_clear_padding)
-  /// Only where what is between arguments is known.
+  /// Exists only if the constructor can clear the padding between arguments.
   std::span<const std::byte> arguments() const override {
     return std::as_bytes(std::span(&launch_, 1));
   }

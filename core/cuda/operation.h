@@ -8,8 +8,8 @@ namespace poseidon::cuda {
 
 class BlockRunner;
 
-/// Is told what memory an operation touches, so that what must be ordered, and is not, can be
-/// found.
+/// Receives the memory ranges that an operation accesses. Tests use it to find missing order
+/// between operations.
 class MemoryVisitor {
  public:
   virtual ~MemoryVisitor() = default;
@@ -17,25 +17,26 @@ class MemoryVisitor {
   virtual void writes(const void* data, size_t bytes) = 0;
 };
 
-/// What carries an operation out: a stream of a GPU, or, in tests, the host.
+/// The executor of an operation: a stream of a GPU or, in tests, the host.
 struct Executor {
-  void* stream = nullptr;       ///< cudaStream_t
-  BlockRunner* host = nullptr;  ///< core/cuda/host_thread.h
+  void* stream = nullptr;       ///< a cudaStream_t
+  BlockRunner* host = nullptr;  ///< see core/cuda/host_thread.h
 };
 
-/// Work for a stream: a kernel with its arguments, or a call of a library. Copies are the driver's
-/// own.
+/// Work for a stream: a kernel with its arguments, or a library call. Copies are not operations;
+/// the driver issues them.
 class Operation {
  public:
   virtual ~Operation() = default;
-  /// What messages and traces call it.
+  /// Its name in messages and traces.
   virtual std::string name() const = 0;
-  /// All memory that it reads and writes; memory that it does both with is told twice.
+  /// Reports all memory that it reads and writes. Memory that it reads and also writes is reported
+  /// twice.
   virtual void visit(MemoryVisitor& visitor) const = 0;
-  /// Of an operation that is known entirely by name, memory and some bytes, those bytes: two such
-  /// that have the same of all do the same. For tests; none where they are not known.
+  /// The bytes that, with name and memory, fully determine the operation: two operations that agree
+  /// in all three do the same. Used by tests; empty if unknown.
   virtual std::span<const std::byte> arguments() const { return {}; }
-  /// Puts it into the executor's stream, or does it on the host.
+  /// Issues the operation to the executor's stream, or runs it on the host.
   virtual void issue(const Executor& executor) const = 0;
 };
 

@@ -8,13 +8,13 @@
 
 namespace poseidon::cuda {
 
-/// Bytes that a thread loads and stores at once.
+/// Bytes in one load or store of a thread.
 inline constexpr int64_t kPackBytes = 16;
 
 template <class Element>
 inline constexpr int kPack = static_cast<int>(kPackBytes / sizeof(Element));
 
-/// Sixteen bytes of neighbouring elements, as numbers that a thread computes with.
+/// Sixteen bytes of adjacent elements, converted to float for computation.
 template <class Element>
 struct Pack {
   static constexpr int kCount = kPack<Element>;
@@ -24,7 +24,7 @@ struct Pack {
   POSEIDON_DEVICE const float& operator[](int i) const { return values[i]; }
 };
 
-/// The bytes of a pack in memory.
+/// The representation of a pack in memory.
 template <class Element>
 struct alignas(kPackBytes) PackedElements {
   Element elements[kPack<Element>];
@@ -34,7 +34,7 @@ POSEIDON_DEVICE bool is_pack_aligned(const void* data) {
   return reinterpret_cast<uintptr_t>(data) % kPackBytes == 0;
 }
 
-/// The pack at an address that is a multiple of 16.
+/// Loads the pack at an address that is a multiple of 16.
 template <class Element>
 POSEIDON_DEVICE Pack<Element> load_pack(const Element* from) {
   assert(is_pack_aligned(from));

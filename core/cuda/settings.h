@@ -4,23 +4,23 @@
 
 namespace poseidon::cuda {
 
-/// How precisely products are computed.
+/// The precision of products.
 enum class Precision : uint8_t {
-  kFp32,  ///< as fp32 says
-  kTf32,  ///< factors rounded to ten bits of mantissa, sums in fp32
-  kBf16,  ///< activations and factors as bf16, sums in fp32
+  kFp32,  ///< factors and sums in fp32
+  kTf32,  ///< factors rounded to ten mantissa bits, sums in fp32
+  kBf16,  ///< activations and factors in bf16, sums in fp32
 };
 
-/// What becomes of work that comes again (core/device.h: Repeats).
+/// How recurring work is issued (core/device.h: Repeats).
 enum class Graphs : uint8_t {
-  kNone,      ///< it is issued each time
-  kUsed,      ///< from the second time on it is issued as a graph
-  kCompared,  ///< that too, and it is compared with what would be issued; for tests
+  kNone,      ///< operation by operation each time
+  kUsed,      ///< as a graph from the second time on
+  kCompared,  ///< as kUsed, and compared with the operations that would be issued; for tests
 };
 
 struct Settings {
   Precision precision = Precision::kFp32;
-  /// Only algorithms that come to the same bits every time.
+  /// Use only algorithms with bitwise reproducible results.
   bool deterministic = true;
   Graphs graphs = Graphs::kUsed;
 };

@@ -4,7 +4,7 @@
 
 namespace poseidon::cuda {
 
-/// Knows what is done when it is reached.
+/// A mark that knows which work is done when it is reached.
 class SparingDriver::OrderedMark final : public Mark {
  public:
   OrderedMark(std::shared_ptr<const Mark> mark, WorkDone done, std::shared_ptr<StreamOrder> order)
@@ -61,7 +61,7 @@ void SparingDriver::copy(Stream stream, const void* from, void* to, size_t bytes
   driver_->copy(stream, from, to, bytes);
 }
 
-/// There are no waits in it, so it is to others as one operation is.
+/// A graph contains no waits, so it counts as one operation in the order.
 void SparingDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
   begin_operation(stream);
   driver_->issue(stream, graph);
@@ -70,7 +70,7 @@ void SparingDriver::issue(Stream stream, const std::shared_ptr<const Graph>& gra
 std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
   const auto number = static_cast<size_t>(stream);
   Lane& of_stream = lane(stream);
-  // A stream that has done nothing since is where the one mark that it awaits is.
+  // If the only awaited mark includes all work of the stream, it is also the end of the stream.
   if (of_stream.awaited.size() == 1 &&
       of_stream.awaited[0]->done().includes(order_->before(number)))
     return of_stream.awaited[0];
@@ -81,7 +81,7 @@ std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
   return of_stream.last;
 }
 
-/// Waits that work would come behind count in its time.
+/// The pending waits of the stream are part of its time, so they are issued first.
 std::shared_ptr<const Moment> SparingDriver::moment(Stream stream) {
   wait_for_awaited(stream);
   return driver_->moment(stream);

@@ -8,8 +8,9 @@
 
 namespace poseidon::cuda {
 
-/// A driver that leaves out what changes nothing: a wait for what a stream comes after anyway, or
-/// behind which it has nothing to do, and the mark of a point that has one.
+/// A driver that omits redundant calls: waits for work that the stream already follows, waits
+/// without later work in the stream, and repeated marks at one position. It forwards all other
+/// calls.
 class SparingDriver final : public Driver {
  public:
   explicit SparingDriver(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
@@ -33,8 +34,9 @@ class SparingDriver final : public Driver {
   class OrderedMark;
 
   struct Lane {
-    std::shared_ptr<const OrderedMark> last;  ///< of the stream's end; null where it has none
-    std::vector<std::shared_ptr<const OrderedMark>> awaited;  ///< by its next operation
+    std::shared_ptr<const OrderedMark> last;  ///< mark at the end of the stream; null: none
+    std::vector<std::shared_ptr<const OrderedMark>>
+        awaited;  ///< marks that its next operation waits for
   };
 
   Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }

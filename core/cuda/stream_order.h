@@ -8,8 +8,8 @@
 
 namespace poseidon::cuda {
 
-/// How much of each stream's work is done, counted in operations: at a point of a stream, or when
-/// the host has waited.
+/// A vector clock: for each stream, the number of operations that are done. It describes a position
+/// in a stream, or the knowledge of the host after a wait.
 class WorkDone {
  public:
   uint64_t of(size_t stream) const { return stream < counts_.size() ? counts_[stream] : 0; }
@@ -21,19 +21,19 @@ class WorkDone {
   std::vector<uint64_t> counts_;
 };
 
-/// What of which stream's work comes before the next of each, so that a stream need not wait for
-/// what it comes after anyway. Used by the compute thread, but for host_knows().
+/// Tracks the work that precedes the next operation of each stream, so that redundant waits can be
+/// omitted. Only the compute thread uses it, except for host_knows().
 class StreamOrder {
  public:
-  /// An operation is issued to the stream.
+  /// Records that an operation is issued to the stream.
   void issued(size_t stream);
-  /// The work before the stream's next operation, its own included.
+  /// All work that precedes the stream's next operation, including earlier work of the stream.
   WorkDone before(size_t stream);
-  /// The stream's next operation comes after `done`.
+  /// Records that the stream's next operation comes after `done`.
   void comes_after(size_t stream, const WorkDone& done) { of(stream).join(done); }
   bool is_after(size_t stream, const WorkDone& done) { return before(stream).includes(done); }
-  /// The host has waited for `done`: all that is issued from now on comes after it. Any thread may
-  /// say so that the compute thread waits for, or that is this.
+  /// Records that the host has waited for `done`: all work issued from now on comes after it.
+  /// Called by the compute thread, or by a thread that the compute thread waits for.
   void host_knows(const WorkDone& done);
 
  private:

@@ -9,14 +9,14 @@
 
 namespace poseidon::cuda {
 
-/// Brings values from memory of the host that a device's work cannot reach: a piece at a time
-/// through a few pieces of staging memory, so that the host need not wait for the copy. Blocks
-/// while all of them are on their way. Used by the compute thread.
+/// Copies values to the device from host memory that it cannot access. The copy goes through a ring
+/// of staging buffers, so that the host does not wait for it. write() blocks only while the next
+/// buffer of the ring is in use. Called by the compute thread.
 class UploadRing {
  public:
   explicit UploadRing(Driver& driver) : driver_(driver) {}
 
-  /// `host` may be reused at once.
+  /// The caller may reuse `host` at once.
   void write(Stream stream, std::span<const std::byte> host, std::byte* to);
 
  private:
@@ -24,7 +24,7 @@ class UploadRing {
 
   struct Piece {
     Buffer memory;
-    std::shared_ptr<const Mark> copied;  ///< null: it was never used
+    std::shared_ptr<const Mark> copied;  ///< null: never used
   };
 
   void write_piece(Stream stream, std::span<const std::byte> host, std::byte* to);

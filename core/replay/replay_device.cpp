@@ -13,12 +13,13 @@ namespace poseidon::replay {
 
 namespace {
 
-/// Longer than a thread takes to wake up, shorter than any wait for others that counts.
+/// Delays up to this length shorten the following work. It is longer than the wake-up of a thread,
+/// and shorter than any significant wait for peers.
 constexpr std::chrono::microseconds kCatchUp(300);
 
 }  // namespace
 
-/// The system may let a thread sleep for 50 microseconds more than it asked for, unless told.
+/// By default the system may extend a thread's sleep by 50 microseconds.
 ReplayDevice::ReplayDevice() : busy_until_(Clock::now()) { ::prctl(PR_SET_TIMERSLACK, 1); }
 
 Buffer ReplayDevice::allocate(size_t bytes, Place, std::string_view purpose) {

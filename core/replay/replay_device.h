@@ -7,9 +7,9 @@
 
 namespace poseidon::replay {
 
-/// A device that computes nothing: its work takes the time that it is said to take. The calling
-/// thread sleeps for it, so a machine can run many more workers than it has cores. Its memory is
-/// the host's, and takes room only where somebody writes to it.
+/// A device that computes nothing. Its work takes a specified time, during which the calling thread
+/// sleeps. Therefore one machine can run many more workers than it has cores. Device memory is host
+/// memory that occupies physical memory only after a write.
 class ReplayDevice final : public Device {
  public:
   ReplayDevice();
@@ -26,8 +26,8 @@ class ReplayDevice final : public Device {
   Event record() override { return {}; }
   int threads() const override { return 1; }
 
-  /// Work that takes so long: what `action` takes of it is not slept for. What a sleep takes too
-  /// long is taken off the ones that follow at once.
+  /// Does work that takes a specified time in total, the run time of `action` included. If a sleep
+  /// takes too long, the directly following work is shorter by the excess.
   template <class Action>
   void work(double milliseconds, Action action) {
     begin(milliseconds);

@@ -13,7 +13,7 @@ inline std::string text_of(cudaError_t error) {
   return text(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
 }
 
-/// Throws RunError, which names the call, unless it succeeded.
+/// Throws RunError with the name of the call if it failed.
 inline void check_call(cudaError_t result, const char* call) {
   if (result != cudaSuccess) throw RunError(text(call, ": ", text_of(result)));
 }

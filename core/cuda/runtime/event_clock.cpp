@@ -9,13 +9,13 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// The time between two events is a float of milliseconds, which is exact to half a microsecond
-/// only while they are near each other.
+/// Maximum age of the reference event. The time between two events is a float of milliseconds,
+/// whose resolution is half a microsecond only up to a few seconds.
 constexpr int64_t kKnownForNs = 5'000'000'000;
 
 }  // namespace
 
-/// An event whose time is known.
+/// A reference event with a known time.
 struct EventClock::Known {
   Known(int gpu, std::shared_ptr<EventPool> events, cudaStream_t idle)
       : point(gpu, std::move(events), idle, nullptr) {
@@ -25,7 +25,7 @@ struct EventClock::Known {
 
   const int64_t begin = TraceRecorder::now();
   const StreamPoint point;
-  int64_t nanoseconds;  ///< half way between the host's placing it and seeing it pass
+  int64_t nanoseconds;  ///< midpoint between record and observation on the host
 };
 
 class EventClock::TimedPoint final : public Moment {

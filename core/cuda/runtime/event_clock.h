@@ -9,9 +9,9 @@
 
 namespace poseidon::cuda {
 
-/// Tells when a GPU came to points of its streams, by the host's clock. Events know the time
-/// between two of them, so one is placed now and then in a stream that is idle, where the host sees
-/// it pass: other streams are not held up.
+/// Converts positions in GPU streams to times of the host's clock. CUDA reports only the time
+/// between two events. Therefore this class regularly records a reference event in an idle stream
+/// and observes it on the host. Other streams are not delayed.
 class EventClock {
  public:
   explicit EventClock(int gpu) : gpu_(gpu) {}
@@ -19,7 +19,8 @@ class EventClock {
   EventClock(const EventClock&) = delete;
   EventClock& operator=(const EventClock&) = delete;
 
-  /// The end of what was issued to `stream` so far; `last` is the newest of it, for messages.
+  /// A timestamp at the end of all work issued to `stream` so far. `last` is the most recent
+  /// operation in it, for messages.
   std::shared_ptr<const Moment> moment(cudaStream_t stream, std::shared_ptr<const Operation> last);
 
  private:

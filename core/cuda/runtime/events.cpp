@@ -22,7 +22,7 @@ cudaEvent_t EventPool::take() {
     free_.pop_back();
     return event;
   }
-  free_.reserve(made_ + 1);  // so that giving back takes no memory
+  free_.reserve(made_ + 1);  // so that give_back() does not allocate
   cudaEvent_t event = nullptr;
   check_call(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags");
   ++made_;

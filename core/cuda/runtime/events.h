@@ -10,10 +10,10 @@
 
 namespace poseidon::cuda {
 
-/// CUDA's events, which are costly to make, for reuse. Any thread may use it.
+/// A pool of CUDA events for reuse, because their creation is expensive. Any thread may use it.
 class EventPool {
  public:
-  /// Of events of these flags of CUDA's.
+  /// `flags` are CUDA's flags for the events.
   explicit EventPool(unsigned flags) : flags_(flags) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
@@ -29,10 +29,11 @@ class EventPool {
   std::vector<cudaEvent_t> free_ GUARDED_BY(mutex_);
 };
 
-/// A point of a stream that an event stands at. Any thread may use it.
+/// A position in a stream, marked by an event. Any thread may use it.
 class StreamPoint {
  public:
-  /// `last` is what was issued there last, for messages; null: nothing yet.
+  /// Records the event. `last` is the most recent operation in the stream, for messages; null:
+  /// none.
   StreamPoint(int gpu, std::shared_ptr<EventPool> pool, cudaStream_t stream,
               std::shared_ptr<const Operation> last);
   ~StreamPoint() { pool_->give_back(event_); }
@@ -41,7 +42,7 @@ class StreamPoint {
 
   cudaEvent_t event() const { return event_; }
   bool reached() const;
-  /// Sleeps until it is reached. Throws RunError when the work before it failed.
+  /// Blocks until the position is reached. Throws RunError if the work before it failed.
   void wait() const;
 
  private:
@@ -51,8 +52,8 @@ class StreamPoint {
   const cudaEvent_t event_;
 };
 
-/// Throws RunError unless a call to a GPU succeeded. Kernels fail later than they are issued, so it
-/// names what was issued last too.
+/// Throws RunError if a call to a GPU failed. The error of a kernel appears in a later call, so the
+/// message also names the last operation issued.
 void check_work(cudaError_t result, const char* call, int gpu, const Operation* last);
 
 }  // namespace poseidon::cuda

@@ -7,11 +7,11 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// CUDA's versions are 1000 major + 10 minor.
+/// CUDA encodes versions as 1000 * major + 10 * minor.
 std::string version_text(int version) { return text(version / 1000, ".", version % 1000 / 10); }
 
 int driver_version() {
-  int version = 0;  // and it stays that where there is no driver
+  int version = 0;  // stays 0 if there is no driver
   check_call(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
   return version;
 }

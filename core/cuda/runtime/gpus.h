@@ -4,10 +4,10 @@
 
 namespace poseidon::cuda {
 
-/// The GPUs of this machine. Throws ConfigError where it has none that can be used, and says why.
+/// The GPUs of this machine. Throws ConfigError with the reason if no GPU can be used.
 GpuList list_gpus();
 
-/// Makes a GPU the one of the calling thread. Throws ConfigError where it cannot be.
+/// Makes a GPU the current one of the calling thread. Throws ConfigError if that is impossible.
 void use_gpu(int index);
 
 }  // namespace poseidon::cuda

@@ -11,7 +11,7 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Has work of a GPU done before what follows; what failed is told to who issues work.
+/// Waits for all work of a GPU. Ignores errors: the calls that issue work report them.
 void finish_work(int gpu) noexcept {
   static_cast<void>(cudaSetDevice(gpu));
   static_cast<void>(cudaDeviceSynchronize());
@@ -36,10 +36,10 @@ class RuntimeDriver::RuntimeMark final : public Mark {
   const std::shared_ptr<TaskThread> tasks_;
 };
 
-/// A graph that is ready to be launched.
+/// An instantiated CUDA graph.
 class RuntimeDriver::RuntimeGraph final : public Graph {
  public:
-  /// `captured` may be given back afterwards.
+  /// `captured` may be destroyed afterwards.
   RuntimeGraph(std::vector<GraphNode> nodes, int gpu, cudaGraph_t captured)
       : Graph(std::move(nodes)), gpu_(gpu) {
     check_call(cudaGraphInstantiate(&launchable_, captured, 0), "cudaGraphInstantiate");
@@ -50,7 +50,7 @@ class RuntimeDriver::RuntimeGraph final : public Graph {
   }
 
   cudaGraphExec_t launchable() const { return launchable_; }
-  /// For messages.
+  /// The last operation of the graph, for messages.
   std::shared_ptr<const Operation> last_operation() const {
     for (const GraphNode& node : std::views::reverse(nodes()))
       if (node.operation != nullptr) return node.operation;
@@ -62,8 +62,9 @@ class RuntimeDriver::RuntimeGraph final : public Graph {
   cudaGraphExec_t launchable_ = nullptr;
 };
 
-/// While it is there, what is issued to a stream becomes a graph and is not done. What this thread
-/// may not do meanwhile, as take memory, fails; other threads may do all.
+/// Captures a stream: while this object exists, work issued to the stream becomes part of a graph
+/// and is not done. Calls that this thread may not make during a capture, such as allocation, fail.
+/// Other threads are not restricted.
 class RuntimeDriver::Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -73,12 +74,13 @@ class RuntimeDriver::Capture {
   ~Capture() {
     if (!ended_) static_cast<void>(cudaStreamEndCapture(stream_, &graph_));
     if (graph_ != nullptr) static_cast<void>(cudaGraphDestroy(graph_));
-    if (!ended_) static_cast<void>(cudaGetLastError());  // what failed has been told
+    if (!ended_)
+      static_cast<void>(cudaGetLastError());  // clears the error, which is already reported
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// As long as this is there.
+  /// Ends the capture. The graph is valid as long as this object exists.
   cudaGraph_t end() {
     ended_ = true;
     check_call(cudaStreamEndCapture(stream_, &graph_), "cudaStreamEndCapture");
@@ -114,7 +116,7 @@ Buffer RuntimeDriver::device_memory(size_t bytes, std::string_view purpose) cons
     static_cast<void>(cudaFree(memory));
   });
   check_call(cudaMemset(data, 0, bytes), "cudaMemset");
-  // Streams of ours do not wait for the one that this is done in.
+  // The driver's streams do not wait for the default stream, in which this memset runs.
   check_call(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   return buffer;
 }
@@ -132,7 +134,7 @@ Buffer RuntimeDriver::staging_memory(size_t bytes, std::string_view purpose) con
 }
 
 void RuntimeDriver::out_of_memory(size_t bytes, std::string_view purpose, const char* where) const {
-  static_cast<void>(cudaGetLastError());  // it is told here, and later calls have not failed
+  static_cast<void>(cudaGetLastError());  // clears the error, which is reported here
   size_t free = 0, all = 0;
   static_cast<void>(cudaMemGetInfo(&free, &all));
   throw OutOfMemory(text("out of memory: GPU ", index_, ": ", bytes_text(bytes), " ", where,

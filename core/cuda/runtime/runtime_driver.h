@@ -11,12 +11,13 @@
 
 namespace poseidon::cuda {
 
-/// A GPU by the CUDA runtime. The runtime finds the machine's driver when it is first called, so a
-/// program has this in it and runs where there is none. What fails throws RunError in the call that
-/// CUDA reports it to: of a kernel, a later one than that which issued it.
+/// A GPU accessed through the CUDA runtime. The runtime loads the machine's driver at its first
+/// call, so a program with this class also runs on machines without a driver. A failed call throws
+/// RunError. CUDA reports the error of a kernel in a later call than the one that issued it.
 class RuntimeDriver final : public Driver {
  public:
-  /// GPU number `index` of the machine, from 0. Throws ConfigError where it cannot be used.
+  /// `index` is the number of the GPU in the machine, from 0. Throws ConfigError if it cannot be
+  /// used.
   explicit RuntimeDriver(int index);
   /// Runs the tasks that wait for marks, and waits for all work.
   ~RuntimeDriver() override;
@@ -37,7 +38,7 @@ class RuntimeDriver final : public Driver {
   class RuntimeGraph;
   class Capture;
 
-  /// A stream of CUDA's. The operation that was issued last is kept for messages.
+  /// A CUDA stream. `last` is the operation issued last, for messages.
   struct Lane {
     cudaStream_t stream = nullptr;
     std::shared_ptr<const Operation> last;
@@ -46,7 +47,8 @@ class RuntimeDriver final : public Driver {
 
   void issue(Lane& to, std::shared_ptr<const Operation> operation);
   Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }
-  /// Throws RunError, which names the GPU, the call and the last operation, unless it succeeded.
+  /// Throws RunError if the call failed. The message names the GPU, the call and the last
+  /// operation.
   void checked(const Lane& lane, cudaError_t result, const char* call) const;
   Buffer device_memory(size_t bytes, std::string_view purpose) const;
   Buffer staging_memory(size_t bytes, std::string_view purpose) const;

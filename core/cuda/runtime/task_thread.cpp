@@ -42,7 +42,7 @@ void TaskThread::run() noexcept {
     check_call(cudaSetDevice(gpu_), "cudaSetDevice");
     run_all();
   } catch (...) {
-    // What was to follow is forgotten: its memory may hold anything.
+    // Discard the remaining tasks: the memory they use may have any content.
     std::deque<Entry> forgotten;
     MutexLock lock(mutex_);
     failure_ = std::current_exception();

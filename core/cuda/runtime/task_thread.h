@@ -10,9 +10,9 @@
 
 namespace poseidon::cuda {
 
-/// A thread that runs tasks, each once a point of a stream is reached, in the order in which they
-/// were given: those of one stream, or they would hold up one another. It begins with the first
-/// task. Any thread may give tasks.
+/// A thread that runs each task after a position in a stream is reached. It runs tasks in the order
+/// of submission; therefore all should belong to one stream, so that they do not delay each other.
+/// The thread starts with the first task. Any thread may submit tasks.
 class TaskThread {
  public:
   explicit TaskThread(int gpu) : gpu_(gpu) {}
@@ -20,12 +20,12 @@ class TaskThread {
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  /// Once it has ended, waits and runs the task itself.
+  /// After end(), waits for `point` and runs the task in the calling thread.
   void run_behind(std::shared_ptr<const StreamPoint> point, std::function<void()> task);
-  /// Runs what it was given, and ends.
+  /// Runs all submitted tasks, and ends the thread.
   void end();
-  /// Throws what ended the thread early, which runs no task from then on: work that failed, or a
-  /// task.
+  /// Throws the exception that ended the thread early, from failed work or from a task. After such
+  /// an exception, no further task runs.
   void rethrow_failure();
 
  private:
