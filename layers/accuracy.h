@@ -9,9 +9,10 @@ namespace poseidon::layers {
 
 inline constexpr size_t kMostRanks = 8;
 
-/// Whether the label is among the k best scores, for each k of `top_k`; of a
-/// mixture the label that counts most. Scores are (n, classes) or
-/// (n, classes, 1, 1). Of equal scores the first is the better one. It has no gradient.
+/// For each k of `top_k`: 1 if the label is among the k best scores of the sample, else 0. Scores
+/// are (n, classes) or (n, classes, 1, 1). If scores are equal, the class with the lower index
+/// ranks first. If samples are mixed (StepContext::mixtures), the label with the larger weight
+/// counts. The layer has no gradient.
 class Accuracy final : public Definition {
  public:
   std::string_view type() const override { return "accuracy"; }

@@ -12,7 +12,7 @@ void Argmax::describe(Fields& fields) {
 Shape Argmax::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 1);
   input = inputs[0];
-  constexpr int64_t kMost = 1 << 24;  // places are given as fp32
+  constexpr int64_t kMost = 1 << 24;  // fp32 holds every integer up to this one
   if (input.sample_count() > kMost)
     fail(text("a sample has ", input.sample_count(), " elements, of more than ", kMost,
               " not every place is a number of fp32"));

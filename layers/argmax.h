@@ -4,10 +4,10 @@
 
 namespace poseidon::layers {
 
-/// The places of the greatest elements of each sample, counted in canonical order, the greatest
-/// first; of equal ones that which comes first. What is not a number is less than any number.
-/// Output (samples, top_k), or (samples, 2 * top_k) with the elements behind their places, fp32. No
-/// gradient goes through it: that of its input is zero.
+/// The indices of the `top_k` greatest elements of each sample, greatest first. Indices count
+/// elements in canonical order. If elements are equal, the lower index comes first. NaN is less
+/// than any number. The output is (samples, top_k) in fp32. With `values` it is (samples, 2 *
+/// top_k): the indices, then the elements. The gradient of the input is zero.
 class Argmax final : public Definition {
  public:
   std::string_view type() const override { return "argmax"; }

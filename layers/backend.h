@@ -8,7 +8,8 @@
 
 namespace poseidon::layers {
 
-/// A device with all that computes on it. Made and used by the compute thread.
+/// A device with its layer factory and its optimizer arithmetic. The compute thread creates and
+/// uses it.
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<LayerFactory> factory;

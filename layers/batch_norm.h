@@ -4,10 +4,11 @@
 
 namespace poseidon::layers {
 
-/// Batch normalization over samples, height and width of each channel, with scale and shift (Ioffe
-/// and Szegedy 2015). In training it normalizes by the batch's mean and biased variance, and
-/// contributes the mean and the unbiased variance to the running statistics; in testing it uses
-/// those. One input; where it takes over the addition of a residual, that is the second.
+/// Batch normalization of each channel over samples, height and width, with scale and shift (Ioffe
+/// and Szegedy 2015). Training normalizes by the batch's mean and biased variance. The running
+/// statistics track the mean and the unbiased variance. Testing normalizes by the running
+/// statistics. The layer has one input. If the net fuses the addition of a residual into this
+/// layer, the residual is the second input.
 class BatchNorm final : public Definition {
  public:
   std::string_view type() const override { return "batch_norm"; }

@@ -2,24 +2,24 @@
 
 #include "layers/layer.h"
 
-/// Layers that apply a function of one value to each element, with a factor, a summand or both that
-/// belong to its channel. What they compute, on any device, stands in layers/channel_rules.h.
+/// Layers that apply a function to each element. The function has a factor, a summand or both for
+/// each channel. layers/channel_rules.h has the arithmetic for all devices.
 namespace poseidon::layers {
 
-/// Where the factors or the summands of a layer are.
+/// The source of a layer's factors or summands.
 struct ChannelOperand {
   enum class Source : uint8_t { kNone, kParameter, kInput };
 
   Source source = Source::kNone;
   int index = 0;         ///< of the parameter or the input
-  int64_t channels = 0;  ///< as many as the first input has, or 1: one for all of them
+  int64_t channels = 0;  ///< of the first input, or 1: one value for all channels
 
   explicit operator bool() const { return source != Source::kNone; }
-  /// Each sample has its own.
+  /// Whether each sample has separate values.
   bool of_each_sample() const { return source == Source::kInput; }
 };
 
-/// Base of them all.
+/// Base class of these layers.
 class ChannelFunction : public Definition {
  public:
   Shape infer(std::span<const Shape> inputs) override;
@@ -29,13 +29,13 @@ class ChannelFunction : public Definition {
   Shape input;  ///< set by infer: the first one
 
  protected:
-  /// A parameter of one value for each channel.
+  /// A parameter with one value for each channel.
   ParameterSpec of_channels(std::string what, const Filler& filler) const {
     return {.name = std::move(what), .shape = {input.channels()}, .filler = filler};
   }
 };
 
-/// x where it is above 0, else a learned slope times x (He et al. 2015); the derivative at 0 is the
+/// x if it is above 0, else a learned slope times x (He et al. 2015). The derivative at 0 is the
 /// slope.
 class Prelu final : public ChannelFunction {
  public:
@@ -49,9 +49,9 @@ class Prelu final : public ChannelFunction {
   Multipliers multipliers;
 };
 
-/// x times the factor of its channel, which is learned, or of each sample, and then the second
-/// input: (samples, channels or 1), with a height and width of 1 where the first input has any; and
-/// a learned bias where that is wanted.
+/// x times a factor, plus a learned bias per channel if `bias` is set. With one input, the factors
+/// are learned, one per channel. With two inputs, the second input has the factors of each sample:
+/// (samples, channels or 1) or (samples, channels or 1, 1, 1).
 class Scale final : public ChannelFunction {
  public:
   std::string_view type() const override { return "scale"; }
@@ -65,7 +65,7 @@ class Scale final : public ChannelFunction {
   Filler scale_filler = Filler::constant(1), bias_filler;
   Multipliers multipliers;
 
-  int64_t given_channels = 0;  ///< set by infer: of the second input; 0: factors are learned
+  int64_t given_channels = 0;  ///< of the second input, set by infer; 0: factors are learned
 };
 
 /// x plus the learned summand of its channel.

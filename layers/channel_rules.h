@@ -3,15 +3,16 @@
 #include "layers/any_device.h"
 #include "layers/channel_functions.h"
 
-/// The functions of layers/channel_functions.h, the same for all devices: of one element, or of a
-/// vector of them. A rule has the function of an element, its channel's factor and summand; the
-/// gradient of the element; and what the element adds to the factor's gradient. To the summand's it
-/// adds the gradient of the output.
+/// The functions of layers/channel_functions.h, the same for all devices. They work on one element
+/// or on a vector of elements. value() computes an element of the output from the channel's factor
+/// and summand. gradient() computes the input's gradient. factor_gradient() computes the element's
+/// contribution to the gradient of the factor. The contribution to the gradient of the summand is
+/// the output's gradient.
 namespace poseidon::layers {
 
 struct PreluRule {
   static constexpr const char* kType = "prelu";
-  static constexpr bool kReadsInput = true;  ///< in gradients
+  static constexpr bool kReadsInput = true;  ///< whether the gradients read the input
 
   template <class Float>
   static POSEIDON_ANY_DEVICE Float value(Float x, Float slope, Float) {
@@ -70,7 +71,7 @@ struct BiasRule {
   }
 };
 
-/// Calls visitor(the rule) of a definition that is a ChannelFunction.
+/// Calls visitor with the rule of `definition`.
 template <class Visitor>
 auto with_channel_rule_of(const ChannelFunction& definition, const Visitor& visitor) {
   if (definition.type() == PreluRule::kType) return visitor(PreluRule{});

@@ -4,7 +4,7 @@
 
 namespace poseidon::layers {
 
-/// Lays its inputs one after another along the channels.
+/// Concatenates its inputs along the channels.
 class Concat final : public Definition {
  public:
   std::string_view type() const override { return "concat"; }

@@ -6,7 +6,7 @@
 
 namespace poseidon::layers {
 
-/// What a network file says of a convolution, or of its transpose.
+/// The keys of a convolution in a network file. A deconvolution has the same keys.
 struct ConvolutionKeys {
   int64_t outputs = 0;
   std::array<int64_t, 2> kernel{0, 0}, stride{1, 1}, dilation{1, 1};
@@ -17,17 +17,18 @@ struct ConvolutionKeys {
   Multipliers multipliers;
 
   void describe_keys(Fields& fields, std::string_view stride_doc, std::string_view padding_doc);
-  /// Cells that a kernel spans over an axis.
+  /// Cells that the dilated kernel spans along an axis.
   int64_t window(size_t axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
-  /// What is wrong with the keys themselves, or with an input; "" for nothing.
+  /// Describes an error in the keys or in the input; "" if there is none.
   std::string fault(const Shape& input) const;
-  /// The weight, of this shape, and the bias, where there is one.
+  /// The specification of the weight, which has this shape, and of the bias if there is one.
   std::vector<ParameterSpec> parameters_of(const Shape& weight) const;
 };
 
 /// Cross-correlation over height and width (Caffe's and cuDNN's convention), in groups, with bias.
-/// Input (n, c, h, w); weight (outputs, c / groups, kernel height, kernel width); output
-/// (n, outputs, (h + padding of both sides - dilated kernel) / stride + 1, ...).
+///
+/// Input (n, c, h, w). Weight (outputs, c / groups, kernel height, kernel width). Output (n,
+/// outputs, (h + padding of both sides - dilated kernel) / stride + 1, ...).
 class Convolution final : public Definition, public ConvolutionKeys {
  public:
   std::string_view type() const override { return "convolution"; }

@@ -6,8 +6,8 @@
 
 namespace poseidon::layers {
 
-/// The part of the first input that has the height and width of the second one, whose elements do
-/// not matter.
+/// Crops the first input to the height and width of the second input. `offset` is the first row and
+/// column. The layer does not read the elements of the second input.
 class Crop final : public Definition {
  public:
   std::string_view type() const override { return "crop"; }

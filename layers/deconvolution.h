@@ -4,11 +4,13 @@
 
 namespace poseidon::layers {
 
-/// The transpose of a convolution: its output is what that convolution's input gradient would be
-/// for an output gradient that is this input; then bias. So its passes are that convolution's, with
-/// those of forward and backward data exchanged.
-/// Input (n, c, h, w); weight (c, outputs / groups, kernel height, kernel width); output
-/// (n, outputs, (h - 1) * stride + dilated kernel - 2 pad, ...).
+/// The transpose of a convolution, with bias. If this layer's input is that convolution's output
+/// gradient, then this layer's output before the bias is that convolution's input gradient. So the
+/// forward pass here is the convolution's backward data pass, and the backward data pass here is
+/// the convolution's forward pass.
+///
+/// Input (n, c, h, w). Weight (c, outputs / groups, kernel height, kernel width). Output (n,
+/// outputs, (h - 1) * stride + dilated kernel - padding of both sides, ...).
 class Deconvolution final : public Definition, public ConvolutionKeys {
  public:
   std::string_view type() const override { return "deconvolution"; }
@@ -17,7 +19,7 @@ class Deconvolution final : public Definition, public ConvolutionKeys {
   std::vector<ParameterSpec> parameters() const override;
   int64_t multiply_adds() const override { return convolution.multiply_adds(); }
 
-  /// The convolution from the output to the input, which has no bias; set by infer.
+  /// The convolution from this layer's output to its input. It has no bias. Set by infer.
   Convolution convolution;
 };
 

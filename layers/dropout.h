@@ -4,11 +4,11 @@
 
 namespace poseidon::layers {
 
-/// In training, sets elements to zero with the given probability and scales the others by
-/// 1 / (1 - probability); in testing it does nothing. What is dropped is a pure function of seed,
-/// step, layer name, the sample's place in the global batch and the element's place in the sample
-/// (canonical order): element e is dropped when word e % 4 of Philox block e / 4 of the sample's
-/// stream is below threshold(). It depends on no layout, thread, worker or device.
+/// Training sets elements to zero with the given probability, and scales the others by 1 / (1 -
+/// probability). Testing copies the input. The choice is a pure function of seed, step, layer name,
+/// the sample's index in the global batch and the element's index in the sample. Elements count in
+/// canonical order. Element e is dropped if word e % 4 of Philox block e / 4 of the sample's stream
+/// is below threshold(). So the choice does not depend on layout, thread, worker or device.
 class Dropout final : public Definition {
  public:
   std::string_view type() const override { return "dropout"; }
@@ -17,7 +17,7 @@ class Dropout final : public Definition {
 
   uint32_t threshold() const;
   float scale() const { return static_cast<float>(1 / (1 - probability)); }
-  /// The random words of one sample, which counts in its batch.
+  /// The random words of a sample. `sample` is its index in the batch.
   static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,
                                           int64_t sample) {
     return random_words(RandomPurpose::kDropout, numbers, key, sample);

@@ -62,7 +62,7 @@ void fill_uniform(std::span<float> values, double low, double high, RandomStream
     value = random.next_uniform(static_cast<float>(low), static_cast<float>(high));
 }
 
-/// Box and Muller's method, in pairs.
+/// Box-Muller transform, two values at a time.
 void fill_gaussian(std::span<float> values, double mean, double deviation, RandomStream& random) {
   for (size_t i = 0; i < values.size(); i += 2) {
     const double radius = std::sqrt(-2 * std::log(1 - static_cast<double>(random.next_uniform())));
@@ -73,7 +73,7 @@ void fill_gaussian(std::span<float> values, double mean, double deviation, Rando
   }
 }
 
-/// Leaves each value with this probability, else makes it zero.
+/// Keeps each value with this probability, else sets it to zero.
 void make_sparse(std::span<float> values, double probability, RandomStream& random) {
   for (float& value : values)
     if (static_cast<double>(random.next_uniform()) >= probability) value = 0;
@@ -90,7 +90,8 @@ void fill_unitball(std::span<float> values, int64_t outputs, RandomStream& rando
   }
 }
 
-/// Each kernel falls linearly to both sides of its middle, by 1 for each of `factor` pixels.
+/// The kernel is a product of two weights, one for each axis. A weight is 1 minus the distance from
+/// the center, in units of `factor` pixels.
 void fill_bilinear(std::span<float> values, int64_t size) {
   const double factor = static_cast<double>((size + 1) / 2);
   const double middle = static_cast<double>(size - 1) / (2 * factor);

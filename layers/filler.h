@@ -20,23 +20,24 @@ enum class FillerType : int {
   kBilinear
 };
 
-/// How a parameter gets its first values.
+/// The distribution of a parameter's initial values.
 struct Filler {
   FillerType type = FillerType::kConstant;
   double value = 0;                   ///< constant
   double minimum = -1, maximum = 1;   ///< uniform
   double mean = 0, deviation = 0.01;  ///< gaussian
-  int64_t sparse = 0;                 ///< gaussian: weights that stay, of each input; 0: all
+  int64_t sparse = 0;                 ///< gaussian: nonzero weights per input, on average; 0: all
 
   void describe(Fields& fields);
 
-  /// What keeps it from filling a parameter of this shape; usually empty.
+  /// The reason why this filler cannot fill a parameter of this shape; "" if it can.
   std::string problem_with(const Shape& shape) const;
-  /// Fills `values`, a parameter of this shape in canonical order. xavier: uniform in
-  /// +-sqrt(3 / fan_in) (Glorot and Bengio 2010, as Caffe's); he: gaussian with variance 2 / fan_in
-  /// (He et al. 2015); positive_unitball: uniform in [0, 1), then each output's divided by their
-  /// sum; bilinear: the kernel by which a deconvolution enlarges images (Long et al. 2015). Of a
-  /// sparse gaussian each weight stays with the probability sparse / outputs, the others are 0.
+  /// Fills `values`, a parameter of this shape in canonical order. The distributions are:
+  ///   * gaussian with `sparse`: each weight stays with probability sparse / outputs, else it is 0
+  ///   * xavier: uniform in +-sqrt(3 / fan_in) (Glorot and Bengio 2010, in Caffe's form)
+  ///   * he: gaussian with variance 2 / fan_in (He et al. 2015)
+  ///   * positive_unitball: uniform in [0, 1), then divided by the sum of an output's weights
+  ///   * bilinear: the kernel of a deconvolution that enlarges images (Long et al. 2015)
   void fill(std::span<float> values, const Shape& shape, int64_t fan_in,
             RandomStream& random) const;
 

@@ -6,16 +6,16 @@
 #include "layers/any_device.h"
 #include "layers/functions.h"
 
-/// The functions of layers/functions.h, the same for all devices. A rule is made from its
-/// definition; value() is the function, gradient() takes the gradient of its output, and what the
-/// rule reads of the forward pass, to that of its input. `Math` has what a device knows of powers
-/// and logarithms.
+/// The functions of layers/functions.h, the same for all devices. A rule is constructed from its
+/// definition. value() is the function. gradient() computes the input's gradient from the output's
+/// gradient and the value that kReads names. `Math` is a device's class of exponentials, powers and
+/// logarithms.
 namespace poseidon::layers {
 
-/// What a rule's gradient() is given beside the gradient of the output; else 0.
+/// The second argument of a rule's gradient(). With kNothing the rule ignores that argument.
 enum class Reads : uint8_t { kNothing, kInput, kOutput };
 
-/// What a layer that computes a function asks of the net.
+/// Sets the needs of a layer that computes this rule.
 template <class Rule>
 void ask_for_function(Needs& needs, bool training) {
   needs.backward_reads_inputs = Rule::kReads == Reads::kInput;
@@ -44,8 +44,8 @@ struct BnllRule {
   static constexpr Reads kReads = Reads::kInput;
 
   explicit BnllRule(const Bnll&) {}
-  /// No power of e is above 1, so none is too large; and the logarithm keeps the digits of small
-  /// ones.
+  /// The argument of exp is at most 0, so the result cannot overflow. log_of_1_and keeps the digits
+  /// of small exponentials.
   template <class Math>
   POSEIDON_ANY_DEVICE float value(float x) const {
     return (x < 0 ? 0.0F : x) + Math::log_of_1_and(Math::exp(x < 0 ? x : -x));
@@ -130,7 +130,7 @@ struct LogRule {
   }
 };
 
-/// power, where it is 1 or the output is the same everywhere.
+/// power, if the exponent is 1 or the output is constant.
 struct LinearPowerRule {
   static constexpr const char* kType = "power";
   static constexpr Reads kReads = Reads::kNothing;
@@ -168,10 +168,10 @@ struct SquareRule {
   }
 };
 
-/// An exponent, and what its sign and parity make of negative bases.
+/// An exponent, and its effect on the sign of a negative base.
 struct Exponent {
   float power;
-  float of_negative;  ///< 1 where it is even, -1 where it is odd, not a number where it has a part
+  float of_negative;  ///< 1: even; -1: odd; NaN: not an integer
 
   explicit Exponent(double exact)
       : power(static_cast<float>(exact)),
@@ -287,7 +287,7 @@ auto with_rule_of(const Power& power, const Visitor& visitor) {
   return visitor(PowerRule(power));
 }
 
-/// Calls visitor(the rule) of a definition that is a Function.
+/// Calls visitor with the rule of `definition`, which is a Function.
 template <class Visitor>
 auto with_rule_of(const Definition& definition, const Visitor& visitor) {
   const auto* d = &definition;

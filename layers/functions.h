@@ -4,12 +4,12 @@
 
 #include "layers/layer.h"
 
-/// Layers that apply a function of one value to each element of their one input. What they compute,
-/// on any device, stands in layers/function_rules.h. Where no rule says otherwise, NaN goes in and
-/// comes out.
+/// Layers that apply a function of one variable to each element of their one input.
+/// layers/function_rules.h has the arithmetic for all devices. The result of NaN is NaN, unless a
+/// layer states otherwise.
 namespace poseidon::layers {
 
-/// Base of them all.
+/// Base class of these layers.
 class Function : public Definition {
  public:
   void describe(Fields&) override {}
@@ -28,7 +28,7 @@ class Bnll final : public Function {
   std::string_view type() const override { return "bnll"; }
 };
 
-/// x held to [minimum, maximum]. The gradient passes where x lies within, the bounds included.
+/// x limited to [minimum, maximum]. The gradient passes if x is in this range, bounds included.
 class Clip final : public Function {
  public:
   std::string_view type() const override { return "clip"; }
@@ -38,8 +38,8 @@ class Clip final : public Function {
   double minimum = 0, maximum = 0;
 };
 
-/// x where it is above 0, else alpha (e^x - 1). An alpha of 0 or more keeps the sign, so that
-/// backward needs only the output. The derivative at 0 is alpha.
+/// x if it is above 0, else alpha (e^x - 1). alpha is 0 or more, so the output has the sign of x
+/// and backward needs only the output. The derivative at 0 is alpha.
 class Elu final : public Function {
  public:
   std::string_view type() const override { return "elu"; }
@@ -48,7 +48,7 @@ class Elu final : public Function {
   double alpha = 1;
 };
 
-/// base^(scale x + shift). What is too large for a float is infinite.
+/// base^(scale x + shift). The result is infinite if it is too large for a float.
 class Exp final : public Function {
  public:
   std::string_view type() const override { return "exp"; }
@@ -57,8 +57,8 @@ class Exp final : public Function {
   double base = std::numbers::e, scale = 1, shift = 0;
 };
 
-/// The logarithm of scale x + shift to a base. That of 0 is minus infinity, that of less is not a
-/// number; the derivative is scale / ((scale x + shift) ln(base)) there too, so infinite at 0.
+/// The logarithm of z = scale x + shift to a base. It is minus infinity at z = 0, and NaN below.
+/// The derivative is scale / (z ln(base)) for every z, so it is infinite at 0.
 class Log final : public Function {
  public:
   std::string_view type() const override { return "log"; }
@@ -68,8 +68,9 @@ class Log final : public Function {
   double base = std::numbers::e, scale = 1, shift = 0;
 };
 
-/// (scale x + shift)^power, as C's pow has it: of a negative number only whole powers exist, others
-/// are not a number; 0 to a negative power is infinite. To the power 0 all is 1, with no gradient.
+/// z^power with z = scale x + shift, as C's pow computes it. For a negative z and a power that is
+/// not an integer the result is NaN. 0 to a negative power is infinite. The power 0 results in 1,
+/// with no gradient.
 class Power final : public Function {
  public:
   std::string_view type() const override { return "power"; }
@@ -78,8 +79,8 @@ class Power final : public Function {
   double power = 1, scale = 1, shift = 0;
 };
 
-/// max(x, 0) + slope * min(x, 0). A slope of 0 or more keeps the sign, so that backward needs only
-/// the output.
+/// max(x, 0) + slope * min(x, 0). slope is 0 or more, so the output has the sign of x and backward
+/// needs only the output.
 class Relu final : public Function {
  public:
   std::string_view type() const override { return "relu"; }
@@ -94,7 +95,7 @@ class Sigmoid final : public Function {
   std::string_view type() const override { return "sigmoid"; }
 };
 
-/// x / (1 + exp(-beta x)); with a beta of 1 also called silu.
+/// x / (1 + exp(-beta x)). With beta = 1 it is also called SiLU.
 class Swish final : public Function {
  public:
   std::string_view type() const override { return "swish"; }
@@ -109,8 +110,8 @@ class Tanh final : public Function {
   std::string_view type() const override { return "tanh"; }
 };
 
-/// 1 where x is above the threshold, else 0: at the threshold itself, and of what is not a number,
-/// too. There is no gradient.
+/// 1 if x is above the threshold, else 0. The result is 0 at the threshold itself and for NaN.
+/// There is no gradient.
 class Threshold final : public Function {
  public:
   std::string_view type() const override { return "threshold"; }

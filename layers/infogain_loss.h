@@ -6,10 +6,10 @@
 
 namespace poseidon::layers {
 
-/// Minus the sum over the classes of H[label][class] times the logarithm of the class's probability
-/// in the softmax of the scores. H says what each class is worth where a label is the right one;
-/// with the identity it is the cross entropy of softmax_loss. Scores are (n, classes) or
-/// (n, classes, 1, 1).
+/// The loss of a sample is -sum over classes of H[label][class] * ln(p[class]), where p is the
+/// softmax of the scores. H[label][class] is the weight of a class for a label. If H is the
+/// identity, the loss is the cross entropy of softmax_loss. Scores are (n, classes) or (n, classes,
+/// 1, 1).
 class InfogainLoss final : public Definition {
  public:
   std::string_view type() const override { return "infogain_loss"; }
@@ -22,11 +22,11 @@ class InfogainLoss final : public Definition {
   /// A label must be a class.
   void check_labels(const StepContext& step) const override;
 
-  double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
+  double weight = 1;  ///< factor on the gradient, but not on the reported loss of a sample
   std::vector<double> matrix;
 
   int64_t samples = 0, classes = 0;  ///< set by infer
-  std::vector<float> rows;           ///< the matrix as devices have it, a row for each label
+  std::vector<float> rows;           ///< `matrix` in fp32, one row for each label
 };
 
 }  // namespace poseidon::layers

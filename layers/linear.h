@@ -4,8 +4,8 @@
 
 namespace poseidon::layers {
 
-/// Fully connected: output (n, outputs) = input (n, inputs) x weight^T + bias, weight (outputs,
-/// inputs). An input with height and width is read in canonical order.
+/// Fully connected layer: output (n, outputs) = input (n, inputs) x weight^T + bias. The weight is
+/// (outputs, inputs). The layer reads an input with height and width in canonical order.
 class Linear final : public Definition {
  public:
   std::string_view type() const override { return "linear"; }

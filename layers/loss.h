@@ -4,8 +4,8 @@
 
 namespace poseidon::layers {
 
-/// Base of losses that sum over the elements of a sample (layers/loss_rules.h). Its inputs are
-/// values, then targets of the same shape or none, then labels or none.
+/// Base class of losses that sum over the elements of a sample (layers/loss_rules.h). The inputs
+/// are the values, then targets of the same size if has_targets(), then labels if reads_labels().
 class ElementLoss : public Definition {
  public:
   void describe(Fields& fields) override;
@@ -14,19 +14,20 @@ class ElementLoss : public Definition {
   bool is_loss() const override { return true; }
   double loss_weight() const override { return weight; }
   int label_input() const override { return reads_labels() ? (has_targets() ? 2 : 1) : -1; }
-  /// Where the labels are the only targets they must be classes.
+  /// If there are no targets, the labels must be classes.
   void check_labels(const StepContext& step) const override;
 
-  /// Whether the second input is a target for each value; else it is 1 at the label.
+  /// Whether the second input has a target for each value. If not, the target is 1 at the label and
+  /// 0 elsewhere.
   virtual bool has_targets() const { return true; }
   virtual bool reads_labels() const { return false; }
 
-  double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
+  double weight = 1;  ///< factor on the gradient, but not on the reported loss of a sample
 
   int64_t samples = 0, elements = 0;  ///< of a batch, of a sample; set by infer
 };
 
-/// Refuses, as Definition::check_labels, labels that are none of so many classes.
+/// Throws RunError, as Definition::check_labels does, if a label is not in [0, classes).
 void check_classes(const Definition& definition, const StepContext& step, int64_t classes);
 
 /// Half the squared distance between values and targets.
@@ -35,13 +36,13 @@ class EuclideanLoss final : public ElementLoss {
   std::string_view type() const override { return "euclidean_loss"; }
 };
 
-/// Cross entropy of the logistic function of each score and its target, a probability.
+/// Cross entropy between the logistic function of each score and its target, a probability.
 class SigmoidLoss final : public ElementLoss {
  public:
   std::string_view type() const override { return "sigmoid_loss"; }
 };
 
-/// Draws two together whose label is not 0, and others apart.
+/// Contrastive loss: pulls a pair together if its label is not 0, else pushes it apart.
 class ContrastiveLoss final : public ElementLoss {
  public:
   std::string_view type() const override { return "contrastive_loss"; }
@@ -53,7 +54,8 @@ class ContrastiveLoss final : public ElementLoss {
   bool legacy = false;
 };
 
-/// What scores lack of 1 at the label and of -1 at the other classes.
+/// Hinge loss: the distance by which scores are below 1 at the label, and above -1 at the other
+/// classes.
 class HingeLoss final : public ElementLoss {
  public:
   enum class Norm : int { kL1, kL2 };
@@ -66,7 +68,7 @@ class HingeLoss final : public ElementLoss {
   Norm norm = Norm::kL1;
 };
 
-/// Minus the logarithm of the label's probability; its input is probabilities.
+/// Minus the logarithm of the label's probability. The input has probabilities.
 class MultinomialLoss final : public ElementLoss {
  public:
   std::string_view type() const override { return "multinomial_loss"; }

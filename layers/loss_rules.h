@@ -5,11 +5,12 @@
 #include "layers/any_device.h"
 
 /// The arithmetic of losses that sum a term over the elements of a sample, the same for all
-/// devices. A rule takes a value and its target to a term, and the sum of a sample's terms to its
-/// loss. A derivative is slope() at the element, times factor() of the sample.
+/// devices. term() is a function of a value and its target. loss() is a function of the sum of a
+/// sample's terms. The derivative is slope() of the element times factor() of the sample. For
+/// targets, target_slope() replaces slope().
 namespace poseidon::layers {
 
-/// Of the sum of a sample's terms, and its label where it has one.
+/// The sum of a sample's terms, and the sample's label if it has one.
 struct SampleSum {
   double sum = 0;
   float label = 0;
@@ -27,7 +28,7 @@ struct EuclideanLossRule {
   POSEIDON_ANY_DEVICE float target_slope(float value, float target) const { return target - value; }
 };
 
-/// Cross entropy of the logistic function of the value and a probability.
+/// Cross entropy between the logistic function of the value and the target, a probability.
 struct SigmoidLossRule {
   POSEIDON_ANY_DEVICE double term(float value, float target) const {
     const double x = value;
@@ -41,9 +42,9 @@ struct SigmoidLossRule {
   POSEIDON_ANY_DEVICE float target_slope(float value, float) const { return -value; }
 };
 
-/// Half of the squared distance of two that are alike, that is whose label is not 0; of others half
-/// of the square of what their distance lacks of the margin (Hadsell, Chopra and LeCun 2006). The
-/// legacy form lacks the squared distance of it, and squares nothing.
+/// Contrastive loss of a pair at distance d (Hadsell, Chopra and LeCun 2006). If the label is not
+/// 0, the two are alike and the loss is d^2 / 2. Else it is max(0, margin - d)^2 / 2, or max(0,
+/// margin - d^2) / 2 in the legacy form.
 struct ContrastiveLossRule {
   double margin = 1;
   bool legacy = false;
@@ -71,9 +72,10 @@ struct ContrastiveLossRule {
   }
 };
 
-// Those of labels: the target is 1 at the label, and 0 at the other classes.
+// Losses with labels: the target is 1 at the label, and 0 at the other classes.
 
-/// What a score lacks of 1 at the label, and of -1 elsewhere, or its square.
+/// The distance by which a score is below 1 at the label, or above -1 elsewhere; or the square of
+/// this distance.
 struct HingeLossRule {
   bool squared = false;
 
@@ -98,7 +100,7 @@ struct HingeLossRule {
   }
 };
 
-/// Minus the logarithm of the label's probability, which counts as 1e-20 where it is less.
+/// Minus the logarithm of the label's probability. A probability below 1e-20 counts as 1e-20.
 struct MultinomialLossRule {
   POSEIDON_ANY_DEVICE double term(float value, float target) const {
     return target != 0 ? -::log(static_cast<double>(at_least(value))) : 0;

@@ -6,10 +6,10 @@ namespace poseidon::layers {
 
 enum class LrnRegion : int { kAcrossChannels, kWithinChannel };
 
-/// Local response normalization (Krizhevsky et al. 2012), as Caffe defines it:
-/// y = x / (k + alpha / m * sum of x^2 over the window)^beta. The window holds m = `size` channels
-/// around the element, or within its channel m = size * size positions around it; what lies beyond
-/// the edge counts as zero, and m stays the same.
+/// Local response normalization (Krizhevsky et al. 2012), as Caffe defines it: y = x / (k + alpha /
+/// m * sum of x^2 over the window)^beta. Across channels the window holds m = `size` channels
+/// around the element. Within a channel it holds m = size * size positions around it. Cells beyond
+/// the edge count as zero, and m stays the same.
 class Lrn final : public Definition {
  public:
   std::string_view type() const override { return "lrn"; }

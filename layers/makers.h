@@ -1,7 +1,7 @@
 #pragma once
 
-/// Every layer type, with the maker that each device has for it: `with(type, maker)` for each. Many
-/// types have a maker in common. Devices declare their makers, and find them, by this one list.
+/// All layer types with the names of their makers: `with(type, maker)` for each. Several types may
+/// share a maker. Each device declares its makers by this list, and finds them by it.
 // clang-format off
 #define POSEIDON_LAYER_MAKERS(with) \
   with(absval, function)                   \

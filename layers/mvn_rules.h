@@ -5,7 +5,7 @@
 #include "layers/any_device.h"
 #include "layers/mvn.h"
 
-/// What mvn makes of the sums over the values that it normalizes together, the same for all
+/// The arithmetic of mvn on the sums over the values that are normalized together, the same for all
 /// devices.
 namespace poseidon::layers {
 
@@ -13,7 +13,7 @@ namespace poseidon::layers {
 struct MvnForward {
   double mean;
   double unit;   ///< 1 / (deviation + epsilon), or 1
-  double slope;  ///< what the gradient has of x - mean, over -(sum of g * (x - mean))
+  double slope;  ///< in dx, the coefficient of x - mean is -slope * sum of g * (x - mean)
 };
 
 /// dx = of_gradient * g + of_centered * (x - mean) + term.
@@ -38,7 +38,7 @@ struct MvnRule {
     const double slope = deviation > 0 ? unit * unit / (deviation * population) : 0;
     return {mean, unit, slope};
   }
-  /// `centered`: the sum of g * (x - mean).
+  /// `gradient`: the sum of g. `centered`: the sum of g * (x - mean).
   POSEIDON_ANY_DEVICE MvnBackward backward(const MvnForward& f, double gradient,
                                            double centered) const {
     return {f.unit, -f.slope * centered, -f.unit * gradient / population};

@@ -65,7 +65,7 @@ Shape Pooling::infer_even() {
         "not go with them");
   if (method != PoolingMethod::kAverage) fail("\"windows\" are for the method \"average\"");
   output = {input.samples(), input.channels(), windows[0], windows[1]};
-  constexpr int64_t kMost = int64_t{1} << 31;  // windows times cells, which GPUs multiply
+  constexpr int64_t kMost = int64_t{1} << 31;  // limits windows * cells, which GPU code computes
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t cells = input[2 + axis], most = std::min(cells, kMost / cells);
     if (output[2 + axis] < 1 || output[2 + axis] > most)

@@ -9,8 +9,8 @@ namespace poseidon::layers {
 enum class PoolingMethod : int { kMax, kAverage, kStochastic };
 enum class PoolingRounding : int { kCeil, kFloor };
 
-/// Windows that share the cells of one axis evenly: window i of n has those from floor(i * cells /
-/// n) up to ceil((i + 1) * cells / n), so that neighbours may have one in common.
+/// Windows that divide the cells of one axis evenly. Window i of n has the cells from floor(i *
+/// cells / n) to before ceil((i + 1) * cells / n). So two neighboring windows may share a cell.
 struct EvenWindows {
   int64_t cells, windows;
 
@@ -20,39 +20,41 @@ struct EvenWindows {
   }
 };
 
-/// Maximum or mean over windows, or one of a window's values, chosen at random. With ceil rounding
-/// (Caffe's) the last window may hang over the padded edge, but always begins inside the input or
-/// its left padding. The mean divides by the part of the window that lies in the padded input,
-/// padding counted (Caffe's rule): a window that hangs over the padded edge has a smaller divisor.
-/// Maxima never come from padding. Windows that share the input evenly ("windows") are PyTorch's
-/// adaptive average pooling.
+/// Maximum or mean of windows, or a value of the window chosen at random.
 ///
-/// The stochastic method (Zeiler and Fergus, "Stochastic Pooling for Regularization of Deep
-/// Convolutional Neural Networks", 2013) takes, in training, a value of the window with a
-/// probability that is its share of the window's sum; in testing, the mean of the values, weighted
-/// by these probabilities. Padding is never taken. Values are to be 0 or more, as a relu gives
-/// them. What comes of others is what the arithmetic says, as in Caffe: in training the first value
-/// at which the sum so far is no less than the chance times the sum of all, the last one where
-/// there is none; in testing the sum of squares by the sum, 0 where that is 0 or less. What testing
-/// gives has no gradient here: the cells are not kept.
+/// With ceil rounding (Caffe's) the last window may extend beyond the padded edge. It always begins
+/// inside the input or its left padding. The mean divides by the number of the window's cells in
+/// the padded input, padding included (Caffe's rule). So a window that extends beyond the padded
+/// edge has a smaller divisor. Maxima never come from padding. Windows that divide the input evenly
+/// ("windows") are PyTorch's adaptive average pooling.
+///
+/// The stochastic method is that of Zeiler and Fergus, "Stochastic Pooling for Regularization of
+/// Deep Convolutional Neural Networks", 2013. In training it chooses a value of the window. The
+/// probability is the value divided by the window's sum. In testing it computes the mean of the
+/// values, weighted by these probabilities. It never chooses padding. Values must be 0 or more, as
+/// after a relu. For other values the result is that of the arithmetic, as in Caffe. Training then
+/// chooses the first value at which the running sum is at least chance * total sum. If there is
+/// none, it chooses the last value. Testing computes the sum of squares divided by the sum, or 0 if
+/// the sum is 0 or less. In testing this method has no gradient, because the layer does not store
+/// the chosen cells.
 class Pooling final : public Definition {
  public:
   std::string_view type() const override { return "pooling"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
 
-  /// Whether training needs to know of each window which cell was taken.
+  /// Whether training must store the cell that each window chose.
   bool takes_one_cell() const { return method != PoolingMethod::kAverage; }
   bool has_gradient(Phase phase) const {
     return phase == Phase::kTrain || method != PoolingMethod::kStochastic;
   }
-  /// The random words of one sample, which counts in its batch. That of output (channel, position)
-  /// is word e % 4 of block e / 4, e = position * channels + channel.
+  /// The random words of a sample. `sample` is its index in the batch. Output (channel, position)
+  /// uses word e % 4 of block e / 4, where e = position * channels + channel.
   static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,
                                           int64_t sample) {
     return random_words(RandomPurpose::kPooling, numbers, key, sample);
   }
-  /// The chance that a word stands for, in (0, 1].
+  /// Converts a random word to a chance in (0, 1].
   static constexpr float chance(uint32_t word) { return 1 - RandomStream::unit(word); }
 
   PoolingMethod method = PoolingMethod::kMax;
@@ -60,17 +62,17 @@ class Pooling final : public Definition {
   Sides padding;
   PoolingRounding rounding = PoolingRounding::kCeil;
   bool global = false;
-  std::array<int64_t, 2> windows{0, 0};  ///< that share the input evenly; 0: there is a kernel
+  std::array<int64_t, 2> windows{0, 0};  ///< count of even windows; 0: windows have a kernel
 
   bool is_even() const { return windows[0] > 0; }
-  /// Of axis 0, the rows, or 1; where is_even().
+  /// The windows of axis 0 (rows) or 1 (columns). Requires is_even().
   EvenWindows even_windows(int axis) const {
     return {input[2 + axis], windows[static_cast<size_t>(axis)]};
   }
 
   Shape input, output;  ///< set by infer
 
-  /// Rows (axis 0) or columns (axis 1) that the last window reaches beyond the input, at least 0.
+  /// Rows (axis 0) or columns (axis 1) of the last window that are beyond the input; at least 0.
   int64_t overhang(int axis) const;
 
  private:

@@ -4,15 +4,16 @@
 
 namespace poseidon::layers {
 
-/// Gives samples another shape of the same number of elements, in canonical order. The batch stays.
+/// Changes the shape of samples. The elements keep their canonical order and their number. The
+/// batch does not change.
 class Reshape final : public Definition {
  public:
   std::string_view type() const override { return "reshape"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
 
-  /// Of a sample: features, or channels, height and width. 0: as the input has it; -1: what is
-  /// left.
+  /// The shape of a sample: features, or channels, height and width. 0: the input's extent; -1: the
+  /// remaining elements.
   std::vector<int64_t> shape;
 };
 

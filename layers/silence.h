@@ -4,7 +4,7 @@
 
 namespace poseidon::layers {
 
-/// Reads inputs that nobody else wants. Its output, (samples, 1), is zero; so are its gradients.
+/// Consumes inputs that no other layer reads. Its output, (samples, 1), and its gradients are zero.
 class Silence final : public Definition {
  public:
   std::string_view type() const override { return "silence"; }

@@ -4,16 +4,17 @@
 
 namespace poseidon::layers {
 
-/// Cross entropy between the softmax of the scores and the label, smoothed where asked: the target
-/// is (1 - s) at the label plus s / classes everywhere. Of a mixture each label has its share of
-/// the 1 - s, and the one that counts most is ranked. Scores are (n, classes) or (n, classes, 1,
-/// 1). Of equal scores the first is the better one, as an argmax would pick it.
+/// Cross entropy between the softmax of the scores and the label. With label smoothing s, the
+/// target is (1 - s) at the label plus s / classes everywhere. If samples are mixed, both labels
+/// share the 1 - s by their weights, and the label with the larger weight is ranked. Scores are (n,
+/// classes) or (n, classes, 1, 1). If scores are equal, the class with the lower index ranks first,
+/// as in an argmax.
 class SoftmaxLoss final : public Definition {
  public:
   std::string_view type() const override { return "softmax_loss"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
-  /// Whether the label has the best score, and whether one of the five best.
+  /// top1: whether the label has the best score. top5: whether it has one of the five best scores.
   std::vector<std::string> scalars() const override { return {"loss", "top1", "top5"}; }
   bool is_loss() const override { return true; }
   int label_input() const override { return 1; }
@@ -23,7 +24,7 @@ class SoftmaxLoss final : public Definition {
   /// A label must be a class.
   void check_labels(const StepContext& step) const override;
 
-  double weight = 1;  ///< factor on the gradient; the reported loss of a sample is without it
+  double weight = 1;  ///< factor on the gradient, but not on the reported loss of a sample
   double label_smoothing = 0;
 
   int64_t samples = 0, classes = 0;  ///< set by infer

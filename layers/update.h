@@ -6,9 +6,10 @@
 
 namespace poseidon::layers {
 
-/// The optimizer rules, as PyTorch defines them: in sgd and nesterov the velocity gathers
-/// gradients, v = m v + g, and the step is learning_rate * v. (Caffe gathers steps, v = m v + lr g:
-/// the same until the learning rate changes; then ours takes effect at once.)
+/// The optimizer rules, as PyTorch defines them. In sgd and nesterov the velocity accumulates
+/// gradients, v = m v + g, and the step is learning_rate * v. Caffe accumulates steps instead, v =
+/// m v + lr g. The two are equal until the learning rate changes. Here a new learning rate then
+/// takes effect at once.
 enum class UpdateRule : uint8_t {
   kSgd,
   kNesterov,
@@ -20,33 +21,33 @@ enum class UpdateRule : uint8_t {
   kLars,
 };
 
-/// What is the same in all updates of a tensor.
+/// Settings that are the same in all updates of a tensor.
 struct UpdateForm {
   UpdateRule rule = UpdateRule::kSgd;
-  bool l1 = false;  ///< whether UpdateNumbers::l1 is to be looked at
+  bool l1 = false;  ///< whether to read UpdateNumbers::l1
 };
 
-/// The numbers of one update of one tensor. `l2` and `l1` are added to the gradient (l2 * w + l1 *
-/// sign(w)).
+/// Update parameters: the scalars of one update of one tensor. `l2` and `l1` add l2 * w + l1 *
+/// sign(w) to the gradient.
 struct UpdateNumbers {
   float learning_rate = 0;
   float l2 = 0, l1 = 0;
-  float shrinkage = 0;       ///< adamw: in place of l2, shrinks the value itself
-  float gradient_scale = 1;  ///< clipping
+  float shrinkage = 0;       ///< adamw: decoupled weight decay of the value, in place of l2
+  float gradient_scale = 1;  ///< factor from gradient clipping
   float momentum = 0;        ///< sgd, nesterov, lars, rmsprop
-  float smoothing = 0;       ///< rmsprop, adadelta: of the squares
+  float smoothing = 0;       ///< rmsprop, adadelta: decay of the average of squares
   float beta1 = 0, beta2 = 0;
-  /// 1 - smoothing and so on, of the numbers in double precision: near 1, a float holds little of
-  /// that difference.
+  /// 1 - smoothing and so on, computed in double precision. Near 1, a float keeps few digits of
+  /// this difference.
   float one_minus_smoothing = 1, one_minus_beta1 = 1, one_minus_beta2 = 1;
   float correction1 = 1, correction2 = 1;  ///< adam, adamw: 1 - beta^t
-  float epsilon = 0;                       ///< greater than 0: padding stays zero
-  float trust = 1;                         ///< lars: the layer's own factor
+  float epsilon = 0;                       ///< must be greater than 0, so that padding stays zero
+  float trust = 1;                         ///< lars: the layer's trust factor
 };
 
-/// One tensor with its gradient and optimizer state, all in the same order and of equal size. Which
-/// states a rule has, in which order: state_names(). Unused ones are empty. The new value and state
-/// are written over the old ones (the same spans) or beside them, never partly over them.
+/// One tensor with its gradient and optimizer state, all of equal size and in the same order.
+/// state_names() lists the states of a rule in order. Unused spans are empty. The new value and
+/// state are the same spans as the old ones, or do not overlap with them.
 struct UpdateMemory {
   std::span<const float> value;
   std::span<const float> gradient;
@@ -55,7 +56,7 @@ struct UpdateMemory {
   std::array<std::span<float>, 2> new_state;
 };
 
-/// The numbers of one update of a tracked statistic (StatisticSpec).
+/// The scalars of one update of a tracked statistic (StatisticSpec).
 struct Tracking {
   float momentum = 0;
   float share = 1;  ///< 1 / logical shards
@@ -66,29 +67,30 @@ struct Tracking {
 class Updater {
  public:
   virtual ~Updater() = default;
-  /// New value and state from the gradient, in one pass over memory; the same bits over the old
-  /// ones as beside them. Elements whose value, gradient and state are zero (padding) become zero.
-  /// `numbers` are in the device's memory too: those of another step may come there.
+  /// Computes the new value and state from the gradient, in one pass over memory. The bits are the
+  /// same in place and out of place. If value, gradient and state of an element are zero (padding),
+  /// the new ones are zero. `numbers` is in device memory too, where a later run of captured work
+  /// may find the numbers of another step.
   virtual void update(const UpdateForm& form, const UpdateNumbers* numbers,
                       const UpdateMemory& memory) = 0;
-  /// next = value + momentum * (share * sum - value): a tracked statistic, from the sum of the
-  /// shards' contributions and the share of one of them. `next` may be `value`.
+  /// next = value + momentum * (share * sum - value), for a tracked statistic. `sum` is the sum of
+  /// the shards' contributions. `share` is the weight of one contribution. `next` may be `value`.
   virtual void track(const Tracking& numbers, std::span<const float> value,
                      std::span<const float> sum, std::span<float> next) = 0;
-  /// next = average + rate * (value - average). `rate` is in the device's memory, like the numbers
+  /// EMA: next = average + rate * (value - average). `rate` is in device memory, like the numbers
   /// of update(). `next` may be `average`.
   virtual void average(const float* rate, std::span<const float> average,
                        std::span<const float> value, std::span<float> next) = 0;
-  /// Each takes the other's values.
+  /// Exchanges the values of `a` and `b`.
   virtual void swap(std::span<float> a, std::span<float> b) = 0;
-  /// Sum of squares, in an order of addition that is fixed by the number of values alone.
+  /// Sum of squares. The order of the additions depends only on the number of values.
   virtual double squared_norm(std::span<const float> values) = 0;
   /// sum = a + b; `sum` may be `a` or `b`.
   virtual void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) = 0;
 };
 
-/// The names of a rule's state tensors, in the order of UpdateMemory::state. `momentum` says
-/// whether it is greater than 0: sgd and rmsprop keep a velocity only then.
+/// The names of a rule's state tensors, in the order of UpdateMemory::state. `momentum`: whether
+/// the momentum is greater than 0. sgd and rmsprop keep a velocity only then.
 std::span<const char* const> state_names(UpdateRule rule, bool momentum);
 
 }  // namespace poseidon::layers

@@ -6,18 +6,19 @@
 #include "layers/any_device.h"
 #include "layers/update.h"
 
-/// The arithmetic of an Updater for one element, the same for all devices, so that they come to the
-/// same bits. Who includes this is compiled such that no product and sum is made one, quotients and
-/// roots are rounded correctly and denormals are kept.
+/// The arithmetic of an Updater for one element, the same for all devices, so that all devices
+/// compute the same bits. A file that includes this header must be compiled without fused products
+/// and sums, with correctly rounded quotients and roots, and with denormals kept.
 namespace poseidon::layers {
 
-/// One element of a tensor with its optimizer state; a rule leaves alone what it does not use.
+/// One element of a tensor with its optimizer state. A rule does not change states that it does not
+/// use.
 struct UpdateElement {
   float value = 0;
   float state[2] = {0, 0};
 };
 
-/// The gradient with clipping and decay in it.
+/// The gradient after clipping and weight decay.
 template <bool kHasL1>
 struct DecayedGradient {
   float scale, l2, l1;
@@ -31,10 +32,10 @@ struct DecayedGradient {
   }
 };
 
-// A rule is made from the numbers of an update, has the number of its states, kStates, and takes an
-// element and its decayed gradient to the new element.
+// A rule is constructed from the update parameters. kStates is the number of its states. operator()
+// computes the new element from the old element and its decayed gradient.
 
-/// sgd, and lars, without momentum.
+/// sgd and lars without momentum.
 struct PlainSgdRule {
   static constexpr int kStates = 0;
   float rate;
@@ -47,7 +48,8 @@ struct PlainSgdRule {
   }
 };
 
-/// lars: the trust factor is part of what the velocity gathers, the learning rate is not.
+/// sgd and lars with momentum. The velocity of lars includes the trust factor, but not the learning
+/// rate.
 struct SgdRule {
   static constexpr int kStates = 1;
   float rate, momentum, trust;
@@ -125,7 +127,7 @@ struct AdaDeltaRule {
   }
 };
 
-/// adam, and adamw, which takes `decay` off for each unit of the value.
+/// adam and adamw. adamw subtracts `decay` times the value.
 struct AdamRule {
   static constexpr int kStates = 2;
   float rate, decay, root_scale, epsilon;
@@ -149,7 +151,7 @@ struct AdamRule {
   }
 };
 
-/// Calls use(std::type_identity<Rule>()) with the rule of an update with so many states.
+/// Calls use(std::type_identity<Rule>()) with the rule that has `states` states.
 template <class Use>
 void with_update_rule(UpdateRule rule, int states, const Use& use) {
   switch (rule) {
@@ -168,8 +170,8 @@ void with_update_rule(UpdateRule rule, int states, const Use& use) {
   }
 }
 
-/// Calls use with the types of an update as std::type_identity: of its rule, and of what makes its
-/// gradient of one that is given. Both are made from the numbers.
+/// Calls use with two types, each as std::type_identity: the update's rule, and its
+/// DecayedGradient. Both types are constructed from the update parameters.
 template <class Use>
 void with_update(const UpdateForm& form, const UpdateMemory& memory, const Use& use) {
   const int states = (memory.state[0].empty() ? 0 : 1) + (memory.state[1].empty() ? 0 : 1);
@@ -181,7 +183,7 @@ void with_update(const UpdateForm& form, const UpdateMemory& memory, const Use& 
   });
 }
 
-/// The next value of a tracked statistic, from the sum of its contributions.
+/// The next value of a tracked statistic. `sum` is the sum of its contributions.
 struct TrackRule {
   static constexpr const char* kName = "tracked statistic";
   Tracking numbers;
@@ -190,7 +192,7 @@ struct TrackRule {
   }
 };
 
-/// The next average of values that are followed.
+/// The next value of an EMA.
 struct AverageRule {
   float rate;
   POSEIDON_ANY_DEVICE float operator()(float average, float value) const {
@@ -203,10 +205,10 @@ struct AddRule {
   POSEIDON_ANY_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 
-/// A squared norm is the sum, in order, of the sums of blocks of this many values,
+/// Values of a block. A squared norm is the sum, in order, of the sums of its blocks.
 inline constexpr int64_t kNormBlock = 4096;
-/// and that of a block the sum, in order, of running sums in double precision, each of the values
-/// that are this many apart.
+/// Running sums of a block, in double precision. Value i of the block is added to running sum i %
+/// kNormLanes. The sum of a block is the sum, in order, of its running sums.
 inline constexpr int64_t kNormLanes = 8;
 
 }  // namespace poseidon::layers

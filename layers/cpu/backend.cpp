@@ -15,7 +15,7 @@ struct Built {
   Isa isa;
   Backend (*make)(int threads, DataType activations);
 };
-/// One for each of built_isas(): third_party/instruction_sets.cmake.
+/// The backends of built_isas(). third_party/instruction_sets.cmake sets this list.
 constexpr Built kBuilt[] = {POSEIDON_BACKENDS};
 
 }  // namespace

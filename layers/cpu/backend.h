@@ -4,7 +4,7 @@
 
 namespace poseidon::layers::cpu {
 
-/// The CPU with `threads` threads; 0: all cores that the system allows.
+/// A CPU backend with `threads` threads; 0: all cores that the system allows.
 Backend make_cpu_backend(int threads, DataType activations);
 
 }  // namespace poseidon::layers::cpu

@@ -11,11 +11,11 @@ namespace poseidon::layers::cpu {
 namespace {
 
 constexpr int64_t kMaxLanes = 16;
-/// Positions of one tile: 256 x 16 lanes are 16 KiB, so a second look at a tile comes from the
+/// Positions of a tile. 256 x 16 lanes are 16 KiB, so the second read of a tile is from the
 /// first-level cache.
 constexpr int64_t kTile = 256;
 
-/// Up to 16 channels that lie side by side at every position.
+/// Up to 16 channels that are adjacent in memory at each position.
 struct ChannelGroup {
   int64_t first;   ///< first channel
   int64_t lanes;   ///< channels in memory, padding included
@@ -36,11 +36,12 @@ std::vector<ChannelGroup> groups_of(const Blocking& blocking) {
   return groups;
 }
 
-/// By lane of a group.
+/// One value for each lane of a group.
 using Lanes = std::array<double, kMaxLanes>;
 using FloatLanes = std::array<float, kMaxLanes>;
 
-/// The sums of one tile: of its values' distances from `center`, a rounded mean, and their squares.
+/// The sums of one tile: the distances of its values from `center`, and the squares of these
+/// distances. `center` is a rounded mean.
 template <class Float>
 struct TileSums {
   double count;
@@ -48,9 +49,9 @@ struct TileSums {
 };
 
 /// Mean and sum of squared deviations of a stream of tiles, merged pairwise (Chan, Golub and
-/// LeVeque 1979): one pass over memory, without the cancellation of E[x^2] - E[x]^2. What the
-/// rounding of a tile's mean left over is added again, so the mean is exact to a small part of the
-/// deviation, however far from zero it is.
+/// LeVeque 1979). This reads memory once, without the cancellation of E[x^2] - E[x]^2. merge()
+/// corrects the rounding error of a tile's mean. So the error of the mean is a small part of the
+/// deviation, even if the mean is far from zero.
 struct Moments {
   double count = 0;
   Lanes mean{}, squares{};
@@ -71,9 +72,9 @@ struct Moments {
 };
 
 /// Calls body(a vector, the distance between positions, the vector's first lane) for all lanes of a
-/// group: at once, where they are as many as usual. The vectors are explicit because which loops
-/// over lanes a compiler keeps in registers is luck: the sums of backward were seen to take ten
-/// times as long.
+/// group. 16 or 8 lanes are one vector; other numbers of lanes are separate vectors of one lane.
+/// The vectors are explicit, because compilers keep loops over lanes in registers only by chance.
+/// Without explicit vectors, the sums of backward sometimes took ten times as long.
 template <class Body>
 void for_each_vector(int64_t lanes, int64_t stride, const Body& body) {
   if (lanes == 16 && stride == 16)
@@ -84,10 +85,10 @@ void for_each_vector(int64_t lanes, int64_t stride, const Body& body) {
     body(Vectors<1>::Float{}, stride, lane);
 }
 
-/// Own kernels rather than oneDNN's: its training pass reads the input three times forward and
-/// twice backward, and it cannot take the addition of a residual into itself. Here forward reads it
-/// twice, and the sum of the consumers' gradients, the relu's mask and the residual's gradient are
-/// one pass with the backward sums.
+/// Poseidon's own kernels. oneDNN's training pass reads the input three times forward and twice
+/// backward, and cannot include the addition of a residual. Here forward reads the input twice. In
+/// backward, one pass computes the sum of the consumers' gradients, the relu's mask, the residual's
+/// gradient and the backward sums.
 template <class Element>
 class CpuBatchNorm final : public CpuLayer {
  public:
@@ -135,8 +136,9 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
  private:
-  /// What backward needs of forward, for one group. The mean is the sum of two: where it is many
-  /// deviations from zero, a float alone would be off by a part of the deviation.
+  /// The results of forward that backward needs, for one group. The mean is the sum of two floats.
+  /// If the mean is many deviations from zero, the error of a single float would be a visible part
+  /// of the deviation.
   struct Saved {
     FloatLanes mean, mean_rest, inverse_deviation;
   };
@@ -207,7 +209,8 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  /// y = (x - mean) * factor + term; the last two are zero in padding lanes, so padding stays zero.
+  /// y = (x - mean) * factor + term. factor and term are zero in padding lanes, so padding stays
+  /// zero.
   void normalize(const ChannelGroup& group, const Bindings& memory, const Saved& saved) const {
     FloatLanes factor{}, term{};
     for (int64_t lane = 0; lane < group.real; ++lane) {
@@ -218,7 +221,7 @@ class CpuBatchNorm final : public CpuLayer {
     const Element* source = memory.inputs[0].as<Element>();
     const Element* residual = residual_ ? memory.inputs[1].as<Element>() : nullptr;
     Element* target = memory.output.as<Element>();
-    // Without a relu the slope is 1: the same loop serves.
+    // Without a relu the slope is 1, so one loop computes both cases.
     const float slope = relu_.value_or(1);
     for_each_vector(group.lanes, blocking_.block, [&](auto vector, auto stride, size_t lane) {
       using Float = decltype(vector);
@@ -235,8 +238,8 @@ class CpuBatchNorm final : public CpuLayer {
     });
   }
 
-  /// Where the masked sum of the output's gradients goes; null when it is output_gradients[0] as it
-  /// stands.
+  /// The destination of the masked sum of the output's gradients. Null: output_gradients[0] already
+  /// is this sum.
   Element* masked_target(const Bindings& memory) const {
     if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<Element>();
     return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].as<Element>()
@@ -251,7 +254,7 @@ class CpuBatchNorm final : public CpuLayer {
   GradientSums sum_gradients(const ChannelGroup& group, const Bindings& memory,
                              const Saved& saved) const {
     GradientSums sums;
-    // A third contribution and more are rare: they are added to the first beforehand.
+    // More than two contributions are rare. This loop first adds the others to the first one.
     for (size_t i = 2; i < memory.output_gradients.size(); ++i)
       add_contribution(group, memory.output_gradients[i].as<Element>(),
                        memory.output_gradients[0].as<Element>());
@@ -307,8 +310,8 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  /// dx = a * g + b * (x - mean) + c, which is the derivative of the normalization with the batch's
-  /// own statistics; without `sums`, with others.
+  /// dx = a * g + b * (x - mean) + c, the derivative of the normalization by the batch's
+  /// statistics. If `sums` is zero, it is the derivative of a normalization by constants.
   void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
                             const GradientSums& sums) const {
     FloatLanes a{}, b{}, c{};

@@ -93,7 +93,8 @@ class Bf16Emulation final : public Layer {
     return Scratch::rounded(stored_bytes(shape, as_fp32(format)));
   }
 
-  /// Inputs as fp32, and the weight, which is the first parameter, rounded.
+  /// The bindings with fp32 copies of the inputs, and with the weight (the first parameter) rounded
+  /// to bf16.
   Bindings copied(const Bindings& memory, Scratch& scratch) const {
     Bindings copy = memory;
     for (Tensor& input : copy.inputs) input = copy_of(input, scratch);

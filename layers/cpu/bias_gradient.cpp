@@ -11,7 +11,7 @@ namespace {
 /// Lanes that are summed together.
 constexpr int64_t kLanesOfSum = 16;
 
-/// Of the channels from `channel` on, at most kLanesOfSum of one block, by one thread.
+/// Sums at most kLanesOfSum channels of one block, from `channel` on, on one thread.
 template <class Element>
 void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* sums) {
   const int64_t lanes = std::min({kLanesOfSum, b.block - channel % b.block, b.channels - channel});

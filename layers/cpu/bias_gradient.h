@@ -4,8 +4,8 @@
 
 namespace poseidon::layers::cpu {
 
-/// The gradient of a bias: for each channel the sum of `gradient` over samples and positions, in
-/// double precision and rounded once. Threads sum different channels.
+/// Computes the gradient of a bias: for each channel the sum of `gradient` over samples and
+/// positions. The sums are in double precision and rounded once. Threads sum different channels.
 void sum_bias_gradient(const Tensor& gradient, float* sums);
 
 }  // namespace poseidon::layers::cpu

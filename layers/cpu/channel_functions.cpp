@@ -8,8 +8,9 @@ namespace {
 
 using Source = ChannelOperand::Source;
 
-/// Scratch holds the factors, the summands and the sums of the tiles, as floats for all channels of
-/// each matrix or tile, with those of the padding, which are 0.
+/// Scratch has rows of floats: the factors of each matrix, one row of summands, then the factor
+/// sums and the summand sums of each tile. A row has one float for each channel, including padding
+/// channels, which are 0.
 template <class Element, class Rule>
 class CpuChannelFunction final : public CpuLayer {
  public:
@@ -137,7 +138,8 @@ class CpuChannelFunction final : public CpuLayer {
     });
   }
 
-  /// The sums over rows of tiles, and over the channels where there is one value for all.
+  /// Adds the sums of `rows` tiles. If all channels share one value, it also adds the sums of the
+  /// channels.
   void write_sums(const float* of_tiles, int64_t rows, int64_t values, float* to) const {
     const int64_t each = values == 1 ? real_channels() : 1;
 #pragma omp parallel for schedule(static)

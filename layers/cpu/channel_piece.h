@@ -6,9 +6,10 @@
 
 namespace poseidon::layers::cpu {
 
-/// A tensor that holds neighbouring channels of another one, of the same format. In every layout
-/// they are runs of bytes, dense in the part and apart in the whole. In blocked layouts the first
-/// channel begins a block, and the part's last block is whole or the last of both.
+/// Neighboring channels of a tensor (the whole), stored as another tensor of the same format (the
+/// part). In every layout these channels are runs of bytes. The runs are contiguous in the part,
+/// and strided in the whole. In blocked layouts the first channel must begin a block. The part's
+/// last block must be full, or be the last block of the whole.
 class ChannelPiece {
  public:
   ChannelPiece(const Tensor& part, const Tensor& whole, int64_t first_channel)
@@ -22,11 +23,11 @@ class ChannelPiece {
     start_ = (channels_last ? first_channel : w.offset(0, first_channel, 0)) * bytes;
   }
 
-  /// The part to its place in the whole.
+  /// Copies the part to its channels in the whole.
   void copy_into(const Tensor& whole) const {
     copy(part_, length_, whole.as<std::byte>() + start_, stride_);
   }
-  /// Its place in the whole to the part.
+  /// Copies these channels of the whole to the part.
   void copy_from(const Tensor& whole) const {
     copy(whole.as<std::byte>() + start_, stride_, part_, length_);
   }

@@ -6,15 +6,16 @@
 #include "core/shape.h"
 #include "layers/cpu/vectors.h"
 
-/// Passes over an activation in any layout that know the channel of each element. Memory is cut
-/// into tiles that depend on the shape alone, so sums that are made of the tiles' sums, in order,
-/// have the same bits by any number of threads.
+/// Passes over an activation in any layout that know the channel of each element. Memory is divided
+/// into tiles that depend only on the shape. So sums that add the tiles' sums in order have the
+/// same bits for any number of threads.
 namespace poseidon::layers::cpu {
 
-/// Matrices of positions x channels: for each sample, and each block of its channels.
+/// An activation as matrices of positions x channels: one for each sample and each block of its
+/// channels. Blocks and samples are joined into one matrix if memory has them in that order.
 class ChannelTiling {
  public:
-  /// `apart`: samples are not to be joined where one matrix could hold all of them.
+  /// `apart`: do not join samples, even if one matrix could have all of them.
   ChannelTiling(const Shape& shape, Layout layout, bool apart) {
     const Blocking b(shape, layout);
     matrices_ = b.samples;
@@ -34,24 +35,24 @@ class ChannelTiling {
   }
 
   int64_t matrices() const { return matrices_; }
-  /// Channels with those of the padding.
+  /// Channels, including padding.
   int64_t channels() const { return blocks_ * lanes_; }
-  /// Tiles of a matrix, one below the other.
+  /// Tiles of a matrix. They divide its positions.
   int64_t tiles() const { return tiles_; }
 
-  /// Some elements of a tile: vectors that are `stride` apart, and their channels.
+  /// Some elements of a tile: vectors at a distance of `stride` elements, and their channels.
   struct Run {
     int64_t row;  ///< matrix * tiles() + tile
     int64_t matrix;
     int64_t channel;   ///< of the first lane
-    bool one_channel;  ///< which is that of all lanes
+    bool one_channel;  ///< whether all lanes belong to this channel
     int64_t offset, stride, count;
 
     int64_t channel_of(int64_t lane) const { return one_channel ? channel : channel + lane; }
   };
 
-  /// Calls body(a vector, run) for all elements: for those of a tile and a channel in order by one
-  /// thread, else in any order.
+  /// Calls body(a vector, run) for all elements. One thread visits the elements of one tile and
+  /// channel, in order. All other orders are undefined.
   template <class Body>
   void for_each_run(const Body& body) const {
 #pragma omp parallel for collapse(3) schedule(static)
@@ -78,7 +79,7 @@ class ChannelTiling {
     for (; left > 0; --left) step<1>(run, body);
   }
 
-  /// Positions are the lanes.
+  /// For a single channel: the lanes are neighboring positions.
   template <class Body>
   static void side_by_side(Run run, const Body& body) {
     const int64_t rest = run.count % 16;
@@ -101,14 +102,14 @@ class ChannelTiling {
   int64_t matrices_, blocks_, positions_, lanes_, tile_, tiles_;
 };
 
-/// The values of a run's channels.
+/// The values of a run's channels, one for each lane.
 template <class Float>
 Float of_channels(const float* values, const ChannelTiling::Run& run) {
   if (run.one_channel) return Float{} + values[run.channel];
   return load<Float>(values + run.channel);
 }
 
-/// Adds the sums of a run's lanes to those of its channels, which begin at `sums`.
+/// Adds the sums of a run's lanes to the sums of its channels. `sums` begins with channel 0.
 template <class Float>
 void add_lanes(const Float& lanes, const ChannelTiling::Run& run, float* sums) {
   constexpr int kLanes = sizeof(Float) / sizeof(float);

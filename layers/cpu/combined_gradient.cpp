@@ -5,8 +5,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// One instance for each number of contributions that occurs often, so that the loop holds no inner
-/// loop.
+/// Instantiated for each frequent number of contributions, so that the loop has no inner loop.
 template <int kOthers, class Element>
 void sum_and_mask(Element* sum, const Element* const* others, const Element* output, float slope,
                   int64_t count) {
@@ -27,7 +26,7 @@ void combine(const Bindings& memory, std::optional<float> relu) {
   std::vector<const Element*> others;
   for (size_t i = 1; i < contributions.size(); ++i)
     others.push_back(contributions[i].as<Element>());
-  // All but the last pair are summed two at a time, in order; the last pass applies the relu too.
+  // Each pass adds two contributions, in order. The last pass also applies the relu.
   size_t done = 0;
   for (; others.size() - done > 2; done += 2)
     sum_and_mask<2>(sum, others.data() + done, {}, 1, count);

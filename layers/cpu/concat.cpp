@@ -7,7 +7,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Blocked pieces can be laid down whole when each, but for the last, fills its blocks.
+/// Inputs can be concatenated in a blocked layout if each of them, except the last, fills its
+/// blocks.
 bool fills_blocks(const LayerRequest& request, Layout layout) {
   for (size_t i = 0; i + 1 < request.input_shapes.size(); ++i) {
     const Blocking blocking(request.input_shapes[i], layout);

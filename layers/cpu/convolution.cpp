@@ -13,8 +13,8 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// The weight and its gradient are fp32, in the order that oneDNN's forward pass has with fp32,
-/// whatever the activations' type.
+/// The weight and its gradient are fp32, in the weight order of oneDNN's fp32 forward pass. The
+/// type of the activations does not change that order.
 class CpuConvolution final : public PackedWeightLayer {
  public:
   CpuConvolution(const LayerRequest& request, CpuDevice& device, DataType type)
@@ -80,7 +80,8 @@ class CpuConvolution final : public PackedWeightLayer {
     PassMaker winograd, direct, product;
   };
 
-  /// As the request's choice says, or by the fixed rule; notes which it was.
+  /// Creates a pass by the algorithm in the request's choice, or by the fixed rule. Records the
+  /// algorithm in choice_.
   std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
                                              const PassMakers& makers) {
     const std::string& asked = request.choice.*pass;

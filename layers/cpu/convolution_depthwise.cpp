@@ -15,10 +15,10 @@ using namespace poseidon::cpu;
 
 using Lanes = Vectors<kLanesOfBlock>::Float;
 
-/// Of a band: half of a second-level cache of today.
+/// Bytes of a band: half of a second-level cache of 256 KiB.
 constexpr int64_t kBandBytes = 128 << 10;
 
-/// Calls body(std::integral_constant<int, n>), for an n from 1 to kMost.
+/// Calls body(std::integral_constant<int, n>()), for n from 1 to kMost.
 template <int kMost, class Body>
 void with_constant(int64_t n, const Body& body) {
   [&]<int... kBelow>(std::integer_sequence<int, kBelow...>) {
@@ -27,11 +27,12 @@ void with_constant(int64_t n, const Body& body) {
   }(std::make_integer_sequence<int, kMost>{});
 }
 
-/// Some rows of a plane of 8 or 16 channels, those that some rows of the target are made of, copied
-/// as floats, with zeros for the cells around the plane. So all cells of the target are made alike.
+/// A copy, as floats, of the source rows from which some target rows are computed. The plane has 8
+/// or 16 channels. The cells around the plane are zero, so that the same code computes all target
+/// cells.
 class Band {
  public:
-  /// Where a tap's cell lies from that of a target's cell, and its weight.
+  /// The offset of a tap's source cell from that of the target cell, and the offset of its weight.
   struct Tap {
     int64_t cell, weight;  ///< floats
   };
@@ -51,10 +52,11 @@ class Band {
   const StencilAxis& columns() const { return columns_; }
   int64_t source_area() const { return rows_.source * columns_.source; }
   int64_t target_area() const { return rows_.target * columns_.target; }
-  /// From a cell of the target to the next one of its phase, in the source.
+  /// The distance in the source, in floats, from a target cell to the next one of its phase.
   int64_t next_cell() const { return columns_.source_step * kLanesOfBlock; }
 
-  /// The taps of a phase of the rows and one of the columns. `kernel_width`: of the weight's rows.
+  /// The taps of one phase of the rows and one of the columns. `kernel_width` is the width of the
+  /// kernel.
   std::vector<Tap> taps_of(const StencilAxis::Phase& row, const StencilAxis::Phase& column,
                            int64_t kernel_width) const {
     std::vector<Tap> taps;
@@ -68,8 +70,8 @@ class Band {
     return taps;
   }
 
-  /// Calls body(i, where its row begins in the band) for the rows of a phase, numbered as there,
-  /// after the band was filled with what these need: for all phases in one band after another.
+  /// Calls body(i, address in the band) for all row numbers i of a phase. Row i of every phase
+  /// reads the band from that address on. The band is filled again after every steps_ rows.
   template <class Element, class Body>
   void for_each_row(const Element* plane, float* band, const Body& body) const {
     for (int64_t first = 0; first < rows_.most_in_phase(); first += steps_) {
@@ -100,10 +102,10 @@ class Band {
 
   StencilAxis rows_, columns_;
   int64_t width_;      ///< cells
-  int64_t steps_ = 1;  ///< rows of each phase that are made of one band
+  int64_t steps_ = 1;  ///< rows of each phase that one band serves
 };
 
-/// What is done to each sum before it is a value of the target.
+/// The initial value of each sum, and the function that converts a sum to a value of the target.
 struct Finish {
   Lanes bias{};
   std::optional<float> relu = std::nullopt;  ///< the negative slope
@@ -111,7 +113,7 @@ struct Finish {
   Lanes operator()(const Lanes& sum) const { return relu ? (sum > 0 ? sum : *relu * sum) : sum; }
 };
 
-/// kCells neighbours of a phase.
+/// Computes kCells neighboring target cells of a phase.
 template <int kCells, class Element>
 void make_cells(const std::vector<Band::Tap>& taps, const float* band, int64_t next_cell,
                 const float* weight, const Finish& finish, Element* target, int64_t next_target) {
@@ -128,8 +130,8 @@ void make_cells(const std::vector<Band::Tap>& taps, const float* band, int64_t n
   for (int i = 0; i < kCells; ++i) store<Lanes>(target + i * next_target, finish(sums[i]));
 }
 
-/// The forward pass and, since the input's gradient is made in the same way of the output's, the
-/// backward pass to it.
+/// Computes the forward pass or the backward data pass. In both, each target cell is a weighted sum
+/// of source cells.
 class Sweep {
  public:
   Sweep(StencilAxis rows, StencilAxis columns, int64_t kernel_width)
@@ -158,10 +160,10 @@ class Sweep {
   }
 
  private:
-  /// Cells whose sums are in registers.
+  /// Cells whose sums fit in registers.
   static constexpr int64_t kMostCells = 8;
 
-  /// The cells of a phase of the columns, in parts of nearly equal lengths.
+  /// Computes the cells of one phase of the columns, in parts of nearly equal length.
   template <class Element>
   void make_row(const std::vector<Band::Tap>& taps, const StencilAxis::Phase& column,
                 const float* row, const float* weight, const Finish& finish, Element* to) const {
@@ -180,7 +182,7 @@ class Sweep {
   std::vector<std::vector<Band::Tap>> taps_;  ///< by phase of the rows, then of the columns
 };
 
-/// What the passes of a layer share: a plane is a block of channels of a sample.
+/// Base class of the passes of a layer. A plane is one block of channels of one sample.
 class DepthwisePass : public ConvolutionPass {
  public:
   explicit DepthwisePass(const ConvolutionParts& parts)
@@ -258,8 +260,8 @@ class DepthwiseSweep final : public DepthwisePass {
   std::optional<float> relu_;
 };
 
-/// The weight's gradient. Samples are cut into parts by their number alone, and the parts' sums are
-/// added in order, so bits do not depend on the number of threads.
+/// The weight's gradient. The division of samples into parts depends only on the number of samples.
+/// The sums of the parts are added in order, so the bits do not depend on the number of threads.
 class DepthwiseBackwardWeights final : public DepthwisePass {
  public:
   explicit DepthwiseBackwardWeights(const ConvolutionParts& parts)
@@ -290,10 +292,11 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
 
  private:
   static constexpr int64_t kMostParts = 16;
-  /// Taps whose sums are in registers.
+  /// Taps whose sums fit in registers.
   static constexpr int64_t kMostTaps = 12;
 
-  /// A part's sums of a block: of its taps and of the gradients, for the bias.
+  /// Vectors of sums of one part and block: one for each tap, and one of the gradients for the
+  /// bias.
   int64_t vectors() const { return taps_ + 1; }
   float* sums_of(float* sums, int64_t part, int64_t block) const {
     return sums + (part * blocks() + block) * vectors() * kLanesOfBlock;
@@ -369,7 +372,7 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
   bool bias_;
   int64_t parts_;  ///< of the samples
   Band band_;
-  std::vector<Band::Tap> cells_;  ///< of which the weight's place is the number of the tap
+  std::vector<Band::Tap> cells_;  ///< by number of the tap in the kernel
 };
 
 Sweep sweep_of(const Convolution& convolution, StencilAxis (*axis)(const Convolution&, size_t)) {

@@ -12,8 +12,8 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Whether oneDNN 2.6 may read beyond the input. It does, by its code for 1 x 1 and with AMX, where
-/// padding differs by side and a whole window fits in that of one side.
+/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and AMX code do, if padding differs
+/// by side and a whole window fits in the padding of one side.
 bool is_unsafe(const ConvolutionParts& parts) {
   const Convolution& c = parts.convolution;
   const auto fits_window = [&](size_t axis) {
@@ -22,9 +22,9 @@ bool is_unsafe(const ConvolutionParts& parts) {
   return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
 }
 
-/// Whether oneDNN 2.6 may give wrong results. Its code with AMX does now and then, by several
-/// threads, where a stride is longer than the kernel, and in some geometries with a stride of 4.
-/// It has other code for kernels of 1 x 1.
+/// Whether oneDNN 2.6 may compute wrong results. Its AMX code sometimes does, on several threads,
+/// if a stride is longer than the kernel, and in some geometries with a stride of 4. So this
+/// function also refuses all strides of 3 or more. oneDNN has other code for 1 x 1 kernels.
 template <class Description>
 bool may_be_wrong(const Convolution& c, const Description& description) {
   constexpr int64_t kLong = 3;
@@ -107,7 +107,8 @@ class DirectBackwardData final : public ConvolutionPass {
   PassWeight weight_;
 };
 
-/// The gradient in the weight's order, or copied to it.
+/// oneDNN computes the gradient in the weight's order, or in another order that is then copied to
+/// it.
 class DirectBackwardWeights final : public ConvolutionPass {
  public:
   DirectBackwardWeights(const ConvolutionParts& parts,
@@ -155,14 +156,15 @@ class DirectBackwardWeights final : public ConvolutionPass {
   PaddingTaps padding_taps_;
 };
 
-/// Whether it is there, and more than slow reference code.
+/// Whether oneDNN has an implementation that is not slow reference code.
 template <class Description>
 bool is_real(const std::optional<Description>& description) {
   return description && !is_reference(*description);
 }
 
-/// Own code where each channel is a group and oneDNN has none: where it has, as for most kernels of
-/// 3 x 3, it is 1.1 to 1.3 times as fast as that on Zen 4.
+/// Whether Poseidon's own code is used: each channel is a group, and oneDNN has only reference
+/// code. If oneDNN has real code, as for most 3 x 3 kernels, that code is 1.1 to 1.3 times as fast
+/// on Zen 4.
 template <class Description>
 bool is_own_depthwise(const ConvolutionParts& parts,
                       const std::optional<Description>& description) {
@@ -170,7 +172,7 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
-/// Products of patches are faster than reference code, and safe.
+/// Whether products of patches are better. They are faster than reference code, and safe.
 template <class Description>
 bool product_is_better(const ConvolutionParts& parts,
                        const std::optional<Description>& description) {

@@ -10,11 +10,11 @@ namespace poseidon::layers::cpu {
 /// The formats of a convolution's activations and of their gradients.
 struct ConvolutionFormats {
   Layout in = Layout::kPlain, out = Layout::kPlain;
-  DataType type = DataType::kFp32;  ///< of both, and of the products' factors
+  DataType type = DataType::kFp32;  ///< of both, and of the products' operands
 };
 
-/// What oneDNN has for the three passes of a convolution, by its direct method. An implementation
-/// that does not exist is nullopt.
+/// oneDNN's implementations of the three passes of a convolution, by its direct method. nullopt:
+/// oneDNN has none.
 class OnednnConvolution {
  public:
   using MemoryDesc = poseidon::cpu::MemoryDesc;
@@ -23,16 +23,16 @@ class OnednnConvolution {
   using BackwardData = dnnl::convolution_backward_data::primitive_desc;
   using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
 
-  /// `relu`: applied to the output. All must outlive it.
+  /// `relu`: applied to the output. The arguments must outlive this object.
   OnednnConvolution(const Convolution& convolution, std::optional<float> relu,
                     dnnl::engine& engine);
 
-  /// The weight may be in any_weight_of().
+  /// `weight` may be any_weight_of().
   std::optional<Forward> forward(const ConvolutionFormats& formats, const MemoryDesc& weight,
                                  bool training) const;
   std::optional<BackwardData> backward_data(const ConvolutionFormats& formats,
                                             const MemoryDesc& weight, const Forward& hint) const;
-  /// `weight` is that of its gradient.
+  /// `weight` describes the gradient of the weight.
   std::optional<BackwardWeights> backward_weights(const ConvolutionFormats& formats,
                                                   const MemoryDesc& weight,
                                                   const Forward& hint) const;
@@ -40,7 +40,7 @@ class OnednnConvolution {
   /// (groups,) outputs, inputs, height, width.
   const Dims& weight_shape() const { return weight_; }
   MemoryDesc canonical_weight() const;
-  /// Whichever order is best.
+  /// The weight in the order that oneDNN prefers.
   MemoryDesc any_weight_of(DataType type) const;
 
  private:

@@ -27,8 +27,8 @@ ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
   return made(of_weight.weights_desc());
 }
 
-/// Where the passes are own products of patches. With channels last, those of a group lie in one
-/// piece.
+/// The formats if the passes are Poseidon's own products of patches. With channels last, the
+/// channels of a group are contiguous.
 ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& convolution,
                                       DataType type) {
   if (convolution.groups > 1) return {Layout::kChannelsLast, Layout::kChannelsLast, type};
@@ -38,8 +38,8 @@ ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& conv
 
 }  // namespace
 
-/// Blocked where there is own code or the library has a real implementation; a layer that reads an
-/// image takes it plain.
+/// Uses blocked layouts if Poseidon has its own code for them, or oneDNN has more than reference
+/// code. A layer that reads an image reads it in plain layout.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionWish& wish) {
   const Layout blocked = device.blocked_layout();

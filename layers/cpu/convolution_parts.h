@@ -7,48 +7,48 @@
 #include "layers/cpu/bf16_emulation.h"
 #include "layers/cpu/convolution_pass.h"
 
-/// What convolutions and their transposes have in common on a CPU.
+/// Code that convolutions and their transposes share on a CPU.
 namespace poseidon::layers::cpu {
 
-/// What a layer asks of the convolution that its passes are of.
+/// The requirements of a layer for the convolution that computes its passes.
 struct ConvolutionWish {
   DataType type = DataType::kFp32;
-  std::string layout = {};  ///< where one is chosen
+  std::string layout = {};  ///< of Choice; "": by the fixed rule
   std::optional<float> relu = std::nullopt;
   bool training = true;
 };
 
-/// The formats that the rule takes, and what the passes need to know. All must outlive the parts.
+/// Chooses the formats by the fixed rule, and collects the data that the passes need. The arguments
+/// must outlive the result.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionWish& wish);
 
-/// The names of the methods in a layer's Choice. Not inline: levels share no object
-/// (poseidon_link_kernels).
+/// The names of the methods in a layer's Choice. They are not inline, because the linker could use
+/// one copy of an inline variable for all instruction sets (poseidon_link_kernels).
 constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "product";
 
-/// A pass by a method, or nullptr.
+/// Creates a pass by one method, or returns nullptr.
 using PassMaker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
 
-/// Makes a pass by the method that is asked for: kDirect, kProduct, or "" for the direct one where
-/// it is not slow. A product takes the place of a slow direct method. Sets `method` to the one
-/// used.
+/// Creates a pass by the requested method: kDirect, kProduct, or "" for the fixed rule. A product
+/// replaces a direct method that is slow or unsafe. Sets `method` to the method used.
 std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& parts,
                                                         std::string& method, PassMaker direct,
                                                         PassMaker product);
 
-/// The passes of a layer. A pass that it does not need is nullptr.
+/// The passes of a layer. nullptr: the layer does not need the pass.
 struct ConvolutionPasses {
   std::unique_ptr<ConvolutionPass> forward, backward_data, backward_weights;
 
-  /// Whether all are (ConvolutionPass::is_fast).
+  /// Whether all passes are fast (ConvolutionPass::is_fast).
   bool are_fast() const;
-  /// Of the pass that needs most.
+  /// The maximum over the passes.
   size_t scratch_bytes() const;
   Implementations implementations() const;
 };
 
-/// A layer that is made for a type of activations, for those of the device: by its own code for
-/// bf16 where that is fast, else by that for fp32.
+/// Creates a layer for the device's type of activations. For bf16 it uses bf16 code if that is
+/// fast, else fp32 code with make_bf16_emulation().
 template <class ConvolutionLayer>
 std::unique_ptr<Layer> make_for_activations(const LayerRequest& request, CpuDevice& device) {
   if (device.activations() == DataType::kFp32)

@@ -7,21 +7,21 @@
 
 namespace poseidon::layers::cpu {
 
-/// One of the three passes of a convolution by one method, made once and run at every step.
+/// One of the three passes of a convolution by one method. Created once, and run in every step.
 class ConvolutionPass {
  public:
   virtual ~ConvolutionPass() = default;
   virtual size_t scratch_bytes() const = 0;
-  /// `gradient` is the output's, which the forward pass makes no use of.
+  /// `gradient` is the output's gradient. The forward pass ignores it.
   virtual void run(const Bindings& memory, const Tensor& gradient) = 0;
-  /// The name of its code (Implementations).
+  /// The name of its code, as in Implementations.
   virtual std::string implementation() const = 0;
-  /// Whether it is right and fast: the library's reference code is slow, and some of its code is
+  /// Whether it is correct and fast. oneDNN's reference code is slow, and some of its other code is
   /// wrong for some geometries.
   virtual bool is_fast() const { return true; }
 };
 
-/// What the passes of one layer are made of. All must outlive them.
+/// The data from which the passes of one layer are created. All of it must outlive the passes.
 struct ConvolutionParts {
   CpuDevice& device;
   const Convolution& convolution;
@@ -29,43 +29,45 @@ struct ConvolutionParts {
   ConvolutionFormats formats;
   std::optional<float> relu;
   OnednnConvolution::Forward forward;     ///< by the direct method
-  poseidon::cpu::MemoryDesc kept_weight;  ///< the weight as the layer keeps it, and its gradient
+  poseidon::cpu::MemoryDesc kept_weight;  ///< order of the layer's weight and of its gradient
 };
 
-/// By the direct method: oneDNN's, or own code. nullptr where the library has nothing but slow
-/// reference code, and a product of patches is legal.
+/// The direct method, by oneDNN or by Poseidon's own code. nullptr: oneDNN's code is slow reference
+/// code or unsafe, and a product of patches is legal.
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);
 
-/// The direct method by own code for convolutions of which each channel is a group, in blocked
-/// layouts: oneDNN 2.6 has only slow reference code where channels fill no block, and of kernels
-/// wider than 3 for the weight's gradient.
+/// The direct method by Poseidon's own code, for convolutions in which each channel is a group, in
+/// blocked layouts. oneDNN 2.6 has only slow reference code if channels do not fill a block, and
+/// for the weight's gradient of kernels wider than 3.
 bool depthwise_is_legal(CpuDevice& device, const Convolution& convolution,
                         const ConvolutionFormats& formats);
-/// The order that these passes read the weight in.
+/// The weight order that these passes read.
 poseidon::cpu::MemoryDesc depthwise_weight(const OnednnConvolution& onednn);
 std::unique_ptr<ConvolutionPass> make_depthwise_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_depthwise_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const ConvolutionParts& parts);
 
-/// The direct method by own code, where there is some: of kernels of 1 x 1, by the processor's
-/// instructions for bf16, which it must have where the activations are bf16.
+/// The direct method by Poseidon's own code for 1 x 1 kernels in bf16. It uses the processor's bf16
+/// instructions. Convolutions with bf16 formats exist only on processors that have them.
 bool pointwise_is_legal(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_pointwise_backward_weights(const ConvolutionParts& parts);
 
-/// By products of patches (layers/cpu/patch_product.h): own code for every geometry and layout, in
-/// fp32.
+/// Products of patches (layers/cpu/patch_product.h): Poseidon's own code for every geometry and
+/// layout, in fp32.
 bool product_is_legal(const ConvolutionParts& parts);
-/// The order that these passes read the weight in.
+/// The weight order that these passes read.
 poseidon::cpu::MemoryDesc product_weight(const OnednnConvolution& onednn);
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts);
 
-/// By Winograd's (layers/cpu/winograd.h), where it is legal for geometry, formats and weight.
+/// Winograd's method (layers/cpu/winograd.h). It is legal only for some geometries, formats and
+/// weight orders.
 bool winograd_is_legal(const ConvolutionParts& parts);
-/// By the fixed rule: whether it is faster than the direct method, where it is legal.
+/// The fixed rule: whether Winograd's method is faster than the direct method. Requires that it is
+/// legal.
 bool winograd_pays(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_backward_data(const ConvolutionParts& parts);

@@ -13,18 +13,19 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// No level of x86-64 has them; make_direct_backward_weights asks the processor first.
+/// Instructions that no x86-64 level includes. make_for_activations() first checks that the
+/// processor has them.
 #define POSEIDON_BF16_PRODUCTS [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 
 constexpr int64_t kSquareOfBlock = kLanesOfBlock * kLanesOfBlock;
-/// Pairs of positions that are multiplied at a time: those of two blocks of outputs fit the
-/// first-level cache, those of all blocks the second.
+/// Pairs of positions that are multiplied at a time. Those of two output blocks fit in the
+/// first-level cache, and those of all blocks fit in the second-level cache.
 constexpr int64_t kPairs = 256;
-/// Inputs and blocks of outputs whose sums are in registers.
+/// Inputs and output blocks whose sums fit in registers.
 constexpr int kRowsOfTile = 8, kBlocksOfTile = 2;
 
-/// A tensor in blocks of 16 channels as pairs of neighbouring positions of each sample; of an odd
-/// number of positions the last one is a pair with zero.
+/// A tensor in blocks of 16 channels, as pairs of neighboring positions of each sample. If the
+/// number of positions is odd, the last position is paired with zero.
 class PairedPositions {
  public:
   explicit PairedPositions(const Shape& shape)
@@ -33,8 +34,8 @@ class PairedPositions {
   int64_t blocks() const { return channels_ / kLanesOfBlock; }
   int64_t count() const { return samples_ * pairs_of_sample(); }  ///< of a block of channels
 
-  /// Interleaves the pairs from `first` to `end` of a block: a row of 16 channels for each pair, of
-  /// two numbers each.
+  /// Interleaves the pairs from `first` to before `end` of a block. Each pair becomes a row of 16
+  /// channels, with two numbers for each channel.
   POSEIDON_BF16_PRODUCTS void interleave(const Bf16* tensor, int64_t block, int64_t first,
                                          int64_t end, uint32_t* rows) const {
     alignas(64) static constexpr std::array<uint16_t, 32> kOrder{
@@ -56,8 +57,8 @@ class PairedPositions {
   int64_t channels_, area_, samples_;
 };
 
-/// weight (+)= inputs^T gradients over some pairs, for 8 of the inputs of a block and kBlocks
-/// blocks of outputs, which lie `next_gradients` and `next_weight` behind one another.
+/// weight (+)= inputs^T gradients over some pairs, for 8 inputs of a block and kBlocks output
+/// blocks. `next_gradients` and `next_weight` are the distances from one output block to the next.
 template <int kBlocks>
 POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t* gradients,
                                           int64_t next_gradients, int64_t pairs, bool add,
@@ -75,7 +76,7 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
     for (int r = 0; r < kRowsOfTile; ++r) {
       __m512i left = _mm512_set1_epi32(static_cast<int>(inputs[r]));
 #ifdef __clang__
-      asm("" : "+v"(left));  // clang 16 crashes where it would make both one instruction
+      asm("" : "+v"(left));  // clang 16 crashes when it fuses both into one instruction
 #endif
       for (int b = 0; b < kBlocks; ++b)
         sums[r][b] = _mm512_dpbf16_ps(sums[r][b], (__m512bh)left, (__m512bh)right[b]);
@@ -87,9 +88,9 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
       _mm512_storeu_ps(weight + b * next_weight + r * kLanesOfBlock, sums[r][b]);
 }
 
-/// The weight's gradient of kernels of 1 x 1, which is one product of two matrices. Own rather than
-/// oneDNN's, which reaches half to three quarters of the instructions' peak on it, where its other
-/// passes reach nearly all. Bits do not depend on the number of threads.
+/// The weight's gradient of 1 x 1 kernels, which is one product of two matrices. oneDNN's code for
+/// it only reaches half to three quarters of the instructions' peak, while its other passes nearly
+/// reach the peak. So this is Poseidon's own code. The bits do not depend on the number of threads.
 class PointwiseBackwardWeights final : public ConvolutionPass {
  public:
   explicit PointwiseBackwardWeights(const ConvolutionParts& parts)
@@ -125,9 +126,9 @@ class PointwiseBackwardWeights final : public ConvolutionPass {
   }
 
  private:
-  static constexpr int64_t kRoom = kPairs * kLanesOfBlock;  ///< of a block's pairs
+  static constexpr int64_t kRoom = kPairs * kLanesOfBlock;  ///< 32-bit words of a block's pairs
 
-  /// All inputs of a block, and up to two blocks of outputs from `output` on.
+  /// Multiplies all inputs of a block by up to two output blocks, from `output` on.
   void multiply(const uint32_t* inputs, const uint32_t* gradients, int64_t pairs, bool add,
                 int64_t output, float* weight) const {
     const int64_t next_weight = inputs_.blocks() * kSquareOfBlock;

@@ -21,7 +21,7 @@ struct Groups {
   int64_t count, inputs, outputs;
 };
 
-/// The places of the forward pass are the output's cells.
+/// The grid of the forward pass. Its places are the output's cells.
 PatchGrid forward_grid(const Convolution& c) {
   PatchGrid grid{.samples = c.output.samples(),
                  .height = c.output.height(),
@@ -36,8 +36,8 @@ PatchGrid forward_grid(const Convolution& c) {
   return grid;
 }
 
-/// Cells of one axis of the input that the same taps reach. They begin at `first` and are a stride
-/// apart. From one to the next, the output cell of each tap moves by one.
+/// Input cells along one axis that the same taps reach. They begin at `first`, one stride apart.
+/// From one input cell to the next, the output cell of each tap moves by one.
 struct InputClass {
   int64_t first, cells;
   std::vector<std::pair<int64_t, int64_t>> taps;  ///< tap, and output cell of the first input cell
@@ -57,8 +57,8 @@ std::vector<InputClass> classes_of(const Convolution& c, size_t axis) {
   return classes;
 }
 
-/// The places of the pass for the input's gradient are cells of one class of rows and one of
-/// columns.
+/// The grid of the backward data pass. Its places are the input cells of one class of rows and one
+/// class of columns.
 PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const InputClass& columns) {
   PatchGrid grid{.samples = c.input.samples(),
                  .height = rows.cells,
@@ -71,8 +71,8 @@ PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const Inpu
   return grid;
 }
 
-/// Sets the padding lanes of the last block to zero. A product for a part of a block does not write
-/// them.
+/// Sets the padding lanes of the last block to zero. A product that writes only a part of a block
+/// does not write them.
 void zero_padding_lanes(const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   const int64_t used = b.channels - (b.blocks - 1) * b.block;
@@ -84,7 +84,8 @@ void zero_padding_lanes(const Tensor& tensor) {
     }
 }
 
-/// A product for each group and, for the input's gradient, each class of cells.
+/// Runs one product for each group. For the input's gradient it runs one for each group and class
+/// of cells.
 class PatchPass : public ConvolutionPass {
  public:
   explicit PatchPass(const ConvolutionParts& parts)
@@ -115,7 +116,7 @@ class PatchPass : public ConvolutionPass {
   virtual size_t extra_bytes() const { return 0; }
   virtual product::PatchWeight weight_of(const float* weight, int64_t group) const = 0;
 
-  /// memory_of(part): all but panels and scratch.
+  /// memory_of(part) returns all fields except panels and scratch.
   template <class MemoryOf>
   void run_parts(float* kept_weight, Scratch scratch, const MemoryOf& memory_of) {
     const auto* weight = static_cast<const float*>(weight_.get(device_, kept_weight, scratch));
@@ -209,7 +210,7 @@ class ProductForward final : public PatchPass {
     return product::pieces(groups_.outputs, product::kColumns) * product::kColumns;
   }
 
-  /// A tile reads the bias of all its columns.
+  /// A copy with padding, because a tile reads the bias of all its columns.
   const float* copy_of_bias(const float* bias, Scratch& scratch) const {
     float* copy = scratch.take(extra_bytes());
     for (int64_t group = 0; group < groups_.count; ++group) {
@@ -264,9 +265,9 @@ class ProductBackwardData final : public PatchPass {
   }
 };
 
-/// The gradient of a weight is patches^T times the output's gradient. Its elements are divided
-/// among tasks; where they are few, the places are too, into slices that depend on the geometry
-/// alone. The sums of the slices are added in their order.
+/// The gradient of a weight is patches^T times the output's gradient. Tasks divide its elements. If
+/// there are few elements, tasks also divide the places into slices, which depend only on the
+/// geometry. The sums of the slices are added in order.
 class ProductBackwardWeights final : public ConvolutionPass {
  public:
   explicit ProductBackwardWeights(const ConvolutionParts& parts)
@@ -321,7 +322,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
   static constexpr int64_t kFloatsOfTask =
       kColumnsOfTask / product::kColumns * product::kPanelOfB + product::kPanelOfA;
   static constexpr size_t kScratchOfThread = static_cast<size_t>(kFloatsOfTask) * sizeof(float);
-  /// As many tasks as a few dozen threads need; slices are not shorter than this.
+  /// Enough tasks for a few dozen threads. kPlacesOfSlice limits the number of slices.
   static constexpr int64_t kTasksWanted = 64, kPlacesOfSlice = 4 * product::kDepth;
 
   struct Task {
@@ -387,7 +388,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
       inputs.copy_columns(input, piece, panel, product::kRowStep);
   }
 
-  /// To a panel of B, for product::kColumns outputs from `column` on.
+  /// Copies gradients to a panel of B, for product::kColumns outputs from `column` on.
   static void copy_gradients(const Patches& gradients, const float* gradient, int64_t place,
                              int64_t depth, int64_t column, float* panel) {
     for (int64_t v = 0; v < product::kVectors;

@@ -18,7 +18,7 @@ WinogradGeometry geometry_of(const Convolution& convolution) {
           .output = convolution.output};
 }
 
-/// The weight's orders that Winograd's method reads.
+/// The weight orders that Winograd's method reads.
 struct Orders {
   FormatTag forward, backward;
 };
@@ -123,15 +123,21 @@ bool winograd_is_legal(const ConvolutionParts& parts) {
              MemoryDesc(parts.onednn.weight_shape(), kFloat, orders_of(parts.convolution).forward);
 }
 
-/// Winograd's method does 2.8 (kernels of 5) to 4 times (of 3) fewer multiply-adds but moves the
-/// transformed weight and tiles through memory, so it wants enough tiles to use each transformed
-/// weight for. Measured against oneDNN's direct ones, all three passes, on Zen 4: 1.4 times as fast
-/// with 32 tiles of 16 or of 512 channels; of 512 channels level with 16 tiles, 0.7 times with 8;
-/// at most 2.8 times (128 channels at 28 x 28).
+/// Winograd's method does fewer multiply-adds: 2.8 times fewer for kernels of 5, and 4 times fewer
+/// for kernels of 3. But it moves the transformed weight and tiles through memory. So each
+/// transformed weight must serve enough tiles.
 ///
-/// The direct method has instructions for bf16, which Winograd's does not use, and then is twice as
-/// fast. On Zen 5, all three passes, Winograd's method took of its time: kernels of 5, 32 channels
-/// with 6,400 tiles 1.36; of 3, 256 channels with 128 tiles 0.95, 512 channels with 32 tiles 1.36.
+/// Speed relative to oneDNN's direct method, all three passes, on Zen 4:
+///   32 tiles with 16 or 512 channels             1.4
+///   16 tiles with 512 channels                   1
+///   8 tiles with 512 channels                    0.7
+///   maximum (128 channels at 28 x 28)            2.8
+///
+/// With bf16 the direct method is twice as fast. It has bf16 instructions, which Winograd's method
+/// does not use. Time relative to the direct method, all three passes, on Zen 5:
+///   kernels of 5, 32 channels, 6,400 tiles       1.36
+///   kernels of 3, 256 channels, 128 tiles        0.95
+///   kernels of 3, 512 channels, 32 tiles         1.36
 bool winograd_pays(const ConvolutionParts& parts) {
   const WinogradGeometry geometry = geometry_of(parts.convolution);
   if (parts.formats.type == DataType::kBf16) return geometry.kernel == 3 && geometry.tiles() >= 96;

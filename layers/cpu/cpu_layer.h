@@ -14,8 +14,7 @@ namespace poseidon::layers::cpu {
 
 using poseidon::cpu::CpuDevice;
 
-/// Base of the CPU layers. Parameters are kept in canonical order unless a layer packs them
-/// otherwise.
+/// Base class of the CPU layers. Parameters are in canonical order, unless a subclass packs them.
 class CpuLayer : public Layer {
  public:
   CpuLayer(const LayerRequest& request, CpuDevice& device)
@@ -43,17 +42,17 @@ class CpuLayer : public Layer {
   std::vector<ParameterSpec> parameters_;
 };
 
-/// Makes CPU layers (LayerFactory for this device).
+/// Creates the factory of the CPU layers.
 std::unique_ptr<LayerFactory> make_cpu_factory(CpuDevice& device);
 
-/// One maker for each layer type, or for several; make_cpu_factory looks them up by the
-/// definition's type.
+/// The makers of the layer types. Several types may share a maker. make_cpu_factory looks them up
+/// by the definition's type.
 #define POSEIDON_MAKER(type, maker) \
   std::unique_ptr<Layer> make_##maker(const LayerRequest& request, CpuDevice& device);
 POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 
-/// The layer of this class that works on a format's elements.
+/// Creates the layer of class LayerOf for the elements of a format.
 template <template <class Element> class LayerOf>
 std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequest& request,
                                            CpuDevice& device) {
@@ -62,12 +61,12 @@ std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequ
   });
 }
 
-/// A warning that names the passes which oneDNN computes by reference code; "" if there are none.
+/// A warning that names the passes for which oneDNN only has reference code; "" if there are none.
 std::string reference_code_warning(const LayerRequest& request, const Implementations& by);
 
-/// output_gradients[0], after the other contributions are added to it and, where the layer has a
-/// fused relu, after it is multiplied by the relu's derivative at `output`. One pass over memory;
-/// none when there is nothing to do.
+/// Adds the other output gradients to output_gradients[0], and returns it. If the layer has a fused
+/// relu, it also multiplies by the relu's derivative at `output`. Up to three gradients need one
+/// pass over memory. One gradient without relu needs none.
 const Tensor& combined_gradient(const Bindings& memory, std::optional<float> relu);
 
 }  // namespace poseidon::layers::cpu

@@ -8,7 +8,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// A row of the part, of a channel block, is one piece of memory in every layout.
+/// Within a channel block, a row of the output is contiguous in memory in every layout.
 class CpuCrop final : public CpuLayer {
  public:
   CpuCrop(const LayerRequest& request, CpuDevice& device)
@@ -33,7 +33,7 @@ class CpuCrop final : public CpuLayer {
   }
 
  private:
-  /// Calls use(where a row is in the input, where in the output, its length), all in bytes.
+  /// Calls use(offset of a row in the input, its offset in the output, its length), all in bytes.
   template <class Use>
   void for_each_row(const Tensor& part, const Use& use) const {
     const Blocking b = part.blocking();

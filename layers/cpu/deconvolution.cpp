@@ -11,7 +11,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// y += bias of its channel. Lanes of padding stay as they are.
+/// y += bias of its channel. Padding lanes do not change.
 template <class Element>
 void add_to_channels(const float* bias, Element* y, const Blocking& b) {
 #pragma omp parallel for collapse(2) schedule(static)
@@ -26,7 +26,7 @@ void add_to_channels(const float* bias, Element* y, const Blocking& b) {
     }
 }
 
-/// The weight and its gradient are fp32, in the order that the convolution would keep them in.
+/// The weight and its gradient are fp32, in the weight order of the convolution.
 class CpuDeconvolution final : public PackedWeightLayer {
  public:
   CpuDeconvolution(const LayerRequest& request, CpuDevice& device, DataType type)
@@ -105,7 +105,7 @@ class CpuDeconvolution final : public PackedWeightLayer {
   const Deconvolution& deconvolution_;
   OnednnConvolution onednn_;
   ConvolutionParts parts_;
-  /// Of the convolution: its backward data, forward and backward weights.
+  /// The convolution's passes: `forward` is its backward data, `backward_data` its forward.
   ConvolutionPasses passes_;
 };
 

@@ -6,13 +6,14 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Elements of one channel, or of a dense run, that are decided together.
+/// Elements of one channel, or of a contiguous run, that are decided together.
 constexpr int64_t kRun = 256;
-/// Channels whose runs are decided together where they lie side by side.
+/// Adjacent channels whose runs are decided together.
 constexpr int64_t kLanes = 16;
 
-/// The decisions (1: kept) for canonical elements [first, first + count) of a sample. They stand at
-/// keep[0]...; up to 3 + 3 places more are written. Returns where the first one stands.
+/// Computes the decisions (1: kept) for canonical elements [first, first + count) of a sample.
+/// Returns the address of the first decision in `keep`. It writes whole blocks of 4, so up to 3 + 3
+/// elements more than `count`.
 const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_t threshold,
                       uint8_t* keep) {
   const auto block = static_cast<uint64_t>(first / 4);
@@ -28,7 +29,7 @@ const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_
   return keep + first % 4;
 }
 
-/// The workspace holds one byte for each stored element: whether it is kept.
+/// The workspace has one byte for each stored element: 1 if it is kept.
 class CpuDropout final : public CpuLayer {
  public:
   CpuDropout(const LayerRequest& request, CpuDevice& device)
@@ -57,7 +58,8 @@ class CpuDropout final : public CpuLayer {
   }
 
  private:
-  /// Stored order is canonical order (but for padding behind each sample).
+  /// For layouts whose stored order is canonical order, except for padding at the end of each
+  /// sample.
   void decide_dense(const StepContext& step, const Bindings& memory, const Blocking& b) const {
     const int64_t stored = b.blocks * b.block * b.area;
     const int64_t runs = (stored + kRun - 1) / kRun;
@@ -72,8 +74,8 @@ class CpuDropout final : public CpuLayer {
       }
   }
 
-  /// Channels lie side by side: the decisions of kLanes of them are made in canonical order, then
-  /// read across.
+  /// For layouts with adjacent channels. It makes the decisions of kLanes channels in canonical
+  /// order, then transposes them.
   void decide_tiles(const StepContext& step, const Bindings& memory, const Blocking& b) const {
     const int64_t groups = (b.block + kLanes - 1) / kLanes, runs = (b.area + kRun - 1) / kRun;
 #pragma omp parallel for collapse(4) schedule(static)

@@ -6,11 +6,11 @@
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/vectors.h"
 
-/// Loops over memory that the element-by-element layers share. They run in stored order, whatever
-/// the layout, padding lanes included, on all threads.
+/// Loops over memory that element-wise layers share. They run in stored order on all threads, in
+/// any layout, including padding lanes.
 namespace poseidon::layers::cpu {
 
-/// The format most of the input elements are in; of equals, that of the first input.
+/// The format of most input elements. If the numbers are equal, the first input's format.
 Format common_format(const LayerRequest& request);
 
 /// Sets the padding lanes of a blocked tensor to zero.
@@ -19,16 +19,16 @@ void clear_padding(const Tensor& tensor);
 /// tensor = 0, padding included.
 void clear(const Tensor& tensor);
 
-/// target = source; nothing when they are one memory.
+/// target = source. Does nothing if both are the same memory.
 void copy(const Tensor& source, const Tensor& target);
 
-/// output[i] = function(input[i]); the two may be one memory.
+/// output[i] = function(input[i]). Both may be the same memory.
 template <class Element, class Function>
 void map_elements(const Element* in, Element* out, int64_t count, const Function& function) {
 #pragma omp parallel
   {
-    // Each thread has a copy: what the function holds could else be changed by a write to `out`,
-    // for all the compiler knows, and the loop would stay scalar.
+    // Each thread has a copy of the function. Otherwise the compiler assumes that a write to `out`
+    // may change the function's data, and the loop stays scalar.
     const Function f = function;
 #pragma omp for simd schedule(static)
     for (int64_t i = 0; i < count; ++i) out[i] = f(in[i]);
@@ -42,9 +42,10 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
   });
 }
 
-/// The first input's gradient[i] = function(gradient of output[i], seen[i], i), in one pass for
-/// one or two contributions; the target may be the memory of the first of them. What is seen is the
-/// input or the output: the function may use it where the layer has asked for it (Needs).
+/// target[i] = function(output's gradient[i], seen[i], i), where target is the first input's
+/// gradient. For one or two contributions to the output's gradient, this is one pass. The target
+/// may be the memory of the first contribution. `seen` is the input or the output. The function may
+/// read it only if the layer's Needs include it.
 template <class Element, class Function>
 void map_gradient_elements(const Element* first, const Element* second, const Element* seen,
                            Element* target, int64_t count, const Function& function) {

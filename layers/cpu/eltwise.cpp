@@ -16,7 +16,7 @@ struct Maximum {
   static float join(float a, float b) { return b > a || b != b ? b : a; }  // a NaN stays
 };
 
-/// output = a (op) b, and leaky relu where `slope` is not 1.
+/// output = a (op) b. Applies a leaky relu if `slope` is not 1.
 template <class Operation, class Element>
 void join(const Element* a, const Element* b, Element* output, int64_t count, float slope) {
 #pragma omp parallel for simd schedule(static)
@@ -78,7 +78,8 @@ class CpuEltwise final : public CpuLayer {
   }
 
  private:
-  /// The same gradient for every input. The first may be the memory of the output's own.
+  /// All inputs have the same gradient. The first input's gradient may be in the memory of the
+  /// output's gradient.
   void backward_sum(const Bindings& memory) const {
     const Tensor gradient = memory.output_gradients[0];
     combined_gradient(memory, relu_);
@@ -96,7 +97,7 @@ class CpuEltwise final : public CpuLayer {
     }
   }
 
-  /// Of equal maxima the first input gets the gradient.
+  /// If several inputs have the maximum, the first of them gets the gradient.
   static void pass_to_maximum(const Bindings& memory, size_t k, const Element* gradient,
                               Element* target, int64_t count) {
     const auto* input = memory.inputs[k].as<Element>();

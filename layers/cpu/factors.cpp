@@ -15,9 +15,9 @@ namespace {
 using namespace poseidon::cpu;
 
 /// Outputs of a block: multiples of every strip. Larger blocks copy the inputs less often. With
-/// smaller ones, more threads have a block.
+/// smaller blocks, more threads have work.
 constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
-/// Blocks for each thread from which on they are large.
+/// Blocks are large if each thread then has at least this many.
 constexpr int64_t kBlocksOfThread = 4;
 
 constexpr std::array<std::pair<FormatTag, int64_t>, 4> kOrders{{{FormatTag::oi, 0},
@@ -72,7 +72,7 @@ void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
 #pragma omp parallel for schedule(dynamic) num_threads(team)
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t thread = omp_get_thread_num(), first = b * outputs_of_block_;
-    // With a sink each thread has the room of one block, again and again: it stays in the cache.
+    // With a sink, each thread reuses the memory of one block, so that it stays in the cache.
     const int64_t room = sink != nullptr ? thread * outputs_of_block_ : first;
     auto* scratch =
         reinterpret_cast<float*>(memory.scratch + static_cast<size_t>(thread) * kScratchOfThread);

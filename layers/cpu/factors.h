@@ -8,29 +8,30 @@
 
 namespace poseidon::layers::cpu {
 
-/// How a linear layer keeps its weight, where the gradients of a block of outputs lie in one piece:
-/// as [outputs][inputs], or as [outputs / strip][inputs][strip] with the inputs padded to a
-/// multiple of 16, the outputs to one of the strip.
+/// An order of a linear layer's weight in which the gradients of a block of outputs are contiguous.
+/// It is [outputs][inputs], or [outputs / strip][inputs][strip]. In the latter, inputs are padded
+/// to a multiple of 16, and outputs to a multiple of the strip.
 struct FactorOrder {
   int64_t strip = 0;  ///< 0: as [outputs][inputs]
 };
 
-/// Makes the gradients of a linear layer from stacked factors, by the engine's own product
-/// (layers/cpu/product.h): each element is one chain of fused multiply-adds in the order of the
-/// samples. Threads compute fixed blocks of outputs, so their number changes no bit.
+/// Computes the gradients of a linear layer from stacked factors, by Poseidon's own product
+/// (layers/cpu/product.h). Each element is one chain of fused multiply-adds in the order of the
+/// samples. Threads compute fixed blocks of outputs, so the bits do not depend on the number of
+/// threads.
 class FactorRebuild {
  public:
-  /// The order of a weight, where it is one of these.
+  /// The FactorOrder of a weight; nullopt if the weight has another order.
   static std::optional<FactorOrder> order_of(const MemoryDesc& weight, const FactorShape& shape);
 
   FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_t samples, FactorOrder order);
 
   size_t scratch_bytes() const;
-  /// As Layer::rebuild.
+  /// See Layer::rebuild.
   void run(const FactorMemory& factors, const Bindings& memory, const GradientSink* sink) const;
 
  private:
-  /// Outputs that one thread computes: their factors, gradients and panels.
+  /// A block of outputs that one thread computes: its factors, gradients and panels.
   struct Block {
     int64_t outputs;
     const float *deltas, *activations;
@@ -38,7 +39,8 @@ class FactorRebuild {
     float *panels_of_outputs, *panels_of_inputs;
   };
   void run_block(const Block& block) const;
-  /// Adds `depth` samples from `first` on. Vectors of the weight run over outputs, or over inputs.
+  /// Adds the products of `depth` samples, from `first` on. Vectors of the weight run over outputs,
+  /// or over inputs.
   void add_over_outputs(const Block& block, int64_t first, int64_t depth) const;
   void add_over_inputs(const Block& block, int64_t first, int64_t depth) const;
   int64_t padded_outputs(int64_t outputs) const;

@@ -6,7 +6,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// What rules ask of a device.
+/// The `Math` of the rules on the CPU.
 struct FunctionMath {
   static float exp(float x) { return fast_exp(x); }
   static float exp_less_1(float x) { return fast_exp_less_1(x); }
@@ -43,7 +43,7 @@ class CpuFunction final : public CpuLayer {
                  [rule](float g, float seen, int64_t) {
                    return rule.template gradient<FunctionMath>(g, seen);
                  });
-    // Nothing times an infinite derivative is not nothing.
+    // 0 times an infinite derivative is NaN, so the padding must be set to 0.
     const float padding = rule_.template gradient<FunctionMath>(0, 0);
     if (padding != padding) clear_padding(memory.input_gradients[0]);
   }

@@ -9,7 +9,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// The workspace holds the probabilities, so that backward is one pass and needs no scores.
+/// The workspace has the probabilities, so backward is one pass and does not read the scores.
 class CpuInfogainLoss final : public CpuLayer {
  public:
   CpuInfogainLoss(const LayerRequest& request, CpuDevice& device)
@@ -40,7 +40,7 @@ class CpuInfogainLoss final : public CpuLayer {
   }
 
  private:
-  /// The matrix's row of a sample's label.
+  /// The row of the matrix for a sample's label.
   const float* worth(const Bindings& memory, int64_t sample) const {
     const auto label = static_cast<int64_t>(memory.inputs[1].as<float>()[sample]);
     return loss_.rows.data() + label * loss_.classes;

@@ -8,14 +8,14 @@
 #include "layers/cpu/transpose.h"
 #include "layers/cpu/vectors.h"
 
-/// Planes of an activation, side by side in the lanes of vectors. A plane is one channel of one
-/// sample. So a layer that treats each plane alone has one form for all layouts.
+/// Planes of an activation, in the lanes of vectors. A plane is one channel of one sample. A layer
+/// that computes each plane independently thus has one code for all layouts.
 namespace poseidon::layers::cpu {
 
-/// Up to kLanesOfBlock planes, and where their elements lie.
+/// Up to kLanesOfBlock planes, and the locations of their elements.
 struct LaneGroup {
   int64_t first = 0;  ///< offset of the first cell of the first lane
-  int64_t end = 0;    ///< of the activation's memory
+  int64_t end = 0;    ///< end of the activation's memory
   int64_t lanes = 0;
   int64_t lane_step = 1, cell_step = 1;
   int64_t plane = 0;  ///< of the first lane: sample * channels + channel
@@ -23,8 +23,9 @@ struct LaneGroup {
   bool is_transposed() const { return cell_step == 1; }
 };
 
-/// All planes of an activation, in groups. In the plain layout a group may have planes of several
-/// samples; else it has neighbouring channels of one sample, the padding of a block included.
+/// All planes of an activation, in groups. In plain layout a group may have planes of several
+/// samples. In other layouts it has neighboring channels of one sample, including the padding of a
+/// block.
 class LaneGroups {
  public:
   LaneGroups(const Shape& shape, Layout layout)
@@ -62,15 +63,15 @@ class LaneGroups {
   int64_t of_block_, planes_;
 };
 
-/// Rows of a group of planes as [cell][kLanesOfBlock] floats: where memory has them in another
-/// order or type, in copies. Lanes that the group lacks are zero.
+/// Rows of a group of planes as [cell][kLanesOfBlock] floats. If memory has another order or type,
+/// the rows are copies. Lanes without a plane are zero.
 template <class Element>
 class LaneRows {
  public:
   LaneRows(Element* data, const LaneGroup& group, int64_t width)
       : data_(data), group_(group), width_(width) {}
 
-  /// Copies a row to `room`, unless memory has it in that order already.
+  /// Copies a row to `room`, unless memory already has it in this form.
   void fetch(int64_t row, float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())
@@ -82,14 +83,14 @@ class LaneRows {
         store(room + cell * kLanes, load_lanes(offset(row) + cell * group_.cell_step));
   }
 
-  /// Where a row lies after fetch(), or where it is to be computed before put().
+  /// The address of a row after fetch(), or the address at which to compute it before put().
   float* row(int64_t row, float* room) const {
     if constexpr (std::is_same_v<Element, float>)
       if (is_direct()) return data_ + offset(row);
     return room;
   }
 
-  /// Copies a computed row from `room` to its place, unless it was computed there.
+  /// Copies a computed row from `room` to its location, unless it was computed there.
   void put(int64_t row, const float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())
@@ -125,8 +126,8 @@ class LaneRows {
     return group_.lanes == kLanes ? load<Float>(data_ + offset) : load_part(offset, group_.lanes);
   }
 
-  /// Up to kLanes cells of all lanes, which lie one lane after the other. May read cells behind
-  /// them, within the activation.
+  /// Loads up to kLanes cells of all lanes. Requires is_transposed(). May read cells after them,
+  /// but only within the activation.
   void fetch_square(int64_t offset, int64_t cells, float* to) const {
     Float rows[kLanes];
 #pragma GCC unroll 16

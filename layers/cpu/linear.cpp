@@ -18,9 +18,9 @@ using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
 using BackwardDataDesc = dnnl::inner_product_backward_data::primitive_desc;
 using BackwardWeightsDesc = dnnl::inner_product_backward_weights::primitive_desc;
 
-/// The weight is kept in the order the forward pass wants. Both backward passes are asked for that
-/// same order: left to choose, they would each want another one, and re-ordering the weight of
-/// AlexNet's fc6 costs more than the pass itself.
+/// The layer keeps the weight in the order that the forward pass prefers, and requests that order
+/// for both backward passes. By default each of them would choose another order. But reordering the
+/// weight of AlexNet's fc6 takes longer than the pass itself.
 class CpuLinear final : public PackedWeightLayer {
  public:
   CpuLinear(const LayerRequest& request, CpuDevice& device)
@@ -54,7 +54,8 @@ class CpuLinear final : public PackedWeightLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!rebuild_) run_backward_weights(memory, combined_gradient(memory, relu_).as<float>());
-    // By now they are all in one, be it by this pass or by write_factors.
+    // output_gradients[0] now has the sum of all gradients, from the call above or from
+    // write_factors().
     if (memory.input_gradients[0])
       run_backward_data(memory, memory.output_gradients[0].as<float>());
   }
@@ -179,7 +180,7 @@ class CpuLinear final : public PackedWeightLayer {
   const Linear& linear_;
   std::optional<float> relu_;
   MemoryDesc source_, target_, bias_;
-  MemoryDesc weight_;  ///< the order the weight is kept in: the forward pass's
+  MemoryDesc weight_;  ///< in the order that the forward pass prefers
 
   ForwardDesc forward_desc_;
   BackwardDataDesc backward_data_desc_;
@@ -189,7 +190,7 @@ class CpuLinear final : public PackedWeightLayer {
   dnnl::inner_product_backward_weights backward_weights_;
   PassWeight backward_weight_;
   PreparedReorder from_gradient_order_;
-  std::optional<FactorRebuild> rebuild_;  ///< of a layer that gives factors
+  std::optional<FactorRebuild> rebuild_;  ///< of a layer that computes factors
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// The target of each value of a sample: as given, or 1 at the label.
+/// The target of each value of a sample: from the input, or 1 at the label and 0 elsewhere.
 struct Targets {
   const float* given = nullptr;
   float label = 0;
@@ -18,7 +18,7 @@ struct Targets {
   }
 };
 
-/// The workspace holds a number for each sample, by which its derivatives are multiplied.
+/// The workspace has one number for each sample: the factor of its derivatives.
 template <class Rule>
 class CpuElementLoss final : public CpuLayer {
  public:

@@ -12,11 +12,11 @@ namespace {
 /// With s = k + alpha/m * (sum of squares over the window) and q = g * x * s^-(beta+1):
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
-/// Both need only x; s is computed again in backward, which costs less than to store it.
+/// Both need only x. backward computes s again, which costs less than storing it.
 ///
-/// Own kernels for every layout and size rather than oneDNN's, which has fast code for some only
-/// and keeps two tensors as workspace. Size 5 across channels, blocked16, one Cascade Lake core at
-/// 2.5 GHz, forward / backward in ms, ours and oneDNN 2.6.3's:
+/// These are Poseidon's own kernels for every layout and size. oneDNN has fast code for only some
+/// of them, and keeps two tensors as workspace. Forward / backward time in ms, of Poseidon and of
+/// oneDNN 2.6.3, for size 5 across channels, blocked16, on one Cascade Lake core at 2.5 GHz:
 ///   32x96x55x55    12.5 / 19.0    20.2 / 15.5
 ///   32x256x27x27    8.8 / 14.3    15.7 / 13.7
 struct Powers {
@@ -38,7 +38,7 @@ struct AnyBeta {
   }
 };
 
-/// s = k + alpha * sum; alpha is divided by m, and gradient = 2 * alpha/m * beta.
+/// s = k + alpha * sum, where alpha is already divided by m. gradient = 2 * alpha * beta.
 struct Constants {
   float k, alpha, gradient;
   int64_t size, half;
@@ -62,7 +62,7 @@ void window_sum(const float* source, int64_t shift, int64_t size, float* target,
   }
 }
 
-/// Turns window sums into s^-beta, in place, and s^-(beta+1) where `steps` is not null.
+/// Replaces window sums by s^-beta. If `steps` is not null, writes s^-(beta+1) there.
 template <class Beta>
 void take_powers(Beta beta, const Constants& constants, float* sums, float* steps, int64_t count) {
   const float k = constants.k, alpha = constants.alpha;
@@ -79,9 +79,9 @@ void take_powers(Beta beta, const Constants& constants, float* sums, float* step
   }
 }
 
-/// Some positions of a sample with all their channels, brought into an order in which the channels
-/// of a position are `shift` apart, with room for half a window of zeros on both sides. In plain
-/// layout kRun positions stand side by side; in the others each position is a row of channels.
+/// A copy of some positions of a sample, with all channels, in an order in which the channels of a
+/// position are `shift` elements apart. Half a window of zeros is on both sides of the channels. In
+/// plain layout kRun positions are adjacent. In other layouts each position is a row of channels.
 class Tile {
  public:
   static constexpr int64_t kRun = 16;
@@ -97,11 +97,13 @@ class Tile {
 
   int64_t shift() const { return shift_; }
   int64_t start() const { return start_; }  ///< of the first channel of the first position
-  /// Elements; a window that begins at one of the first length() - 2 * start() stays inside.
+  /// Elements. A window that begins at one of the first length() - 2 * start() elements ends inside
+  /// the tile.
   int64_t length() const { return length_; }
   int64_t runs() const { return (b_.area + kRun - 1) / kRun; }
 
-  /// Calls visit(place in the tensor, place in the tile, length) for the dense pieces of a run.
+  /// Calls visit(offset in the tensor, offset in the tile, length) for the contiguous segments of a
+  /// run.
   template <class Visit>
   void for_pieces(int64_t sample, int64_t run, const Visit& visit) const {
     const int64_t first = run * kRun, positions = std::min(kRun, b_.area - first);
@@ -120,7 +122,8 @@ class Tile {
   }
 
  private:
-  /// A block's length is a constant where that makes the loops over it straight code.
+  /// kBlock: the length of a block, as a constant that lets the compiler unroll loops over it; 0:
+  /// not constant.
   template <int64_t kBlock, class Visit>
   void for_rows(int64_t sample, int64_t first, int64_t positions, const Visit& visit) const {
     const int64_t block = kBlock > 0 ? kBlock : b_.block;
@@ -135,7 +138,8 @@ class Tile {
   int64_t row_, shift_, start_, length_;
 };
 
-/// Memory for `rows` rows of `length` elements for each thread, zeroed where windows read padding.
+/// Memory of the calling thread: `rows` rows of `length` elements. They are zeroed, because windows
+/// read padding.
 class ThreadRows {
  public:
   ThreadRows(std::byte* scratch, int64_t length, int64_t rows)
@@ -200,7 +204,8 @@ class AcrossChannels {
   }
 
  private:
-  /// Elements from the first channel of the first position to the last of the last.
+  /// Elements from the first channel of the first position to the last channel of the last
+  /// position.
   int64_t inner() const { return tile_.length() - 2 * tile_.start(); }
 
   void square(const Element* x, int64_t sample, int64_t run, float* squares) const {
@@ -227,9 +232,8 @@ class AcrossChannels {
   Tile tile_;
 };
 
-/// An image is one block of channels of one sample: rows of width * block elements, in which
-/// neighbours to the left and right are `block` apart. The window's sum is taken down the columns
-/// first.
+/// An image is one block of channels of one sample. Its rows have width * block elements, and
+/// horizontal neighbors are `block` elements apart. The window is summed vertically first.
 template <class Element, class Beta>
 class WithinChannel {
  public:

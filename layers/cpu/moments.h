@@ -7,7 +7,7 @@
 namespace poseidon::layers::cpu {
 
 /// Mean and sum of squared deviations of a stream of values, merged pairwise (Chan, Golub and
-/// LeVeque 1979): one pass over memory, without the cancellation of E[x^2] - E[x]^2.
+/// LeVeque 1979). This reads memory once, without the cancellation of E[x^2] - E[x]^2.
 struct ValueMoments {
   double count = 0, mean = 0, squares = 0;
 
@@ -19,9 +19,9 @@ struct ValueMoments {
   }
 };
 
-/// The sums of one tile for each lane: of its values' distances from `center`, a rounded mean, and
-/// their squares. What the rounding of that mean left over is added again by lane(), so the mean is
-/// exact to a small part of the deviation, however far from zero it is.
+/// The sums of one tile for each lane: the distances of its values from `center`, and the squares
+/// of these distances. `center` is a rounded mean. lane() corrects the rounding error of that mean.
+/// So the error of the mean is a small part of the deviation, even if the mean is far from zero.
 template <class Float>
 struct TileMoments {
   double count;
@@ -34,7 +34,7 @@ struct TileMoments {
   }
 };
 
-/// Of `positions` vectors that are `stride` elements apart, more than none.
+/// The moments of `positions` vectors that are `stride` elements apart. Requires positions > 0.
 template <class Float, class Element, class Stride>
 TileMoments<Float> tile_moments(const Element* tile, int64_t positions, Stride stride) {
   TileMoments<Float> sums{.count = static_cast<double>(positions)};

@@ -8,13 +8,14 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// The gradients of a tile and a channel.
+/// The sums over a tile and a channel: of the gradients, and of the gradients times (x - mean).
 struct MvnSums {
   double gradient = 0, centered = 0;
 };
 
-/// Each pass over memory leaves something of each tile and channel, from which comes what the next
-/// one knows of each channel of each sample. The workspace holds what was normalized by.
+/// Each pass over memory computes a value for each tile and channel. These values are reduced to
+/// one for each channel of each sample, which the next pass reads. The workspace has the MvnForward
+/// of each channel of each sample.
 template <class Element>
 class CpuMvn final : public CpuLayer {
  public:
@@ -64,7 +65,7 @@ class CpuMvn final : public CpuLayer {
   }
 
  private:
-  /// For each channel of each sample: what is applied to its elements.
+  /// The coefficients of the elements, for each channel of each sample.
   struct Arrays {
     float *mean, *of_gradient, *of_centered, *term;
   };
@@ -80,7 +81,8 @@ class CpuMvn final : public CpuLayer {
     return {first, first + count, first + 2 * count, first + 3 * count};
   }
 
-  /// Calls body(sample, first channel, channels) for what is normalized together.
+  /// Calls body(sample, first channel, channels) for each set of channels that is normalized
+  /// together.
   template <class Body>
   void for_each_group(const Body& body) const {
     const int64_t real = definition_.input.channels();
@@ -89,7 +91,7 @@ class CpuMvn final : public CpuLayer {
     for (int64_t sample = 0; sample < tiling_.matrices(); ++sample)
       for (int64_t first = 0; first < real; first += count) body(sample, first, count);
   }
-  /// Calls body(where what is kept of a tile and a channel stands).
+  /// Calls body(index of the value of a tile and channel).
   template <class Body>
   void for_each_tile(int64_t sample, int64_t first, int64_t count, const Body& body) const {
     for (int64_t tile = 0; tile < tiling_.tiles(); ++tile)
@@ -121,7 +123,7 @@ class CpuMvn final : public CpuLayer {
       to.term[at] = static_cast<float>(values.term - values.of_centered * rest);
     }
   }
-  /// Padding is multiplied by 0.
+  /// Sets the coefficients to 0, so that padding is multiplied by 0.
   void clear(const Arrays& to) const {
     for (float* array : {to.mean, to.of_gradient, to.of_centered, to.term})
       std::fill_n(array, tiling_.matrices() * channels(), 0.0F);

@@ -14,9 +14,9 @@ constexpr int64_t kSide = 16, kSquare = kSide * kSide;
 using Wide = Vectors<16>;
 using Half = Vectors<8>;
 
-/// Instructions for bf16 take pairs of neighbours in the sum, so pairs of rows lie interleaved.
-/// A square is 16 rows of inputs, each of 16 outputs, and becomes 8 rows of pairs of inputs: oneDNN
-/// takes four times as long.
+/// bf16 instructions read pairs of neighbors along the summed axis, so pairs of rows are
+/// interleaved. A square is 16 rows of inputs, with 16 outputs each. It becomes 8 rows of pairs of
+/// inputs. oneDNN takes four times as long.
 void pair_inputs(const float* kept, uint32_t* read) {
   for (int64_t row = 0; row < kSide; row += 2) {
     const auto low = rounded_to_bf16(load<Wide::Float>(kept + row * kSide));
@@ -25,8 +25,8 @@ void pair_inputs(const float* kept, uint32_t* read) {
   }
 }
 
-/// It becomes 8 rows of pairs of outputs, each of 16 inputs: an input's pairs are neighbours as
-/// they stand, so they are what is transposed.
+/// The square becomes 8 rows of pairs of outputs, with 16 inputs each. The two outputs of a pair
+/// are already adjacent, so this transposes pairs.
 void pair_outputs(const float* kept, uint32_t* read) {
   for (int64_t half = 0; half < 2; ++half) {
     Half::Int rows[8];

@@ -9,12 +9,12 @@ namespace poseidon::layers::cpu {
 
 using poseidon::cpu::Dims;
 
-/// A weight as one pass reads it: as the layer keeps it, or a copy in another order or type, which
-/// is made anew for every pass.
+/// A weight in the form that one pass reads: the layer's weight itself, or a copy in another order
+/// or type. Each pass makes a new copy.
 class PassWeight {
  public:
   PassWeight() = default;
-  /// `shape` is that of both, (groups,) outputs, inputs, kernel.
+  /// `shape` is the shape of both: (groups,) outputs, inputs, kernel.
   PassWeight(CpuDevice& device, const Dims& shape, const MemoryDesc& kept, const MemoryDesc& read);
 
   const MemoryDesc& order() const { return read_; }
@@ -28,7 +28,7 @@ class PassWeight {
 
   MemoryDesc read_;
   bool is_kept_ = true;
-  CopySquare copy_square_ = nullptr;  ///< by own code; all other orders by oneDNN's
+  CopySquare copy_square_ = nullptr;  ///< Poseidon's own code; nullptr: oneDNN's
   PreparedReorder copy_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace poseidon::layers::cpu::product {
 
-/// Where a product of patches writes its rows: to some channels of the cells of an activation.
+/// The destination of a product of patches: some channels of the cells of an activation.
 struct PatchResult {
   Shape shape;
   Layout layout = Layout::kPlain;
@@ -19,19 +19,20 @@ struct PatchResult {
   int64_t first_channel = 0, channels = 0;
 };
 
-/// A weight in memory: that of a tap, a channel of the patch and a channel of the result is at
-/// tap * tap_step + channel * channel_step + result channel * result_step.
+/// A weight in memory. The element of a tap, a channel of the patch and a channel of the result is
+/// at tap * tap_step + channel * channel_step + result channel * result_step.
 struct PatchWeight {
   const float* data;
   int64_t tap_step, channel_step, result_step;
 };
 
-/// Channels of an activation = patches of another times a weight, by tasks that any thread may run.
+/// Channels of an activation = patches of another activation times a weight. Any thread may run any
+/// task.
 class PatchProduct {
  public:
   PatchProduct(Patches patches, const PatchResult& result);
 
-  /// Pieces of the weight, which are packed first, each by any thread.
+  /// Panels of the weight. All of them must be packed before run(). Any thread may pack any panel.
   int64_t weight_panels() const { return depths_ * strips_; }
   int64_t weight_floats() const { return weight_panels() * kPanelOfB; }
   void pack_weight(int64_t panel, const PatchWeight& weight, float* panels) const;
@@ -48,14 +49,14 @@ class PatchProduct {
   static constexpr int64_t scratch_floats() { return kTiles * kPanelOfA; }
 
  private:
-  /// Tiles of places of a task: their panels fit in the second-level cache.
+  /// Tiles of places in a task. Their panels fit in the second-level cache.
   static constexpr int64_t kTiles = 4;
 
   bool fills_blocks() const;
   int64_t depth_begin(int64_t depth) const;
   void copy_patches(const float* source, int64_t place, int64_t begin, int64_t depth,
                     float* panel) const;
-  /// Where the cells of the places of a task begin, at channel 0.
+  /// The addresses of the cells of a task's places, at channel 0.
   using Cells = std::array<float*, kTiles * kRows>;
   Cells cells_at(float* result, int64_t begin, int64_t end) const;
   Tile tile_of(float* const* cells, int64_t count, int64_t strip) const;
@@ -63,9 +64,9 @@ class PatchProduct {
   Patches patches_;
   PatchResult result_;
   Blocking layout_;
-  int64_t columns_;  ///< of the result, padded to the block where that is padded
+  int64_t columns_;  ///< of the result, including the padding of its blocks
   int64_t depths_, strips_;
-  std::vector<int64_t> column_offsets_;  ///< where vectors of channels do not lie in one piece
+  std::vector<int64_t> column_offsets_;  ///< set if vectors of channels are not contiguous
 };
 
 }  // namespace poseidon::layers::cpu::product

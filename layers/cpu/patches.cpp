@@ -13,7 +13,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Few numbers, or some vectors of them.
+/// Copies a few numbers, or some vectors of numbers.
 [[gnu::always_inline]] inline void copy_numbers(const float* from, int64_t count, float* to) {
   constexpr int64_t kVector = 16;
   int64_t i = 0;
@@ -32,12 +32,13 @@ template <size_t... kLane>
   return __builtin_shufflevector(low, high, 2 * kLane...);
 }
 
-/// Every `step`-th number.
+/// Copies every `step`-th number.
 void copy_strided(const float* from, int64_t step, int64_t count, float* to) {
   using Float = Vectors<kLanesOfBlock>::Float;
   constexpr int64_t kLanes = kLanesOfBlock;
   int64_t i = 0;
-  // Reads the number behind the last one that it needs, which the row has if it goes on.
+  // Reads one number after the last one that it needs. That number exists, because the loop ends
+  // before the last vector.
   if (step == 2)
     for (; i + kLanes < count; i += kLanes)
       store(to + i, even_lanes(load<Float>(from + 2 * i), load<Float>(from + 2 * i + kLanes),
@@ -103,8 +104,9 @@ void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
     copy_runs(source, at, piece, first, panel);
 }
 
-/// Whole blocks of channels of neighbouring cells, which lie in one piece in each sample. Where the
-/// piece has fewer channels, the others of its block fill the rows.
+/// Copies whole blocks of channels of neighboring cells, which are contiguous in each sample. If
+/// the piece has fewer channels than a block, the rows also receive the other channels of the
+/// block.
 void Patches::copy_blocks(const float* source, const Piece& piece, float* panel) const {
   const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
   for (int64_t place = piece.place, end = place + piece.places; place < end;) {
@@ -154,7 +156,7 @@ void Patches::copy_columns(const float* source, const Piece& piece, float* panel
   }
 }
 
-/// Cells of one row of the grid.
+/// Copies cells of one row of the grid.
 void Patches::copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                          int64_t cells, float* to) const {
   const auto& offset = grid_.taps[tap].offset;

@@ -8,14 +8,15 @@
 
 namespace poseidon::layers::cpu {
 
-/// A tap of a kernel, and the distance of the source cell that it reads from the cell of its place.
+/// A tap of a kernel, and the distance from the cell of a place to the source cell that the tap
+/// reads.
 struct Tap {
   int64_t index = 0;                ///< in the kernel, row by row
   std::array<int64_t, 2> offset{};  ///< cells down, cells to the right
 };
 
-/// Places of a grid, row by row and sample by sample. The patch of a place has the channels of one
-/// source cell for every tap. Cells outside the source are zero.
+/// A grid of places, in the order of samples, rows and columns. The patch of a place has the
+/// channels of one source cell for every tap. Cells outside the source are zero.
 struct PatchGrid {
   int64_t samples = 0, height = 0, width = 0;
   std::array<int64_t, 2> step{1, 1};  ///< cells of the source from one place to the next
@@ -24,13 +25,13 @@ struct PatchGrid {
   int64_t places() const { return samples * height * width; }
 };
 
-/// A place of a grid, which moves on without a division.
+/// A place of a grid. It advances without a division.
 struct PatchCursor {
   PatchCursor(const PatchGrid& grid, int64_t place)
       : sample(place / (grid.height * grid.width)),
         row(place / grid.width % grid.height),
         column(place % grid.width) {}
-  /// By `cells` cells, at most to the first one of the next row.
+  /// Advances by `cells` cells, at most to the first cell of the next row.
   void advance(const PatchGrid& grid, int64_t cells) {
     column += cells;
     if (column < grid.width) return;
@@ -43,11 +44,12 @@ struct PatchCursor {
   int64_t sample, row, column;
 };
 
-/// The matrix of all patches: a row for each place, a column for each tap and channel. It is never
-/// stored whole. Pieces of it are copied to panels.
+/// The matrix of all patches (im2col): a row for each place, a column for each tap and channel. It
+/// is never stored as a whole. Pieces of it are copied to panels.
 class Patches {
  public:
-  /// Of `channels` channels of an activation of this shape and layout from `first_channel` on.
+  /// The patches of `channels` channels, from `first_channel` on, of an activation with this shape
+  /// and layout.
   Patches(PatchGrid grid, const Shape& source, Layout layout, int64_t first_channel,
           int64_t channels);
 
@@ -55,27 +57,27 @@ class Patches {
   int64_t places() const { return grid_.places(); }
   int64_t channels() const { return channels_; }
   int64_t columns() const { return static_cast<int64_t>(grid_.taps.size()) * channels_; }
-  /// Whether neighbouring channels lie side by side, else neighbouring cells do.
+  /// Whether neighboring channels are adjacent in memory. If not, neighboring cells are adjacent.
   bool by_channels() const { return layout_.block > 1; }
 
   /// A part of the matrix: first place, number of places, first column, number of columns.
   struct Piece {
     int64_t place, places, column, columns;
   };
-  /// To [place][column], rows `row_step` apart: for sources whose channels lie side by side. May
-  /// write the rest of a row.
+  /// Copies to [place][column], with rows `row_step` apart. Requires by_channels(). May write the
+  /// rest of a row.
   void copy_rows(const float* source, const Piece& piece, float* panel, int64_t row_step) const;
-  /// To [column][place], columns `column_step` apart: for the others.
+  /// Copies to [column][place], with columns `column_step` apart. Requires !by_channels().
   void copy_columns(const float* source, const Piece& piece, float* panel,
                     int64_t column_step) const;
 
  private:
-  /// Channels of a tap that lie side by side: columns up to where the next run begins.
+  /// Adjacent channels of a tap. They are the columns up to the beginning of the next run.
   struct Run {
-    int64_t column, offset;  ///< its first column; where its channels are in a sample, at cell 0
+    int64_t column, offset;  ///< first column; offset of its channels in a sample, at cell 0
     Tap tap;
   };
-  /// Cells of a row of the grid whose source cells of a tap are inside.
+  /// Cells of a grid row whose source cells for a tap are inside the source.
   struct Inside {
     int64_t begin, end;
   };
@@ -92,9 +94,9 @@ class Patches {
   PatchGrid grid_;
   Blocking layout_;
   int64_t height_, width_, first_channel_, channels_;
-  bool places_are_cells_;  ///< each place is the source's cell of the same number
-  std::vector<Run> runs_;  ///< where neighbouring channels lie side by side; a last one ends it
-  std::vector<Inside> inside_;  ///< of each tap, where they do not
+  bool places_are_cells_;       ///< whether place i is cell i of the source
+  std::vector<Run> runs_;       ///< if by_channels(); a last entry marks the end
+  std::vector<Inside> inside_;  ///< for each tap, if not by_channels()
 };
 
 }  // namespace poseidon::layers::cpu

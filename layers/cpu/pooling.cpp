@@ -11,11 +11,11 @@ namespace poseidon::layers::cpu {
 namespace pooling_rows {
 namespace {
 
-/// The planes of a pooling's input and output in groups of lanes, and the tasks that threads run.
+/// The planes of a pooling's input and output in groups of lanes, and the tasks of the threads.
 template <class Element>
 class Planes {
  public:
-  /// Some rows of results of a group, and memory of the thread that computes them.
+  /// Some result rows of a group, and the memory of the thread that computes them.
   struct Task {
     int64_t group;
     Span wanted;
@@ -38,7 +38,7 @@ class Planes {
     return static_cast<size_t>(outputs_.count() * pooling.output.area() * kLanes) *
            sizeof(uint16_t);
   }
-  /// The places of one row of outputs, [column][kLanes]; nullptr where they are not kept.
+  /// The chosen places of one output row, [column][kLanes]; nullptr if they are not stored.
   uint16_t* places(const Bindings& memory, int64_t group, int64_t row) const {
     if (memory.workspace == nullptr) return nullptr;
     return reinterpret_cast<uint16_t*>(memory.workspace) +
@@ -54,10 +54,10 @@ class Planes {
     return {tensor.as<Element>(), outputs_.at(group), out_width};
   }
 
-  /// Calls work(a Task) until `row_count` rows of each group are computed.
+  /// Calls work(a Task) for tasks that together compute `row_count` rows of each group.
   template <class Work>
   void run(const Bindings& memory, int64_t row_count, const Work& work) const {
-    // A task reads the rows again that its first windows share with the task before.
+    // Each task reads those rows again that its first windows share with the previous task.
     constexpr int64_t kTasksWanted = 32, kLeastRows = 8;
     const int64_t groups = inputs_.count();
     const int64_t pieces = std::clamp<int64_t>(kTasksWanted / std::max<int64_t>(groups, 1), 1,
@@ -74,8 +74,8 @@ class Planes {
     }
   }
 
-  /// Forward: make(y, a row of the input) for each that the task needs, then use(y, where the row
-  /// of results goes) for each row of the output.
+  /// The forward pass of a task. Calls make(y, a row of the input) for each input row that the task
+  /// needs. Calls use(y, address of the result row) for each row of the output.
   template <class Make, class Use>
   void run_forward(const Bindings& memory, Task& task, const Make& make, const Use& use) const {
     const Rows source = input_rows(memory.inputs[0], task.group);
@@ -93,8 +93,9 @@ class Planes {
         });
   }
 
-  /// Backward, where a window took one cell: spread(task, y, gradient_at(a row of the output),
-  /// where the row goes) for each row of the input's gradient.
+  /// The backward pass, if each window chose one cell. Calls spread(task, y, gradient_at, address
+  /// of the row) for each row of the input's gradient. gradient_at(y) returns a row of the output's
+  /// gradient.
   template <class Spread>
   void spread_rows(const Bindings& memory, const Tensor& gradient, const Spread& spread) const {
     run(memory, pooling.input.height(), [&](Task task) {
@@ -152,8 +153,9 @@ void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
   });
 }
 
-/// A row's maximum is the same in all windows of the same columns, unless the first cell of one is
-/// a NaN. So the gradients of these are added first, then those of all columns.
+/// Windows with the same columns choose the same cell of a row, unless the first cell of one of
+/// them is NaN. So this first adds the gradients of windows with the same columns, then those of
+/// all columns.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {
@@ -174,7 +176,7 @@ void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
 
 // ---- means
 
-/// Divides each cell of a row of outputs by what its window has in the padded input.
+/// Divides each cell of an output row by the number of its window's cells in the padded input.
 template <class Element>
 void divide(const Planes<Element>& planes, const float* from, int64_t row, float* to) {
   const int64_t height = planes.rows.whole[static_cast<size_t>(row)];
@@ -221,9 +223,9 @@ void spread_means(const Planes<Element>& planes, const Bindings& memory, const T
   });
 }
 
-// ---- cells by chance
+// ---- stochastic
 
-/// Takes a value for each output: take(task, y, x, row_at(a row of the input)).
+/// Computes each output as take(task, y, x, row_at). row_at(y) returns a row of the input.
 template <class Element, class Take>
 void take_of_windows(const Planes<Element>& planes, const Bindings& memory, const Take& take) {
   planes.run(memory, planes.pooling.output.height(), [&](TaskOf<Element> task) {
@@ -243,7 +245,7 @@ void take_of_windows(const Planes<Element>& planes, const Bindings& memory, cons
   });
 }
 
-/// The chances of the lanes of a group, for the output at `position`.
+/// The chances of a group's lanes, for the output at `position`.
 template <class Element>
 Float chances(const Planes<Element>& planes, const StepNumbers& numbers, uint64_t key,
               int64_t group, int64_t position) {
@@ -264,7 +266,8 @@ Float chances(const Planes<Element>& planes, const StepNumbers& numbers, uint64_
   return values;
 }
 
-/// The cell at which the sum so far reaches the chance's share of the whole; else the last one.
+/// Chooses the cell at which the running sum reaches chance * sum of the window, or else the last
+/// cell.
 template <class Element>
 void take_by_chance(const Planes<Element>& planes, const Bindings& memory,
                     const StepNumbers& numbers, uint64_t key) {
@@ -289,7 +292,7 @@ void take_by_chance(const Planes<Element>& planes, const Bindings& memory,
       });
 }
 
-/// The mean that take_by_chance() has in the long run.
+/// Computes the expected value of take_by_chance().
 template <class Element>
 void take_weighted(const Planes<Element>& planes, const Bindings& memory) {
   take_of_windows(
@@ -328,9 +331,9 @@ void spread_to_taken(const Planes<Element>& planes, const Bindings& memory,
       });
 }
 
-/// Has own kernels. They work in every layout, and use Caffe's divisor. The place of a maximum in
-/// its window takes two bytes. The backward pass computes the gradient of each cell from the
-/// windows that cover it.
+/// Poseidon's own kernels. They work in every layout, and use Caffe's divisor. The place of a
+/// maximum in its window takes two bytes. The backward pass computes the gradient of each cell from
+/// the windows that cover it.
 template <class Element>
 class CpuPooling final : public CpuLayer {
  public:

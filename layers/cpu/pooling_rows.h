@@ -9,7 +9,7 @@
 #include "layers/cpu/vectors.h"
 #include "layers/pooling.h"
 
-/// Pooling of rows of vectors, [cell][kLanesOfBlock]. Each lane belongs to another plane
+/// Pooling of rows of vectors, [cell][kLanesOfBlock]. Each lane is a separate plane
 /// (layers/cpu/lanes.h). The maximum of a window is the greatest of its rows' maxima, and its sum
 /// is the sum of its rows' sums.
 namespace poseidon::layers::cpu::pooling_rows {
@@ -19,7 +19,7 @@ using Float = Vectors<kLanesOfBlock>::Float;
 using Int = Vectors<kLanesOfBlock>::Int;
 using Place = Vectors<kLanesOfBlock>::Place;
 
-/// Neighbouring cells of an axis, or neighbouring windows.
+/// Neighboring cells of an axis, or neighboring windows: [begin, end).
 struct Span {
   int64_t begin, end;
 };
@@ -30,15 +30,15 @@ inline int64_t longest(const std::vector<Span>& spans) {
   return most;
 }
 
-/// The windows over one axis.
+/// The windows along one axis.
 struct Windows {
   Windows(const Pooling& pooling, int axis);
 
   const Span& cells_of(int64_t window) const { return cells[static_cast<size_t>(window)]; }
   const Span& covering_of(int64_t cell) const { return covering[static_cast<size_t>(cell)]; }
 
-  std::vector<Span> cells;     ///< that each window covers, padding left out
-  std::vector<int64_t> whole;  ///< cells of a window in the padded input, which the mean divides by
+  std::vector<Span> cells;     ///< of each window, without padding
+  std::vector<int64_t> whole;  ///< divisor of the mean: cells of each window in the padded input
   std::vector<Span> covering;  ///< the windows that cover each cell
 };
 
@@ -67,14 +67,14 @@ inline Windows::Windows(const Pooling& pooling, int axis) {
   }
 }
 
-/// A ring of rows of vectors. It keeps at least as many rows as the longest span has.
+/// A ring buffer of rows of vectors. It has at least as many rows as the longest span.
 class Ring {
  public:
   Ring(float* memory, int64_t rows, int64_t cells)
       : memory_(memory), mask_(rows_for(rows) - 1), floats_(cells * kLanes) {}
   float* operator[](int64_t row) const { return memory_ + (row & mask_) * floats_; }
 
-  /// A power of two, so that a row is found without a division.
+  /// A power of two, so that finding a row needs no division.
   static constexpr int64_t rows_for(int64_t rows) {
     return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
   }
@@ -84,8 +84,8 @@ class Ring {
   int64_t mask_, floats_;
 };
 
-/// For each of the wanted spans: calls make(row) for its rows, each once and in order, and then
-/// use(span's number). Spans begin and end in ascending order.
+/// For each wanted span: calls make(row) for its rows that are not made yet, in order, and then
+/// use(number of the span). The spans must begin and end in ascending order.
 template <class Make, class Use>
 void for_each_span(const std::vector<Span>& spans, const Span& wanted, const Make& make,
                    const Use& use) {
@@ -116,11 +116,11 @@ inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* s
   }
 }
 
-/// A flag in the column of a row's greatest cell: the first cell of the span is a NaN.
+/// A flag in the column of a row's greatest cell. It is set if the first cell of the span is NaN.
 constexpr int32_t kFirstIsNaN = 1 << 20;
 
 /// The greatest of a row's cells in each span, and the number of the first such cell in the span.
-/// A NaN is not greater than any other.
+/// NaN is not greater than any number.
 inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best,
                             float* columns_of_best) {
   constexpr float kLeast = -std::numeric_limits<float>::infinity();
@@ -144,8 +144,8 @@ inline void best_of_columns(const float* row, const std::vector<Span>& columns, 
   }
 }
 
-/// The greatest over the rows of a span, and its place in the window: row * row_places + column.
-/// But a window whose first cell is a NaN takes that. `places` may be null.
+/// The greatest cell over the rows of a span, and its place in the window: row * row_places +
+/// column. If the window's first cell is NaN, that cell is chosen instead. `places` may be null.
 inline void best_of_rows(const Ring& ring, const Ring& columns_of_best, const Span& rows,
                          int64_t cells, int64_t row_places, float* best, uint16_t* places) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -167,8 +167,8 @@ inline void best_of_rows(const Ring& ring, const Ring& columns_of_best, const Sp
   }
 }
 
-/// Adds the gradients of the windows that took one of the `row_places` places from `first` on, and
-/// notes which.
+/// Adds the gradients of the windows that chose a place in [first, first + row_places), and stores
+/// the columns that they chose.
 inline void add_where_row_taken(const float* gradient, const uint16_t* places, int64_t cells,
                                 int64_t first, int64_t row_places, float* sums, float* columns) {
   for (int64_t i = 0; i < cells * kLanes; i += kLanes) {
@@ -180,7 +180,7 @@ inline void add_where_row_taken(const float* gradient, const uint16_t* places, i
   }
 }
 
-/// For each cell of a row, the sum of the windows that took it.
+/// For each cell of a row, the sum of the gradients of the windows that chose it.
 inline void add_where_column_taken(const float* sums, const float* columns, const Windows& windows,
                                    float* to) {
   for (size_t x = 0; x < windows.covering.size(); ++x, to += kLanes) {
@@ -212,7 +212,7 @@ Float sum_of_window(const RowAt& row_at, const Span& rows, const Span& columns) 
   return sum;
 }
 
-/// Memory of a thread for rows of vectors.
+/// A thread's memory for rows of vectors.
 class Room {
  public:
   explicit Room(float* memory) : next_(memory) {}

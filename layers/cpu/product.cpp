@@ -9,7 +9,7 @@ namespace {
 
 using Float = Vectors<kLanes>::Float;
 
-/// sum + left * right, rounded once where the processor can.
+/// sum + left * right, rounded once if the processor can.
 [[gnu::always_inline]] inline Float multiply_add(float left, const Float& right, const Float& sum) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum);
@@ -20,23 +20,23 @@ using Float = Vectors<kLanes>::Float;
 #endif
 }
 
-/// NaN stays NaN.
+/// Leaky relu. NaN stays NaN.
 [[gnu::always_inline]] inline Float leaky_relu(const Float& value, float slope) {
   const Float below = slope == 0 ? Float{} : value * slope;
   return value <= 0 ? below : value;
 }
 
-/// Memory of all rows of a tile, and what becomes of the sums.
+/// The addresses of a tile's rows, and the relu to apply to the sums (null: none).
 struct Rows {
   float* const* rows;
   int64_t vector_step;
   const float* relu;
 };
 
-/// The first kWidth vectors of all rows of a tile.
+/// Computes the first kWidth vectors of all rows of a tile.
 template <int kWidth, int64_t kRowStepOfA, int64_t kDepthStepOfA>
 void multiply_rows(const float* a, const float* b, int64_t depth, Start start, const Rows& c) {
-  // The loops over rows are written out, so that the sums stay in registers.
+  // The loops over rows are unrolled, so that the sums stay in registers.
   Float sum[kRows][kWidth];
 #pragma GCC unroll 16
   for (int64_t r = 0; r < kRows; ++r)
@@ -70,12 +70,12 @@ void multiply_whole(OrderOfA order, const float* a, const float* b, int64_t dept
                      : multiply(multiply_rows<1, kRowStep, 1>);
 }
 
-/// Whether a tile is whole vectors of all rows.
+/// Whether a tile has all kRows rows, and whole vectors in each of them.
 bool is_whole(const Tile& c) {
   return c.row_count == kRows && c.columns % kLanes == 0 && c.column_offsets == nullptr;
 }
 
-/// The elements of a tile that exist, in memory of their own as [kRows][kColumns].
+/// The existing elements of a tile, copied to separate memory as [kRows][kColumns].
 class WholeTile {
  public:
   WholeTile() {
@@ -93,7 +93,8 @@ class WholeTile {
   }
 
  private:
-  /// Calls body(here, there, count) for pieces that both have in one piece.
+  /// Calls body(address in the copy, address in the tile, count) for segments that are contiguous
+  /// in both.
   template <class Body>
   void for_each_piece(const Tile& c, const Body& body) {
     const int64_t piece = c.column_offsets != nullptr ? 1 : kLanes;

@@ -6,22 +6,21 @@
 
 #include "layers/cpu/vectors.h"
 
-/// The engine's own product of fp32 matrices, C = A B or C += A B, in tiles whose sums stay in
+/// Poseidon's own product of fp32 matrices, C = A B or C += A B, in tiles whose sums stay in
 /// registers.
 ///
-/// The bits are defined: each element of C is one chain of fused multiply-adds in ascending order
-/// of the summed index. Over more than kDepth of that index, partial sums pass through memory. So
-/// no tile, number of threads or width of vectors changes a bit. Processors of x86-64-v2 have no
-/// fused multiply-add: they round each product before they add it.
+/// The bits of the result are defined. Each element of C is one chain of fused multiply-adds in
+/// ascending order of the summed index. If that index exceeds kDepth, partial sums pass through
+/// memory. So tiles, number of threads and vector width do not change a bit. Processors of
+/// x86-64-v2 have no fused multiply-add: they round each product before they add it.
 ///
-/// A caller copies pieces of A and B to panels, which stay in the caches, and has tiles of C
-/// computed from them.
+/// The caller copies pieces of A and B to panels, which stay in the caches, and computes tiles of C
+/// from the panels.
 namespace poseidon::layers::cpu::product {
 
 inline constexpr int64_t kLanes = kLanesOfBlock;
 
-/// Rows and vectors of a tile: as many sums as leave registers for two vectors of B and an element
-/// of A.
+/// Rows and vectors of a tile. Its sums leave registers for two vectors of B and one element of A.
 #if defined(__AVX512F__)
 inline constexpr int64_t kRows = 14, kVectors = 2;
 #elif defined(__AVX__)
@@ -32,19 +31,19 @@ inline constexpr int64_t kRows = 6, kVectors = 1;
 inline constexpr int64_t kColumns = kVectors * kLanes;  ///< of a tile
 inline constexpr int64_t kDepth = 256;                  ///< of a panel, at most
 
-/// The order of a panel of A: [depth][kRows], or [kRows][kRowStep], for whichever of the two the
-/// source has in one piece. Rows are a little apart, so that they are in different cache sets.
+/// The order of a panel of A: [depth][kRows] or [kRows][kRowStep], according to the contiguous axis
+/// of the source. kRowStep is greater than kDepth, so that rows are in different cache sets.
 enum class OrderOfA : uint8_t { kByDepth, kByRows };
 inline constexpr int64_t kRowStep = kDepth + 16;
 
 /// Floats of a panel of A, and of one of B, [kVectors][kDepth][kLanes].
 inline constexpr int64_t kPanelOfA = kRows * kRowStep, kPanelOfB = kDepth * kColumns;
 
-/// How many pieces of `of` make `count`, the last one perhaps in part.
+/// The number of pieces of size `of` that cover `count`.
 constexpr int64_t pieces(int64_t count, int64_t of) { return (count + of - 1) / of; }
 
-/// Copies `columns` columns of `depth` rows of a matrix, which are `stride` apart, to a panel
-/// [depth][kWidth]. The other columns of the panel become zero.
+/// Copies `columns` columns and `depth` rows of a matrix to a panel [depth][kWidth]. The rows of
+/// the matrix are `stride` apart. The other columns of the panel become zero.
 template <int64_t kWidth>
 void copy_panel(const float* matrix, int64_t stride, int64_t depth, int64_t columns, float* panel) {
   const auto copy = [&](int64_t width) {
@@ -59,8 +58,8 @@ void copy_panel(const float* matrix, int64_t stride, int64_t depth, int64_t colu
     copy(std::max<int64_t>(columns, 0));
 }
 
-/// Copies the columns to `count` panels, which are `step` floats apart. Reads each row of the
-/// matrix once: neighbouring rows of a large matrix are on different pages of memory.
+/// Copies the columns to `count` panels, which are `step` floats apart. It reads each row of the
+/// matrix once, because neighboring rows of a large matrix are on different pages of memory.
 template <int64_t kWidth>
 void copy_panels(const float* matrix, int64_t stride, int64_t depth, int64_t columns, int64_t count,
                  float* panels, int64_t step) {
@@ -72,15 +71,15 @@ void copy_panels(const float* matrix, int64_t stride, int64_t depth, int64_t col
     copy_panel<kWidth>(matrix + p * kWidth, stride, depth, columns - p * kWidth, panels + p * step);
 }
 
-/// As copy_panels, to panels of B.
+/// Like copy_panels, to panels of B.
 inline void copy_panels_of_b(const float* matrix, int64_t stride, int64_t depth, int64_t columns,
                              int64_t count, float* panels) {
   copy_panels<kLanes>(matrix, stride, depth, columns, count * kVectors, panels, kDepth * kLanes);
 }
 
 /// A tile of C in memory. Element (row, column) is at rows[row] + column / kLanes * vector_step +
-/// column % kLanes or, where there are column_offsets, at rows[row] + column_offsets[column].
-/// Rows and columns that do not exist are neither read nor written.
+/// column % kLanes. With column_offsets, it is at rows[row] + column_offsets[column]. Rows and
+/// columns that do not exist are neither read nor written.
 struct Tile {
   std::array<float*, kRows> rows{};
   int64_t row_count = 0, columns = 0;
@@ -102,8 +101,8 @@ struct Start {
   const float* values = nullptr;  ///< else one for each of kColumns columns; nullptr: zero
 };
 
-/// A tile of C = start + A B, by panels of A and B of `depth`. With `relu`, the slope below zero of
-/// a leaky relu, C = relu(start + A B).
+/// Computes a tile C = start + A B from panels of A and B with this depth. With `relu`, the
+/// negative slope of a leaky relu, it computes C = relu(start + A B).
 void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
                    const Tile& c, const float* relu = nullptr);
 

@@ -4,8 +4,9 @@
 
 namespace poseidon::layers::cpu {
 
-/// Scores ahead of the label's; of equal ones, those before it. A label whose score is not a number
-/// is last.
+/// The number of classes ahead of the label: those with a greater score, and those with an equal
+/// score and a lower index. Other classes whose score is NaN are ahead too. A label whose score is
+/// NaN ranks last.
 inline int64_t rank_of(const float* scores, int64_t classes, int64_t label) {
   const float own = scores[label];
   int64_t ahead = 0;

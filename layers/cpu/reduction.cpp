@@ -20,7 +20,7 @@ struct SumOfSquares {
   static float derivative(float x) { return 2 * x; }
 };
 
-/// The sum of the terms of `count` elements, in an order that depends on their number alone.
+/// The sum of the terms of `count` elements. The order of the additions depends only on `count`.
 template <class Operation, class Element>
 double sum_of_terms(const Element* from, int64_t count) {
   constexpr int64_t kLanes = 16;
@@ -37,7 +37,7 @@ double sum_of_terms(const Element* from, int64_t count) {
   return sum;
 }
 
-/// Elements are taken as they lie; lanes of padding add nothing.
+/// Sums elements in stored order. Padding lanes add nothing.
 template <class Element>
 class CpuReduction final : public CpuLayer {
  public:

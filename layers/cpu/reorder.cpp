@@ -7,8 +7,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Positions are taken in runs, so that both the strided and the dense side stay in the first-level
-/// cache.
+/// Positions are copied in runs, so that the strided and the contiguous side both stay in the
+/// first-level cache.
 constexpr int64_t kCopied = 64;
 
 template <class From, class To>

@@ -6,10 +6,11 @@
 
 namespace poseidon::layers::cpu {
 
-/// A layer that copies an activation from one format to another; backward copies the gradient back.
+/// A layer that copies an activation from one format to another. backward copies the gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to);
 
-/// Copies `source` into `target`, same shape, other format; padding lanes become zero.
+/// Copies `source` to `target`, which has the same shape and another format. Padding lanes become
+/// zero.
 void reorder(const Tensor& source, const Tensor& target);
 
 }  // namespace poseidon::layers::cpu

@@ -6,8 +6,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Another shape of the same elements, flatten's or reshape's. In plain layout it changes no byte,
-/// and none moves where the net lets it work in place.
+/// Flatten or reshape. In plain layout the bytes stay the same. If the net lets the layer work in
+/// place, it copies nothing.
 class CpuReshape final : public CpuLayer {
  public:
   CpuReshape(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {

@@ -11,7 +11,7 @@ namespace poseidon::layers::cpu {
 using poseidon::cpu::CpuDevice;
 using poseidon::cpu::MemoryDesc;
 
-/// Hands out the net's scratch memory piece by piece, for the time of one call.
+/// Allocates segments of the net's scratch memory. They are valid during one call.
 class Scratch {
  public:
   explicit Scratch(std::byte* memory) : next_(memory) {}
@@ -43,7 +43,7 @@ class Arguments {
   void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch) {
     run(primitive, scratchpad, scratch, device_.stream());
   }
-  /// On a stream of one's own, which several threads at a time need.
+  /// On the caller's stream. Several threads at a time need separate streams.
   template <class Primitive>
   void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch,
            dnnl::stream& stream) {
@@ -58,7 +58,7 @@ class Arguments {
   std::unordered_map<int, dnnl::memory> memory_;
 };
 
-/// A copy between two orders of one tensor that is made once and run at every step.
+/// A copy between two orders of one tensor. Created once, and run in every step.
 class PreparedReorder {
  public:
   PreparedReorder() = default;

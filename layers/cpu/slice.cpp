@@ -7,7 +7,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// That of the input, where the slice is whole blocks of it or ends with its last; else plain.
+/// The input's format, if the slice begins at a block and ends at a block or with the last channel.
+/// Else the layout is plain.
 Format format_of_slice(const LayerRequest& request, const Slice& slice) {
   Format format = request.input_formats[0];
   if (format.layout == Layout::kChannelsLast) return format;

@@ -7,7 +7,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Positions that are worked on together where the channels of one are far apart.
+/// Positions that are computed together, if the channels of one position are far apart.
 constexpr int64_t kRun = 64;
 
 void normalize_row(const float* row, float* output, int64_t channels) {
@@ -22,7 +22,7 @@ void row_gradient(const float* output, const float* gradient, float* target, int
   for (int64_t c = 0; c < channels; ++c) target[c] = output[c] * (gradient[c] - dot);
 }
 
-/// The same for `count` positions side by side, whose channels are `stride` apart.
+/// Like normalize_row, for `count` adjacent positions whose channels are `stride` apart.
 void normalize_run(const float* input, float* output, int64_t channels, int64_t stride,
                    int64_t count) {
   float largest[kRun], sum[kRun] = {};

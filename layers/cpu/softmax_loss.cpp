@@ -15,13 +15,14 @@ double sum_of(const float* values, int64_t count) {
   return sum;
 }
 
-/// The labels of a sample, two classes unless the share of the second one is 0.
+/// The labels of a sample. `share` is lambda, the weight of the second label; 0: the sample is not
+/// mixed.
 struct SampleLabels {
   int64_t label, second;
   float share;
 };
 
-/// The workspace holds the probabilities, so that backward is one pass and needs no scores.
+/// The workspace has the probabilities, so backward is one pass and does not read the scores.
 class CpuSoftmaxLoss final : public CpuLayer {
  public:
   CpuSoftmaxLoss(const LayerRequest& request, CpuDevice& device)

@@ -6,8 +6,8 @@
 
 namespace poseidon::layers::cpu {
 
-/// The largest of a row, and the sum of e^(x - largest), whose terms are left in `exponentials`
-/// (which may be the row itself).
+/// The largest value of a row, and the sum of e^(x - largest) over the row. exponentiate_row()
+/// writes the terms of the sum to `exponentials`, which may be the row itself.
 struct RowSum {
   float largest, sum;
 };

@@ -7,11 +7,11 @@
 
 namespace poseidon::layers::cpu {
 
-/// One axis of a pass of a convolution: which cells of its source make a cell of its target.
-/// Strides part the cells of one of them, so that those of an input's gradient fall into phases, to
-/// each of which other taps of the kernel give. Cell `first + target_step * i` of a phase is the
-/// sum over its taps of the kernel's cell `kernel` times the source's cell `source_step * i +
-/// shift`, which is zero where there is no such cell.
+/// One axis of a convolution pass: the source cells from which each target cell is computed. With a
+/// stride, the cells of the input's gradient fall into phases. Each phase has different taps of the
+/// kernel. Cell `first + target_step * i` of a phase is a sum over the taps of that phase. A term
+/// is the kernel's cell `kernel` times the source's cell `source_step * i + shift`. Source cells
+/// that do not exist are zero.
 struct StencilAxis {
   struct Tap {
     int64_t shift, kernel;
@@ -21,9 +21,9 @@ struct StencilAxis {
     std::vector<Tap> taps = {};  ///< may be none
   };
 
-  /// The output, made of the input: one phase.
+  /// The output, computed from the input. It has one phase.
   static StencilAxis of_forward(const Convolution& convolution, size_t axis);
-  /// The input's gradient, made of the output's: as many phases as the stride has cells.
+  /// The input's gradient, computed from the output's. It has up to `stride` phases.
   static StencilAxis of_backward_data(const Convolution& convolution, size_t axis);
 
   int64_t source = 0, target = 0;  ///< cells
@@ -32,7 +32,7 @@ struct StencilAxis {
 
   int64_t most_in_phase() const { return phases.front().count; }
   int64_t least_shift() const;
-  /// Cells of the source, from the one at least_shift() on, that `count` cells of each phase reach.
+  /// The source cells, from the one at least_shift() on, that `count` cells of each phase read.
   int64_t reach(int64_t count) const;
 };
 

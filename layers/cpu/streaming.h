@@ -8,9 +8,10 @@
 
 #include "layers/cpu/vectors.h"
 
-/// Stores past the caches, for what will have left them before it is read: no line is read only to
-/// be overwritten, and none is pushed out. Other threads see them after finish_streaming() in the
-/// thread that made them. Plain stores on machines other than x86.
+/// Stores that bypass the caches, for data that leaves the caches before it is read. They do not
+/// read a line before overwriting it, and do not evict other lines. Other threads see the data
+/// after the storing thread has called finish_streaming(). On machines other than x86 they are
+/// plain stores.
 namespace poseidon::layers::cpu {
 
 /// Whether stream() may write vectors at `memory`.
@@ -18,7 +19,7 @@ inline bool can_stream_to(const float* memory) {
   return reinterpret_cast<uintptr_t>(memory) % 64 == 0;
 }
 
-/// `memory` lies at a multiple of the vector's size.
+/// `memory` must be aligned to the vector's size.
 template <class Vector>
 [[gnu::always_inline]] inline void stream(float* memory, const Vector& vector) {
 #if defined(__AVX512F__)

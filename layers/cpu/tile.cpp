@@ -6,7 +6,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// That of the input, where its channels fill the blocks; else plain.
+/// The input's format if its channels fill the blocks, else plain layout.
 Format format_of_tiles(const LayerRequest& request) {
   Format format = request.input_formats[0];
   const Blocking b(request.input_shapes[0], format.layout);
@@ -14,7 +14,7 @@ Format format_of_tiles(const LayerRequest& request) {
   return format;
 }
 
-/// The input is runs of elements, which stand `tiles` times one after another in the output.
+/// The input consists of runs of elements. The output has each run `tiles` times in sequence.
 template <class Element>
 class CpuTile final : public CpuLayer {
  public:

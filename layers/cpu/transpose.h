@@ -5,10 +5,11 @@
 
 #include "layers/cpu/vectors.h"
 
-/// Transposition of squares in registers.
+/// Transposition of square matrices in registers.
 namespace poseidon::layers::cpu {
 
-/// Swaps the lanes of `b` whose number lacks the bit kLane with those of `a` that have it.
+/// Swaps the lanes of `b` whose number does not have the bit kLane with the lanes of `a` whose
+/// number has it.
 template <size_t kLane, class V, size_t... kLanes>
 [[gnu::always_inline]] inline void exchange(V& a, V& b, std::index_sequence<kLanes...>) {
   constexpr size_t kOther = sizeof...(kLanes);

@@ -10,16 +10,16 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Below this many elements, waking the team costs more than the work.
+/// Below this many elements, waking the threads costs more than the work.
 constexpr int64_t kWorthATeam = 1 << 14;
 
-/// Calls body(i) for every element, vectorized, on all threads where it pays. Each element is
-/// computed alone, so bits do not depend on how they are dealt.
+/// Calls body(i) for every element. The loop is vectorized, and large counts use all threads. Each
+/// element is computed independently, so the bits do not depend on the division among threads.
 template <class Body>
 void for_each_element(int64_t count, const Body& body) {
   if (count < kWorthATeam) {
-    // A copy: what the body holds could else be changed by what it writes, for all the compiler
-    // knows, and the loop would stay scalar.
+    // A copy of the body. Otherwise the compiler assumes that a write may change the body's data,
+    // and the loop stays scalar.
     const Body own = body;
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) own(i);
@@ -29,7 +29,7 @@ void for_each_element(int64_t count, const Body& body) {
   for (int64_t i = 0; i < count; ++i) body(i);
 }
 
-/// A tensor of UpdateMemory: where its old elements are and where the new ones go.
+/// A tensor of UpdateMemory: the old elements, and the destination of the new ones.
 struct OldAndNew {
   const float* old;
   float* next;
@@ -65,7 +65,7 @@ void combine(const Rule& rule, std::span<const float> a, std::span<const float> 
                    [=](int64_t i) { target[i] = rule(left[i], right[i]); });
 }
 
-/// Running sums, so that the order is fixed and the loop is vectorized all the same.
+/// Separate running sums fix the order of the additions, and still allow a vectorized loop.
 double block_norm(std::span<const float> values) {
   std::array<double, kNormLanes> lanes{};
   for (size_t i = 0; i < values.size(); ++i) {

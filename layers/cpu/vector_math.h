@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <limits>
 
-/// Functions of one float made of plain arithmetic, so that loops over them become vector code on
-/// every instruction set (calls to the C library do not). NaN goes in and comes out.
+/// Functions of one float, made of plain arithmetic. So compilers vectorize loops over them for
+/// every instruction set. Loops with calls to the C library are not vectorized. The result of NaN
+/// is NaN.
 namespace poseidon::layers::cpu {
 
-/// The parts of e^x = 2^n (1 + less_1), where less_1 is at most 0.42 in size.
+/// The parts of e^x = 2^n (1 + less_1), where |less_1| <= 0.42.
 struct ExpParts {
   int32_t n;
   float less_1;
@@ -32,12 +33,12 @@ inline ExpParts exp_parts(float x) {
   return {std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kRound), r + r * r * series};
 }
 
-/// 2^n, for an n from -126 to 127.
+/// 2^n for n from -126 to 127.
 inline float power_of_2(int32_t n) {
   return std::bit_cast<float>((static_cast<uint32_t>(n) << 23) + 0x3F800000U);
 }
 
-/// e^x within 2 ulp; the argument is held to [-87.3, 88.3], so the result is neither 0 nor
+/// e^x within 2 ulp. The argument is limited to [-87.3, 88.3], so the result is neither 0 nor
 /// infinite.
 inline float fast_exp(float x) {
   x = std::min(std::max(x, -87.3F), 88.3F);
@@ -53,7 +54,7 @@ inline float fast_exp_less_1(float x) {
   return power * parts.less_1 + (power - 1);
 }
 
-/// e^x within 2 ulp, down to 0 and up to infinity.
+/// e^x within 2 ulp. The result may be 0 or infinite.
 inline float exp_to_its_ends(float x) {
   x = std::min(std::max(x, -104.0F), 89.0F);
   const ExpParts parts = exp_parts(x);
@@ -75,7 +76,7 @@ inline float fast_log(float x) {
   return exponent * 0.693147181F + (2 * t + t * square * series);
 }
 
-/// The natural logarithm of any x: of 0 minus infinity, of less not a number.
+/// The natural logarithm of any x: minus infinity at 0, NaN below 0.
 inline float log_of_any(float x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kLeast = std::numeric_limits<float>::min();
@@ -85,7 +86,7 @@ inline float log_of_any(float x) {
   return x > 0 ? (x < kInfinity ? logarithm : kInfinity) : of_no_more_than_0;
 }
 
-/// ln(1 + x) of an x from 0 to 1, within 3 ulp, also near 0.
+/// ln(1 + x) for x from 0 to 1, within 3 ulp, also near 0.
 inline float fast_log_of_1_and(float x) {
   const float t = x / (2 + x), square = t * t;
   float series = 2.0F / 17;
@@ -99,7 +100,7 @@ inline float fast_log_of_1_and(float x) {
   return 2 * t + t * square * series;
 }
 
-/// The natural logarithm of a positive, normal x, with 10 digits of it.
+/// The natural logarithm of a positive, normal x, with 10 correct digits.
 inline double exact_log(float x) {
   constexpr uint32_t kSqrtHalf = 0x3F3504F3U;
   const uint32_t bits = std::bit_cast<uint32_t>(x) - kSqrtHalf;
@@ -116,8 +117,8 @@ inline double exact_log(float x) {
   return exponent * 0.693147180559945309 + (2 * t + t * square * series);
 }
 
-/// size^power for a size of 0 or more and a power that is not 0, within 3 ulp. The product of power
-/// and logarithm is made in double: an exponential makes of its absolute error a relative one.
+/// size^power for size >= 0 and power != 0, within 3 ulp. The product of power and logarithm is in
+/// double precision, because the exponential turns its absolute error into a relative error.
 inline float power_of_size(float size, float power) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kLeast = std::numeric_limits<float>::min();
@@ -135,8 +136,8 @@ inline float power_of_size(float size, float power) {
 
 inline float fast_sigmoid(float x) { return 1 / (1 + fast_exp(-x)); }
 
-/// Within 3 ulp, also near 0, where 1 - 2 / (e^2x + 1) would lose all digits: there a polynomial
-/// fitted to tanh(x) / x (relative error 1e-9) takes its place.
+/// tanh(x) within 3 ulp. Near 0, 1 - 2 / (e^2x + 1) would lose all digits. There it uses a
+/// polynomial fitted to tanh(x) / x (relative error 1e-9).
 inline float fast_tanh(float x) {
   const float size = std::abs(x), square = x * x;
   float series = -0.00627423776F;
@@ -149,8 +150,8 @@ inline float fast_tanh(float x) {
   return size < 0.55F ? near : far;
 }
 
-/// s^-1/4 of a positive, normal s, within 3 ulp: Newton's method from a guess made of the bits
-/// (error 3e-2, then 2e-3, 1e-5, 5e-10).
+/// s^-1/4 of a positive, normal s, within 3 ulp. Newton's method starts with a guess from the bits
+/// of s (error 3e-2, then 2e-3, 1e-5, 5e-10).
 inline float inverse_fourth_root(float s) {
   float root = std::bit_cast<float>(0x4F584800U - (std::bit_cast<uint32_t>(s) >> 2));
   for (int i = 0; i < 3; ++i) {

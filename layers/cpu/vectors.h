@@ -9,14 +9,14 @@
 
 namespace poseidon::layers::cpu {
 
-/// Channels side by side in the blocked layout of the processors that this is compiled for.
+/// Adjacent channels in the blocked layout, for the processors that this code is compiled for.
 #ifdef __AVX512F__
 inline constexpr int kLanesOfBlock = 16;
 #else
 inline constexpr int kLanesOfBlock = 8;
 #endif
 
-/// kLanes channels that lie side by side, as one vector.
+/// kLanes adjacent channels, as one vector.
 template <int kLanes>
 struct Vectors {
   typedef float Float __attribute__((vector_size(4 * kLanes)));
@@ -25,7 +25,7 @@ struct Vectors {
   typedef uint16_t Place __attribute__((vector_size(2 * kLanes)));
 };
 
-/// Unaligned: with channels last a vector may begin anywhere.
+/// load() and store() allow unaligned memory. With channels last a vector may begin anywhere.
 template <class Vector, class Element>
 Vector load(const Element* memory) {
   Vector vector;
@@ -37,7 +37,7 @@ void store(Element* memory, const Vector& vector) {
   std::memcpy(memory, &vector, sizeof vector);
 }
 
-/// The bits of bf16, in the lower halves (core/bf16.h).
+/// The bf16 bits of each lane, in its lower half (core/bf16.h).
 template <class Float>
 [[gnu::always_inline]] inline auto rounded_to_bf16(const Float& vector) {
   using Bits = typename Vectors<sizeof(Float) / sizeof(float)>::Bits;
@@ -46,7 +46,7 @@ template <class Float>
   return vector == vector ? nearest : bits >> 16 | 0x40U;
 }
 
-/// The same where memory holds bf16: as floats.
+/// load() and store() for memory with bf16 elements. The vectors are floats.
 template <class Float>
 [[gnu::always_inline]] inline Float load(const Bf16* memory) {
   constexpr int kLanes = sizeof(Float) / sizeof(float);
@@ -62,7 +62,7 @@ template <class Float>
         __builtin_convertvector(rounded_to_bf16(vector), typename Vectors<kLanes>::Place));
 }
 
-/// Calls body with a value of the C++ type that a tensor's elements have.
+/// Calls body with a value of the C++ type of a tensor's elements.
 template <class Body>
 auto with_element_of(DataType type, const Body& body) {
   if (type == DataType::kBf16) return body(Bf16{});

@@ -11,14 +11,14 @@ namespace {
 
 using poseidon::cpu::kFloat;
 
-/// Below this many elements, waking the team costs more than the work.
+/// Below this many elements, waking the threads costs more than the work.
 constexpr size_t kWorthATeam = 1 << 14;
-/// From so many elements on, a tensor in canonical order will have left the second-level cache
-/// before it is read: by the transport, or into a file.
+/// From this many elements on, a tensor in canonical order leaves the second-level cache before the
+/// transport or a file writer reads it.
 constexpr size_t kLeavesTheCache = 1 << 18;
 
-/// kBlock rows of kBlock floats, at from(row), to as many columns, which `write` puts at
-/// to(column). In registers; oneDNN 2.6's reorders take 1.4 times as long and more.
+/// Transposes kBlock rows of kBlock floats in registers. Rows are at from(row), and `write` stores
+/// columns at to(column). oneDNN 2.6's reorders take at least 1.4 times as long.
 template <int kBlock, class From, class To, class Write>
 [[gnu::always_inline]] inline void transpose(const From& from, const To& to, const Write& write) {
   using V = typename Vectors<kBlock>::Float;
@@ -33,10 +33,10 @@ template <int kBlock, class From, class To, class Write>
 constexpr auto kIntoCaches = [](float* to, const auto& vector) { store(to, vector); };
 constexpr auto kPastCaches = [](float* to, const auto& vector) { stream(to, vector); };
 
-/// A piece, which is a block of outputs. In canonical order each has a row, in which an input's
-/// kernel positions are beside each other; packed, a position of a block of inputs is a plane. So
-/// kBlock elements of all rows are kBlock rows of planes. kArea: the kernel's positions; 0: as many
-/// as `area` says.
+/// The code of one piece, which is a block of outputs. In canonical order each output is a row, in
+/// which the kernel positions of an input are adjacent. In packed order each kernel position of an
+/// input block is a plane of [inputs][outputs]. So kBlock elements of all rows are kBlock rows of
+/// planes. kArea: number of kernel positions; 0: `area` has that number.
 template <int kBlock, int64_t kArea>
 struct Piece {
   int64_t inputs, area;
@@ -64,7 +64,7 @@ struct Piece {
   }
   int64_t positions() const { return kArea > 0 ? kArea : area; }
   int64_t row() const { return inputs * positions(); }
-  /// Where, packed, the outputs are of element `i` of a row.
+  /// The packed offset of the outputs of element `i` of a row.
   int64_t place(int64_t i) const {
     const int64_t input = i / positions(), position = i % positions();
     const int64_t block = input / kBlock * positions() + position;
@@ -72,7 +72,7 @@ struct Piece {
   }
 };
 
-/// Calls `use` with the piece's code.
+/// Calls `use` with the Piece for this area.
 template <int kBlock, class Use>
 void with_piece_of(int64_t inputs, int64_t area, const Use& use) {
   if (area == 1) return use(Piece<kBlock, 1>{inputs, area});
@@ -147,7 +147,7 @@ void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* 
     return take(0, {memory, count_});
   }
   for_each_piece([&](int64_t first) {
-    // Each thread has the room of one piece, again and again.
+    // Each thread reuses the memory of one piece.
     const auto elements = static_cast<size_t>(blocked_->elements());
     float* piece = memory + static_cast<size_t>(omp_get_thread_num()) * elements;
     blocked_->pack(canonical + first, piece);

@@ -14,11 +14,11 @@ namespace poseidon::layers::cpu {
 using poseidon::cpu::Dims;
 using poseidon::cpu::FormatTag;
 
-/// A weight's way between canonical order (outputs x inputs/groups x kernel) and the one its layer
-/// keeps it in, made once.
+/// The conversion of a weight between canonical order (outputs x inputs/groups x kernel) and the
+/// packed order of its layer. Created once.
 class WeightOrder {
  public:
-  /// Elements from `first` on, in the layer's own order.
+  /// Receives elements from `first` on, in packed order.
   using TakePiece = std::function<void(int64_t first, std::span<const float> piece)>;
 
   WeightOrder() = default;
@@ -26,19 +26,19 @@ class WeightOrder {
               const MemoryDesc& packed);
 
   bool is_canonical() const { return is_canonical_; }
-  /// As Layer::packed_order.
+  /// See Layer::packed_order.
   const std::string& name() const { return name_; }
   int64_t count() const { return static_cast<int64_t>(count_); }  ///< packed elements
   void pack(CpuDevice& device, const float* canonical, float* packed) const;
   void unpack(CpuDevice& device, const float* packed, float* canonical) const;
-  /// pack(), but each piece is handed over by the thread that made it, while it is in the cache.
-  /// `memory`, as large as the packed weight, is used for the pieces.
+  /// Like pack(), but each thread passes a piece to `take` as soon as it has packed it, while the
+  /// piece is in the cache. `memory` is the buffer of the pieces, as large as the packed weight.
   void pack_pieces(CpuDevice& device, const float* canonical, float* memory,
                    const TakePiece& take) const;
 
  private:
-  /// oneDNN's order of blocks of outputs, blocks of inputs, kernel, inputs, outputs (OIhw16i16o): a
-  /// block of outputs is a piece in both orders.
+  /// oneDNN's order OIhw16i16o: [output block][input block][kernel][inputs][outputs]. A block of
+  /// outputs is contiguous in both orders, and is called a piece.
   struct Blocked {
     int64_t outputs = 0, inputs = 0, area = 0, block = 0;
     int64_t pieces() const { return outputs / block; }
@@ -53,12 +53,12 @@ class WeightOrder {
   bool is_canonical_ = true;
   std::string name_ = "canonical";
   size_t count_ = 0;
-  std::optional<Blocked> blocked_;  ///< by own code; all other orders by oneDNN's
+  std::optional<Blocked> blocked_;  ///< Poseidon's own code; nullopt: oneDNN's
   PreparedReorder pack_, unpack_;
 };
 
-/// Base of the layers whose first parameter is a weight that is kept in an order of its own. The
-/// derived class's constructor sets its order.
+/// Base class of layers whose first parameter is a weight in packed order. The constructor of the
+/// subclass sets order_.
 class PackedWeightLayer : public CpuLayer {
  public:
   using CpuLayer::CpuLayer;

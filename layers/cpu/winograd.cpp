@@ -11,9 +11,9 @@ namespace {
 
 using namespace winograd;
 
-alignas(64) constexpr std::array<float, kLanes> kZeros{};  ///< of either type
+alignas(64) constexpr std::array<float, kLanes> kZeros{};  ///< for both element types
 
-/// n x n cells of a plane, zero where it has none.
+/// n x n cells of a plane. Cells outside the plane are zero.
 template <int n, class Element>
 class Cells {
  public:
@@ -21,7 +21,7 @@ class Cells {
       : plane_(plane), height_(shape.height()), width_(shape.width()), y_(y), x_(x) {}
 
   bool inside() const { return y_ >= 0 && x_ >= 0 && y_ + n <= height_ && x_ + n <= width_; }
-  /// Of cells that are all inside.
+  /// Requires inside().
   Row<n> dense_row(size_t i) const {
     Row<n> row;
     for (size_t k = 0; k < n; ++k) row[k] = load<Float>(at(i, k));
@@ -34,7 +34,7 @@ class Cells {
     Row<n> row;
     for (size_t k = 0; k < n; ++k) {
       const int64_t x = x_ + static_cast<int64_t>(k);
-      // A choice of addresses, which needs no branch.
+      // A choice between addresses needs no branch.
       const bool has_cell = has_row & (x >= 0) & (x < width_);
       row[k] = load<Float>(has_cell ? at(i, k) : zeros);
     }
@@ -51,7 +51,7 @@ class Cells {
   int64_t height_, width_, y_, x_;
 };
 
-/// Brings cells into the basis.
+/// Transforms cells into the basis, and stores the points.
 template <int n, class Element, class Change>
 void store_points(const Cells<n, Element>& cells, const Change& change, const Matrices& room,
                   int64_t tile, int64_t channel) {
@@ -158,9 +158,9 @@ class WinogradOf final : public Winograd {
   int64_t sums_room() const { return weight_room() + outputs_; }  ///< of weight and bias
   Matrices weight_at(float* memory) const { return {memory, inputs_, outputs_}; }
 
-  /// Calls body(place in the range, channel, the channel's plane, y and x of the tile's first
-  /// output) for tiles and channels of a group: channels outermost, so that planes are read in one
-  /// piece.
+  /// Calls body(index in the range, channel, the channel's plane, y and x of the tile's first
+  /// output) for tiles and channels of a group. Channels are the outer loop, so that planes are
+  /// read contiguously.
   template <class Data, class Body>
   void for_tiles(const Range& tiles, const Range& channels, Data* data, const Shape& shape,
                  const Body& body) const {
@@ -243,8 +243,9 @@ class WinogradOf final : public Winograd {
     both_ways<kOut, kSide>(row_of, Gather<kOut>{}, put);
   }
 
-  /// Calls body(block of inputs, of outputs, the kernels of both) for the whole weight. `turned`:
-  /// its blocks of inputs come first, since they are outputs of the forward pass.
+  /// Calls body(first input of a block, first output of a block, the kernels of both) for the whole
+  /// weight. `turned`: blocks of inputs come first in memory, because they are outputs of the
+  /// forward pass.
   template <class Weight, class Body>
   void for_kernels(Weight* weight, bool turned, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;
@@ -295,7 +296,7 @@ class WinogradOf final : public Winograd {
     });
   }
 
-  /// Of one vector of the first part's sums and its like in the others'.
+  /// The sum of a vector over all parts. `first` is the vector in the first part.
   Float sum_of_parts(const float* first) const {
     Float sum = load<Float>(first);
     for (int64_t part = 1; part < shares_.tile_parts(); ++part)

@@ -6,7 +6,7 @@
 
 #include "layers/cpu/vectors.h"
 
-/// The transformations of Winograd's method, for kLanes channels at a time: every element of a tile
+/// The transformations of Winograd's method, for kLanes channels at a time. Every element of a tile
 /// is a vector.
 namespace poseidon::layers::cpu::winograd {
 
@@ -18,8 +18,9 @@ using Float = Vectors<kLanes>::Float;
 template <int n>
 using Row = std::array<Float, static_cast<size_t>(n)>;
 
-/// The basis: values of polynomials at the points 0, kA, -kA, kB, -kB and infinity. Of the pairs
-/// with few digits these round least: errors are a quarter of those with the usual 1 and 2.
+/// The basis: values of polynomials at the points 0, kA, -kA, kB, -kB and infinity. Among pairs kA,
+/// kB with few digits, this pair has the smallest rounding errors: a quarter of those with the
+/// usual 1 and 2.
 inline constexpr float kA = 0.625F, kB = 1.5F;
 inline constexpr float kA2 = kA * kA, kB2 = kB * kB;
 inline constexpr float kScaleOfA = 1 / (2 * kA2 * (kA2 - kB2)),
@@ -31,8 +32,8 @@ constexpr float power(float base, size_t exponent) {
   return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/// Values at the points of the polynomial with these n coefficients: Lavin's A for gradients of
-/// outputs and, scaled, his G for weights.
+/// The values at the points of the polynomial with these n coefficients. It is Lavin's A for
+/// gradients of outputs and, scaled, Lavin's G for weights.
 struct Evaluate {
   template <size_t n>
   Row<kSide> operator()(const std::array<Float, n>& c) const {
@@ -45,7 +46,7 @@ struct Evaluate {
   }
 };
 
-/// The transposed of Evaluate: Lavin's A^T and, scaled, G^T.
+/// The transpose of Evaluate: Lavin's A^T and, scaled, G^T.
 template <int n>
 struct Gather {
   Row<n> operator()(const Row<kSide>& v) const {
@@ -80,8 +81,8 @@ inline Row<kSide> scaled(Row<kSide> v) {
   return v;
 }
 
-/// Applies `change` to the kFrom rows of a square that row_of(y) gives, then to the columns, which
-/// go to put(x, column).
+/// Applies `change` to the kFrom rows of a square, which row_of(y) returns, and then to the
+/// columns. Calls put(x, column) with each result.
 template <int kTo, int kFrom, class RowOf, class Change, class Put>
 void both_ways(const RowOf& row_of, const Change& change, const Put& put) {
   std::array<Row<kTo>, static_cast<size_t>(kFrom)> rows;

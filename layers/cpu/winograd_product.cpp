@@ -5,14 +5,14 @@
 namespace poseidon::layers::cpu::winograd {
 namespace {
 
-/// The left side of a product: `blocks` times `depth` columns, element (row, column) of a block at
-/// row * row_step + column * column_step.
+/// The left side of a product: `blocks` times `depth` columns. Element (row, column) of a block is
+/// at row * row_step + column * column_step.
 struct Left {
   const float* data;
   int64_t row_step, column_step, depth, block_step, blocks;
 };
 
-/// Two neighbouring vectors of columns of the right side or the product.
+/// Two neighboring vectors of columns, of the right side or of the product.
 template <class Element>
 struct Strip {
   Element* data;
@@ -20,10 +20,10 @@ struct Strip {
   Element* at(int64_t row, int vector) const { return data + row * kLanes + vector * next; }
 };
 
-/// kRows rows of C (+)= A B, for strips of kWidth vectors.
+/// Computes kRows rows of C (+)= A B, for strips of kWidth vectors.
 template <int64_t kRows, int kWidth, bool kAdd>
 void multiply_piece(const Left& a, Strip<const float> b, const Strip<float>& c) {
-  // The loops over r are written out, so that the sums stay in registers.
+  // The loops over r are unrolled, so that the sums stay in registers.
   Float sum[kRows][kWidth];
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r)
@@ -43,8 +43,8 @@ void multiply_piece(const Left& a, Strip<const float> b, const Strip<float>& c) 
     for (int w = 0; w < kWidth; ++w) store(c.at(r, w), sum[r][w]);
 }
 
-/// C (+)= A B for one point and the strip of columns that begins at `column`. left_of(row): the
-/// left side from that row on; `rows` of it are multiplied, in steps of kRows.
+/// Computes C (+)= A B for one point and the strip of columns that begins at `column`. left_of(row)
+/// returns the left side from that row on. `rows` rows of it are multiplied, in steps of kRows.
 template <int64_t kRows, bool kAdd, class LeftOf>
 void multiply(size_t point, int64_t column, int64_t rows, const LeftOf& left_of, const Matrices& b,
               const Matrices& c) {

@@ -4,9 +4,9 @@
 
 namespace poseidon::layers::cpu::winograd {
 
-/// Rows and columns of a product that are computed at a time: about as many sums as the registers
-/// hold, with two vectors of the right side and one element of the left. Rows that are columns of A
-/// must not reach over the end of a vector.
+/// Rows and columns of a product that are computed at a time. Their sums, two vectors of the right
+/// side and one element of the left side about fill the registers. Rows that are columns of A must
+/// not cross the end of a vector.
 #ifdef __AVX512F__
 inline constexpr int64_t kRows = 8, kTransposedRows = 8;
 #else
@@ -14,9 +14,9 @@ inline constexpr int64_t kRows = 6, kTransposedRows = 4;
 #endif
 inline constexpr int64_t kStrip = 2 * kLanes;
 
-/// Matrices for each of the points. A matrix lies as [columns / kLanes][rows][kLanes], so that
-/// whatever walks down a vector of columns reads memory in one piece; the points are kept a little
-/// apart, since powers of two between them would make them meet in the same cache sets.
+/// One matrix for each of the points. A matrix is [columns / kLanes][rows][kLanes], so that a loop
+/// down one vector of columns reads contiguous memory. The distance between points is not a power
+/// of two, because their elements would then share cache sets.
 struct Matrices {
   float* data;
   int64_t rows, columns;
@@ -31,12 +31,12 @@ struct Matrices {
   int64_t row_block() const { return rows * kLanes; }  ///< from one vector of columns to the next
 };
 
-/// For one point, the columns of C from `column` to the end of their strip: the first `rows` rows
-/// of C = A B. Rows after them, to the next multiple of kRows, are computed too, from whatever A
-/// has.
+/// For one point: computes the first `rows` rows of C = A B, in the columns from `column` to the
+/// end of their strip. Also computes the rows after them, to the next multiple of kRows, from
+/// arbitrary values in A.
 void product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
              const Matrices& c);
-/// C = A^T B, or C += A^T B, where A and B have `rows` rows.
+/// C = A^T B, or C += A^T B with `add`. A and B have `rows` rows.
 void transposed_product(size_t point, int64_t column, const Matrices& a, int64_t rows,
                         const Matrices& b, const Matrices& c, bool add);
 

@@ -5,7 +5,7 @@
 
 #include "layers/cpu/winograd_product.h"
 
-/// How threads divide the tiles and channels of a convolution by Winograd's method.
+/// The division of a Winograd convolution's tiles and channels among threads.
 namespace poseidon::layers::cpu::winograd {
 
 struct Range {
@@ -13,19 +13,19 @@ struct Range {
   int64_t count() const { return end - first; }
 };
 
-/// What one thread does: some tiles, of some outputs.
+/// The work of one thread: some tiles, for some outputs.
 struct Share {
   int64_t tile_part;
   Range tiles, outputs;
 };
 
-/// The shares of all threads, for one group of channels. Each goes through its tiles in blocks,
-/// whose inputs and outputs go through all steps while they are in the cache.
+/// The shares of all threads, for one group of channels. A thread divides its tiles into blocks.
+/// The inputs and outputs of a block go through all steps while they are in the cache.
 ///
-/// Threads divide the tiles among them. But each of such parts reads the whole transformed weight
-/// and has its own sums of the weight's gradients: where those are more than the tiles, threads
-/// divide the outputs first, as far as there are strips of them, and each brings the input of its
-/// tiles into the basis for itself.
+/// Threads divide the tiles. But each part of the tiles reads the whole transformed weight, and has
+/// separate sums of the weight's gradients. If these are larger than the tiles, threads divide the
+/// outputs first, up to the number of strips. Each of these threads then transforms the input of
+/// its tiles separately.
 class Shares {
  public:
   /// `inputs` and `outputs` are channels.
@@ -40,12 +40,13 @@ class Shares {
     block_ = ceil_div(ceil_div(of_part, blocks), kRows) * kRows;
   }
 
-  /// Into how many parts the tiles are divided.
+  /// The number of parts into which the tiles are divided.
   int64_t tile_parts() const { return tile_parts_; }
-  /// Floats of room that all shares take.
+  /// The memory of all shares, in floats.
   int64_t room() const { return count() * room_of_share(); }
 
-  /// Calls body(share, room for a block of its inputs, of its outputs), a thread for each share.
+  /// Calls body(share, memory for a block of its inputs, memory for a block of its outputs), with
+  /// one thread for each share.
   template <class Body>
   void for_each(float* rooms, const Body& body) const {
 #pragma omp parallel for schedule(static, 1) num_threads(threads_)
@@ -64,10 +65,11 @@ class Shares {
   }
 
  private:
-  /// A block of tiles, input and output, has about this much room; with it the transformed weight
-  /// and what comes and goes are to fit a second-level cache of 1 MiB.
+  /// The approximate size of a block of tiles, input and output, in bytes. A second-level cache of
+  /// 1 MiB should also hold the transformed weight, and the data that is read and written.
   static constexpr int64_t kCacheBytes = 512 << 10;
-  /// But no fewer tiles than this, so that a weight that fits no cache is used for something.
+  /// The least number of tiles of a block, so that a weight that does not fit in a cache is used
+  /// several times.
   static constexpr int64_t kLeastTiles = 64;
 
   static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }

@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Whether the label is among the k best, for each k, of each sample.
+/// out[sample][k] = 1 if the label's rank in the sample is below top_k[k], else 0.
 template <class Team>
 struct AccuracyKernel {
   static constexpr const char* kName = "accuracy";
@@ -29,7 +29,7 @@ struct AccuracyKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t sample = Team::row(thread);
-    if (sample >= samples) return;  // with all of its team
+    if (sample >= samples) return;  // the whole team returns
     const uint32_t rank = rank_of<Team>(thread, shared, scores + sample * classes, classes,
                                         static_cast<uint32_t>(labels[sample]));
     if (Team::member(thread) != 0) return;

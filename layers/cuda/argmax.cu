@@ -16,15 +16,16 @@ struct LesserNumber {
   POSEIDON_DEVICE uint32_t operator()(uint32_t a, uint32_t b) const { return a < b ? a : b; }
 };
 
-/// A number that is greater for a greater element, and 0 where that is no number.
+/// Maps a float to an integer with the same order. NaN becomes 0, the smallest value.
 POSEIDON_DEVICE uint32_t rank_of(float value) {
   if (value != value) return 0;
-  const auto bits = std::bit_cast<uint32_t>(value + 0.0F);  // of both zeros the same
+  const auto bits = std::bit_cast<uint32_t>(value + 0.0F);  // -0 becomes +0
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// A team takes a row, a sample, and goes through it for each place: for the first of the greatest
-/// among those that come behind the last one found.
+/// A team processes a row, which is a sample. It scans the row once for each of the top_k results.
+/// A scan finds the greatest element that comes after the previous result in descending order; of
+/// equal elements, the first one.
 template <class Team>
 struct ArgmaxKernel {
   static constexpr const char* kName = "argmax";
@@ -45,7 +46,7 @@ struct ArgmaxKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t row = Team::row(thread);
-    if (row >= rows) return;  // with all of its team
+    if (row >= rows) return;  // the whole team returns
     const float* from = in + row * length;
     float* to = out + row * (values ? 2 * top_k : top_k);
     Found last{~0U, 0, true};
@@ -60,7 +61,7 @@ struct ArgmaxKernel {
  private:
   struct Found {
     uint32_t rank, place;
-    bool is_start;  ///< nothing has been found
+    bool is_start;  ///< no result so far
 
     POSEIDON_DEVICE bool is_before(uint32_t other, uint32_t at) const {
       return is_start || other < rank || (other == rank && at > place);

@@ -4,8 +4,9 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// out[i] = (in[i] - mean) * factor of the channel that i belongs to, by the operations of
-/// data::finish(), whose bits it gives. A thread takes sixteen pixels, the last one what is left.
+/// out[i] = (in[i] - mean) * factor, with mean and factor of the channel of i. Results equal those
+/// of data::finish() bit for bit, since the operations are the same. A thread processes 16 values;
+/// the last thread processes the rest.
 template <class Element, uint32_t kChannels>
 struct NormalizePixelsKernel {
   static constexpr const char* kName = "normalize pixels";
@@ -37,7 +38,7 @@ struct NormalizePixelsKernel {
     return (pixel - mean[channel]) * factor[channel];
   }
 
-  /// `channel` is that of the first.
+  /// `channel`: channel of the first value.
   POSEIDON_DEVICE void whole_pack(int64_t first, uint32_t channel) const {
     float subtracted[kChannels], multiplied[kChannels];
 #pragma unroll
@@ -59,7 +60,7 @@ struct NormalizePixelsKernel {
   }
 };
 
-/// Labels are below 2^24, so floats are exactly they.
+/// Converts labels to floats. Labels are below 2^24, so the floats are exact.
 struct LabelsKernel {
   static constexpr const char* kName = "labels";
   static constexpr uint32_t kThreads = 256;

@@ -8,15 +8,16 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// For the names of kernels.
+/// The layer type in the names of kernels.
 struct OfBatchNorm {
   static constexpr const char* kType = "batch_norm";
 };
 
-/// A matrix of all positions x channels. Forward reads the input twice and writes the output, and
-/// for a relu which outputs are above zero; backward reads the gradient, the input and, for a
-/// relu's derivative, these bits twice and writes the input gradient. The sum of contributions, or
-/// the residual's gradient, is written by the first pass of backward and read by the second.
+/// Batch norm over a matrix of all positions x channels. Forward reads the input twice and writes
+/// the output. With a fused relu, it also writes a bit for each output: is it above zero. Backward
+/// reads the gradient, the input and these bits twice, and writes the input gradient. If there are
+/// several contributions or a residual, the first pass of backward writes their masked sum. The
+/// second pass reads it.
 template <class Element, int kEach>
 class CudaBatchNorm final : public CudaLayer {
  public:
@@ -85,7 +86,8 @@ class CudaBatchNorm final : public CudaLayer {
     return {.mean = arrays.take(), .mean_rest = arrays.take(), .inverse_deviation = arrays.take()};
   }
 
-  /// Which outputs are above zero, behind what is saved of the channels; null: nobody asks.
+  /// The bits of outputs above zero. They lie in the workspace, after the saved arrays of channels.
+  /// Null: no relu, or no training.
   uint8_t* above_zero(const Bindings& memory) const {
     if (!keeps_bits_) return nullptr;
     return reinterpret_cast<uint8_t*>(memory.workspace + ChannelArrays::bytes(channels_, 3));
@@ -140,8 +142,8 @@ class CudaBatchNorm final : public CudaLayer {
     return gradient;
   }
 
-  /// Where the sum of contributions goes, masked; null where it is not wanted and costs as little
-  /// to be made again.
+  /// The memory that receives the masked sum of contributions. Null: the sum is not needed, or the
+  /// second pass can compute it again at the same cost.
   Element* written_gradient(const Bindings& memory) const {
     if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<Element>();
     const bool one = memory.output_gradients.size() == 1;
@@ -183,8 +185,8 @@ class CudaBatchNorm final : public CudaLayer {
   bool residual_;
   int64_t channels_;
   MatrixTiling matrix_;
-  RowTiling tiling_;         ///< that of it
-  bool keeps_bits_ = false;  ///< for a relu's derivative
+  RowTiling tiling_;         ///< of matrix_
+  bool keeps_bits_ = false;  ///< forward stores bits for the relu's derivative
 };
 
 }  // namespace

@@ -3,15 +3,16 @@
 #include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
-/// The three kernels of batch norm's backward pass: sums of bands of rows, their merging, and the
-/// input gradient.
+/// The three kernels of batch norm's backward pass: the sums over bands of rows, the merging of
+/// these sums, and the input gradient.
 namespace poseidon::layers::cuda {
 
-/// The gradient of the output, one memory, multiplied by a fused relu's derivative.
+/// The gradient of the output, from one tensor, multiplied by the derivative of a fused relu.
 template <class Element>
 struct MaskedGradient {
   const Element* gradient;
-  /// Which outputs are above zero, as the forward pass wrote it; null: no relu.
+  /// One byte for each kEach outputs, from the forward pass. Bit i is set if output i is above
+  /// zero. Null: no relu.
   const uint8_t* above = nullptr;
   float slope = 1;
 
@@ -20,7 +21,7 @@ struct MaskedGradient {
     if (above != nullptr) visitor.reads(above, static_cast<size_t>(count / each));
   }
 
-  /// Of kRows rows that are `stride` apart.
+  /// Loads kRows rows from element `at` on. The rows are `stride` elements apart.
   template <int kRows, int kEach>
   POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
 #pragma unroll
@@ -40,12 +41,13 @@ struct MaskedGradient {
   }
 };
 
-/// The same of a sum of contributions.
+/// The gradient of the output as a sum of contributions, multiplied by the derivative of a fused
+/// relu.
 template <class Element>
 struct IncomingGradient {
   MaskedGradient<Element> first;
   const Element* others[kContributions - 1];
-  int count;  ///< of the others
+  int count;  ///< of `others`
 
   void visit(MemoryVisitor& visitor, int64_t elements, int each) const {
     first.visit(visitor, elements, each);
@@ -69,12 +71,12 @@ struct IncomingGradient {
   }
 };
 
-/// Sums of one channel over one band.
+/// Sums of one channel over one band: of g and of g * (x - mean).
 struct alignas(16) BandGradients {
   double gradient, gradient_times_centered;
 };
 
-/// of_bands[channel][band] = sums of g and of g * (x - mean). Writes g, where it is wanted.
+/// of_bands[channel][band] = sums of g and of g * (x - mean). Also writes g, if requested.
 template <class Element, int kEach, class Of>
 struct BatchNormGradientSumsKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " gradient sums");
@@ -89,7 +91,7 @@ struct BatchNormGradientSumsKernel {
   IncomingGradient<Element> gradient;
   const Element* input;
   const float* mean;
-  Element* written;  ///< null: not wanted; may be a contribution
+  Element* written;  ///< receives g; null: not requested; may be one of the contributions
   BandGradients* of_bands;
 
   void visit(MemoryVisitor& visitor) const {
@@ -139,13 +141,13 @@ struct BatchNormGradientSumsKernel {
   }
 };
 
-/// dx = of_gradient * g + of_centered * (x - mean) + term, for each channel.
+/// Coefficients of each channel: dx = of_gradient * g + of_centered * (x - mean) + term.
 struct GradientCoefficients {
   float *of_gradient, *of_centered, *term;
 };
 
-/// The gradients of scale and shift, and the coefficients of the input gradient, which is the
-/// derivative of the normalization with the batch's own statistics, or with others.
+/// Computes the gradients of scale and shift, and the coefficients of the input gradient. With
+/// `own_statistics`, mean and variance depend on the input; otherwise they are constants.
 struct BatchNormParameterGradientsKernel {
   static constexpr const char* kName = "batch_norm parameter gradients";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -170,7 +172,7 @@ struct BatchNormParameterGradientsKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     const uint32_t channel = ChannelWarp::channel(thread), bands = tiling.bands;
-    if (channel >= tiling.channels) return;  // with all of its warp
+    if (channel >= tiling.channels) return;  // the whole warp returns
     const BandGradients* sums = of_bands + int64_t{channel} * bands;
     double gradient = 0, product = 0;
     for (uint32_t band = thread.lane(); band < bands; band += kWarp) {
@@ -189,7 +191,7 @@ struct BatchNormParameterGradientsKernel {
     shift_gradient[channel] = static_cast<float>(gradient);
     const double factor = static_cast<double>(scale[channel]) * inverse, count = tiling.rows;
     coefficients.of_gradient[channel] = static_cast<float>(factor);
-    if (!own_statistics) gradient = product = 0;  // which do not change with the input
+    if (!own_statistics) gradient = product = 0;  // the statistics do not depend on the input
     const double slope = -factor * inverse * inverse * product / count;
     coefficients.of_centered[channel] = static_cast<float>(slope);
     coefficients.term[channel] = static_cast<float>(-factor * gradient / count - slope * rest);
@@ -208,7 +210,7 @@ struct BatchNormInputGradientKernel {
   const Element* input;
   const float* mean;
   GradientCoefficients coefficients;
-  Element* target;  ///< may be a contribution
+  Element* target;  ///< may be one of the contributions
 
   void visit(MemoryVisitor& visitor) const {
     const size_t bytes = bytes_of_elements<Element>(tiling.count());

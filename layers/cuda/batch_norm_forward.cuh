@@ -5,8 +5,8 @@
 #include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
-/// The three kernels of batch norm's forward pass: moments of bands of rows, their merging, and the
-/// normalization; in testing the running statistics take the place of the first two.
+/// The three kernels of batch norm's forward pass: the moments of bands of rows, the merging of
+/// these moments, and the normalization. In testing, the running statistics replace the first two.
 namespace poseidon::layers::cuda {
 
 /// Mean and sum of squared deviations of one channel over one band.
@@ -14,10 +14,11 @@ struct alignas(16) BandMoments {
   double mean, squares;
 };
 
-/// of_bands[channel][band] = moments of the input. A thread sums distances, and their squares, from
-/// the first value of its warp in the channel. Such a center is at most as far from the mean as the
-/// values themselves are, so one pass suffices, however far from zero the mean is; and distances
-/// from it are nearly exact. Merging (Chan, Golub and LeVeque 1979) is done in double.
+/// of_bands[channel][band] = moments of the input, in one pass. The center of a warp is its first
+/// value of the channel. Each thread sums x - center and (x - center)^2. The center is as close to
+/// the mean as the values are, so one pass is accurate even if the mean is far from zero. The
+/// differences x - center are nearly exact in fp32. The moments of warps and bands are merged in
+/// double precision (Chan, Golub and LeVeque 1979).
 template <class Element, int kEach, class Of>
 struct BatchNormMomentsKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " moments");
@@ -67,7 +68,8 @@ struct BatchNormMomentsKernel {
     if (thread.thread() < tiling.of_one.channels_of_group()) merge_warps(thread, shared);
   }
 
-  /// The first warp has rows, so its center is a value.
+  /// Merges the moments of the block's warps. The first warp always has rows, so its center is a
+  /// value of the input.
   POSEIDON_DEVICE void merge_warps(const Thread& thread, const Shared& shared) const {
     const uint32_t j = thread.thread();
     const uint32_t channel = thread.block_y() * tiling.of_one.channels_of_group() + j;
@@ -88,11 +90,12 @@ struct BatchNormMomentsKernel {
   }
 };
 
-/// What the normalization knows of each channel, and backward after it. The mean is the sum of two:
-/// where it is many deviations from zero, a float alone would be off by a part of the deviation.
+/// The values of each channel for the normalization and for the backward pass. The mean is the sum
+/// mean + mean_rest. If the mean is many standard deviations from zero, the rounding error of one
+/// float would be a noticeable part of a deviation.
 struct NormalizedChannels {
   const float *scale, *shift;
-  float *mean, *mean_rest, *inverse_deviation;  ///< kept for backward
+  float *mean, *mean_rest, *inverse_deviation;  ///< kept for the backward pass
   float *factor, *term;                         ///< y = (x - mean) * factor + term
   uint32_t channels;
   double epsilon;
@@ -116,7 +119,8 @@ struct NormalizedChannels {
   }
 };
 
-/// Training: merges the bands' moments and gives the contributions to the running statistics.
+/// In training: merges the moments of the bands and writes the batch's contributions to the running
+/// statistics.
 struct BatchNormStatisticsKernel {
   static constexpr const char* kName = "batch_norm statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -137,7 +141,7 @@ struct BatchNormStatisticsKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     const uint32_t channel = ChannelWarp::channel(thread), bands = tiling.bands;
-    if (channel >= tiling.channels) return;  // with all of its warp
+    if (channel >= tiling.channels) return;  // the whole warp returns
     const BandMoments* moments = of_bands + int64_t{channel} * bands;
     const double reference = moments[0].mean;
     double distances = 0, squares = 0;
@@ -161,7 +165,7 @@ struct BatchNormStatisticsKernel {
   }
 };
 
-/// Testing: the running statistics.
+/// In testing: computes the values of each channel from the running statistics.
 struct BatchNormRecallKernel {
   static constexpr const char* kName = "batch_norm running statistics";
   static constexpr uint32_t kThreads = 128;
@@ -182,8 +186,9 @@ struct BatchNormRecallKernel {
   }
 };
 
-/// output = relu((input - mean) * factor + term + residual). Which values are above zero is written
-/// for the backward pass: a byte for each kEach of them, which is less to read than the output.
+/// output = relu((input - mean) * factor + term + residual). For the backward pass, also writes a
+/// byte for each kEach outputs; bit i is set if output i is above zero. These bytes are less to
+/// read than the output.
 template <class Element, int kEach, class Of>
 struct BatchNormNormalizeKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " normalize");
@@ -195,9 +200,9 @@ struct BatchNormNormalizeKernel {
   const Element* input;
   const Element* residual;  ///< null: none
   Element* output;
-  uint8_t* above;  ///< null: not wanted
+  uint8_t* above;  ///< the bits of outputs above zero; null: not requested
   const float *mean, *factor, *term;
-  float slope;  ///< of the relu below zero; 1: none
+  float slope;  ///< negative slope of the relu; 1: no relu
 
   void visit(MemoryVisitor& visitor) const {
     const size_t bytes = bytes_of_elements<Element>(tiling.count());

@@ -17,7 +17,8 @@ struct ReluAfterBias {
   POSEIDON_DEVICE float operator()(float y) const { return y > 0 ? y : y * slope; }
 };
 
-/// y[i] = relu(y[i] + bias[i % channels]). A thread takes sixteen bytes, the last one what is left.
+/// y[i] = relu(y[i] + bias[i % channels]). A thread processes 16 bytes; the last thread processes
+/// the rest.
 template <class Element>
 struct AddBiasKernel {
   static constexpr const char* kName = "bias forward";
@@ -28,8 +29,8 @@ struct AddBiasKernel {
   const float* bias;
   int64_t count;
   uint32_t channels;
-  uint32_t packs;      ///< of the fewest rows that are whole packs
-  ReluAfterBias relu;  ///< of slope 1: there is none
+  uint32_t packs;      ///< packs in the least number of rows that are whole packs
+  ReluAfterBias relu;  ///< slope 1: no relu
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(bias, bytes_of_elements<float>(channels));
@@ -82,9 +83,9 @@ struct AddBiasKernel {
   }
 };
 
-/// The gradient of what has a bias: combined[i] = the sum of in[k][i] in order of k, times the
-/// derivative of a relu at output[i]; and for each block's wide rows their sum. A thread has a pack
-/// of every so many rows; those of a block's threads are then added pair by pair.
+/// combined[i] = (sum of in[k][i] in order of k) * derivative of a relu at output[i]. Each block
+/// also writes the sum of `combined` over its wide rows to `partial`. A thread sums one pack over
+/// every `lanes`-th wide row. The block then adds the sums of its threads by pairs.
 template <class Element>
 struct BiasGradientKernel {
   static constexpr const char* kName = "gradient of a bias";
@@ -96,14 +97,14 @@ struct BiasGradientKernel {
 
   const Element* in[kContributions];
   int contributions;
-  const Element* output;  ///< null: there is no relu
+  const Element* output;  ///< null: no relu
   float slope;
-  Element* combined;  ///< null: not wanted
-  float* partial;     ///< a wide row for each block down
+  Element* combined;  ///< null: not written
+  float* partial;     ///< one wide row for each index block_y
   int64_t count;
-  uint32_t packs, rows;  ///< of a wide row; wide rows
+  uint32_t packs, rows;  ///< packs in a wide row; number of wide rows
   uint32_t width, lanes,
-      rows_of_block;  ///< packs and rows that a block takes at once; all its rows
+      rows_of_block;  ///< packs and wide rows that a block processes at once; its wide rows
   uint32_t blocks_down;
 
   void visit(MemoryVisitor& visitor) const {
@@ -155,7 +156,7 @@ struct BiasGradientKernel {
     return gradient;
   }
 
-  /// Zero where there is nothing any more.
+  /// The last pack, with zeros after the last element.
   POSEIDON_DEVICE Pack<Element> tail(int64_t first) const {
     Pack<Element> gradient{};
 #pragma unroll
@@ -172,7 +173,7 @@ struct BiasGradientKernel {
     return gradient;
   }
 
-  /// Leaves the sum of all lanes with the first of them.
+  /// Adds the sums of all lanes. Lane 0 receives the result.
   POSEIDON_DEVICE void add_lanes(const Thread& thread, uint32_t lane, Pack<Element>& sum,
                                  Shared& shared) const {
     const uint32_t t = thread.thread();
@@ -203,12 +204,12 @@ struct BiasGradientKernel {
   }
 };
 
-/// out[c] = the sum of in[r][c] over `rows`. A block has few columns and many lanes, so that a
-/// thread waits for memory a few times only.
+/// out[c] = the sum of in[r][c] over r. A block has few columns and many lanes, so that a thread
+/// waits for memory only a few times.
 struct BiasSumKernel {
   static constexpr const char* kName = "sum of a bias's gradients";
   static constexpr uint32_t kThreads = 256;
-  static constexpr uint32_t kColumns = 8;  // 32 bytes, what memory gives at once
+  static constexpr uint32_t kColumns = 8;  // 32 bytes, the smallest memory transaction
   static constexpr uint32_t kLanes = kThreads / kColumns;
   struct Shared {
     float sums[kThreads];
@@ -262,15 +263,15 @@ void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optio
   });
 }
 
-// ---- the gradient
+// ---- gradient
 
 namespace {
 
 constexpr uint32_t kBiasThreads = BiasGradientKernel<float>::kThreads;
-/// About what a GPU's multiprocessors hold at once; more would write more partial sums, which are
-/// read again.
+/// Limit on blocks: about as many as the multiprocessors of a GPU hold at once. More blocks would
+/// write more partial sums, which BiasSumKernel must read.
 constexpr int64_t kMostBiasBlocks = 512;
-/// A thread takes at least so many.
+/// Least number of wide rows for each thread.
 constexpr int64_t kFewestBiasRows = 4;
 
 }  // namespace

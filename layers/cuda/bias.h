@@ -5,34 +5,35 @@
 
 #include "layers/cuda/cuda_layer.h"
 
-/// What surrounds the products of layers with a bias for each channel. Channels lie side by side:
-/// memory is rows, one for each sample or position, of one number for each channel.
+/// Bias and fused relu of convolution and linear layers, forward and backward. Tensors are channels
+/// last: a matrix of rows x channels, with one row for each position or sample.
 namespace poseidon::layers::cuda {
 
-/// Issues y = relu(y + bias) in place, where there is either.
+/// Issues y = relu(y + bias) in place. `bias` null: no bias. `relu`: negative slope, or no relu.
+/// Issues nothing if both are missing.
 void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optional<float> relu);
 
-/// Makes the gradients of a bias, the sums of each channel's gradients over all rows, of tensors of
-/// one shape. The order of the additions depends on that shape alone.
+/// Computes the gradient of a bias: for each channel, the sum of the gradients over all rows. One
+/// object serves tensors of one shape. The order of the additions depends only on that shape.
 class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);
 
   size_t scratch_bytes() const;
 
-  /// Issues combined_gradient and, of what it gives, the sums, in one pass over memory. `sums`
-  /// null: they are not wanted.
+  /// Issues combined_gradient() and the sums over the rows of its result, in one pass over memory.
+  /// `sums` null: no sums. Returns the combined gradient.
   const Tensor& combine(const Bindings& memory, std::optional<float> relu, float* sums) const;
-  /// Issues the sums of fp32 rows.
+  /// Issues the sums over the rows of an fp32 matrix.
   void sum(const float* gradient, float* sums, std::byte* scratch) const;
 
  private:
-  /// What one pass reads and writes besides sums.
+  /// What one pass reads and writes, except the sums.
   struct Pass {
     std::span<const Tensor> contributions;
-    const void* output = nullptr;  ///< of the relu; null: there is none
-    float slope = 0;               ///< of the relu
-    void* combined = nullptr;      ///< null: not wanted
+    const void* output = nullptr;  ///< output of the fused relu; null: no relu
+    float slope = 0;               ///< negative slope of the relu
+    void* combined = nullptr;      ///< receives the combined gradient; null: not written
   };
   template <class Element>
   void launch(const Pass& pass, float* sums, std::byte* scratch) const;
@@ -45,12 +46,12 @@ class BiasGradient {
   CudaDevice& device_;
   DataType type_;
   int64_t count_, channels_;
-  /// So many rows make a wide row, which is whole packs of 16 bytes, whatever the channels are.
+  /// Rows in a wide row: the least number whose elements fill whole packs of 16 bytes.
   uint32_t repeats_;
-  uint32_t packs_;          ///< of a wide row
-  uint32_t wide_rows_;      ///< the last one may have fewer rows
-  uint32_t width_;          ///< packs of a wide row that a block takes
-  uint32_t rows_of_block_;  ///< wide rows that a block takes
+  uint32_t packs_;          ///< packs in a wide row
+  uint32_t wide_rows_;      ///< the last wide row may have fewer rows
+  uint32_t width_;          ///< packs of a wide row that one block processes
+  uint32_t rows_of_block_;  ///< wide rows that one block processes
 };
 
 }  // namespace poseidon::layers::cuda

@@ -5,7 +5,7 @@
 
 namespace poseidon::layers::cuda {
 
-/// Arrays of floats, one for each channel, in memory that begins with those of a pass's bands.
+/// Allocates arrays with one float for each channel, one after another, from a block of memory.
 class ChannelArrays {
  public:
   ChannelArrays(std::byte* memory, int64_t channels)
@@ -22,7 +22,7 @@ class ChannelArrays {
   }
 
  private:
-  /// So that each array begins at a multiple of 64 bytes.
+  /// Length of an array in floats, rounded up so that each array begins at a multiple of 64 bytes.
   static int64_t padded(int64_t channels) { return (channels + 15) / 16 * 16; }
 
   float* next_;

@@ -8,8 +8,9 @@ namespace {
 
 using Source = ChannelOperand::Source;
 
-/// A matrix of positions x channels; where each sample has its own factors, one for each sample.
-/// Scratch holds the sums of bands, and before them factors that came as bf16, as fp32.
+/// Processes a matrix of positions x channels. If each sample has its own factors, each sample is a
+/// separate matrix. Scratch memory holds the sums of bands. Before them it holds bf16 factors after
+/// conversion to fp32.
 template <class Element, int kEach, class Rule>
 class CudaChannelFunction final : public CudaLayer {
  public:
@@ -99,7 +100,8 @@ class CudaChannelFunction final : public CudaLayer {
             .count = factor_count()};
   }
 
-  /// The sums over so many matrices; where there is one value for all channels, over these too.
+  /// Issues the sums over the bands and over `parts` matrices. If there is one value for all
+  /// channels, also sums over the channels.
   template <class Value>
   void write_sums(const ChannelSums* of_bands, bool of_factor, uint32_t parts,
                   const ChannelOperand& operand, Value* to) {

@@ -6,27 +6,27 @@
 
 #include "layers/cuda/map.cuh"
 
-/// Joins tensors along their channels, and splits them, where the channels come last.
+/// Joins channels-last tensors along their channels, and splits them.
 namespace poseidon::layers::cuda {
 
-/// What a thread copies at once.
+/// The bytes that a thread copies at once.
 template <size_t kBytes>
 struct alignas(kBytes) CopyUnit {
   std::byte bytes[kBytes];
 };
 
-/// So many inputs are joined, or split, by one kernel.
+/// Limit on the parts that one kernel joins or splits.
 constexpr size_t kPartsAtOnce = 8;
 
-/// A row of some channels for each position, and where it lies in the rows of the whole.
+/// A part of the whole tensor: one row of channels for each position.
 struct ChannelPart {
-  std::byte* data = nullptr;    ///< null: of zeros when they are joined, not wanted when split
-  uint32_t begin = 0, end = 0;  ///< bytes of a row of the whole
+  std::byte* data = nullptr;    ///< null: kJoin writes zeros, kSplit skips the part
+  uint32_t begin = 0, end = 0;  ///< byte range in a row of the whole
 };
 
 enum class PartsDirection : uint8_t { kJoin, kSplit };
 
-/// Copies between some neighbouring parts and the whole; a thread has a unit of the whole.
+/// Copies between adjacent parts and the whole. Each thread copies one unit of the whole.
 template <size_t kBytes, PartsDirection kDirection>
 struct PartsKernel {
   static constexpr const char* kName = kDirection == PartsDirection::kJoin ? "join" : "split";
@@ -93,7 +93,7 @@ struct PartsKernel {
   }
 };
 
-/// The widest unit that the row and all parts of it are made of.
+/// The largest unit, in bytes, that divides the row and the bounds of all parts; at most a pack.
 inline size_t unit_bytes(std::span<const ChannelPart> parts, size_t row_bytes) {
   size_t all = row_bytes | poseidon::cuda::kPackBytes;
   for (const ChannelPart& part : parts) all |= part.begin | part.end;
@@ -115,7 +115,7 @@ inline uint32_t bytes_of_channels(const Tensor& tensor) {
          static_cast<uint32_t>(bytes_of(tensor.format.type));
 }
 
-/// Issues the copies between neighbouring parts, in order, and the whole, whose channels come last.
+/// Issues the copies between adjacent parts, in order, and the whole, a channels-last tensor.
 template <PartsDirection kDirection>
 void copy_parts(CudaDevice& device, std::span<const ChannelPart> parts, const Tensor& whole) {
   const uint32_t row_bytes = bytes_of_channels(whole);

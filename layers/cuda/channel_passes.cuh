@@ -3,15 +3,16 @@
 #include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
-/// The kernels of layers that know a factor and a summand of each channel (layers/channel_rules.h).
+/// The kernels of layers that have a factor or a summand for each channel (layers/channel_rules.h).
 namespace poseidon::layers::cuda {
 
-/// Factors or summands: for each channel, or one for all of them; of each matrix, or of all.
+/// The factors or the summands: one for each channel or one for all channels, and either separate
+/// for each matrix or common to all matrices.
 struct ChannelValues {
-  const float* values = nullptr;  ///< null: there are none
-  bool one = false;
-  uint32_t of_matrix = 0;  ///< values; 0: the same for all matrices
-  uint32_t count = 0;      ///< in all
+  const float* values = nullptr;  ///< null: no factors or no summands
+  bool one = false;               ///< one value for all channels
+  uint32_t of_matrix = 0;         ///< values for each matrix; 0: common to all matrices
+  uint32_t count = 0;             ///< total number of values
 
   void visit(MemoryVisitor& visitor) const {
     if (values != nullptr) visitor.reads(values, bytes_of_elements<float>(count));
@@ -28,7 +29,7 @@ struct ChannelValues {
   }
 };
 
-/// out = the rule's function of in. The two may be one memory.
+/// out = the rule's function of `in`. `out` may be `in`.
 template <class Element, int kEach, class Rule>
 struct ChannelForwardKernel {
   static constexpr auto kLetters = kernel_name(Rule::kType, " forward");
@@ -67,13 +68,13 @@ struct ChannelForwardKernel {
   }
 };
 
-/// What one channel's elements in one band add to the gradients of its factor and its summand.
+/// Contributions of one channel in one band to the gradients of its factor and its summand.
 struct alignas(16) ChannelSums {
   double factor, summand;
 };
 
-/// g = the sum of in[k] in order of k. Writes the gradient of the input, where it is wanted, and
-/// of_bands[matrix][channel][band].
+/// g = the sum of in[k] in order of k. Writes of_bands[matrix][channel][band] and, if requested,
+/// the gradient of the input.
 template <class Element, int kEach, class Rule>
 struct ChannelBackwardKernel {
   static constexpr auto kLetters = kernel_name(Rule::kType, " backward");
@@ -88,7 +89,7 @@ struct ChannelBackwardKernel {
   const Element* in[kContributions];
   int contributions;
   const Element* input;  ///< null: the rule does not read it
-  Element* target;       ///< null: not wanted; may be a contribution
+  Element* target;       ///< gradient of the input; null: not requested; may be one of in[k]
   ChannelValues factors;
   ChannelSums* of_bands;
 
@@ -158,7 +159,7 @@ struct ChannelBackwardKernel {
   }
 };
 
-/// out[i] = the sum, over the parts, of in[part][i][k] over k: of the factor's or the summand's.
+/// out[i] = the sum over part and k of in[part][i][k], either of its factor or of its summand.
 template <class Element>
 struct ChannelSumsKernel {
   static constexpr const char* kName = "gradient of each channel";
@@ -167,7 +168,7 @@ struct ChannelSumsKernel {
 
   const ChannelSums* in;
   bool of_factor;
-  uint32_t parts, outputs, run;  ///< lengths of the three
+  uint32_t parts, outputs, run;  ///< lengths of the three dimensions of `in`
   Element* out;
 
   void visit(MemoryVisitor& visitor) const {
@@ -177,7 +178,7 @@ struct ChannelSumsKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     const uint32_t output = ChannelWarp::channel(thread);
-    if (output >= outputs) return;  // with all of its warp
+    if (output >= outputs) return;  // the whole warp returns
     double sum = 0;
     for (uint32_t part = 0; part < parts; ++part) {
       const ChannelSums* from = in + (int64_t{part} * outputs + output) * run;

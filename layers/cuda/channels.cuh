@@ -4,12 +4,12 @@
 
 #include "layers/cuda/map.cuh"
 
-/// A thread's part of the channels of one position, in tensors whose channels come last: a pack
-/// where a position's channels are whole packs, else one. Where positions do not matter, elements
-/// of a tensor are all channels.
+/// Loads and stores of neighboring channels of one position in channels-last tensors. A thread
+/// processes one pack of channels if the channels of a position are whole packs, else one channel.
+/// Kernels for which positions do not matter treat all elements of a tensor as channels.
 namespace poseidon::layers::cuda {
 
-/// Neighbouring channels.
+/// The values of kEach neighboring channels.
 template <int kEach>
 struct Channels {
   float values[kEach];
@@ -51,7 +51,8 @@ POSEIDON_DEVICE void store_channels(Element* to, const Channels<kEach>& channels
   }
 }
 
-/// Calls visitor(how many channels a thread takes, as a constant).
+/// Calls visitor(constant): the number of channels that a thread processes, as an
+/// std::integral_constant.
 template <class Element, class Visitor>
 void with_channels_of(int64_t channels, const Visitor& visitor) {
   constexpr int kWhole = kPack<Element>;
@@ -61,7 +62,7 @@ void with_channels_of(int64_t channels, const Visitor& visitor) {
     visitor(std::integral_constant<int, 1>{});
 }
 
-/// The same for an element type that is not known here: visitor(an element, how many).
+/// Calls visitor(element, constant) for an element type that is known only at run time.
 template <class Visitor>
 void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
   with_element_of(type, [&](auto element) {
@@ -69,7 +70,7 @@ void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
   });
 }
 
-/// The layer of this class for the elements and channels of its first input.
+/// Makes the layer LayerOf for the element type and the channels of its first input.
 template <template <class Element, int kEach> class LayerOf>
 std::unique_ptr<Layer> make_for_channels(const LayerRequest& request, CudaDevice& device) {
   std::unique_ptr<Layer> layer;

@@ -13,10 +13,10 @@ namespace {
 
 using ConvolutionPass = ConvolutionProblem::Pass;
 
-/// A convolution, or the transpose of one, whose passes of forward and backward data are exchanged.
-/// The weight and its gradient are fp32 and lie as (outputs, kernel height, kernel width, inputs /
-/// groups) of the convolution, channels last as the activations. For bf16 the forward pass rounds
-/// the weight.
+/// A convolution or a transposed convolution. The latter exchanges the forward and backward-data
+/// passes of a convolution. The weight and its gradient are fp32 in the order (outputs, kernel
+/// height, kernel width, inputs / groups) of the convolution. With bf16 activations, the forward
+/// pass rounds the weight to bf16.
 class CudaConvolution final : public CudaLayer {
  public:
   enum class Role : uint8_t { kItself, kTranspose };
@@ -111,7 +111,7 @@ class CudaConvolution final : public CudaLayer {
                                               &Choice::backward_weights,
                                               &Implementations::backward_weights};
 
-  /// By the pass of the layer.
+  /// The problem for a pass of the layer. A transposed convolution exchanges two passes.
   ConvolutionProblem problem(ConvolutionPass pass) const {
     if (role_ == Role::kTranspose && pass != ConvolutionPass::kBackwardWeights)
       pass = pass == ConvolutionPass::kForward ? ConvolutionPass::kBackwardData
@@ -119,7 +119,8 @@ class CudaConvolution final : public CudaLayer {
     return {.pass = pass, .geometry = convolution_, .type = type_};
   }
 
-  /// As the choice says, or by the fixed rule; notes which it was.
+  /// Plans a pass by the algorithm in `asked`, or by the fixed rule if it names none. Records the
+  /// algorithm in choice_ and implementations_.
   std::unique_ptr<Product> plan(const NamedPass& pass, const Choice& asked) {
     auto product = products_.plan(problem(pass.pass), asked.*pass.field);
     choice_.*pass.field = product->name();
@@ -147,11 +148,12 @@ class CudaConvolution final : public CudaLayer {
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
   }
 
-  /// From the forward pass for the one that makes the gradient of the input.
+  /// True if the rounded weight stays in the workspace from the forward pass to the backward-data
+  /// pass.
   bool keeps_rounded_weight() const {
     return type_ == DataType::kBf16 && backward_data_ != nullptr;
   }
-  /// In scratch memory, behind the workspace.
+  /// Offset in scratch memory, after the workspace of the forward product.
   size_t rounded_weight_offset() const {
     constexpr size_t kAlignment = 64;
     return (forward_->workspace_bytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -167,7 +169,7 @@ class CudaConvolution final : public CudaLayer {
   }
 
   bool has_bias() const { return parameters_.size() > 1; }
-  /// Of the matrix that each output has for a weight.
+  /// In canonical order, the weight of each output is a matrix of depth() x taps().
   int64_t depth() const { return convolution_.input.channels() / convolution_.groups; }
   int64_t taps() const { return convolution_.kernel[0] * convolution_.kernel[1]; }
   int64_t weight_count() const { return convolution_.outputs * depth() * taps(); }
@@ -180,7 +182,7 @@ class CudaConvolution final : public CudaLayer {
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: no training
-  std::unique_ptr<Product> backward_data_;     ///< null: the input's gradient is not wanted
+  std::unique_ptr<Product> backward_data_;     ///< null: no gradient of the input
 };
 
 }  // namespace

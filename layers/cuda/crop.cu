@@ -8,11 +8,12 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Where the part lies in the whole. A thread takes a group of neighbouring channels of a position.
+/// The position of the part (the output) in the whole (the input). A thread processes a group of
+/// neighboring channels of a position.
 struct CropPlan {
   uint32_t samples, channels;
   uint32_t whole_height, whole_width, height, width, top, left;
-  Divisor groups, columns, rows;  ///< of what a kernel goes through
+  Divisor groups, columns, rows;  ///< of the tensor that the kernel iterates over
 
   int64_t whole_count() const { return int64_t{samples} * whole_height * whole_width * channels; }
   int64_t part_count() const { return int64_t{samples} * height * width * channels; }
@@ -36,7 +37,7 @@ struct CropPlan {
   }
 };
 
-/// Goes through the part.
+/// Copies the part out of the whole. Iterates over the part.
 template <class Element, int kWidth>
 struct CropKernel {
   static constexpr const char* kName = "crop";
@@ -60,7 +61,7 @@ struct CropKernel {
   }
 };
 
-/// Goes through the whole: what is not of the part is zero.
+/// Writes the gradient of the whole: zero outside the part. Iterates over the whole.
 template <class Element, int kWidth>
 struct CropBackwardKernel {
   static constexpr const char* kName = "gradient of crop";
@@ -78,7 +79,7 @@ struct CropBackwardKernel {
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     const auto at = plan.place(thread.block() * kThreads + thread.thread(), kWidth);
     if (at.sample >= plan.samples) return;
-    // What lies before the part wraps around, beyond it.
+    // A position before the part wraps around to a value beyond it.
     const uint32_t y = at.y - plan.top, x = at.x - plan.left;
     Channels<kWidth> values{};
     if (y < plan.height && x < plan.width)

@@ -14,14 +14,14 @@ namespace poseidon::layers::cuda {
 
 using poseidon::cuda::CudaDevice;
 
-/// The format that layers here take and give images in: channels last. Tensors without height and
-/// width have one layout only.
+/// The format of a layer's inputs and output: channels last for images (rank 4). Other tensors have
+/// only the plain layout.
 inline Format format_of(const Shape& shape, DataType type) {
   return {shape.rank() == 4 ? Layout::kChannelsLast : Layout::kPlain, type};
 }
 
-/// Base of the layers of GPUs. Parameters are kept in canonical order unless a layer packs them
-/// otherwise. A layer takes all of its inputs as what the first of them is given as.
+/// Base class of the GPU layers. Unless a subclass changes it, parameters stay in canonical order,
+/// and the layer requests all inputs with the element type of the first one.
 class CudaLayer : public Layer {
  public:
   CudaLayer(const LayerRequest& request, CudaDevice& device);
@@ -48,39 +48,40 @@ class CudaLayer : public Layer {
   }
 };
 
-/// Makes the layers of a GPU (LayerFactory for this device), which must outlive it.
+/// Returns the LayerFactory of a GPU. The device must outlive the factory and its layers.
 std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
                                                 std::unique_ptr<Products> products);
 
-/// What the makers of layers are given.
+/// Arguments of the functions that make layers.
 struct Making {
   CudaDevice& device;
   Products& products;
 };
 
-/// One maker for each layer type, or for several; make_cuda_factory looks them up by the
-/// definition's type.
+/// One function for each layer type or for several types. make_cuda_factory() selects it by the
+/// type of the definition.
 #define POSEIDON_MAKER(type, maker) \
   std::unique_ptr<Layer> make_##maker(const LayerRequest& request, const Making& making);
 POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 
-/// A layer that copies its input into another format; its gradient back.
+/// Makes a layer that converts its input from `from` to `to`, and its gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);
 
-/// Issues a copy of an activation into another format.
+/// Issues a copy of an activation to another format, with rounding if the element types differ.
 void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to);
 
 std::unique_ptr<BatchInput> make_batch_input(CudaDevice& device);
 
-/// Calls `visitor` with a value of the type that the elements have: float or Bf16.
+/// Calls `visitor` with a value whose C++ type is the element type: float or Bf16.
 template <class Visitor>
 auto with_element_of(DataType type, const Visitor& visitor) {
   return type == DataType::kBf16 ? visitor(Bf16{}) : visitor(float{});
 }
 
-/// Issues the sum of the contributions to the output's gradient, multiplied by a fused relu's
-/// derivative at `output`, to output_gradients[0], which it returns; nothing where that is it.
+/// Issues output_gradients[0] = (sum of all output_gradients) * derivative of a fused relu at
+/// `memory.output`, and returns output_gradients[0]. `relu`: negative slope, or no relu. Issues
+/// nothing if there is one contribution and no relu.
 const Tensor& combined_gradient(CudaDevice& device, const Bindings& memory,
                                 std::optional<float> relu);
 

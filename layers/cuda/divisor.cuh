@@ -7,9 +7,9 @@
 
 namespace poseidon::layers::cuda {
 
-/// Divides by a number that is known before a kernel begins: by a product and a shift (Granlund and
-/// Montgomery, "Division by Invariant Integers using Multiplication", PLDI'94), where a GPU takes
-/// some twenty instructions for a division.
+/// Divides by a number that is fixed before the kernel starts. It uses a multiplication and a shift
+/// (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI'94). On a
+/// GPU, an integer division takes about twenty instructions.
 class Divisor {
  public:
   explicit Divisor(uint32_t divisor)
@@ -23,7 +23,7 @@ class Divisor {
     const uint32_t high = static_cast<uint32_t>(uint64_t{n} * multiplier_ >> 32);
     return static_cast<uint32_t>((uint64_t{high} + n) >> shift_);
   }
-  /// Makes `n` its quotient and returns the remainder.
+  /// Replaces `n` with the quotient and returns the remainder.
   POSEIDON_DEVICE uint32_t take_from(uint32_t& n) const {
     const uint32_t whole = quotient(n), rest = n - whole * divisor_;
     n = whole;

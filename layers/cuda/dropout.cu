@@ -6,10 +6,10 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Elements that one Philox block decides.
+/// Number of elements that one Philox block decides.
 constexpr uint32_t kDecided = 4;
 
-/// What decides which elements are dropped.
+/// The parameters that decide which elements dropout drops.
 struct DropoutNumbers {
   const StepNumbers* step;
   uint64_t key;
@@ -21,7 +21,7 @@ struct DropoutNumbers {
   POSEIDON_DEVICE RandomStream stream(uint32_t sample) const {
     return Dropout::stream_of(*step, key, sample);
   }
-  /// Bit i: element 4 * block + i of the stream's sample is kept.
+  /// Bit i is set if element 4 * block + i of the stream's sample is kept.
   POSEIDON_DEVICE uint32_t kept(const RandomStream& stream, uint32_t block) const {
     const PhiloxBlock words = stream.at(block);
     uint32_t bits = 0;
@@ -34,8 +34,8 @@ struct DropoutNumbers {
   }
 };
 
-/// Samples in canonical order. A thread takes 16 bytes of one, so it needs whole Philox blocks and
-/// no other thread needs them. `out` may be `in`.
+/// Dropout of samples in canonical order. A thread processes 16 bytes of one sample. These need
+/// whole Philox blocks, which no other thread needs. `out` may be `in`.
 template <class Element>
 struct DenseDropoutKernel {
   static constexpr const char* kName = "dropout";
@@ -80,8 +80,9 @@ struct DenseDropoutKernel {
   }
 };
 
-/// Images, channels last: a thread takes four neighbouring positions, which one Philox block
-/// decides for each channel where the area is a multiple of four, else two, and `kWidth` channels.
+/// Dropout of channels-last images. A thread processes four neighboring positions and kWidth
+/// channels. For each channel it needs one Philox block if the area is a multiple of four, else up
+/// to two.
 template <class Element, int kWidth>
 struct ImageDropoutKernel {
   static constexpr const char* kName = "dropout of images";
@@ -113,8 +114,8 @@ struct ImageDropoutKernel {
     if (sample >= samples) return;
     const int64_t offset = (int64_t{sample} * area + position) * channels + channel;
     const RandomStream stream = numbers.stream(sample);
-    // All decisions in one register, then the values: a quarter of the registers that the values of
-    // all positions would take.
+    // First computes all decisions, in one register, and then loads values position by position.
+    // That takes a quarter of the registers that the values of all positions would take.
     uint32_t bits = 0;
 #pragma unroll 2
     for (uint32_t c = 0; c < kWidth; ++c)
@@ -130,7 +131,7 @@ struct ImageDropoutKernel {
     }
   }
 
-  /// Bit i: element + i is kept, for i < kDecided.
+  /// Bit i is set if element `element + i` is kept, for i < kDecided.
   POSEIDON_DEVICE uint32_t kept_from(const RandomStream& stream, uint32_t element) const {
     const uint32_t block = element / kDecided, past = element % kDecided;
     uint32_t bits = numbers.kept(stream, block);
@@ -140,8 +141,9 @@ struct ImageDropoutKernel {
   }
 };
 
-/// The masks are made again for the backward pass. To keep them would take memory, and its traffic
-/// costs more than the numbers, which are made while a thread waits for its elements.
+/// Dropout. The backward pass computes the masks again. Stored masks would need memory, and their
+/// traffic costs more than the random numbers, which a thread computes while it waits for its
+/// elements.
 class CudaDropout final : public CudaLayer {
  public:
   CudaDropout(const LayerRequest& request, CudaDevice& device)

@@ -8,11 +8,11 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// So many tensors are read, or written, by one kernel.
+/// Limit on the tensors that one kernel reads or writes.
 constexpr size_t kTensorsAtOnce = 4;
 
-/// Calls body(first, how many, as a constant) for what a thread has of `count` elements: a
-/// pack, or the elements behind the last one.
+/// Calls body(first, constant) for the elements of one thread, of `count` elements. A thread has
+/// one pack, or the single elements after the last whole pack.
 template <class Element, class Body>
 POSEIDON_DEVICE void for_neighbours(const Thread& thread, uint32_t threads, int64_t count,
                                     const Body& body) {
@@ -38,8 +38,8 @@ struct MaximumOfTwo {
   }
 };
 
-/// out[i] = in[0][i] (op) in[1][i] (op) ..., and leaky relu where `slope` is not 1. `out` may be
-/// any of them.
+/// out[i] = in[0][i] (op) in[1][i] (op) ..., followed by leaky relu if `slope` is not 1. `out` may
+/// be any of the inputs.
 template <class Element, class Operation>
 struct JoinInputsKernel {
   static constexpr const char* kName = Operation::kName;
@@ -71,8 +71,9 @@ struct JoinInputsKernel {
   }
 };
 
-/// The gradient of a sum, for some inputs at once: g = the sum of the contributions, times a fused
-/// relu's derivative. A target may be one of the contributions.
+/// The gradient of a sum, for several inputs at once. Each target receives the sum of the
+/// contributions, multiplied by the derivative of a fused relu. A target may be one of the
+/// contributions.
 template <class Element>
 struct SumBackwardKernel {
   static constexpr const char* kName = "gradient of a sum";
@@ -111,8 +112,8 @@ struct SumBackwardKernel {
   }
 };
 
-/// The gradient of a maximum for one input: zero where one of its rivals is greater, or equal and
-/// earlier.
+/// The gradient of a maximum for one input. Rivals are the other inputs. An element's gradient is
+/// zero if a rival is greater, or if an earlier rival is equal.
 template <class Element>
 struct MaximumBackwardKernel {
   static constexpr const char* kName = "gradient of a maximum";
@@ -122,7 +123,7 @@ struct MaximumBackwardKernel {
   const Element* input;
   const Element* rivals[kTensorsAtOnce];
   int count_of_rivals;
-  int earlier;  ///< of the rivals, the first
+  int earlier;  ///< number of rivals that come before the input; they are the first rivals
   Element* target;
   int64_t count;
 
@@ -149,7 +150,7 @@ struct MaximumBackwardKernel {
   }
 };
 
-/// A kernel of this file, on the grid for its elements.
+/// Launches a kernel of this file on the grid for its elements.
 template <class Element, class Kernel>
 void launch_eltwise(CudaDevice& device, const Kernel& kernel) {
   device.launch_for(poseidon::cuda::blocks_for(kernel.count, kPack<Element>), kernel);
@@ -193,7 +194,8 @@ class CudaEltwise final : public CudaLayer {
   }
 
  private:
-  /// target = the tensors joined in order. What one kernel does not take is joined to the target.
+  /// target = the tensors combined in order. If one kernel cannot read all of them, later kernels
+  /// combine the rest with the target.
   template <class Operation>
   void join(std::vector<Tensor> tensors, const Tensor& target, float slope) {
     while (tensors.size() > kTensorsAtOnce) {
@@ -219,7 +221,8 @@ class CudaEltwise final : public CudaLayer {
     });
   }
 
-  /// The same gradient for every input. That of the first may be the memory of the output's own.
+  /// Every input has the same gradient. The first input's gradient may be in the same memory as the
+  /// output's gradient.
   void backward_sum(const Bindings& memory) {
     std::vector<Tensor> targets = memory.input_gradients;
     std::erase_if(targets, [](const Tensor& target) { return !target; });
@@ -250,7 +253,7 @@ class CudaEltwise final : public CudaLayer {
     join<ProductOfTwo>(factors, memory.input_gradients[k], 1);
   }
 
-  /// Of equal maxima the first input gets the gradient.
+  /// Of equal maxima, the first input receives the gradient.
   void pass_to_maximum(const Bindings& memory, size_t k, const Tensor& gradient) {
     with_element_of(gradient.format.type, [&](auto element) {
       using Element = decltype(element);

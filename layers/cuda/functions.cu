@@ -8,8 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// What rules ask of a device: functions of its own library in its code, of the C library in the
-/// host's.
+/// The math functions that rules need. GPU code calls CUDA's math library, host code the C library.
 struct FunctionMath {
   static POSEIDON_ANY_DEVICE float exp(float x) { return ::expf(x); }
   static POSEIDON_ANY_DEVICE float exp_less_1(float x) { return ::expm1f(x); }

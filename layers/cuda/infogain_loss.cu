@@ -7,7 +7,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The matrix, and whose row is whose.
+/// The infogain matrix H (classes x classes), and the labels, which select a row for each sample.
 struct Worth {
   const float* matrix;
   const float* labels;
@@ -22,7 +22,7 @@ struct Worth {
   }
 };
 
-/// Of each sample the loss, the probabilities, and the sum of what the classes are worth.
+/// Computes for each sample the loss, the probabilities, and the sum of its row of H.
 template <class Team>
 struct InfogainForwardKernel {
   static constexpr const char* kName = "infogain_loss forward";
@@ -46,7 +46,7 @@ struct InfogainForwardKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t sample = Team::row(thread);
-    if (sample >= worth.samples) return;  // with all of its team
+    if (sample >= worth.samples) return;  // the whole team returns
     const float* row = scores + sample * worth.classes;
     const float* values = worth.of(sample);
     float* target = probabilities + sample * worth.classes;
@@ -68,7 +68,7 @@ struct InfogainForwardKernel {
   }
 };
 
-/// scale * (sum * probability - worth) of each class.
+/// gradient = scale * (sum of the row of H * probability - H[label][class]), for each class.
 struct InfogainBackwardKernel {
   static constexpr const char* kName = "infogain_loss backward";
   static constexpr uint32_t kThreads = 256;
@@ -96,8 +96,8 @@ struct InfogainBackwardKernel {
   }
 };
 
-/// The workspace holds the probabilities, so that backward is one pass and needs no scores, and
-/// behind them a number for each sample.
+/// The workspace holds the probabilities, so that backward is one pass and needs no scores. After
+/// them it holds the sum of each sample's row of H.
 class CudaInfogainLoss final : public CudaLayer {
  public:
   CudaInfogainLoss(const LayerRequest& request, CudaDevice& device)

@@ -5,7 +5,7 @@
 
 namespace poseidon::layers::cuda {
 
-/// The name of a kernel that serves several types of layers, for one of them; it ends with a zero.
+/// Returns the name of a kernel for one of the layer types that use it, as a null-terminated array.
 constexpr std::array<char, 48> kernel_name(std::string_view type, std::string_view what) {
   std::array<char, 48> name{};
   size_t end = 0;

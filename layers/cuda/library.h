@@ -8,29 +8,31 @@
 #include "core/error.h"
 #include "layers/backend.h"
 
-/// The GPU half of a build, lib/libposeidon_cuda.so: what a program and it know of each other.
-/// Exceptions of core/error.h cross over, everything else by these.
+/// The interface between a program and the GPU library, lib/libposeidon_cuda.so. The program calls
+/// the library only through these declarations. Exceptions of core/error.h may leave the library.
 namespace poseidon::layers::cuda {
 
-/// What a job asks of a GPU.
+/// The GPU that a job uses, and its settings.
 struct GpuRequest {
-  int index = 0;  ///< of the machine's GPUs
+  int index = 0;  ///< index among the GPUs of the machine
   poseidon::cuda::Settings settings;
 };
 
 class Library {
  public:
   virtual ~Library() = default;
-  /// The machine's GPUs. Throws ConfigError where there are none that can be used, and says why.
+  /// The GPUs of the machine. Throws ConfigError with the reason if no GPU can be used.
   virtual poseidon::cuda::GpuList gpus() const = 0;
-  /// A GPU with all that computes on it. Throws ConfigError too.
+  /// A GPU with its layer factory and updater. Throws ConfigError if the GPU cannot be used.
   virtual Backend make_backend(const GpuRequest& request) const = 0;
 };
 
-/// A program and its GPU half share classes, so they are of one version and one compiler.
+/// Identifies a build: project version and compiler. The program and the GPU library share C++
+/// classes, so both must be of the same build.
 inline std::string build_of(std::string_view version) { return text(version, ", ", __VERSION__); }
 
-/// What the library has to be found by, in C's names: the build it is of, and itself.
+/// Names of the exported C functions. The first returns the build of the library, the second its
+/// Library object.
 inline constexpr const char* kBuildEntry = "poseidon_cuda_build";
 inline constexpr const char* kLibraryEntry = "poseidon_cuda_library";
 using BuildEntry = const char* (*)();

@@ -9,7 +9,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The weight is kept in canonical order: all products read it as it is.
+/// A linear layer. The weight stays in canonical order, which all products read directly.
 class CudaLinear final : public CudaLayer {
  public:
   CudaLinear(const LayerRequest& request, const Making& making)
@@ -46,7 +46,7 @@ class CudaLinear final : public CudaLayer {
       const Tensor& gradient = bias_gradient_.combine(memory, relu_, bias_gradient_of(memory));
       run_backward_weights(gradient.as<float>(), memory.inputs[0].as<float>(), memory);
     }
-    // By now all contributions are in one, be it by this pass or by write_factors.
+    // combine() above or write_factors() has summed all contributions into the first one.
     if (memory.input_gradients[0])
       run(*backward_data_, {.first = memory.output_gradients[0].data,
                             .second = memory.parameters[0].value,
@@ -114,8 +114,8 @@ class CudaLinear final : public CudaLayer {
     return bytes_of_elements<float>(gradient_rows_ * columns);
   }
 
-  /// Stacked factors may lie in memory of the host, to which a product would go many times for each
-  /// of them. So they are copied behind its workspace first.
+  /// Copies stacked factors to scratch memory, after the workspace of the products. They may lie in
+  /// host memory, and a product reads each factor many times.
   FactorMemory brought_here(const FactorMemory& factors, std::byte* scratch) const {
     std::byte* deltas = scratch + factors_offset_;
     std::byte* activations = deltas + aligned_for_tensor(factor_bytes(linear_.outputs));
@@ -144,12 +144,12 @@ class CudaLinear final : public CudaLayer {
   const Linear& linear_;
   std::optional<float> relu_;
   bool gives_factors_;
-  int64_t gradient_rows_;      ///< samples of which the parameters' gradients are made
+  int64_t gradient_rows_;      ///< samples that contribute to the parameters' gradients
   size_t factors_offset_ = 0;  ///< in scratch memory
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: no training
-  std::unique_ptr<Product> backward_data_;     ///< null: the input's gradient is not wanted
+  std::unique_ptr<Product> backward_data_;     ///< null: no gradient of the input
 };
 
 }  // namespace

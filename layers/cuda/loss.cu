@@ -8,11 +8,11 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The values of samples, and what they should be.
+/// The values of the samples and their targets.
 struct LossValues {
   const float* values;
-  const float* targets;  ///< null: 1 at the label
-  const float* labels;   ///< null: none
+  const float* targets;  ///< null: the target is 1 at the label and 0 elsewhere
+  const float* labels;   ///< null: no labels
   uint32_t samples, elements;
 
   void visit(MemoryVisitor& visitor) const {
@@ -33,7 +33,7 @@ struct LossValues {
   }
 };
 
-/// The loss of each sample, and the factor of its derivatives.
+/// Computes the loss of each sample, and the factor of its derivatives (layers/loss_rules.h).
 template <class Rule, class Team>
 struct LossForwardKernel {
   static constexpr const char* kName = "loss forward";
@@ -53,7 +53,7 @@ struct LossForwardKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t sample = Team::row(thread);
-    if (sample >= in.samples) return;  // with all of its team
+    if (sample >= in.samples) return;  // the whole team returns
     double sum = 0;
     for (uint32_t i = Team::member(thread); i < in.elements; i += Team::kSize)
       sum += rule.term(in.value(sample, i), in.target(sample, i));
@@ -64,7 +64,7 @@ struct LossForwardKernel {
   }
 };
 
-/// The derivatives of all values and, where they are wanted, of all targets.
+/// Computes the derivatives with respect to the values and to the targets, as requested.
 template <class Rule>
 struct LossBackwardKernel {
   static constexpr const char* kName = "loss backward";
@@ -72,8 +72,8 @@ struct LossBackwardKernel {
 
   LossValues in;
   const float* factors;
-  float* gradient;         ///< null: not wanted
-  float* target_gradient;  ///< null: not wanted
+  float* gradient;         ///< null: not requested
+  float* target_gradient;  ///< null: not requested
   float scale;
   Rule rule;
 
@@ -97,7 +97,8 @@ struct LossBackwardKernel {
   }
 };
 
-/// The workspace holds a number for each sample, by which its derivatives are multiplied.
+/// A loss that sums a term over the elements of a sample. The workspace holds the factor of each
+/// sample's derivatives.
 template <class Rule>
 class CudaElementLoss final : public CudaLayer {
  public:

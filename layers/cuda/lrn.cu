@@ -8,14 +8,14 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Threads are counted in 32 bits, in which they divide fast.
+/// Threads are counted in 32 bits, because division of 32-bit indices is fast.
 uint32_t lrn_threads(int64_t threads) {
   check(threads <= UINT32_MAX, "lrn: at most 2^32 packs");
   return static_cast<uint32_t>(threads);
 }
 
-/// Across channels, where a position's channels are whole packs and a window reaches no farther
-/// than the next: one pass each way.
+/// The method across channels by packs. The channels of a position must be whole packs, and a
+/// window must reach at most into the adjacent packs. Forward and backward are one pass each.
 template <class Element, class Beta>
 class LrnByPacks {
  public:
@@ -57,7 +57,8 @@ class LrnByPacks {
   Beta beta_;
 };
 
-/// Any window. Backward is two passes, between which q lies in scratch memory.
+/// The method for any window. Backward is two passes, the first of which writes q to scratch
+/// memory.
 template <class Element, int kEach, class Window, class Beta>
 class LrnByWindows {
  public:

@@ -2,15 +2,16 @@
 
 #include "layers/cuda/lrn_powers.cuh"
 
-/// Across channels, by packs.
+/// Local response normalization across channels, for windows that reach at most into the adjacent
+/// packs of channels.
 namespace poseidon::layers::cuda {
 
-/// A pack of channels and its neighbours on both sides, zero beyond the edges of a position.
+/// A pack of channels and the adjacent packs of the same position. Packs beyond its edges are zero.
 template <int kEach>
 struct ThreePacks {
   Channels<kEach> left, own, right;
 
-  /// sums[i] = sum over the window around own[i]; `half` is at most a pack.
+  /// sums[i] = sum over the window around own[i], from i - half to i + half; half <= kEach.
   POSEIDON_DEVICE Channels<kEach> window_sums(int half) const {
     Channels<kEach> sums = own;
 #pragma unroll
@@ -25,7 +26,7 @@ struct ThreePacks {
   }
 };
 
-/// Which pack of a tensor a thread has, and whether it has neighbours at the same position.
+/// The offset of a thread's pack, and whether the adjacent packs belong to the same position.
 struct PackPlace {
   int64_t offset;
   bool has_left, has_right;
@@ -45,7 +46,7 @@ POSEIDON_DEVICE Channels<kEach> window_squares(const Element* x, const Channels<
   return squares.window_sums(half);
 }
 
-/// Neighbours are loaded too, which comes from the cache.
+/// Each thread also loads the adjacent packs. These loads hit the cache.
 template <class Element, class Beta>
 struct LrnPacksForwardKernel {
   static constexpr const char* kName = "lrn across channels forward";
@@ -75,8 +76,8 @@ struct LrnPacksForwardKernel {
   }
 };
 
-/// A block has a pack more at each end than it writes: of those it makes q only, which the threads
-/// give each other.
+/// A block processes one pack more at each end than it writes. For these two packs it computes only
+/// q. The threads exchange q through shared memory.
 template <class Element, class Beta>
 struct LrnPacksBackwardKernel {
   static constexpr const char* kName = "lrn across channels backward";
@@ -103,7 +104,7 @@ struct LrnPacksBackwardKernel {
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const uint32_t t = thread.thread();
     const uint32_t pack = thread.block() * kWritten + t - 1;
-    const bool inside = pack < packs;  // nor is what comes before the first
+    const bool inside = pack < packs;  // also false before the first pack, where `pack` wraps
     PackPlace place{};
     Channels<kEach> x{}, passed{}, products{};  // passed = g * s^-beta
     if (inside) {

@@ -3,13 +3,14 @@
 #include "layers/cuda/channels.cuh"
 #include "layers/cuda/device_math.cuh"
 
-/// With s = k + alpha/m * (sum of squares over the window) and q = g * x * s^-(beta+1):
+/// Local response normalization. With s = k + alpha/m * (sum of squares over the window) and
+/// q = g * x * s^-(beta+1):
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
-/// Both need only x; s is computed again in backward, which costs less than to store it.
+/// Backward computes s again from x, which costs less than storing it.
 namespace poseidon::layers::cuda {
 
-/// s = k + alpha * sum; alpha is divided by m, and gradient = 2 * alpha/m * beta.
+/// s = k + alpha * sum. Here `alpha` is already divided by m, and gradient = 2 * alpha/m * beta.
 struct LrnConstants {
   float k, alpha, gradient;
   int half;
@@ -22,7 +23,7 @@ struct LrnPowers {
 struct BetaThreeQuarters {
   POSEIDON_DEVICE LrnPowers operator()(float s) const {
     const float r = inverse_root(s);               // s^-1/2
-    const float root = r * (r * inverse_root(r));  // times the root of r
+    const float root = r * (r * inverse_root(r));  // r * sqrt(r) = s^-3/4
     return {root, root * (r * r)};
   }
 };

@@ -2,10 +2,10 @@
 
 #include "layers/cuda/lrn_powers.cuh"
 
-/// Any window.
+/// Local response normalization over any window, across or within channels.
 namespace poseidon::layers::cuda {
 
-/// The channels around a thread's one.
+/// The window of channels around the channel of a thread.
 struct AcrossWindow {
   uint32_t channels;
 
@@ -21,7 +21,7 @@ struct AcrossWindow {
   }
 };
 
-/// The positions around a thread's, in its channels.
+/// The window of positions around the position of a thread, in the same channels.
 struct WithinWindow {
   uint32_t channels, height, width;
 
@@ -63,11 +63,11 @@ struct ValueAt {
   }
 };
 
-/// What the three kernels below have in common: a thread has kEach channels of a position.
+/// The common part of the three kernels below. A thread processes kEach channels of a position.
 template <class Element, int kEach, class Window, class Beta>
 struct LrnPass {
   const Element* input;
-  uint32_t count;  ///< of threads that have something to do
+  uint32_t count;  ///< of threads with work
   Window window;
   LrnConstants constants;
   Beta beta;

@@ -5,8 +5,8 @@
 #include "core/tensor.h"
 #include "layers/cuda/cuda_layer.h"
 
-/// Kernels that treat each element alone. Activations have no padding here, so their layout does
-/// not matter: a thread takes sixteen bytes, the last one what is left.
+/// Elementwise kernels. GPU activations have no padding, so the layout does not matter. A thread
+/// processes 16 bytes; the last thread processes the remaining elements.
 namespace poseidon::layers::cuda {
 
 using poseidon::cuda::kPack;
@@ -16,7 +16,7 @@ using poseidon::cuda::Pack;
 using poseidon::cuda::store_pack;
 using poseidon::cuda::Thread;
 
-/// The elements of a tensor.
+/// The number of elements of a tensor.
 inline int64_t count_of(const Tensor& tensor) { return tensor.shape.count(); }
 
 template <class Element>
@@ -24,7 +24,7 @@ size_t bytes_of_elements(int64_t count) {
   return static_cast<size_t>(count) * sizeof(Element);
 }
 
-/// out[i] = function(in[i]). The two may be one memory.
+/// out[i] = function(in[i]). `out` may be `in`.
 template <class Element, class Function>
 struct MapKernel {
   static constexpr const char* kName = Function::kName;
@@ -53,8 +53,8 @@ struct MapKernel {
   }
 };
 
-/// Issues output = function(input), element by element. `Function` has a name for messages, kName,
-/// and takes and gives a float.
+/// Issues output = function(input), element by element. `Function` maps a float to a float and has
+/// a name for messages, kName.
 template <class Function>
 void map(CudaDevice& device, const Tensor& input, const Tensor& output, const Function& function) {
   with_element_of(input.format.type, [&](auto element) {
@@ -66,10 +66,10 @@ void map(CudaDevice& device, const Tensor& input, const Tensor& output, const Fu
   });
 }
 
-/// Up to this many contributions to a gradient are summed in one pass.
+/// Limit on the contributions to a gradient that one pass sums.
 inline constexpr int kContributions = 4;
 
-/// out[i] = function(sum of in[k][i] in order of k, output[i]). `out` may be any of them.
+/// out[i] = function(sum of in[k][i] in order of k, output[i]). `out` may be in[k] or `output`.
 template <class Element, class Function>
 struct MapGradientKernel {
   static constexpr const char* kName = Function::kName;
@@ -77,7 +77,7 @@ struct MapGradientKernel {
 
   const Element* in[kContributions];
   int contributions;
-  const Element* output;  ///< null: the function is given zeros
+  const Element* output;  ///< null: the function receives zeros
   Element* out;
   int64_t count;
   Function function;
@@ -122,7 +122,8 @@ struct Same {
   POSEIDON_DEVICE float operator()(float sum, float) const { return sum; }
 };
 
-/// Issues target = function(sum of gradients[first...], output): of at most kContributions.
+/// Issues target = function(sum of `gradients`, output). There are at most kContributions
+/// gradients.
 template <class Function>
 void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, const Tensor& output,
                    const Tensor& target, const Function& function) {
@@ -139,8 +140,8 @@ void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, con
   });
 }
 
-/// The contributions to the gradient of the output, of which one pass takes all: what is more is
-/// first added to the first of them.
+/// Returns at most kContributions tensors whose sum is the gradient of the output. If there are
+/// more contributions, issues additions of some of them to the first one.
 inline std::vector<Tensor> gradients_for_one_pass(CudaDevice& device, const Bindings& memory) {
   std::vector<Tensor> gradients = memory.output_gradients;
   while (gradients.size() > kContributions) {
@@ -151,8 +152,8 @@ inline std::vector<Tensor> gradients_for_one_pass(CudaDevice& device, const Bind
   return gradients;
 }
 
-/// Issues target = function(sum of the gradients of the output, output), element by element.
-/// `output` may be a null tensor.
+/// Issues target = function(sum of memory.output_gradients, output), element by element. `output`
+/// may be a null tensor.
 template <class Function>
 void map_gradient(CudaDevice& device, const Bindings& memory, const Tensor& output,
                   const Tensor& target, const Function& function) {

@@ -7,12 +7,12 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// For the names of kernels.
+/// The layer type in the names of kernels.
 struct OfMvn {
   static constexpr const char* kType = "mvn";
 };
 
-/// The channels that are normalized together: by a warp, which merges what their bands have.
+/// Groups of channels that are normalized together. One warp merges the values of a group's bands.
 struct MvnGroups {
   MatrixTiling tiling;
   uint32_t width;  ///< channels of a group
@@ -21,7 +21,8 @@ struct MvnGroups {
   POSEIDON_DEVICE uint32_t values() const { return width * tiling.of_one.bands; }
 };
 
-/// Mean and deviation of each group, as what the normalization applies to each channel.
+/// Computes mean and standard deviation of each group. Writes the coefficients that the
+/// normalization uses, for each channel of the group.
 struct MvnStatisticsKernel {
   static constexpr const char* kName = "mvn statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -72,7 +73,8 @@ struct MvnStatisticsKernel {
   }
 };
 
-/// The sums of gradients of each group, as what the input gradient has of each channel.
+/// Merges the sums of gradients of each group. Writes the coefficients of the input gradient, for
+/// each channel of the group.
 struct MvnGradientSumsKernel {
   static constexpr const char* kName = "mvn sums of gradients";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -105,7 +107,7 @@ struct MvnGradientSumsKernel {
     gradient = reduce_warp(thread, gradient, Sum{});
     product = reduce_warp(thread, product, Sum{});
     const MvnForward forward = saved[int64_t{group} * groups.width];
-    // The products were made with the rounded mean.
+    // The products use the rounded mean.
     const double rest = forward.mean - static_cast<double>(static_cast<float>(forward.mean));
     const MvnBackward values = rule.backward(forward, gradient, product - gradient * rest);
     for (uint32_t c = thread.lane(); c < groups.width; c += kWarp)
@@ -119,7 +121,8 @@ struct MvnGradientSumsKernel {
   }
 };
 
-/// Batch norm's passes over memory, of a matrix for each sample.
+/// Mean-variance normalization. It uses batch norm's passes over memory, with one matrix for each
+/// sample.
 template <class Element, int kEach>
 class CudaMvn final : public CudaLayer {
  public:

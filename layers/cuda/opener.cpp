@@ -18,14 +18,14 @@ fs::path find_file(const fs::path& folder) {
                          " (docs/gpu.md says how it is built)"));
 }
 
-/// What the loader says of the last call.
+/// The message of the dynamic loader for the last call.
 std::string loader_text() {
   const char* said = dlerror();
   return said == nullptr ? "unknown error" : said;
 }
 
 void* open_file(const fs::path& file) {
-  // It stays open: objects that it made have their code in it.
+  // RTLD_NODELETE: objects that the library made may outlive any handle, and their code is in it.
   void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (opened == nullptr)
     throw ConfigError(text("the GPU half cannot be loaded: ", loader_text(),

@@ -6,13 +6,13 @@
 
 namespace poseidon::layers::cuda {
 
-/// The GPU half of this build, which lies beside the program: ../lib/libposeidon_cuda.so, seen from
-/// the program's folder, or libposeidon_cuda.so in it. It is opened once and stays. Throws
-/// ConfigError where there is none, where it lacks a library of CUDA, or where it is of another
-/// build.
+/// Opens the GPU library of this build. Relative to the program's folder, it is
+/// ../lib/libposeidon_cuda.so or libposeidon_cuda.so. The library is never unloaded. Throws
+/// ConfigError if there is no library, if a CUDA library that it needs is missing, or if the build
+/// differs.
 const Library& open_library();
 
-/// The same for a program in `folder`.
+/// Does the same for a program in `folder`.
 const Library& open_library(const std::filesystem::path& folder);
 
 }  // namespace poseidon::layers::cuda

@@ -24,8 +24,9 @@ class CudaPooling final : public CudaLayer {
     if (cells_ > UINT16_MAX)
       throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
                              " cells cannot be trained"));
-    // The place of each cell that was taken: reading one for each window that holds a cell is much
-    // less than reading all the cells of these windows again, and the input need not be kept.
+    // Forward stores the place of each selected cell. Backward then reads one place for each window
+    // that contains a cell. That is much less than all cells of these windows, and the input need
+    // not be kept.
     needs_.workspace_bytes = static_cast<size_t>(plan_.outputs()) *
                              (has_small_places() ? sizeof(uint8_t) : sizeof(uint16_t));
   }
@@ -75,11 +76,11 @@ class CudaPooling final : public CudaLayer {
   }
 
  private:
-  /// Whether a place in a window fits into a byte.
+  /// True if a place in a window fits into a byte.
   bool has_small_places() const { return cells_ <= UINT8_MAX + 1; }
 
-  /// Calls use() with an element, with the number of channels that a thread takes, as a constant,
-  /// and with a place.
+  /// Calls use(element, width, place). `element` and `place` have the types of the elements and
+  /// places. `width` is the number of channels of a thread, as a constant.
   template <class Use>
   void with_kernels(const Use& use) const {
     with_element_of(needs_.output_format.type, [&](auto element) {
@@ -92,7 +93,7 @@ class CudaPooling final : public CudaLayer {
     });
   }
 
-  /// Of a thread for each window.
+  /// The arguments of a kernel that has a thread for each window and group of channels.
   template <class Element, int kWidth, class Method>
   PoolingForward<Element, kWidth, Method> forward_of(const Bindings& memory) const {
     const bool keeps_places = needs_.workspace_bytes > 0;
@@ -125,7 +126,7 @@ class CudaPooling final : public CudaLayer {
   const int64_t cells_;  ///< of a window
 };
 
-/// Of windows that share the input evenly.
+/// Adaptive average pooling, over windows that divide the input evenly.
 template <class Element, int kWidth>
 class CudaEvenPooling final : public CudaLayer {
  public:

@@ -4,11 +4,11 @@
 #include "layers/cuda/pooling_methods.cuh"
 #include "layers/cuda/pooling_windows.cuh"
 
-/// From the gradients of the windows that hold a cell to that of the cell.
+/// The backward pass of pooling.
 namespace poseidon::layers::cuda {
 
-/// A thread gathers the gradient of a group of channels of a cell from the windows that hold it, in
-/// their order.
+/// A thread computes the gradient of one input cell for a group of channels. It sums over the
+/// windows that contain the cell, in their order.
 template <class Element, int kWidth>
 struct PoolingBackward {
   static constexpr uint32_t kThreads = 256;
@@ -24,7 +24,8 @@ struct PoolingBackward {
     visitor.writes(target, bytes_of_elements<Element>(plan.inputs()));
   }
 
-  /// add(sum, row and column of the window, offset of its channels in the output, the cell)
+  /// Calls add(sum, row, column, offset, site) for each window that contains the thread's cell. Row
+  /// and column are those of the window, `offset` is that of its channels in the output.
   template <class Add>
   POSEIDON_DEVICE void gather(const Thread& thread, const Add& add) const {
     const uint32_t index = thread.block() * kThreads + thread.thread();
@@ -60,7 +61,7 @@ struct MeanPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   }
 };
 
-/// Of methods that take one cell of a window.
+/// The backward pass of methods that select one cell of each window.
 template <class Element, int kWidth, class Place>
 struct TakenPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   static constexpr const char* kName = "gradient of max pooling";

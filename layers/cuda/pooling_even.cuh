@@ -3,10 +3,11 @@
 #include "layers/cuda/channels.cuh"
 #include "layers/cuda/pooling_windows.cuh"
 
-/// The mean over windows that share the input evenly, and its gradient.
+/// Adaptive average pooling: the mean over windows that divide the input evenly (EvenWindows), and
+/// its gradient.
 namespace poseidon::layers::cuda {
 
-/// EvenWindows over one axis. The product of cells and windows is at most 2^31.
+/// EvenWindows over one axis. cells * windows is at most 2^31.
 struct EvenAxis {
   Divisor cells, windows;
 
@@ -19,7 +20,7 @@ struct EvenAxis {
   POSEIDON_DEVICE uint32_t end(uint32_t window) const {
     return windows.quotient((window + 1) * cells.value() + windows.value() - 1);
   }
-  /// The windows that hold a cell are [first_holding, end_holding).
+  /// The windows that contain a cell are [first_holding, end_holding).
   POSEIDON_DEVICE uint32_t first_holding(uint32_t cell) const {
     return cells.quotient(cell * windows.value());
   }
@@ -28,7 +29,7 @@ struct EvenAxis {
   }
 };
 
-/// The geometry of a layer.
+/// The geometry of the layer.
 struct EvenPlan {
   EvenAxis rows, columns;
   uint32_t samples, channels;
@@ -45,7 +46,7 @@ struct EvenPlan {
   int64_t outputs() const {
     return int64_t{samples} * rows.windows.value() * columns.windows.value() * channels;
   }
-  /// Of each cell of a window in its mean.
+  /// Weight of each cell in the mean of a window: 1 / cells of the window.
   POSEIDON_DEVICE float share(uint32_t row, uint32_t column) const {
     const uint32_t height = rows.end(row) - rows.begin(row);
     const uint32_t width = columns.end(column) - columns.begin(column);
@@ -53,7 +54,7 @@ struct EvenPlan {
   }
 };
 
-/// A thread takes a group of channels of a window.
+/// A thread computes the mean of a window for a group of channels.
 template <class Element, int kWidth>
 struct EvenPoolingKernel {
   static constexpr const char* kName = "pooling of even windows";
@@ -93,8 +94,8 @@ struct EvenPoolingKernel {
   }
 };
 
-/// A thread gathers the gradient of a group of channels of a cell from the windows that hold it, in
-/// their order.
+/// A thread computes the gradient of one input cell for a group of channels. It sums over the
+/// windows that contain the cell, in their order.
 template <class Element, int kWidth>
 struct EvenPoolingBackwardKernel {
   static constexpr const char* kName = "gradient of even pooling";

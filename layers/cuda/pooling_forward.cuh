@@ -4,10 +4,10 @@
 #include "layers/cuda/pooling_methods.cuh"
 #include "layers/cuda/pooling_windows.cuh"
 
-/// From a window to a cell of the output.
+/// The forward pass of pooling.
 namespace poseidon::layers::cuda {
 
-/// What the forward kernels have in common: their memory, and how they read a window.
+/// The common part of the forward kernels: their memory, and the reading of a window.
 template <class Element, int kWidth, class Method>
 struct PoolingForward {
   using Values = Channels<kWidth>;
@@ -17,7 +17,7 @@ struct PoolingForward {
   PoolingSites sites;
   const Element* in;
   Element* out;
-  Place* places;  ///< null: they are not kept
+  Place* places;  ///< place of the selected cell, for each output; null: not stored
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(in, bytes_of_elements<Element>(plan.inputs()));
@@ -25,7 +25,7 @@ struct PoolingForward {
     if (places != nullptr) visitor.writes(places, bytes_of_elements<Place>(plan.outputs()));
   }
 
-  /// One window and a group of channels of it.
+  /// One window, for a group of channels.
   struct Reading {
     PoolingWindow row, column;
     const Element* plane;
@@ -43,7 +43,7 @@ struct PoolingForward {
       return static_cast<uint32_t>(y - row.origin) * kernel_width +
              static_cast<uint32_t>(x - column.origin);
     }
-    /// Row by row.
+    /// The sum of the cells, in row-major order.
     POSEIDON_DEVICE Values sum() const {
       Values sum{};
       for (int32_t y = row.begin; y < row.end; ++y) {
@@ -69,14 +69,14 @@ struct PoolingForward {
             .width = plan.columns.input,
             .kernel_width = static_cast<uint32_t>(plan.columns.kernel)};
   }
-  /// `index`: of the group among those of the output.
+  /// Writes the result of a window. `index`: index of the channel group in the output.
   POSEIDON_DEVICE void finish(const Method& method, const PoolingSite& site, int64_t index) const {
     method.finish(plan.share(site.y, site.x), out + index * kWidth,
                   places == nullptr ? nullptr : places + index * kWidth);
   }
 };
 
-/// A thread takes a window.
+/// A thread processes a window, for a group of channels.
 template <class Element, int kWidth, class Method>
 struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
   static constexpr const char* kName = "pooling";
@@ -99,8 +99,9 @@ struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
   }
 };
 
-/// Windows of many cells: the threads of a block share a window, of kGroups groups of channels.
-/// Each takes every kSplits-th cell; then they join theirs in pairs, in a fixed order.
+/// For windows of many cells. The threads of a block share a window, for kGroups groups of
+/// channels. Each thread processes every kSplits-th cell. Then the threads merge their results by
+/// pairs, in a fixed order.
 template <class Element, int kWidth, class Method>
 struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
   static constexpr const char* kName = "pooling of large windows";
@@ -114,13 +115,13 @@ struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
     PoolingSite site = this->sites.site(thread.block());
     site.group = site.group * kGroups + thread.thread() % kGroups;
     const bool is_inside = site.group < groups;
-    if (!is_inside) site.group = 0;  // it takes part, and writes nothing
+    if (!is_inside) site.group = 0;  // this thread joins the synchronization but writes nothing
     const auto window = this->reading(site);
     Method method = window.begin();
     const int32_t width = window.column.end - window.column.begin;
     const auto part = static_cast<int32_t>(thread.thread() / kGroups);
     int32_t y = window.row.begin + part / width, x = window.column.begin + part % width;
-    // From one cell to the next: so many rows and columns, and a row more past the last column.
+    // The step to the next cell of this thread. Past the last column, it is one row more.
     const int32_t rows = kSplits / width, columns = kSplits % width;
     while (y < window.row.end) {
       method.take(window.cell(y, x), window.place(y, x));

@@ -2,14 +2,15 @@
 
 #include "layers/cuda/channels.cuh"
 
-/// What becomes of the cells of a window: their mean, or the greatest with its place.
+/// Pooling methods: they reduce the cells of a window to the mean, or to the maximum and its place.
+/// A place is the index of a cell in its window.
 namespace poseidon::layers::cuda {
 
-/// The sum of the cells of a window, so far.
+/// Mean: the running sum of the cells of a window.
 template <class Element, int kWidth>
 struct MeanOfWindow {
   using Values = Channels<kWidth>;
-  using Place = uint8_t;  // of which it keeps none
+  using Place = uint8_t;  // unused: no places are stored
   template <uint32_t kThreads>
   struct Parts {
     float sums[kWidth][kThreads];
@@ -40,15 +41,15 @@ struct MeanOfWindow {
   }
 };
 
-/// The places of the maxima of neighbouring channels, in memory.
+/// The places of the selected cells for neighboring channels, as stored in memory.
 template <class Place, int kWidth>
 struct alignas(sizeof(Place) * kWidth) PoolingPlaces {
   Place values[kWidth];
 };
 
-/// The maximum of the cells of a window, so far, and its place in the window, counted row by row
-/// with the padding. Of equal ones the first wins. It begins as the window's first cell: a NaN
-/// there stays, and others are never greater.
+/// Maximum: the running maximum of the cells of a window, and its place. Places count in row-major
+/// order and include the padding. Of equal cells the first one wins. The maximum starts as the
+/// first cell, so a NaN there stays. Later NaNs are ignored, since they are never greater.
 template <class Element, int kWidth, class PlaceType>
 struct MaximumOfWindow {
   using Values = Channels<kWidth>;
@@ -94,7 +95,7 @@ struct MaximumOfWindow {
       }
     }
   }
-  /// `kept` may be null.
+  /// `kept`: receives the places; may be null.
   POSEIDON_DEVICE void finish(float, Element* out, Place* kept) const {
     store_channels<kWidth>(out, best);
     if (kept == nullptr) return;

@@ -2,11 +2,12 @@
 
 #include "layers/cuda/pooling_forward.cuh"
 
-/// Stochastic pooling (layers/pooling.h), forward. A thread takes a window, however large: the sums
-/// have one order, so that the CPU takes the same cells.
+/// The forward pass of stochastic pooling (layers/pooling.h). One thread processes a whole window,
+/// whatever its size. So the sums have the same order as on the CPU, and both select the same
+/// cells.
 namespace poseidon::layers::cuda {
 
-/// What PoolingForward wants of a method: that it keeps places.
+/// Method parameter for PoolingForward. It only defines the type of places.
 template <class Element, int kWidth, class PlaceType>
 struct CellOfWindow {
   using Place = PlaceType;
@@ -41,7 +42,8 @@ struct StochasticPoolingKernel
   }
 
  private:
-  /// Of the site's channels. One block of words has those of four neighbours.
+  /// The chances, in (0, 1], of the site's channels. One Philox block has the words of four
+  /// neighboring channels.
   POSEIDON_DEVICE Values chances(const PoolingSite& site) const {
     const RandomStream random = Pooling::stream_of(*step, key, site.sample);
     const uint32_t position = site.y * this->plan.columns.output + site.x;
@@ -63,7 +65,8 @@ struct StochasticPoolingKernel
     return chances;
   }
 
-  /// The cells at which the sums so far reach what is wanted; else the last one.
+  /// Selects for each channel the first cell at which the running sum reaches `wanted`, or else the
+  /// last cell. Writes the cells and their places.
   template <class Window>
   POSEIDON_DEVICE void take(const Window& window, const Values& wanted, int64_t offset) const {
     Values sum{}, taken{};
@@ -89,7 +92,8 @@ struct StochasticPoolingKernel
   }
 };
 
-/// What the stochastic method has in the long run: of each window the sum of squares by the sum.
+/// Stochastic pooling in testing: the expected value for each window, sum of squares / sum; 0 if
+/// the sum is 0 or less.
 template <class Element, int kWidth>
 struct WeightedPoolingKernel
     : PoolingForward<Element, kWidth, CellOfWindow<Element, kWidth, uint8_t>> {

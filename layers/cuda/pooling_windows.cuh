@@ -5,11 +5,11 @@
 #include "layers/cuda/divisor.cuh"
 #include "layers/pooling.h"
 
-/// Where the windows of a pooling lie, and how its kernels are dealt their positions.
+/// The positions of pooling windows, and the assignment of positions to threads.
 namespace poseidon::layers::cuda {
 
-/// The cells of one axis that a window holds: [begin, end) of the input; `origin` is where it would
-/// begin with the padding.
+/// The cells of one axis that a window contains: [begin, end) of the input. `origin` is the begin
+/// of the window with its padding; it may be negative.
 struct PoolingWindow {
   int32_t origin, begin, end;
 };
@@ -19,7 +19,7 @@ struct PoolingAxis {
   int32_t input, output, kernel, padding;
   Divisor stride;
 
-  /// Where a window would begin with the padding.
+  /// The begin of window `o`, with its padding; it may be negative.
   constexpr int32_t origin(int32_t o) const {
     return o * static_cast<int32_t>(stride.value()) - padding;
   }
@@ -27,7 +27,7 @@ struct PoolingAxis {
     const int32_t first = origin(o), end = first + kernel;
     return {first, first > 0 ? first : 0, end < input ? end : input};
   }
-  /// The windows that hold a cell are [first_holding, end_holding).
+  /// The windows that contain a cell are [first_holding, end_holding).
   POSEIDON_DEVICE int32_t first_holding(int32_t cell) const {
     const int32_t past = cell + padding - kernel;
     return past < 0 ? 0 : static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(past)) + 1);
@@ -37,8 +37,8 @@ struct PoolingAxis {
         static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(cell + padding)) + 1);
     return end < output ? end : output;
   }
-  /// Cells that a window holds of the input with its padding, of which `after` cells lie behind it.
-  /// Only the last window may hang over.
+  /// Cells of a window that lie in the padded input. `after`: cells of padding after the input.
+  /// Only the last window (`last`) may extend beyond the padding.
   int64_t cells(bool last, int64_t after) const {
     return std::min<int64_t>(kernel, input + after - origin(last ? output - 1 : 0));
   }
@@ -53,11 +53,12 @@ inline PoolingAxis axis_of(const Pooling& pooling, int axis) {
           .stride = Divisor(static_cast<uint32_t>(pooling.stride[i]))};
 }
 
-/// The geometry of a layer.
+/// The geometry of the layer.
 struct PoolingPlan {
   PoolingAxis rows, columns;
   uint32_t samples, channels;
-  /// Of each cell in a mean, by whether the window is the last one of its axis.
+  /// Weight of each cell in a mean: 1 / cells of the window. First index: 1 for the last row of
+  /// windows. Second index: 1 for the last column of windows.
   float shares[2][2];
 
   int64_t inputs() const { return int64_t{samples} * rows.input * columns.input * channels; }
@@ -81,13 +82,13 @@ inline PoolingPlan plan_of(const Pooling& pooling) {
   return plan;
 }
 
-/// One position of a plane and a group there: what a thread takes of its channels.
+/// A position (y, x) in a sample, and a group of channels that one thread processes there.
 struct PoolingSite {
   uint32_t group, sample;
   int32_t y, x;
 };
 
-/// The sites that a kernel goes through, the groups of a position first.
+/// The sites of a kernel by index. The group varies fastest, then x, y and the sample.
 struct PoolingSites {
   Divisor groups, width, height;
 

@@ -4,8 +4,9 @@
 
 namespace poseidon::layers::cuda {
 
-/// Scores ahead of the label's; of equal ones, those before it. A label whose score is not a number
-/// is last. All threads of the row's team get it.
+/// Returns the rank of the label's score in a row; 0 is the best. Scores ahead of it are the
+/// greater ones, NaNs, and equal ones of earlier classes. A label whose score is NaN is last. All
+/// threads of the row's team receive the result.
 template <class Team>
 POSEIDON_DEVICE uint32_t rank_of(const Thread& thread, typename Team::Shared& shared,
                                  const float* scores, uint32_t classes, uint32_t label) {

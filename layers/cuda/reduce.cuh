@@ -4,8 +4,8 @@
 
 #include "core/cuda/kernel.cuh"
 
-/// Sums and maxima over the threads of a warp or a block. Their order is fixed: the same bits every
-/// time, and the same in all threads.
+/// Sums and maxima over the threads of a warp or a block. The order is fixed, so the result is the
+/// same bit for bit in every run and in all threads.
 namespace poseidon::layers::cuda {
 
 using poseidon::cuda::Thread;
@@ -19,16 +19,16 @@ struct Sum {
   }
 };
 
-/// Of a number and one that is none: the number.
+/// Maximum of two values. If one of them is NaN, the result is the other one.
 struct Maximum {
   POSEIDON_DEVICE float operator()(float a, float b) const { return ::fmaxf(a, b); }
 };
 
-/// What a kernel shares whose threads only shuffle.
+/// The Shared struct of a kernel whose threads only shuffle.
 struct NothingShared {};
 
-/// Over the lanes of a warp that differ from this one only in bits of the lane's number from
-/// `lowest` on; all lanes by default.
+/// Reduces `value` over the lanes of a warp whose index is equal modulo `lowest`, a power of two;
+/// by default over all lanes. All these lanes receive the result.
 template <class T, class Operation>
 POSEIDON_DEVICE T reduce_warp(const Thread& thread, T value, Operation operation,
                               uint32_t lowest = 1) {
@@ -38,7 +38,7 @@ POSEIDON_DEVICE T reduce_warp(const Thread& thread, T value, Operation operation
   return value;
 }
 
-/// The value of the lane of this one's number, but that its bits from `lowest` on are zero.
+/// Returns `value` of lane (own lane % lowest) of the warp. `lowest` is a power of two.
 template <class T>
 POSEIDON_DEVICE T first_of_warp(const Thread& thread, T value, uint32_t lowest) {
 #pragma unroll
@@ -50,13 +50,13 @@ POSEIDON_DEVICE T first_of_warp(const Thread& thread, T value, uint32_t lowest) 
   return value;
 }
 
-/// Threads that work on one row: a warp, or a block of kWarps.
+/// The threads that process one row: a warp, or a block of kWarps warps.
 template <uint32_t kWarps, bool kWholeBlock>
 struct Team {
   static constexpr uint32_t kThreads = kWarps * kWarp;
   static constexpr uint32_t kSize = kWholeBlock ? kThreads : kWarp;
   static constexpr uint32_t kRowsPerBlock = kThreads / kSize;
-  /// One value of each warp; a double holds what is reduced, a float or a small integer, too.
+  /// One value of each warp. A double also holds a float or a 32-bit integer exactly.
   struct Shared {
     double of_warp[kWholeBlock ? kWarps : 1];
   };
@@ -71,7 +71,7 @@ struct Team {
                                   Operation operation) {
     value = reduce_warp(thread, value, operation);
     if constexpr (kWholeBlock) {
-      thread.synchronize();  // what was reduced before has been read
+      thread.synchronize();  // all threads have read the values of the previous reduction
       if (thread.lane() == 0) shared.of_warp[thread.warp()] = static_cast<double>(value);
       thread.synchronize();
       value = static_cast<T>(shared.of_warp[0]);
@@ -86,7 +86,7 @@ struct Team {
 using WarpTeam = Team<8, false>;
 using BlockTeam = Team<8, true>;
 
-/// Calls visitor(a team) with one that suits rows of this length.
+/// Calls visitor(team) with the kind of team that suits rows of this length.
 template <class Visitor>
 void with_team_for(int64_t length, const Visitor& visitor) {
   constexpr int64_t kLongest = 8 * kWarp;

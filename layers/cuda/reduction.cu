@@ -7,7 +7,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// What is summed, and its derivative.
+/// The terms of the sums, and their derivatives.
 struct PlainTerm {
   static constexpr bool kIsLinear = true;
   static POSEIDON_DEVICE float term(float x) { return x; }
@@ -24,7 +24,7 @@ struct SquareTerm {
   static POSEIDON_DEVICE float derivative(float x) { return 2 * x; }
 };
 
-/// out[row] = factor * sum of the row's terms. A team takes a row, a sample.
+/// out[row] = factor * sum of the row's terms. A team processes a row, which is a sample.
 template <class Element, class Operation, class Team>
 struct ReductionKernel {
   static constexpr const char* kName = "reduction";
@@ -44,7 +44,7 @@ struct ReductionKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t row = Team::row(thread);
-    if (row >= rows) return;  // with all of its team
+    if (row >= rows) return;  // the whole team returns
     const Element* from = in + row * length;
     double sum = 0;
     for (uint32_t i = Team::member(thread); i < length; i += Team::kSize)
@@ -61,7 +61,7 @@ struct ReductionBackwardKernel {
   static constexpr uint32_t kThreads = 256;
 
   const float* gradient;
-  const Element* in;  ///< null: it does not matter
+  const Element* in;  ///< null: the derivative does not depend on it
   Element* target;
   int64_t rows;
   uint32_t length;

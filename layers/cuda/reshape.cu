@@ -6,8 +6,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Another shape of the same elements, flatten's or reshape's. In plain layout it changes no byte,
-/// and none moves where the net lets it work in place.
+/// Flatten and reshape: another shape of the same elements. In plain layout the bytes stay the
+/// same. If the net binds both tensors to the same memory, nothing is copied.
 class CudaReshape final : public CudaLayer {
  public:
   CudaReshape(const LayerRequest& request, CudaDevice& device) : CudaLayer(request, device) {

@@ -7,18 +7,19 @@
 #include "layers/cuda/channels.cuh"
 #include "layers/cuda/reduce.cuh"
 
-/// Passes over a matrix of rows x channels that sum over the rows, or know of each channel what was
-/// summed.
+/// The tiling of passes over a matrix of rows x channels. Such passes compute sums over the rows,
+/// or use values of each channel.
 namespace poseidon::layers::cuda {
 
-/// How a grid divides the matrix: a block takes a band of rows (Thread::block) and a group of
-/// channels (Thread::block_y). Its threads stand in lines: `across` of them side by side over the
-/// group's channels, each with `each` neighbouring ones, and the lines take the band's rows in
-/// turn. It does not depend on the device, nor then do the bits of sums.
+/// The division of the matrix among the blocks of a grid. A block processes a band of rows
+/// (Thread::block) and a group of channels (Thread::block_y). Its threads form lines. The `across`
+/// threads of a line cover the group's channels, with `each` neighboring channels for a thread. The
+/// band's rows go to the lines in rotation. The division does not depend on the device, so neither
+/// do the bits of the sums.
 struct RowTiling {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kWarps = kThreads / kWarp;
-  /// Of a large matrix: four for each multiprocessor of the GPUs that one would train on.
+  /// Blocks for a large matrix: about four for each multiprocessor of a large GPU.
   static constexpr uint32_t kBlocks = 512;
 
   uint32_t rows, channels;
@@ -26,7 +27,7 @@ struct RowTiling {
   uint32_t across;  ///< a power of two, at most a warp
   uint32_t rows_of_band = 1, bands = 1;
 
-  /// `matrices`: of so many of the same shape, each is divided like this.
+  /// `matrices`: number of matrices of this shape in the grid. Each is divided in the same way.
   RowTiling(int64_t row_count, int64_t channel_count, int each_count, int64_t matrices = 1)
       : rows(static_cast<uint32_t>(row_count)),
         channels(static_cast<uint32_t>(channel_count)),
@@ -49,8 +50,8 @@ struct RowTiling {
   }
 
  private:
-  /// As many as fill a warp; fewer where that leaves no thread idle and a line still takes 128
-  /// bytes side by side.
+  /// As many threads as fill a warp. Fewer if they divide the channels evenly, so that no thread is
+  /// idle, and a line still covers at least 128 contiguous bytes.
   static uint32_t threads_across(uint32_t parts, uint32_t each) {
     if (each > 1)
       for (const uint32_t across : {32U, 16U, 8U})
@@ -59,12 +60,12 @@ struct RowTiling {
   }
 };
 
-/// The rows and channels of one thread.
+/// The rows and channels that one thread processes.
 struct RowSpan {
   uint32_t count;    ///< of rows
-  uint32_t channel;  ///< the first one
+  uint32_t channel;  ///< the first channel
   int64_t offset;    ///< of the first element
-  int64_t stride;    ///< from row to row
+  int64_t stride;    ///< elements from one row of the thread to the next
 
   POSEIDON_DEVICE RowSpan(const Thread& thread, const RowTiling& tiling)
       : RowSpan(thread, tiling, thread.block()) {}
@@ -78,8 +79,8 @@ struct RowSpan {
     stride = int64_t{lines} * tiling.channels;
   }
 
-  /// Calls body(rows, offset of the first of them) with kBatch rows as long as there are so many,
-  /// then with one: what is loaded for the rows of a batch is under way together.
+  /// Calls body(rows, offset of the first row) for batches of kBatch rows, then for single rows.
+  /// `rows` is an std::integral_constant. The loads of a batch's rows are in flight together.
   template <int kBatch, class Body>
   POSEIDON_DEVICE void for_batches(const Body& body) const {
     int64_t at = offset;
@@ -90,8 +91,8 @@ struct RowSpan {
   }
 };
 
-/// Several matrices of one shape, one behind the other: their bands are blocks, those of the first
-/// one first.
+/// The tiling of several matrices of one shape that lie one after another. Thread::block counts the
+/// bands of all matrices, beginning with those of the first one.
 struct MatrixTiling {
   RowTiling of_one;
   uint32_t matrices;
@@ -103,12 +104,13 @@ struct MatrixTiling {
     return {.blocks = matrices * of_one.bands, .blocks_y = of_one.groups()};
   }
   int64_t count() const { return int64_t{matrices} * of_one.rows * of_one.channels; }
-  /// Channels of all matrices; and the first one of a thread among them.
+  /// The number of channels of all matrices together, and the index of a thread's first channel
+  /// among them.
   int64_t channels_of_all() const { return int64_t{matrices} * of_one.channels; }
   POSEIDON_DEVICE int64_t channel_of_all(const Thread& thread, const RowSpan& span) const {
     return int64_t{matrix(thread)} * of_one.channels + span.channel;
   }
-  /// Of the bands of all matrices.
+  /// The number of (matrix, channel, band) values.
   int64_t values_of_bands() const { return int64_t{matrices} * of_one.channels * of_one.bands; }
 
   POSEIDON_DEVICE uint32_t matrix(const Thread& thread) const {
@@ -122,31 +124,31 @@ struct MatrixTiling {
     span.offset += int64_t{matrix(thread)} * of_one.rows * of_one.channels;
     return span;
   }
-  /// Where the bands' values of a channel begin.
+  /// The index of a channel's first value among the (matrix, channel, band) values.
   POSEIDON_DEVICE int64_t values_at(uint32_t of_matrix, uint32_t channel) const {
     return (int64_t{of_matrix} * of_one.channels + channel) * of_one.bands;
   }
 };
 
-/// What each warp of a block has of the channels of its group.
+/// One value for each warp of a block and each channel of its group, in shared memory.
 template <int kEach>
 struct GroupValues {
   alignas(16) float of_warp[RowTiling::kWarps][kWarp * kEach];
 
-  /// The sums over the lines of a warp.
+  /// Stores the sums over the lines of a warp.
   POSEIDON_DEVICE void put_sums(const Thread& thread, uint32_t across, Channels<kEach> values) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) values[i] = reduce_warp(thread, values[i], Sum{}, across);
     put(thread, across, values);
   }
-  /// Those of a warp's first line.
+  /// Stores the values of the first line of a warp.
   POSEIDON_DEVICE void put(const Thread& thread, uint32_t across, const Channels<kEach>& values) {
     if (thread.lane() < across)
       store_channels<kEach>(of_warp[thread.warp()] + thread.lane() * kEach, values);
   }
 };
 
-/// A kernel that merges what the bands have, by a warp for each channel.
+/// The grid of a kernel that merges the values of the bands, with one warp for each channel.
 struct ChannelWarp {
   static constexpr uint32_t kThreads = 256;
 

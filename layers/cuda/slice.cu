@@ -18,7 +18,7 @@ class CudaSlice final : public CudaLayer {
     copy_parts<PartsDirection::kSplit>(device_, part, memory.inputs[0]);
   }
 
-  /// What lies before and behind has no part in the output.
+  /// The gradient is zero for the channels outside the slice.
   void backward(const StepContext&, const Bindings& memory) override {
     const Tensor& whole = memory.input_gradients[0];
     if (!whole) return;

@@ -7,7 +7,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// output = e^input divided by its sum, for each row.
+/// output = e^input / (sum of e^input), for each row.
 template <class Team>
 struct SoftmaxForwardKernel {
   static constexpr const char* kName = "softmax forward";
@@ -26,7 +26,7 @@ struct SoftmaxForwardKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t row = Team::row(thread);
-    if (row >= rows) return;  // with all of its team
+    if (row >= rows) return;  // the whole team returns
     const float* in = input + row * length;
     float* out = output + row * length;
     const RowSum sum = sum_exponentials<Team>(thread, shared, in, length);
@@ -36,7 +36,7 @@ struct SoftmaxForwardKernel {
   }
 };
 
-/// target = y * (g - sum of y * g), for each row.
+/// target = y * (g - (sum of y * g)), for each row.
 template <class Team>
 struct SoftmaxBackwardKernel {
   static constexpr const char* kName = "softmax backward";
@@ -68,7 +68,8 @@ struct SoftmaxBackwardKernel {
   }
 };
 
-/// Channels last or without an area, the channels of each position are a row.
+/// Softmax over channels. The channels of each position form a row, since the format is channels
+/// last for images and plain otherwise.
 class CudaSoftmax final : public CudaLayer {
  public:
   CudaSoftmax(const LayerRequest& request, CudaDevice& device)

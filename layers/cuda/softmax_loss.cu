@@ -8,8 +8,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Of each sample its label and, where samples are mixtures, a second one and its share; two
-/// classes unless that is 0.
+/// The labels of the samples. `labels` has one row, or with mixup three rows: first labels, second
+/// labels, and the weights lambda of the second labels. Both labels differ unless lambda is 0.
 struct SampleLabels {
   const float* labels;
   uint32_t samples;
@@ -29,9 +29,8 @@ struct SampleLabels {
   }
 };
 
-/// Probabilities, loss, and whether the label is the best or among five, of each sample. Ahead of a
-/// score are those that are larger and, of equal ones, those before it. A label whose score is not
-/// a number is last.
+/// Computes for each sample the probabilities, the loss, and whether the first label has the best
+/// score or one of the five best. rank_of() defines the order of equal scores and NaNs.
 template <class Team>
 struct SoftmaxLossForwardKernel {
   static constexpr const char* kName = "softmax_loss forward";
@@ -43,7 +42,8 @@ struct SoftmaxLossForwardKernel {
   float* probabilities;
   float* scalars;
   uint32_t samples, classes;
-  double at_label, everywhere;  ///< of the target: what the label has more, and every class has
+  /// The smoothed target of a class: `everywhere`, plus `at_label` for the label.
+  double at_label, everywhere;
 
   void visit(MemoryVisitor& visitor) const {
     const int64_t count = int64_t{samples} * classes;
@@ -55,7 +55,7 @@ struct SoftmaxLossForwardKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t sample = Team::row(thread);
-    if (sample >= samples) return;  // with all of its team
+    if (sample >= samples) return;  // the whole team returns
     float* target = scalars + 3 * sample;
     const float* row = scores + sample * classes;
     const uint32_t label = labels.label(sample);
@@ -94,7 +94,7 @@ struct SoftmaxLossForwardKernel {
   }
 };
 
-/// scale * (probability - target) of each class, a block or more for each sample.
+/// gradient = scale * (probability - target) for each class. A sample has one or more blocks.
 struct SoftmaxLossBackwardKernel {
   static constexpr const char* kName = "softmax_loss backward";
   static constexpr uint32_t kThreads = 256;
@@ -103,7 +103,7 @@ struct SoftmaxLossBackwardKernel {
   SampleLabels labels;
   float* gradient;
   uint32_t samples, classes;
-  float scale, everywhere, at_label;  ///< of the target: what every class has, and the label more
+  float scale, everywhere, at_label;  ///< the last two as in SoftmaxLossForwardKernel
 
   void visit(MemoryVisitor& visitor) const {
     const int64_t count = int64_t{samples} * classes;

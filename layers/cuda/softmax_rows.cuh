@@ -5,14 +5,14 @@
 
 namespace poseidon::layers::cuda {
 
-/// The largest of a row, and the sum of e^(x - largest).
+/// The largest value of a row, and the sum of e^(x - largest) over the row.
 struct RowSum {
   float largest;
   double sum;
 };
 
-/// All threads of the row's team get it. They read the row twice; the second time it comes from the
-/// cache. A value that is not a number makes the sum none.
+/// All threads of the row's team receive the result. They read the row twice, the second time from
+/// the cache. A NaN in the row makes the sum NaN.
 template <class Team>
 POSEIDON_DEVICE RowSum sum_exponentials(const Thread& thread, typename Team::Shared& shared,
                                         const float* row, uint32_t length) {

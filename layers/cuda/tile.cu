@@ -6,8 +6,9 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Rows of channels, one for each position, and rows of as many times as many. A thread takes a
-/// group of neighbouring channels.
+/// The common part of both kernels. The untiled tensor has a row of `channels` for each position;
+/// the tiled one has a row of `tiles` times as many. A thread processes kWidth neighboring
+/// channels.
 template <class Element, int kWidth>
 struct TileRows {
   static constexpr uint32_t kThreads = 256;
@@ -19,7 +20,7 @@ struct TileRows {
   size_t row_bytes() const { return bytes_of_elements<Element>(rows * channels); }
   size_t tiled_bytes() const { return row_bytes() * tiles; }
 
-  /// Where a thread's group lies in the rows, and its first copy in those that are tiled.
+  /// Offsets of a thread's group in the untiled tensor, and of its first copy in the tiled one.
   struct Group {
     int64_t once, tiled;
     bool is_there;
@@ -52,7 +53,7 @@ struct TileKernel : TileRows<Element, kWidth> {
   }
 };
 
-/// The sum over the tiles, in their order.
+/// The gradient: the sum over the tiles, in their order.
 template <class Element, int kWidth>
 struct TileBackwardKernel : TileRows<Element, kWidth> {
   static constexpr const char* kName = "gradient of tile";

@@ -6,17 +6,16 @@
 
 namespace poseidon::layers::cuda {
 
-/// out[b][c][r] = in[b][r][c], of `batch` matrices of `rows` x `columns`, rounded where the types
-/// differ. A block takes a tile of 32 x 32 through shared memory, so that it reads and writes
-/// whole lines.
+/// out[b][c][r] = in[b][r][c] for `batch` matrices of rows x columns, rounded if the types differ.
+/// A block moves a tile of 32 x 32 through shared memory, so that reads and writes are contiguous.
 template <class From, class To>
 struct TransposeKernel {
   static constexpr const char* kName = "transpose";
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kTile = 32;
-  static constexpr uint32_t kStep = kThreads / kTile;  ///< rows of a tile that are taken at once
+  static constexpr uint32_t kStep = kThreads / kTile;  ///< rows of a tile processed at once
   struct Shared {
-    float tile[kTile][kTile + 1];  // a column more, so that a column lies in all banks
+    float tile[kTile][kTile + 1];  // one more column, so that reading a column hits all banks
   };
 
   const From* in;
@@ -49,15 +48,15 @@ struct TransposeKernel {
   }
 };
 
-/// The same where rows or columns are few: a tile of 32 x 32 would be mostly empty. A block takes
-/// all of the few and so many of the others, in the order in which they are written; what it reads
-/// lies in the cache after the first of its threads.
+/// Transposes matrices with few rows or few columns, for which a tile of 32 x 32 would be mostly
+/// empty. A block covers the whole short dimension and a range of the long one. It writes in order.
+/// Its reads hit the cache after the first thread.
 template <class From, class To>
 struct ThinTransposeKernel {
   static constexpr const char* kName = "thin transpose";
   static constexpr uint32_t kThreads = 256;
-  static constexpr uint32_t kMostFew = 16;  ///< half a tile
-  static constexpr uint32_t kTile = 1024;   ///< elements of a block, at most
+  static constexpr uint32_t kMostFew = 16;  ///< limit on the short dimension: half a tile
+  static constexpr uint32_t kTile = 1024;   ///< limit on the elements of a block
 
   const From* in;
   To* out;
@@ -100,12 +99,12 @@ struct ThinTransposeKernel {
   }
 };
 
-/// out[i] = in[i], rounded.
+/// out[i] = in[i], rounded if To is narrower.
 template <class From, class To>
 struct CastKernel {
   static constexpr const char* kName = "cast";
   static constexpr uint32_t kThreads = 256;
-  /// As many elements as the smaller type packs.
+  /// Elements in a pack of the smaller type.
   static constexpr int kEach = kPack<From> > kPack<To> ? kPack<From> : kPack<To>;
 
   const From* in;
@@ -146,7 +145,7 @@ void cast(CudaDevice& device, const From* in, To* out, int64_t count) {
   device.launch_for(poseidon::cuda::blocks_for(count, Kernel::kEach), Kernel{in, out, count});
 }
 
-/// Issues the transposes of `batch` matrices of `rows` x `columns`.
+/// Issues the transposition of `batch` matrices of rows x columns.
 template <class From, class To>
 void transpose(CudaDevice& device, const From* in, To* out, int64_t batch, int64_t rows,
                int64_t columns) {

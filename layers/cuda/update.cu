@@ -23,12 +23,12 @@ using poseidon::cuda::Thread;
 using FloatPack = poseidon::cuda::Pack<float>;
 constexpr int kFloats = FloatPack::kCount;
 
-/// How the elements of some tensors are dealt to threads. Spans begin anywhere, but most often all
-/// at the same distance from a multiple of 16 bytes: then a thread has the four between two of
-/// those. Else it has four that are as far apart as the threads of a block are many, so that
-/// neighbours are on neighbouring addresses. Elements are counted from the multiple of 16 bytes
-/// before the first one, to which kernels are given pointers: from the elements themselves, the
-/// compiler would not see that four are aligned.
+/// The assignment of tensor elements to threads. A thread has four elements. Usually all tensors
+/// begin at the same distance from a multiple of 16 bytes (`packed`). Then the four elements of a
+/// thread are one aligned pack. Otherwise their distance is kThreads elements, so that neighboring
+/// threads access neighboring addresses. If `packed`, elements are counted from the multiple of 16
+/// bytes at or before the first element. Kernels receive pointers to that address, because
+/// otherwise the compiler could not see that four elements are aligned.
 struct Dealing {
   static constexpr uint32_t kThreads = 256;
 
@@ -38,7 +38,8 @@ struct Dealing {
   size_t bytes() const { return static_cast<size_t>(end - begin) * sizeof(float); }
   Grid grid() const { return {.blocks = blocks_for(end, int64_t{kThreads} * kFloats)}; }
 
-  /// Calls whole(first of four) or one(element) for what this thread has.
+  /// Calls whole(first) for this thread's four elements if they are one whole pack. Otherwise calls
+  /// one(element) for each of them.
   template <class Whole, class One>
   POSEIDON_DEVICE void deal(const Thread& thread, const Whole& whole, const One& one) const {
     const int64_t before = int64_t{thread.block()} * kThreads * kFloats;
@@ -56,7 +57,7 @@ struct Dealing {
   }
 };
 
-/// For tensors of which some may be null.
+/// The assignment for `tensors` of `count` elements. Tensors other than the first may be null.
 Dealing dealing_of(size_t count, std::initializer_list<const float*> tensors) {
   const auto past = [](const float* tensor) {
     return reinterpret_cast<uintptr_t>(tensor) % kPackBytes / sizeof(float);
@@ -68,7 +69,7 @@ Dealing dealing_of(size_t count, std::initializer_list<const float*> tensors) {
   return {.begin = begin, .end = begin + static_cast<int64_t>(count), .packed = packed};
 }
 
-/// A tensor of UpdateMemory: where its old elements are and where the new ones go.
+/// A tensor of UpdateMemory: its old elements, and the memory for the new ones.
 struct OldAndNewValues {
   const float* old;
   float* next;
@@ -79,8 +80,8 @@ struct OldAndNewValues {
   }
 };
 
-/// One update of a tensor and its states. Each thread makes the rule from the numbers, which is
-/// less than its elements are.
+/// One update of a tensor and its optimizer states. Each thread builds the rule from the update
+/// parameters (`numbers`). That costs less than the update of its elements.
 template <class Rule, class Decay>
 struct UpdateKernel {
   static constexpr const char* kName = "update";
@@ -105,7 +106,7 @@ struct UpdateKernel {
         [&](int64_t i) { update_one(update, i); });
   }
 
-  /// Of one element: its value and states.
+  /// Updates the value and states of one element.
   struct Update {
     Rule rule;
     Decay decay;
@@ -180,7 +181,7 @@ struct CombineKernel {
   }
 };
 
-/// next[i] = rule(average[i], value[i]), whose rate is in the device's memory.
+/// An EMA update: next[i] = rule(average[i], value[i]). The rate is in device memory.
 struct AverageKernel {
   static constexpr const char* kName = "average";
   static constexpr uint32_t kThreads = Dealing::kThreads;
@@ -211,7 +212,7 @@ struct AverageKernel {
   }
 };
 
-/// Two tensors take each other's values.
+/// Exchanges the values of two tensors.
 struct SwapKernel {
   static constexpr const char* kName = "swap";
   static constexpr uint32_t kThreads = Dealing::kThreads;
@@ -242,12 +243,12 @@ struct SwapKernel {
   }
 };
 
-/// The sums of squares of blocks of kNormBlock values, a thread for each running sum. Products of
-/// floats are exact in double precision.
+/// Computes the sum of squares of each block of kNormBlock values. A thread computes one of the
+/// kNormLanes running sums of a block. Products of floats are exact in double precision.
 struct SquaredNormKernel {
   static constexpr const char* kName = "squared norm";
   static constexpr uint32_t kThreads = 128;
-  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< sums that a block of threads makes
+  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< sums per block of threads
   struct Shared {
     double lanes[kThreads];
   };
@@ -323,7 +324,7 @@ class CudaUpdater final : public Updater {
                    dealing.grid());
   }
 
-  /// The sums of blocks are added by the host, in order: they are few, and it waits for the result.
+  /// The host adds the sums of blocks, in order. They are few, and the host needs the result.
   double squared_norm(std::span<const float> values) override {
     SquaredNormKernel kernel{values.data(), nullptr, static_cast<int64_t>(values.size())};
     std::vector<double> sums(kernel.size());
@@ -371,7 +372,7 @@ class CudaUpdater final : public Updater {
   }
 
   CudaDevice& device_;
-  Buffer sums_;  ///< of squared_norm
+  Buffer sums_;  ///< of squared_norm(), on the device
 };
 
 }  // namespace

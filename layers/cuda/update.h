@@ -7,7 +7,8 @@
 
 namespace poseidon::layers::cuda {
 
-/// The optimizer arithmetic of a GPU: the same bits as the CPU's. The device must outlive it.
+/// Returns the optimizer arithmetic on a GPU. Its results equal the CPU's bit for bit. The device
+/// must outlive it.
 std::unique_ptr<Updater> make_cuda_updater(poseidon::cuda::CudaDevice& device);
 
 }  // namespace poseidon::layers::cuda

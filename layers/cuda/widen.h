@@ -8,7 +8,7 @@
 
 namespace poseidon::layers::cuda {
 
-/// Work that writes `count` numbers of bf16 as fp32.
+/// Returns an operation that converts `count` bf16 values to fp32.
 std::unique_ptr<const poseidon::cuda::Operation> widening(const Bf16* from, float* to,
                                                           int64_t count);
 

@@ -12,7 +12,7 @@ namespace poseidon::layers::replay {
 
 namespace {
 
-/// What an update, or a norm, looks at of a tensor: enough to tell that it was made.
+/// Elements of a tensor that an update or a norm reads: enough to verify that an update was made.
 constexpr size_t kLookedAt = 16;
 
 template <class Values>
@@ -20,12 +20,12 @@ Values first_of(Values values) {
   return values.first(std::min(kLookedAt, values.size()));
 }
 
-/// The elements behind those that are looked at never change; a version of a tensor has them from
-/// its first update on.
+/// Copies the elements after the first kLookedAt, which never change. A version of a tensor has
+/// them from its first update on.
 class Tails {
  public:
   void bring(std::span<const float> from, std::span<float> to) {
-    if (from.data() == to.data()) return;  // there is one version
+    if (from.data() == to.data()) return;  // only one version exists
     {
       MutexLock lock(mutex_);
       if (!brought_.insert(to.data()).second) return;
@@ -49,7 +49,7 @@ class ReplayFactory final : public LayerFactory {
     return std::make_unique<ReplayLayer>(request, time == times_.end() ? LayerTime{} : time->second,
                                          device_);
   }
-  // What was fused where the times were measured is not among them, and takes none.
+  // A layer that was fused in the measured job has no measured time. Here it takes no time.
   bool fuses_relu(const Definition&) const override { return false; }
   bool fuses_residual(const Definition&) const override { return false; }
   void add(std::span<const float>, std::span<float>) override {}

@@ -7,23 +7,25 @@
 
 namespace poseidon::layers::replay {
 
-/// What one layer takes, for the batch that is computed, milliseconds.
+/// The times of one layer, for the computed batch, in milliseconds.
 struct LayerTime {
   double forward_ms = 0, backward_ms = 0;
-  /// Of a layer that gives factors: its gradient from those of the global batch. The rest of its
-  /// backward pass is then half of backward_ms: one product of two.
+  /// For a layer with factors: the time to rebuild its gradient from the factors of the global
+  /// batch. The rest of its backward pass then takes half of backward_ms, because it is one product
+  /// of two.
   double rebuild_ms = 0;
 };
 
 struct ReplayTimes {
-  std::map<std::string, LayerTime> layers;  ///< a layer that is not here takes no time
-  double update_ms_per_element = 0;         ///< of an update of a parameter
+  std::map<std::string, LayerTime> layers;  ///< a missing layer takes no time
+  double update_ms_per_element = 0;         ///< of a parameter's update
 };
 
-/// Layers that sleep as long as they are said to take, and leave values behind that cost nothing to
-/// make and depend on layer, step and first sample alone: gradients of one value throughout, losses
-/// of 1. An update changes the first elements of a tensor. Nothing is learned, but all that is
-/// sent, summed and compared is as large as in the true job, and equal on all workers.
+/// Layers that sleep for the given times. The values that they write cost almost no time. Losses
+/// are 1. All elements of a gradient have one value, which depends only on the parameter's index in
+/// the layer, the step and the batch's first sample. An update changes only the first elements of a
+/// tensor. Nothing is learned. But all data that is sent, summed and compared is as large as in the
+/// real job, and equal on all workers.
 Backend make_replay_backend(const ReplayTimes& times);
 
 }  // namespace poseidon::layers::replay

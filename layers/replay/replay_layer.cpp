@@ -6,7 +6,7 @@ namespace poseidon::layers::replay {
 
 namespace {
 
-/// A small number that differs between steps, batches and tensors, and sums exactly.
+/// A small number that differs between steps, batches and tensors, and has exact sums.
 float made_up(const StepContext& step, size_t tensor) {
   const StepNumbers& numbers = *step.numbers;
   const uint64_t number = static_cast<uint64_t>(numbers.step) * 7 +

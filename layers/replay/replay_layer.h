@@ -11,7 +11,7 @@ namespace poseidon::layers::replay {
 
 using poseidon::replay::ReplayDevice;
 
-/// Any layer, as long as it takes. Parameters are in canonical order.
+/// A layer of any type, which takes a given time. Parameters are in canonical order.
 class ReplayLayer final : public Layer {
  public:
   ReplayLayer(const LayerRequest& request, const LayerTime& time, ReplayDevice& device);

@@ -4,20 +4,20 @@
 
 namespace poseidon::layers::cuda {
 
-/// A matrix that lies in memory column by column, without gaps.
+/// A column-major matrix without gaps.
 struct ColumnMatrix {
   int64_t rows = 0, columns = 0;
-  bool transposed = false;  ///< its transpose is the factor
+  bool transposed = false;  ///< the factor is the transpose of this matrix
 };
 
-/// A product as libraries want it whose matrices go down columns: result = first second.
+/// result = first * second, in the form that column-major libraries expect.
 struct ColumnProduct {
   ColumnMatrix first, second, result;
 };
 
-/// What lies row by row is the transpose of what lies column by column. So the transpose of a
-/// problem's result is asked for, second' first': its factors change places. The problem's bias,
-/// one number for each column, is then one for each row.
+/// Converts a row-major problem. A row-major matrix is its transpose in column-major order. So the
+/// library computes the transpose of the result, second' * first', with the two factors exchanged.
+/// The bias, one value for each column, becomes one value for each row.
 inline ColumnProduct column_product(const MatrixProblem& problem) {
   const auto by_column = [](int64_t rows, int64_t columns, bool transposed) {
     return transposed ? ColumnMatrix{rows, columns, true} : ColumnMatrix{columns, rows, false};

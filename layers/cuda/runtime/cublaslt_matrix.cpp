@@ -43,7 +43,7 @@ cublasLtEpilogue_t epilogue_of(const MatrixProblem& problem) {
   return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// A problem in cuBLASLt's terms.
+/// A problem as cuBLASLt's descriptors.
 class Description {
  public:
   Description(const MatrixProblem& problem, const Settings& settings)
@@ -56,18 +56,18 @@ class Description {
         result_(layout_of(columns_.result, problem)) {}
 
   const MatrixProblem& problem() const { return problem_; }
-  /// Of cuBLASLt's factors: its first is the problem's second.
+  /// The layouts of cuBLASLt's factors. Its first factor is the second factor of the problem.
   cublasLtMatrixLayout_t first() const { return &first_; }
   cublasLtMatrixLayout_t second() const { return &second_; }
   cublasLtMatrixLayout_t result() const { return &result_; }
-  /// The operation with a bias at this address.
+  /// The descriptor of the operation, with the bias at this address.
   cublasLtMatmulDescOpaque_t operation(const float* bias) const;
 
  private:
   MatrixProblem problem_;
   ColumnProduct columns_;
   cublasComputeType_t compute_;
-  // cuBLASLt takes descriptors as not constant.
+  // mutable: cuBLASLt takes pointers to non-const descriptors.
   mutable cublasLtMatrixLayoutOpaque_t first_, second_, result_;
 };
 
@@ -113,9 +113,9 @@ std::string algorithm_name(const cublasLtMatmulAlgo_t& algorithm) {
               small(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
 }
 
-/// What the search may propose.
+/// The reduction schemes that the heuristic may propose.
 constexpr uint32_t reduction_schemes(const Settings& settings) {
-  // In place, the parts of a sum are added to the result as their blocks come to it.
+  // The in-place scheme adds partial sums to the result in the order in which the blocks finish.
   return settings.deterministic
              ? CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE
              : CUBLASLT_REDUCTION_SCHEME_MASK;
@@ -150,7 +150,7 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(settings));
   if (settings.precision == Precision::kFp32) set(CUBLASLT_MATMUL_PREF_IMPL_MASK, kStrictFp32);
-  const uint32_t alignment = 64;  // of all tensors of a net
+  const uint32_t alignment = 64;  // bytes; all tensors of a net have it
   for (const auto key :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -158,12 +158,12 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
   return made;
 }
 
-/// The algorithms that are allowed, in the order of the heuristic.
+/// The proposals of the heuristic that are allowed, in its order.
 std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
                                                        const Description& description,
                                                        const Settings& settings) {
   constexpr int kMost = 32;
-  // The heuristic asks for an address where there is a bias, and does not read there.
+  // With a bias, the heuristic needs a non-null address. It does not read from it.
   const auto* bias = reinterpret_cast<const float*>(kWorkspaceAlignment);
   cublasLtMatmulDescOpaque_t operation = description.operation(bias);
   cublasLtMatmulPreferenceOpaque_t preferred = preference(description.problem(), settings);
@@ -178,12 +178,12 @@ std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
   return found;
 }
 
-/// What a planned product needs where it runs, shared by its operations.
+/// What is needed to run a planned product. All operations of the product share it.
 struct RunnableMatrix {
   std::shared_ptr<cublasLtContext> handle;
   Description description;
   cublasLtMatmulAlgo_t algorithm;
-  size_t workspace_bytes;  ///< of the library
+  size_t workspace_bytes;  ///< of the library alone, without alignment
   std::string name;
 };
 
@@ -225,7 +225,7 @@ class MatrixOperation final : public Operation {
  private:
   std::shared_ptr<const RunnableMatrix> plan_;
   ProductMemory memory_;
-  mutable cublasLtMatmulDescOpaque_t operation_;  // cuBLASLt takes descriptions as not constant
+  mutable cublasLtMatmulDescOpaque_t operation_;  // cuBLASLt takes a pointer to non-const
 };
 
 class PlannedMatrix final : public Product {

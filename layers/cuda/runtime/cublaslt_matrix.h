@@ -9,27 +9,27 @@ struct cublasLtContext;
 
 namespace poseidon::layers::cuda {
 
-/// Plans matrix products by cuBLASLt on the current GPU, which alone knows its algorithms. The rule
-/// measures nothing: of what the heuristic proposes, in its order, the first algorithm that is
-/// allowed:
+/// Plans matrix products by cuBLASLt. Planning needs the current GPU, because cuBLASLt lists
+/// algorithms only on a GPU. The fixed rule measures nothing. It takes the first proposal of
+/// cuBLASLt's heuristic that is allowed:
 ///
-/// * with fp32 precision it multiplies and adds fp32 (no tensor cores); else factors may be rounded
-///   to tf32;
-/// * where it must be deterministic, a sum that is split is put together in a step of its own, from
-///   the workspace;
-/// * its workspace is within kMostWorkspace.
+/// * With fp32 precision, the algorithm multiplies and adds in fp32 (no tensor cores). Otherwise it
+///   may round factors to tf32.
+/// * If results must be deterministic, split sums are reduced in a separate step from the
+///   workspace, not in place.
+/// * The workspace is at most kMostWorkspace bytes.
 class CublasltMatrices {
  public:
   static constexpr size_t kMostWorkspace = size_t{32} << 20;
 
-  /// Throws RunError where there is no GPU.
+  /// Throws RunError if there is no GPU.
   explicit CublasltMatrices(const poseidon::cuda::Settings& settings);
 
-  /// By the rule. Throws ConfigError where no algorithm is allowed.
+  /// Plans by the fixed rule. Throws ConfigError if no algorithm is allowed.
   std::unique_ptr<Product> plan(const MatrixProblem& problem) const;
-  /// The alternative of this name. Throws ConfigError where there is none.
+  /// Plans by the algorithm of this name. Throws ConfigError if it is not among alternatives().
   std::unique_ptr<Product> plan(const MatrixProblem& problem, std::string_view name) const;
-  /// The names of the algorithms that are allowed, the rule's choice first.
+  /// The names of the algorithms that are allowed. The choice of the rule comes first.
   std::vector<std::string> alternatives(const MatrixProblem& problem) const;
 
  private:

@@ -18,7 +18,7 @@ namespace fe = cudnn_frontend;
 
 namespace {
 
-/// The tensors of a problem by their numbers in cuDNN's graph, in the order of ProductMemory.
+/// The ids of a problem's tensors in cuDNN's graph, in the order of ProductMemory.
 enum TensorId : int64_t { kFirst = 1, kSecond = 2, kResult = 3 };
 
 Shape weight_shape(const Convolution& geometry) {
@@ -45,19 +45,19 @@ size_t bytes_of(const Shape& shape, DataType type) {
   return static_cast<size_t>(shape.count()) * poseidon::bytes_of(type);
 }
 
-/// Whether the result is made as bf16 and then widened.
+/// True if cuDNN writes the result as bf16 and a kernel then widens it to fp32.
 bool is_widened(const ConvolutionProblem& problem) {
   return problem.pass == Pass::kBackwardWeights && problem.type == DataType::kBf16;
 }
 
-/// What the narrow result takes of the workspace, in front of cuDNN's.
+/// Bytes of the bf16 result. It lies in the workspace, before cuDNN's workspace.
 size_t narrow_bytes(const ConvolutionProblem& problem) {
   if (!is_widened(problem)) return 0;
   const size_t bytes = bytes_of(weight_shape(problem.geometry), problem.type);
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
 
-/// [convolution 'conv1'] forward 8x3x..., bf16, on NVIDIA H200 with cuDNN 9.19.0
+/// "[convolution 'conv1'] forward of 8x3x..., bf16, on NVIDIA H200 by cuDNN 9.19.0"
 std::string problem_text(const ConvolutionProblem& problem, const CudnnDevice& device) {
   return text("[convolution '", problem.geometry.name, "'] ", pass_name(problem.pass), " of ",
               geometry_text(problem.geometry), ", ",
@@ -65,14 +65,14 @@ std::string problem_text(const ConvolutionProblem& problem, const CudnnDevice& d
               " by cuDNN ", cudnn_version());
 }
 
-/// A convolution as a graph of one operation, with the plans that cuDNN proposes for it.
+/// A cuDNN graph of one convolution, with the plans that cuDNN proposes for it.
 class ConvolutionGraph final : public fe::graph::Graph {
  public:
   ConvolutionGraph(const ConvolutionProblem& problem, const CudnnDevice& device);
 
-  /// Makes the plan of this index; nothing where cuDNN does not take it after all.
+  /// Builds the plan of this index. Returns nothing if cuDNN rejects its own proposal.
   std::optional<ConvolutionPlan> build(int64_t index);
-  /// Forgets all plans but the one that was built last.
+  /// Destroys all plans except the one that was built last.
   void forget_others();
 
  private:
@@ -152,7 +152,8 @@ std::optional<ConvolutionPlan> ConvolutionGraph::build(int64_t index) {
   if (build_plan_at_index(index).is_bad()) return std::nullopt;
   ConvolutionPlan plan;
   if (get_plan_name_at_index(index, plan.name).is_bad()) return std::nullopt;
-  // The built plan's own notes: those that the list of proposals keeps have notes added to them.
+  // Read the notes of the built plan, since cuDNN-frontend adds notes to those in its list of
+  // proposals.
   const fe::ExecutionPlan& built = *plans.execution_plans[static_cast<size_t>(index)];
   const auto& notes = built.getAllNumericNotes();
   const auto has = [&notes](cudnnBackendNumericalNote_t note) {
@@ -171,15 +172,15 @@ void ConvolutionGraph::forget_others() {
     if (static_cast<int64_t>(i) != plans.candidate) plans.execution_plans[i].reset();
 }
 
-/// What a planned convolution needs where it runs, shared by its operations.
+/// What is needed to run a planned convolution. All operations of the convolution share it.
 struct RunnablePlan {
   std::string title;  ///< for messages
   ConvolutionPlan plan;
   std::shared_ptr<ConvolutionGraph> graph;
   std::shared_ptr<cudnnContext> handle;
   size_t first_bytes = 0, second_bytes = 0, result_bytes = 0;
-  int64_t widened = 0;      ///< elements of the result that are made as bf16; 0: none are
-  size_t narrow_bytes = 0;  ///< in front of cuDNN's workspace
+  int64_t widened = 0;      ///< elements of a bf16 result that is widened; 0: not widened
+  size_t narrow_bytes = 0;  ///< of that bf16 result, which lies before cuDNN's workspace
 
   size_t workspace_bytes() const { return with_alignment(narrow_bytes + plan.workspace_bytes); }
 };
@@ -224,7 +225,7 @@ class ConvolutionOperation final : public Operation {
  private:
   std::shared_ptr<const RunnablePlan> plan_;
   ProductMemory memory_;
-  std::unique_ptr<const Operation> widening_;  ///< null: cuDNN writes the result itself
+  std::unique_ptr<const Operation> widening_;  ///< null: cuDNN writes the final result
 };
 
 class PlannedConvolution final : public CudnnConvolution {

@@ -10,23 +10,25 @@ class DeviceProperties;
 
 namespace poseidon::layers::cuda {
 
-/// A GPU as cuDNN knows it: what it plans for, and, where it is the machine's, what runs the plans.
+/// A GPU as cuDNN describes it. Plans are made for its properties. If the machine has the GPU,
+/// there is also a cuDNN handle, which runs the plans.
 class CudnnDevice {
  public:
-  /// The GPU of this number, which must be the current one. Throws RunError.
+  /// The GPU with this index, which must be the current one. Throws RunError.
   static CudnnDevice running(int device);
-  /// A GPU that need not be here: plans for it can be made, but not run. `properties` is JSON of
-  /// cuDNN's own keys, as CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION gives it. Throws ConfigError.
+  /// A GPU that the machine may lack. Plans for it can be made but not run. `properties` is JSON
+  /// with cuDNN's keys (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Throws ConfigError.
   static CudnnDevice described(const std::string& name, const std::string& properties);
 
   const std::string& name() const { return name_; }
   const std::shared_ptr<const cudnn_frontend::DeviceProperties>& properties() const {
     return properties_;
   }
-  /// Null where plans cannot be run.
+  /// Null if plans cannot be run.
   const std::shared_ptr<cudnnContext>& handle() const { return handle_; }
 
-  /// The properties as JSON, of which `described` makes the same device anywhere. Throws RunError.
+  /// The properties as JSON. On any machine, described() makes the same device from them. Throws
+  /// RunError.
   std::string properties_json() const;
 
  private:
@@ -39,7 +41,7 @@ class CudnnDevice {
   std::shared_ptr<cudnnContext> handle_;
 };
 
-/// "9.19.0", of the library that is loaded.
+/// The version of the loaded library: "9.19.0".
 std::string cudnn_version();
 
 }  // namespace poseidon::layers::cuda

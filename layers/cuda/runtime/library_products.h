@@ -5,11 +5,10 @@
 
 namespace poseidon::layers::cuda {
 
-/// The products of NVIDIA's libraries, for the layers of a GPU: convolutions by cuDNN, matrices by
-/// cuBLASLt.
+/// Products by NVIDIA's libraries: convolutions by cuDNN, matrix products by cuBLASLt.
 class LibraryProducts final : public Products {
  public:
-  /// For the GPU of this number, which must be the current one. Throws RunError.
+  /// `device`: index of the GPU, which must be the current one. Throws RunError.
   LibraryProducts(int device, const poseidon::cuda::Settings& settings)
       : convolutions_(CudnnDevice::running(device), settings), matrices_(settings) {}
 
@@ -22,11 +21,11 @@ class LibraryProducts final : public Products {
   CublasltMatrices matrices_;
 };
 
-/// The same for those that know no library.
+/// Makes LibraryProducts for code that does not include the headers of these libraries.
 std::unique_ptr<Products> make_library_products(int device,
                                                 const poseidon::cuda::Settings& settings);
 
-/// "cuDNN 9.19.0, cuBLASLt 13.1.0", as they were found when this was loaded.
+/// The versions of the loaded libraries: "cuDNN 9.19.0, cuBLASLt 13.1.0".
 std::string library_versions();
 
 }  // namespace poseidon::layers::cuda
